@@ -21,7 +21,8 @@ class Pace:
     most_s: float = 360.0
 
     def remaining_s(self, failures: int, last_s: float, now_s: float) -> float:
-        """Return the rest of the wait after `failures` failures in a row, the last at `last_s`."""
+        """Return the remaining wait in seconds after `failures` failures in a row, of which the last was at
+        `last_s`."""
         if failures == 0:
             return 0.0
         delay_s = min(self.first_s * 2.0 ** min(failures - 1, 30), self.most_s)
@@ -41,7 +42,7 @@ class Streak:
     last_s: float = 0.0
 
     def after(self, succeeded: Sequence[Object], failed: Sequence[Object]) -> Streak:
-        """Return the streak with pods that finished since: failures after the newest success add up."""
+        """Return the streak after more pods have finished. It counts the failures after the newest success."""
         if not succeeded:
             if not failed:
                 return self

@@ -76,7 +76,7 @@ class JobController:
         self._actions, self._gangs = IndexedPods(calls, index, recorder), Gangs(calls)
         self._streaks: dict[str, Streak] = {}
         self._begun: dict[str, str] = {}  # uid -> the startTime of a Job whose status is not written yet
-        self._doubtful: set[str] = set()  # uids of Jobs of which a creation was not answered
+        self._doubtful: set[str] = set()  # uids of Jobs for which the creation of a pod was not answered
         self._own_selectors: dict[str, set[str]] = {}  # namespace -> keys of Jobs with a selector of their own
         retry, workers = self._settings.retry, self._settings.workers
         self._queue = WorkQueue("job", self.look, workers=workers, retry=retry)
@@ -88,7 +88,7 @@ class JobController:
 
     @property
     def queues(self) -> tuple[WorkQueue, WorkQueue]:
-        """To be run, for as long as the controller lives."""
+        """Return the work queues of the controller. The caller must run both as long as the controller exists."""
         return self._queue, self._orphans
 
     # --- what happened --------------------------------------------------------------------------------------------
@@ -143,15 +143,15 @@ class JobController:
         return job if job is not None and uid_of(job) == owner["uid"] else None
 
     def _is_orphan(self, pod: Object, job: Object | None) -> bool:
-        """Return whether nobody else will take this pod's finalizer away: no controller, or it goes and its Job is gone
-        or finished."""
+        """Return True if no Job will remove this pod's finalizer: because the pod has no controller, or because it is
+        being deleted and its Job is finished or does not exist any more."""
         owner = controller_of(pod)
         if owner is None:
             return True
         return owner["kind"] == "Job" and is_deleting(pod) and (job is None or is_finished(job))
 
     def _suitors(self, pod: Object) -> Iterable[str]:
-        """Jobs that might adopt a pod without a controller."""
+        """Yield the keys of Jobs that might adopt a pod without a controller."""
         labels, namespace = pod["metadata"].get("labels") or {}, pod["metadata"]["namespace"]
         job = self._jobs.objects.get(f"{namespace}/{labels.get('job-name', '')}")
         if job is not None and labels.get(CONTROLLER_UID) == uid_of(job):
@@ -170,7 +170,7 @@ class JobController:
             await self._step(key, job)
         except ApiError:
             raise
-        except Exception as error:  # the owner of the Job reads any error on the Job
+        except Exception as error:  # the Job shows any error to its owner
             await self._mark(job, "True", broken_message(error))
             raise
         if any(one["type"] == BROKEN and one["status"] == "True" for one in conditions_of(job)):
@@ -217,9 +217,9 @@ class JobController:
         return Done(), []
 
     async def _count(self, key: str, view: JobObservation, tracked: Track, streak: Streak) -> list[ApiError]:
-        """Steps 1 to 3 of `track`. A Job whose end needs no further step gets its last status in one write: pods of a
-        finished Job are never counted again. Their finalizers stay, and the API server drops them when such a pod is
-        deleted. Pods that are being deleted already are freed by `_job_changed`."""
+        """Do the three writes that `track` describes. If the Job needs no further step to end, its last status is one
+        write, because pods of a finished Job are never counted again. Their finalizers stay, and the API server drops
+        them when such a pod is deleted. Pods that are being deleted already are freed by `_job_changed`."""
         job = view.job
         status, notes = settle(tracked, (), view.spec, self._clock())
         if is_finished({"status": status}):
@@ -264,7 +264,7 @@ class JobController:
             self._recorder.tell(COMPONENT, job, note.type, note.reason, note.message)
 
     async def _free_orphan(self, key: str) -> None:
-        """Take the finalizer from a pod that no Job will count any more."""
+        """Remove the finalizer from a pod that no Job will count any more."""
         pod = self._pods.objects.get(key)
         if pod is None or not is_tracked(pod):
             return
@@ -277,7 +277,7 @@ class JobController:
 
 
 def conditions_of(job: Object) -> list[dict[str, Any]]:
-    """Return the conditions of its status."""
+    """Return the conditions in the Job's status."""
     return (job.get("status") or {}).get("conditions") or []
 
 

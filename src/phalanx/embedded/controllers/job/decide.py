@@ -115,14 +115,15 @@ def _failure(reason: str, message: str) -> Ending:
 
 
 def _with_cause(message: str, view: JobObservation) -> str:
-    """Return the words of kube-controller-manager, and how the pod ended that failed first of those not counted
-    before."""
+    """Return the message of kube-controller-manager, followed by the cause of the first failure among the pods that are
+    not counted yet (or, if none of them states a cause, among all pods)."""
     cause = failure_cause(view.new_failed) or failure_cause(view.pods)
     return f"{message}; {cause}" if cause else message
 
 
 def _restarted_too_often(view: JobObservation) -> bool:
-    """restartPolicy OnFailure: the kubelet retries in place, so restarts are what the limit counts."""
+    """Return True if the backoff limit is reached with restartPolicy OnFailure. The kubelet then restarts containers in
+    the same pod, so their restarts are counted."""
     if view.spec["template"]["spec"].get("restartPolicy") != "OnFailure":
         return False
     total = sum(restarts(pod) for pod in view.pods if phase(pod) in {"Pending", "Running"})
@@ -158,7 +159,7 @@ def _manage(view: JobObservation, streak: Streak, pace: Pace, now_s: float) -> J
 
 def _wanted(view: JobObservation) -> int:
     parallelism: int = view.spec.get("parallelism", 1)
-    if view.completions is None:  # a work queue: after the first success no new pods, and none is stopped
+    if view.completions is None:  # a work queue: after the first success no pod is created, and none is stopped
         return len(view.active) if view.succeeded else parallelism
     return max(0, min(parallelism, view.completions - view.succeeded))
 
@@ -176,7 +177,8 @@ def _to_create(
 
 
 def _free_indexes(view: JobObservation, count: int) -> list[int]:
-    """Return the lowest indexes that are neither done, failed, active nor (where that matters) still terminating."""
+    """Return the `count` lowest indexes that are not completed, failed or active. With podReplacementPolicy Failed,
+    indexes of terminating pods are left out, too."""
     taken = list(view.active)
     if replaces_only_failed(view.spec):
         taken += [pod for pod in view.pods if is_terminating(pod)]
@@ -186,7 +188,8 @@ def _free_indexes(view: JobObservation, count: int) -> list[int]:
 
 
 def _surplus(view: JobObservation, at_least: int) -> tuple[Object, ...]:
-    """Pods without a valid index, all but one of those that share one, then as many as asked, cheapest first."""
+    """Return the surplus pods: all that have no valid index or share one with another pod, and then, until there are
+    `at_least`, the pods whose deletion costs least."""
     misplaced = _misplaced(view) if view.indexed else []
     if at_least <= len(misplaced):
         return tuple(misplaced)
@@ -196,7 +199,8 @@ def _surplus(view: JobObservation, at_least: int) -> tuple[Object, ...]:
 
 
 def _misplaced(view: JobObservation) -> list[Object]:
-    """Active pods of an Indexed Job that have no index of their own; of several the most advanced keeps it."""
+    """Return the active pods of an Indexed Job that have no valid index, or an index that another pod keeps. Of several
+    pods with one index, the most advanced pod keeps it."""
     keepers: dict[int, Object] = {}
     wrong: list[Object] = []
     for pod in view.active:

@@ -23,8 +23,8 @@ class Indexes:
 
     @classmethod
     def parse(cls, text: str | None, below: int) -> Indexes:
-        """Return the indexes of `text` that are < `below`; parts that are no numbers are left out, as the real one
-        does."""
+        """Return the indexes in `text` that are < `below`. Parts that are no numbers are ignored, as in
+        kube-controller-manager."""
         runs = []
         for part in (text or "").split(","):
             first, _, last = part.partition("-")
@@ -46,13 +46,13 @@ class Indexes:
         return ",".join(_shown(first, last) for first, last in self.runs)
 
     def common(self, other: Indexes) -> int:
-        """Return the number of indexes in both sets."""
+        """Return the number of indexes that are in both sets."""
         return sum(
             max(0, min(last, end) - max(first, start) + 1) for first, last in self.runs for start, end in other.runs
         )
 
     def missing(self, count: int, below: int) -> list[int]:
-        """Return the first `count` numbers < `below` that are not members."""
+        """Return the lowest `count` numbers < `below` that are not in the set."""
         found: list[int] = []
         for number in self._gaps(below):
             if len(found) >= count:
@@ -72,7 +72,7 @@ NO_INDEXES = Indexes()
 
 
 def _joined(runs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Sorted runs with touching and overlapping ones made one."""
+    """Yield sorted runs, with runs that touch or overlap joined into one."""
     current: tuple[int, int] | None = None
     for first, last in runs:
         if current is None:

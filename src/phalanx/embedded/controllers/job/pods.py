@@ -71,7 +71,8 @@ class IndexedPods:
         return created, errors
 
     async def delete(self, job: Object, pods: Sequence[Object], *, uncounted: bool) -> tuple[int, int, list[ApiError]]:
-        """(deleted, of them ready, errors). `uncounted` takes the finalizer away first."""
+        """Return the number of deleted pods, the number of these that were ready, and the errors. `uncounted`: True to
+        remove the tracking finalizer first."""
         results = await asyncio.gather(*(self._delete(job, pod, uncounted) for pod in pods))
         errors = [result for result in results if result is not None]
         went = [pod for pod, result in zip(pods, results, strict=True) if result is None]
@@ -84,7 +85,7 @@ class IndexedPods:
         return {uid_of(pod) for pod, result in zip(pods, results, strict=True) if result is None}, errors
 
     async def untrack(self, pod: Object) -> None:
-        """Take the tracking finalizer away; a pod that is gone has none."""
+        """Remove the tracking finalizer. A pod that does not exist any more is no error."""
         body = {"metadata": {"uid": uid_of(pod), "$deleteFromPrimitiveList/finalizers": [TRACKING]}}
         try:
             await self._calls.patch(PODS, pod, body, content_type=STRATEGIC_PATCH)
@@ -125,7 +126,8 @@ class IndexedPods:
         return None
 
     async def _still_there(self, job: Object) -> bool:
-        """Read past the cache: a Job that is being deleted must not adopt what the collector just orphaned."""
+        """Read the Job from the API server, not from the cache: a Job that is being deleted must not adopt pods that
+        the garbage collector has just orphaned."""
         meta = job["metadata"]
         fresh = await self._calls.get(JOBS, meta["name"], meta["namespace"])
         return uid_of(fresh) == uid_of(job) and not is_deleting(fresh)
@@ -144,7 +146,7 @@ class IndexedPods:
 
 
 def slow_start(indexes: Sequence[int | None]) -> Iterator[Sequence[int | None]]:
-    """Batches of 1, 2, 4, 8 …"""
+    """Yield the indexes in batches of 1, 2, 4, 8 …"""
     start, size = 0, 1
     while start < len(indexes):
         yield indexes[start : start + size]
@@ -152,7 +154,7 @@ def slow_start(indexes: Sequence[int | None]) -> Iterator[Sequence[int | None]]:
 
 
 def is_unknown(errors: Sequence[ApiError]) -> bool:
-    """Return whether one of the writes may have happened or not."""
+    """Return True if it is unknown for one of the writes whether it happened."""
     return any(isinstance(error, ApiUnknown) for error in errors)
 
 

@@ -25,13 +25,13 @@ class PodFailureEffect:
 
 
 def replaces_only_failed(spec: Mapping[str, Any]) -> bool:
-    """Return whether a terminating pod keeps its place until it is terminal (podReplacementPolicy: Failed,
-    KEP-3939)."""
+    """Return True if a terminating pod is replaced only when it has ended (podReplacementPolicy: Failed, KEP-3939)."""
     return spec.get("podReplacementPolicy") == "Failed" or "podFailurePolicy" in spec
 
 
 def has_failed(pod: Object, spec: Mapping[str, Any]) -> bool:
-    """Failed, or being deleted without having succeeded where deleted pods are replaced at once."""
+    """Return True if the pod has failed. A pod that is being deleted and has not succeeded counts as failed if such
+    pods are replaced at once."""
     if phase(pod) == "Failed":
         return True
     return not replaces_only_failed(spec) and is_deleting(pod) and phase(pod) != "Succeeded"

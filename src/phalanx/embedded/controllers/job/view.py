@@ -75,7 +75,7 @@ class JobObservation:
         return is_deleting(self.job)
 
     def condition(self, kind: str) -> dict[str, Any] | None:
-        """Return the condition of that type, if it is True."""
+        """Return the condition of the type `kind` if its status is True, otherwise None."""
         found = condition(self.job, kind)
         return found if found is not None and found.get("status") == "True" else None
 
@@ -85,7 +85,7 @@ def is_indexed(spec: dict[str, Any]) -> bool:
 
 
 def is_finished(job: Object) -> bool:
-    """Return whether it carries Complete or Failed: nothing more is done for it."""
+    """Return True if the Job has the condition Complete or Failed, after which nothing more is done for it."""
     return any(
         entry["type"] in {"Complete", "Failed"} and entry.get("status") == "True"
         for entry in job.get("status", {}).get("conditions") or ()
@@ -99,7 +99,7 @@ def valid_index(pod: Object, spec: dict[str, Any]) -> int | None:
 
 
 def view_of(job: Object, pods: Sequence[Object]) -> JobObservation:
-    """Read `job` and all pods that it owns."""
+    """Return the observation of `job` and of all pods that it owns."""
     spec, status = job["spec"], job.get("status") or {}
     uncounted = status.get("uncountedTerminatedPods") or {}
     listed_succeeded, listed_failed = uncounted.get("succeeded") or (), uncounted.get("failed") or ()

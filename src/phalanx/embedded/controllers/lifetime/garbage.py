@@ -170,7 +170,8 @@ class GarbageCollector:
         self._wake_waiting(node.owners)
 
     def _all_known(self, node: OwnedObject) -> bool:
-        """Return whether every owner exists and is staying; then there is nothing to look at."""
+        """Return True if every owner of the object exists and is not waiting for its dependents; then nothing is to be
+        done."""
         owners = [self.graph.nodes.get(owner.uid) for owner in node.owners]
         return all(owner is not None and not owner.waits_for_dependents for owner in owners)
 
@@ -227,7 +228,8 @@ class GarbageCollector:
         return await self._ask(node, owner)
 
     async def _ask(self, node: OwnedObject, owner: Reference) -> OwnerState:
-        """Read the owner from the server, where the dependent says it is."""
+        """Read the owner from the server, by the kind and name in the dependent's reference, and return its state.
+        Raises UnknownKind."""
         kind = self._catalog.named.get((owner.api_version, owner.kind)) if self._catalog else None
         if kind is None:
             self._stale.set()
@@ -250,7 +252,8 @@ class GarbageCollector:
     # --- writes ---------------------------------------------------------------------------------------------------
 
     async def _delete(self, node: OwnedObject, policy: str) -> None:
-        """Exactly the version that was judged: an owner that it gained since must be able to save it."""
+        """Delete the object, but only in the version that was judged: if it has got another owner since then, it must
+        stay."""
         if (obj := self._object(node)) is None:
             return
         try:
@@ -266,7 +269,7 @@ class GarbageCollector:
         await self._edit(node, without=owners)
 
     async def _edit(self, node: OwnedObject, *, without: set[str] | None = None, finalizer: str = "") -> None:
-        """Take references or a finalizer away. A conflict is read and tried again later."""
+        """Remove owner references or a finalizer. After a conflict the object is read again, and tried later."""
         if (obj := self._object(node)) is None:
             return
         patch = _removals(obj, without or set(), finalizer)

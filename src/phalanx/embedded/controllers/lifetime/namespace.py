@@ -26,7 +26,7 @@ FINALIZER = "kubernetes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remains:
-    """The objects that are left after everything was asked to go: kinds and finalizers with the number of objects, and
+    """The objects that still exist after all were deleted: the number of objects by kind and by finalizer, and the
     failures."""
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -172,7 +172,8 @@ def _condition(kind: str, trouble: str, reason: str, fine: str) -> dict[str, str
 
 
 def merged(before: list[dict[str, Any]], after: list[dict[str, str]], now: str) -> list[dict[str, Any]]:
-    """`after` with times; an entry whose status did not change keeps its time of transition."""
+    """Return the conditions `before`, replaced by those in `after`, with times: a condition whose status did not change
+    keeps its time of transition."""
     known = {entry["type"]: entry for entry in before}
     result: list[dict[str, Any]] = []
     for entry in after:

@@ -73,7 +73,7 @@ class Unlink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """The object goes; `policy` is Background, Foreground or Orphan."""
+    """The object is to be deleted; `policy` is Background, Foreground or Orphan."""
 
     policy: str
 
@@ -95,7 +95,8 @@ def node_of(kind: Kind, obj: Object) -> OwnedObject:
 
 
 def same_links(old: Object, new: Object) -> bool:
-    """Return whether two states of one object are the same node: nearly every change is one of status or spec."""
+    """Return True if two states of an object are the same for the graph: equal owners, finalizers and deletion. Nearly
+    all changes are such, because they change only the status or the spec."""
     before, after = old["metadata"], new["metadata"]
     return all(before.get(key) == after.get(key) for key in ("ownerReferences", "finalizers", "deletionTimestamp"))
 
@@ -118,7 +119,7 @@ def judge(node: OwnedObject, state: Callable[[Reference], OwnerState], has_depen
 
 
 class OwnerGraph:
-    """All objects by uid, and the dependents of each uid, known or not."""
+    """All known objects by uid, and the dependents of each owner by its uid, also if the owner is unknown."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, OwnedObject] = {}
@@ -139,7 +140,7 @@ class OwnerGraph:
         return [self.nodes[one] for one in self._dependents.get(uid, ())]
 
     def blockers(self, uid: str) -> list[OwnedObject]:
-        """Dependents for which an owner deleted in the foreground has to wait."""
+        """Return the dependents for which an owner that is deleted in the foreground must wait."""
         return [
             node for node in self.dependents(uid) if any(owner.uid == uid and owner.blocks for owner in node.owners)
         ]

@@ -65,7 +65,8 @@ class PodCollector:
                 await self._delete(pod)
 
     async def _lost_nodes(self, used: Iterable[str]) -> set[str]:
-        """Nodes that have been missing long enough, and that the server does not know either."""
+        """Return the nodes that have been missing from the cache long enough, and that the API server does not have
+        either."""
         now_s, missing = self._clock(), {name for name in used if name not in self._nodes.objects}
         self._missed_since = {name: self._missed_since.get(name, now_s) for name in missing}
         due = [name for name, since_s in self._missed_since.items() if now_s - since_s >= self._missed_for_s]

@@ -156,7 +156,8 @@ def unknown_conditions(node: Object, now: str) -> list[dict[str, Any]]:
 
 
 def taints_of(node: Object) -> list[dict[str, Any]]:
-    """Return the taints of the node: other writers' unchanged, and this controller's by the node's conditions.
+    """Return the taints that the node must have: the taints of other writers unchanged, and this controller's taints by
+    the node's conditions.
 
     A node that never reported Ready keeps the taints of admission."""
     present, ready = _taints(node), _status_of(node, "Ready")

@@ -97,8 +97,8 @@ class TaintEviction:
 
 
 def stay_s(tolerations: Sequence[Mapping[str, Any]], taints: Sequence[Taint], now_s: float) -> float | None:
-    """Return the seconds for which a pod may stay on the tainted node: None without limit, 0 not at all. The shortest
-    of the tolerations in use decides, counted from the oldest taint that it is for."""
+    """Return the seconds for which a pod may stay on the tainted node; None: without limit; 0: not at all. The
+    toleration with the shortest time decides; its time starts at the oldest taint that it tolerates."""
     ends: list[float] = []
     for taint in taints:
         matching = [one for one in tolerations if _tolerates(one, taint)]
@@ -112,7 +112,8 @@ def stay_s(tolerations: Sequence[Mapping[str, Any]], taints: Sequence[Taint], no
 
 
 def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
-    """k8s.io/api/core/v1, Toleration.ToleratesTaint: no effect and no key mean any."""
+    """Return True if the toleration matches the taint. Without an effect or a key it matches any
+    (Toleration.ToleratesTaint of k8s.io/api/core/v1)."""
     if toleration.get("effect") not in {None, "", taint["effect"]}:
         return False
     if toleration.get("key") not in {None, "", taint["key"]}:

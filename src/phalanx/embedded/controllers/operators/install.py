@@ -20,7 +20,7 @@ from phalanx.embedded.controllers.operators.training.template import spelt_out
 
 
 def definitions() -> list[Object]:
-    """Return all of them."""
+    """Return all definitions that are to be installed."""
     text = resources.files(__package__ or "").joinpath("definitions.json").read_bytes()
     return [definition(), *map(_spelt_out, msgspec.json.decode(text, type=list[dict[str, Any]]))]
 

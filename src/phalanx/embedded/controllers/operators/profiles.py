@@ -30,7 +30,8 @@ class Profiles(Protocol):
     def made(self) -> tuple[Kind, ...]: ...
 
     def objects(self, profile: Object, classes: Mapping[str, Object]) -> Sequence[tuple[Kind, Object]]:
-        """Return what a profile becomes. `classes`: by name."""
+        """Return the objects into which a profile is translated, each with its kind. `classes`: name of a PriorityClass
+        -> the PriorityClass."""
 
 
 class ProfileController(Reconciler):

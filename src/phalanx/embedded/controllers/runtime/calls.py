@@ -63,7 +63,7 @@ class SharedInformers:
 
 
 def gone(error: ApiRefusal) -> bool:
-    """Return whether the object of the call does not exist any more, or another one has its name."""
+    """Return True if the refusal means that the object does not exist any more, or that another object has its name."""
     return error.code == 404 or (error.code == 409 and "uid" in error.message.lower())
 
 
@@ -82,11 +82,11 @@ class Calls:
         return self._caches[kind]
 
     def shares(self, kind: Kind) -> bool:
-        """Return whether somebody asked for the cache of `kind` already."""
+        """Return True if there is a cache of `kind` already."""
         return kind in self._caches
 
     def attach(self, kind: Kind, informer: Informer) -> None:
-        """Tell answers about `kind` to an informer that is not shared."""
+        """Pass answers about `kind` to an informer that is not shared."""
         self._caches[kind] = informer
 
     def detach(self, kind: Kind) -> None:
@@ -108,7 +108,7 @@ class Calls:
             return self._told(kind, await self._connection.create(kind, body, namespace))
 
     async def create_as(self, user: str, groups: Sequence[str], kind: Kind, body: Object, namespace: str) -> Object:
-        """Create as that user: he must be allowed to. Raises ApiError."""
+        """Create an object as this user, who needs the right to do so. Raises ApiError."""
         async with self._room:
             return self._told(kind, await self._connection.create(kind, body, namespace, acting=(user, *groups)))
 
@@ -165,7 +165,7 @@ class Calls:
                 informer.forget(known)
 
     async def request(self, method: str, path: str, body: Any = None) -> Any:
-        """Send a request that is about no single object: discovery, or the deletion of a collection."""
+        """Send a request that does not concern a single object: discovery, or the deletion of a collection."""
         async with self._room:
             return await self._connection.request(method, path, body=body)
 
@@ -178,8 +178,8 @@ class Calls:
 
 
 async def create_owned(calls: Calls, kind: Kind, body: Object, owner: Object) -> tuple[Object, bool]:
-    """Create an object in the namespace of its owner. Return (object, True), or (the one that the owner has by that
-    name, False), so that a step may be repeated.
+    """Create an object in the namespace of its owner, and return (object, True). If the owner already has an object
+    with this name, return (that object, False), so that a step can be repeated.
 
     Raises ApiError if the server refuses the object, and ApiRefusal with the reason AlreadyExists if somebody else's
     object has the name."""

@@ -29,7 +29,8 @@ class Catalog:
 
 
 async def discover(calls: Calls) -> Catalog:
-    """Ask the server. Raises ApiError: half a catalogue would let objects be taken for ownerless."""
+    """Return the catalogue of the server's kinds. Raises ApiError if a part of it cannot be read: with an incomplete
+    catalogue, owners would seem to be missing."""
     groups = (await calls.request("GET", "/apis"))["groups"]
     asked = [("", "v1", True)]
     for group in groups:

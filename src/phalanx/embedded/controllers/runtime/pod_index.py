@@ -29,7 +29,7 @@ class OwnerPodIndex:
         return list(self._owned.get(uid, {}).values())
 
     def loose(self, job: Object) -> Iterable[Object]:
-        """Pods without a controller that `job` might select."""
+        """Return the pods without a controller that `job` might select."""
         if job["spec"].get("manualSelector"):
             return list(self._loose_in_namespace.get(job["metadata"]["namespace"], {}).values())
         return list(self._loose_of_label.get(job["metadata"]["uid"], {}).values())

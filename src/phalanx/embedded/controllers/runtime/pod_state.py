@@ -51,7 +51,7 @@ def is_terminating(pod: Object) -> bool:
 
 
 def is_tracked(pod: Object) -> bool:
-    """Return whether it carries the Job controller's finalizer: not counted yet."""
+    """Return True if the pod has the Job controller's finalizer, so that it is not counted yet."""
     return TRACKING in pod["metadata"].get("finalizers", ())
 
 
@@ -102,12 +102,13 @@ def completion_index(pod: Object) -> int | None:
 
 
 def index_failures(pod: Object) -> int:
-    """Return how many pods of its index failed, and counted, before this one."""
+    """Return how many earlier pods of the same index failed and were counted."""
     return _count(pod, INDEX_FAILURES)
 
 
 def index_failures_all(pod: Object) -> int:
-    """Return the same with the failures that a policy ignored: what the backoff of an index grows with."""
+    """Return how many earlier pods of the same index failed, with the failures that a policy ignored. The backoff of an
+    index grows with this number."""
     return _count(pod, INDEX_FAILURES) + _count(pod, INDEX_IGNORED)
 
 
@@ -116,15 +117,15 @@ def index_failures_ignored(pod: Object) -> int:
 
 
 def restarts(pod: Object) -> int:
-    """Container restarts, init containers included."""
+    """Return the number of restarts of all containers, including init containers."""
     status = pod.get("status", {})
     every = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     return sum(container.get("restartCount", 0) for container in every)
 
 
 def finished_at(pod: Object) -> float:
-    """Return when the pod ended: its last container, else its Ready turned False, else its deletion, else its
-    creation."""
+    """Return the time at which the pod ended: the end of its last container; if that is unknown, the time when Ready
+    became False, its deletion, or its creation."""
     containers = pod.get("status", {}).get("containerStatuses") or ()
     ends = [entry.get("state", {}).get("terminated", {}).get("finishedAt") for entry in containers]
     if ends and all(ends):
@@ -146,8 +147,9 @@ def failure_cause(pods: Iterable[Object]) -> str:
 
 
 def removal_rank(pod: Object, cost: int = 0, peers_on_node: int = 0) -> tuple[Any, ...]:
-    """Sort key: which active pod goes first. Unbound, pending, not ready; the lowest cost of deletion; the one with
-    most peers on its node; then the youngest in readiness, the one that restarted most, the youngest.
+    """Return the sort key by which active pods are removed, the first one first: pods without a node, pending pods,
+    pods that are not ready; then the lowest deletion cost, the most peers on the node, the shortest time of being
+    ready, the most restarts, the youngest pod.
 
     Source: ActivePodsWithRanks of k8s.io/kubernetes/pkg/controller. Its Job controller uses neither cost nor peers."""
     ready = condition(pod, "Ready") if is_ready(pod) else None

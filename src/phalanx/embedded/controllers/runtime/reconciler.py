@@ -58,12 +58,12 @@ class Reconciler(ABC):
 
     @abstractmethod
     async def reconcile(self, obj: Object, /) -> None:
-        """Bring the cluster nearer to what the object asks for. An exception is retried; a defect is also reported on
-        the object, as an Event."""
+        """Take the next step from the present state of the cluster to the state that the object describes. An exception
+        is retried; a defect is also reported on the object, as an Event."""
 
     @property
     def objects(self) -> Mapping[str, Object]:
-        """Return the newest known state of all of them, by `namespace/name`."""
+        """Return `namespace/name` -> the newest known state of each object of the kind."""
         return self._cache.objects
 
     def start(self) -> None:
@@ -73,7 +73,7 @@ class Reconciler(ABC):
             self._calls.cache(kind).subscribe(self._owned_changed)
 
     async def run(self) -> None:
-        """Work until cancelled, from when everything it looks at was listed once."""
+        """Wait until all kinds that the controller reads have been listed once, and then work until cancelled."""
         for kind in (self.kind, *self.owns, *self.reads):
             await self._calls.cache(kind).synced.wait()
         await self.queue.run()
@@ -83,7 +83,7 @@ class Reconciler(ABC):
         self._recorder.tell(self.component, obj, type, reason, text)
 
     def look_after(self, obj: Object, delay_s: float) -> None:
-        """Have it looked at again then, though nothing changes."""
+        """Reconcile the object again after `delay_s` seconds, even if nothing changes."""
         self.queue.add_after(key_of(obj), delay_s)
 
     async def write_status(self, obj: Object, status: Mapping[str, Any]) -> bool:

@@ -45,7 +45,8 @@ class AppWrapperController(Reconciler):
         self._calls.cache(PODS).subscribe(self._on_pod)
 
     def _on_pod(self, change: Change) -> None:
-        """Pods belong to an AppWrapper by their label, whoever created them."""
+        """Keep the pods of each AppWrapper, and look at it again. A pod belongs to the AppWrapper that its label names,
+        whoever created the pod."""
         obj = change.new or change.old
         name = (obj["metadata"].get("labels") or {}).get(self._wrapping.label) if obj is not None else None
         if obj is None or not name:
@@ -117,7 +118,7 @@ class AppWrapperController(Reconciler):
         )
 
     def _pods_of(self, meta: Object) -> list[Object]:
-        """Return its pods; what is left of an earlier AppWrapper of the same name is not its own."""
+        """Return the pods of an AppWrapper, without pods of an earlier AppWrapper of the same name."""
         named = self._pods.get(f"{meta['namespace']}/{meta['name']}", {}).values()
         said = ((pod, pod["metadata"].get("annotations") or {}) for pod in named)
         return [pod for pod, notes in said if notes.get(self._wrapping.uid, meta["uid"]) == meta["uid"]]
@@ -156,7 +157,7 @@ class AppWrapperController(Reconciler):
             return None
 
     async def _kind(self, template: Object) -> Kind | None:
-        """Return the kind of the template, as the server serves it now; None if it does not."""
+        """Return the kind of the template; None if the server does not serve it now, or if it has no namespaces."""
         key = str(template.get("apiVersion")), str(template.get("kind"))
         if self._catalog is None or (key not in self._catalog.named and self._clock() >= self._asked_s + _ASK_S):
             self._asked_s = self._clock()
@@ -234,13 +235,15 @@ def _each(obj: Object) -> range:
 
 
 def _failure(obj: Object) -> str:
-    """Return the failure in a component's status; for other kinds only their pods count, as upstream."""
+    """Return the failure in the status of a Job or PyTorchJob; "" if there is none. For components of other kinds only
+    their pods count, as upstream."""
     said = condition(obj, "Failed") if obj["kind"] in ("Job", "PyTorchJob") else None
     return str(said.get("message") or "failed") if said is not None and said["status"] == "True" else ""
 
 
 def _deployed(known: Object | None, there: bool, fault: str, now_s: float) -> Object:
-    """Return whether a component was created; `CompononetDeleted` is how the reason is spelled there."""
+    """Return the condition ResourcesDeployed of a component. Upstream spells its reason `CompononetDeleted` in this
+    way."""
     reason = "ComponentCreatedSuccessfully" if there else "ComponentCreationErrored" if fault else "CompononetDeleted"
     status = "True" if there else "False"
     since = known["lastTransitionTime"] if known is not None and known["status"] == status else write_moment(now_s)
@@ -249,7 +252,8 @@ def _deployed(known: Object | None, there: bool, fault: str, now_s: float) -> Ob
 
 
 def has_components(own: Object) -> bool:
-    """Return whether all that is wrapped can be read: definitions of this kind differ in what they require."""
+    """Return True if the components have the fields that the controller reads. Not every installed definition of the
+    kind requires these fields."""
     spec = own.get("spec")
     if not isinstance(spec, dict) or isinstance(spec.get("resources"), dict):
         return isinstance(spec, dict)

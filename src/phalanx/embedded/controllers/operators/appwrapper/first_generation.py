@@ -24,7 +24,7 @@ from phalanx.embedded.controllers.operators.appwrapper.phases import Do, PhaseSt
 from phalanx.embedded.controllers.runtime.pod_state import phase
 from phalanx.embedded.controllers.runtime.timestamp import seconds
 
-_BACKOFF_S: Final = 1.0  # a wait that is longer is said
+_BACKOFF_S: Final = 1.0  # a longer wait is reported
 _ENDED: Final = ("Completed", "Failed", "Deleted")
 _SHORT: Final = "Insufficient resources to dispatch AppWrapper."
 
@@ -32,7 +32,8 @@ _SHORT: Final = "Insufficient resources to dispatch AppWrapper."
 def step(
     status: Object, spec: Mapping[str, Any], demand: Object, suspended: bool, seen: Seen, now_s: float
 ) -> PhaseStep:
-    """Return the next step. `spec`: its own; `demand`: what its status says of it."""
+    """Return the next step of an AppWrapper. `spec`: its spec; `demand`: the part of its status that states its
+    demand."""
     at = PhaseStep(status={**status, "conditions": list(status.get("conditions") or ())}, now_s=now_s)
     state = str(status.get("state") or "")
     if not state:
@@ -70,7 +71,7 @@ def _begin(at: PhaseStep, spec: Mapping[str, Any], demand: Object) -> None:
 
 
 def _wait(at: PhaseStep, state: str, seen: Seen) -> None:
-    """Report that it waits, and remove objects that had been created."""
+    """Report that the AppWrapper waits, and remove the objects that were created for it."""
     if state != "Pending":
         at.status |= {"state": "Pending", "canrun": False, "isdispatched": False}
         _say(at, "Preempted", "PreemptionTriggered", "It gave way to others, and waits.")
@@ -116,7 +117,7 @@ def _run(at: PhaseStep, spec: Mapping[str, Any], seen: Seen) -> None:
 
 
 def _hold_to_minimum(at: PhaseStep, spec: Mapping[str, Any], counts: Mapping[str, int]) -> None:
-    """Too few pods for too long: it is made again."""
+    """Create all objects again if fewer pods than `minAvailable` have run for too long."""
     scheduling = spec.get("schedulingSpec") or {}
     least = int(scheduling.get("minAvailable") or 0)
     requeuing = scheduling.get("requeuing") or {}
@@ -198,7 +199,8 @@ def _count(at: PhaseStep, seen: Seen) -> dict[str, int]:
 
 
 def _say(at: PhaseStep, kind: str, reason: str = "", message: str = "") -> None:
-    """Append a condition: of one type there may be several, and the last says how far it is."""
+    """Append a condition, and set the state to its type. There may be several conditions of one type; the last one is
+    the present state."""
     now = write_micro_moment(at.now_s)
     said = {"type": kind, "status": "True", "lastUpdateMicroTime": now, "lastTransitionMicroTime": now}
     said |= {key: text for key, text in (("reason", reason), ("message", message)) if text}

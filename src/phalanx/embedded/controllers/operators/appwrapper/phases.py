@@ -78,7 +78,7 @@ class PhaseStep:
             old.update(said)
 
     def since(self, kind: str) -> float:
-        """Return when the condition got its status; now, if it has none."""
+        """Return the time at which the condition got its status; the present time if the condition does not exist."""
         found = self.condition(kind)
         return seconds(found["lastTransitionTime"]) if found is not None else self.now_s
 
@@ -98,7 +98,7 @@ class PhaseStep:
 
 
 def step(status: Object, suspended: bool, seen: Seen, settings: RetrySettings, now_s: float) -> PhaseStep:
-    """Return the next step of an AppWrapper whose status that is."""
+    """Return the next step of an AppWrapper with the given status."""
     at = PhaseStep(status={**status, "conditions": [dict(one) for one in status.get("conditions") or ()]}, now_s=now_s)
     now = status.get("phase") or ""
     if suspended and now in ("Resuming", "Running", "Resetting"):
@@ -244,7 +244,8 @@ def _succeeded(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
 
 
 def _removed(at: PhaseStep, seen: Seen, settings: RetrySettings) -> bool:
-    """Return whether nothing is left; else it is to go, and after a while its pods without grace."""
+    """Return True if no component and no pod exists any more. Otherwise request their deletion, and, after the grace
+    period `forceful_s`, the deletion of the pods without grace."""
     if not seen.there and not seen.pods:
         if at.condition("DeletingResources") is not None:
             at.set("DeletingResources", False, "DeletionComplete")

@@ -44,12 +44,12 @@ class RetrySettings:
     retryable: frozenset[int]
 
     def ends(self, code: int) -> bool:
-        """Return whether a container that ended so is not tried again."""
+        """Return True if a container with this exit code is not retried."""
         return code != 0 and (code in self.terminal or (bool(self.retryable) and code not in self.retryable))
 
 
 def settings_of(meta: Mapping[str, Any]) -> RetrySettings:
-    """Return what the metadata of an AppWrapper says."""
+    """Return the settings in the annotations of an AppWrapper."""
     notes = meta.get("annotations") or {}
     times = {name: _seconds(notes.get(_PREFIX + name), name) for name in _DEFAULTS_S}
     admission, warmup, failure, pause, forceful, on_failure, success = times.values()

@@ -41,7 +41,7 @@ def replicated_jobs(job_set: Object) -> list[Object]:
 
 
 def replicas(job_set: Object) -> Iterator[Replica]:
-    """Yield every Job that it is to have, in order. Raises ValueError for more than there may be."""
+    """Yield every Job that the JobSet should have, in order. Raises ValueError if they are more than `MOST_JOBS`."""
     if (jobs := sum(map(count, replicated_jobs(job_set)))) > MOST_JOBS:
         raise ValueError(
             f"its replicas are {jobs} Jobs together, which are more than {MOST_JOBS}: make several JobSets"
@@ -107,7 +107,7 @@ def subdomain(job_set: Object) -> str:
 
 
 def owner(obj: Object) -> dict[str, Any]:
-    """Return the reference of what the object controls."""
+    """Return the owner reference for the objects that `obj` controls."""
     meta = obj["metadata"]
     named = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "name": meta["name"], "uid": meta["uid"]}
     return {**named, "controller": True, "blockOwnerDeletion": True}
@@ -131,7 +131,7 @@ def template_patch(job_set: Object, replica: Replica, job: Object) -> Object:
 
 
 def _words(job_set: Object, replica: Replica) -> dict[str, str]:
-    """Labels, which are annotations too, of a Job and its pods."""
+    """Return the labels of a Job and its pods. Both objects have them as annotations, too."""
     meta, part = job_set["metadata"], replica.part
     key = f"{meta['namespace']}/{replica.name}".encode()
     words: Mapping[str, str] = {

@@ -132,7 +132,7 @@ def _in_order(job_set: Object) -> bool:
 
 
 def _may_start(job_set: Object, part: Object, parts: Mapping[str, _Part]) -> bool:
-    """Return True if the dependencies of its Jobs are met."""
+    """Return True if the dependencies of a replicated job are met, so that its Jobs may start."""
     needs = {one["name"]: one["status"] for one in part.get("dependsOn") or ()}
     if _in_order(job_set):
         names = [one["name"] for one in replicated_jobs(job_set)]

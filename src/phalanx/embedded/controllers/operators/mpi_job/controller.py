@@ -90,7 +90,7 @@ class MPIJobController(Reconciler):
             await self._switch(job, launcher, suspended=suspended)
 
     async def _switch(self, job: Object, launcher: Object, *, suspended: bool) -> None:
-        """Suspend the launcher, or let it go with the template that the MPIJob has by now."""
+        """Suspend the launcher Job, or resume it with the present template of the MPIJob."""
         if suspended:
             await self._calls.patch(JOBS, launcher, {"spec": {"suspend": True}})
             return

@@ -41,7 +41,7 @@ def replica(job: Object, role: str) -> Mapping[str, Any]:
 
 
 def worker_count(job: Object) -> int:
-    """Return how many workers it is to have. Raises ValueError for more than there may be."""
+    """Return the number of workers of the job. Raises ValueError if they are more than `MOST_WORKERS`."""
     said = replica(job, "Worker")
     found = 0 if not said else 1 if said.get("replicas") is None else int(said["replicas"])
     if found > MOST_WORKERS:
@@ -64,7 +64,8 @@ def worker_name(job: Object, index: int) -> str:
 
 
 def hosts(job: Object) -> list[str]:
-    """Return the names by which mpirun reaches where ranks run, the launcher's first where it is one."""
+    """Return the host names of the pods in which ranks run: of the launcher, if it runs ranks, and then of all
+    workers."""
     meta = job["metadata"]
     names = [worker_name(job, index) for index in range(worker_count(job))]
     first = [launcher_name(job)] if job["spec"].get("runLauncherAsWorker") else []
@@ -72,7 +73,8 @@ def hosts(job: Object) -> list[str]:
 
 
 def config(job: Object, running: Iterable[str]) -> dict[str, str]:
-    """Return the data of its ConfigMap. `running`: the names of the pods that run, which discover_hosts.sh tells."""
+    """Return the data of the job's ConfigMap. `running`: the names of the running pods, which discover_hosts.sh
+    prints."""
     slots, kind = int(job["spec"].get("slotsPerWorker") or 1), str(job["spec"].get("mpiImplementation") or "OpenMPI")
     known, there = hosts(job), set(running)
     hostfile = "".join(f"{name}{_SLOTS[kind].format(slots)}\n" for name in known)
@@ -203,7 +205,7 @@ def _add_env(container: Object, values: Mapping[str, str]) -> None:
 
 
 def _mount(job: Object, spec: Object, container: Object, *, with_config: bool) -> None:
-    """Mount the key where ssh looks for it, and the list of hosts."""
+    """Mount the key at the path at which ssh reads it, and, with `with_config`, the list of hosts."""
     key = {"secretName": secret_name(job), "defaultMode": 0o600, "items": [*KEY_ITEMS]}
     volumes: list[Object] = [{"name": "ssh-auth", "secret": key}]
     mounts: list[Object] = [{"name": "ssh-auth", "mountPath": job["spec"].get("sshAuthMountPath") or SSH_AT}]

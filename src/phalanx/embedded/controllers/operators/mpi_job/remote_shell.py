@@ -23,7 +23,7 @@ MOST_BYTES = 2**20
 
 
 def digest(*parts: str) -> str:
-    """Return the proof that these words come from who knows the token."""
+    """Return a digest of these words, which proves that the sender has the token."""
     return hmac.new(os.environ["MPI_RSH_TOKEN"].encode(), "\0".join(parts).encode(), hashlib.sha256).hexdigest()
 
 
@@ -52,12 +52,14 @@ def answer(connection: socket.socket) -> None:
 
 
 def run(command: list[str]) -> int:
-    """Return the exit code. As with ssh the words are put together, and a shell of this pod takes them apart."""
+    """Run a command, and return its exit code. As with ssh, its words are joined by spaces, and a shell in this pod
+    splits them again."""
     return subprocess.run(["sh", "-c", " ".join(command)], check=False).returncode
 
 
 def is_here(host: str) -> bool:
-    """Return whether it is this pod: mpirun does not see that, since all pods share the loopback interface."""
+    """Return True if `host` is the name of this pod. mpirun cannot find that out, because all pods share the loopback
+    interface."""
     try:
         return socket.gethostbyname(host) == os.environ["MPI_RSH_ADDRESS"]
     except OSError:  # a pod that is starting has no name yet

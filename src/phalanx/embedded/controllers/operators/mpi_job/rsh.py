@@ -39,7 +39,7 @@ SINGLE_MACHINE: Final = {
 
 
 def on_this_machine(container: Object) -> bool:
-    """Return whether it is a process of this machine, which sees this machine's files."""
+    """Return True if the container runs as a process of this machine, with this machine's files."""
     return container.get("image") == _HOST
 
 

@@ -24,7 +24,7 @@ def finished(job: Object) -> bool:
 def judge(
     job: Object, launcher: Object | None, launchers: Sequence[Object], workers: Sequence[Object], now: str
 ) -> dict[str, Any]:
-    """Return its status. `launchers`: the pods of its launcher Job; `now`: as a metav1.Time."""
+    """Return the status of an MPIJob. `launchers`: the pods of its launcher Job; `now`: the time as a metav1.Time."""
     old = job.get("status") or {}
     status: dict[str, Any] = {**old}
     where = f"{_NAME} {job['metadata']['namespace']}/{job['metadata']['name']}"
@@ -55,7 +55,7 @@ def judge(
 
 
 def _denied(said: list[Condition], now: str) -> list[Condition]:
-    """Return the conditions, of which Running is so no more."""
+    """Return the conditions, with Running set to False if it was True."""
     running = next((one for one in said if one["type"] == "Running" and one["status"] == "True"), None)
     return (
         said if running is None else with_condition(said, "Running", False, running["reason"], running["message"], now)

@@ -32,7 +32,7 @@ RUNTIMES: dict[str, Kind] = {
         namespaced=False,
     ),
 }
-_AGAIN_S = 5.0  # a runtime that is not there may come
+_AGAIN_S = 5.0  # the pause before a missing runtime is looked up again
 _ENDED = {"Completed": "Complete", "Failed": "Failed"}
 
 
@@ -63,7 +63,7 @@ class TrainJobController(Reconciler):
         await self.write_status(job, status)
 
     async def _follow(self, job: Object) -> str:
-        """Make its JobSet as it should be. Return what is wrong with it, or nothing."""
+        """Create or update the JobSet of a TrainJob. Return an error message for the user, or ""."""
         try:
             runtime = self._runtime(job)
             wanted = make_job_set(job, runtime)
@@ -85,7 +85,7 @@ class TrainJobController(Reconciler):
         return await self._end_in_time(job)
 
     async def _begin(self, job: Object, wanted: Object) -> str:
-        """Create its JobSet. Return why the server refuses it, or nothing."""
+        """Create the JobSet of a TrainJob. Return the reason if the server refuses it, otherwise ""."""
         try:
             await self._calls.create(JOB_SETS, wanted, job["metadata"]["namespace"])
         except ApiRefusal as refusal:
@@ -160,7 +160,7 @@ class TrainJobController(Reconciler):
         return found if owner is not None and owner["uid"] == meta["uid"] else None
 
     def _runtime(self, job: Object) -> Object:
-        """Raises RuntimeFault."""
+        """Return the training runtime that the TrainJob names. Raises RuntimeFault if it does not exist."""
         said = job["spec"].get("runtimeRef") or {}
         kind, name = str(said.get("kind") or "ClusterTrainingRuntime"), str(said.get("name"))
         key = name if kind == "ClusterTrainingRuntime" else f"{job['metadata']['namespace']}/{name}"

@@ -125,7 +125,8 @@ def _containers(part: Object, names: Sequence[str]) -> Iterator[Object]:
 
 
 def _say(container: Object, said: Mapping[str, Any]) -> None:
-    """Put the TrainJob's words about its trainer in the place of the runtime's."""
+    """Replace image, command, arguments and resources of the runtime's trainer by those of the TrainJob, and merge the
+    environment variables."""
     for field in ("image", "command", "args"):
         if said.get(field):
             container[field] = said[field]
@@ -148,7 +149,7 @@ def _merge_env(container: Object, more: Sequence[Object]) -> None:
 def _torch(
     job: Object, policy: Mapping[str, Any], said: Mapping[str, Any], nodes: int, trainer: Object
 ) -> dict[str, Any]:
-    """torchrun's settings, by variables (torch.distributed.run)."""
+    """Return the environment variables that contain torchrun's settings (torch.distributed.run)."""
     processes = said.get("numProcPerNode") or policy.get("numProcPerNode") or "auto"
     name = job["metadata"]["name"]
     rank = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
@@ -162,7 +163,7 @@ def _torch(
 
 
 def _initialise(parts: Mapping[str, Object], step: str, said: Mapping[str, Any]) -> None:
-    """Tell the initializers of data and model where to fetch from."""
+    """Give the initializer of data or of the model (`step`) the variables that name the source from which to fetch."""
     part = next((one for one in parts.values() if _step(one) == step), None)
     env = list(said.get("env") or ())
     if said.get("storageUri"):
@@ -189,7 +190,8 @@ def _patch(job: Object, template: Object, parts: dict[str, Object]) -> tuple[dic
 
 
 def _patched_part(part: Object, change: Object) -> Object:
-    """Containers are those of the same name; all other lists are as the patch has them."""
+    """Return a pod template after a patch. Containers are merged by name; any other list is replaced by the patch's
+    list."""
     pod = at(change, _POD) or {}
     by_name = {}
     for kind in ("containers", "initContainers"):

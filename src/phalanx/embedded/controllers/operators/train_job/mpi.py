@@ -118,12 +118,12 @@ def _members(pod: Object) -> Iterator[Object]:
 
 
 def _first(parts: Mapping[str, Object]) -> Object:
-    """Return the container whose resources are those of a node of training."""
+    """Return the container whose resources are those of one training node."""
     return next((container for _, pod in _pods(parts) for container in _members(pod)), {})
 
 
 def _hosts(job: Object, part: Object, subdomain: str) -> Iterator[str]:
-    """Raises ValueError for more than there may be."""
+    """Yield the host names of the pods of a replicated job. Raises ValueError if they are more than `_MOST_NODES`."""
     name, nodes = job["metadata"]["name"], int((part["template"].get("spec") or {}).get("parallelism") or 1)
     if nodes > _MOST_NODES:
         raise ValueError(f"{nodes} nodes, which are more than {_MOST_NODES}")
@@ -180,6 +180,7 @@ def _mount(job: Object, policy: Mapping[str, Any], container: Object, *, is_laun
 
 
 def _put(obj: Object, field: str, *more: Object, key: str = "name") -> None:
-    """Put objects into a list, each in the place of what has the same name (or other key)."""
+    """Add objects to the list `field` of `obj`. An object replaces an earlier one with the same name (or the same
+    `key`)."""
     found = {one[key]: one for one in (*(obj.get(field) or ()), *more)}
     obj[field] = list(found.values())

@@ -31,7 +31,8 @@ class TrainingController(Reconciler):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self.queue.on_defect = self._mark
-        self._marks: set[asyncio.Task[None]] = set()  # under way; the loop itself keeps none
+        # Running tasks; they are referenced here because the event loop does not keep them alive.
+        self._marks: set[asyncio.Task[None]] = set()
 
     async def reconcile(self, job: Object) -> None:
         policy = job["spec"].get("runPolicy") or {}
@@ -47,7 +48,7 @@ class TrainingController(Reconciler):
             self.look_after(job, found.look_s - now_s)
 
     def _mark(self, key: str, error: Exception) -> None:
-        """Say at the job that it cannot be dealt with, by an Event and in its status."""
+        """Report on the job, by an Event and in its status, that it cannot be reconciled."""
         job = self.objects.get(key)
         if job is None:
             return
@@ -97,5 +98,5 @@ class TrainingController(Reconciler):
 
 
 def replicas_wanted(job: Object) -> bool:
-    """Return whether it is to have pods now."""
+    """Return True if the job should have pods now: it is not suspended and not finished."""
     return not (job["spec"].get("runPolicy") or {}).get("suspend") and not finished(job)

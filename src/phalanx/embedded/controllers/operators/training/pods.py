@@ -33,13 +33,13 @@ class TrainingReplica:
 
 
 def replica_specs(job: Object) -> dict[str, Mapping[str, Any]]:
-    """Type -> its spec, in the order of ranks."""
+    """Return replica type -> its spec, in the order of ranks."""
     specs = job["spec"].get("pytorchReplicaSpecs") or {}
     return {name: specs[name] for name in TYPES if name in specs}
 
 
 def count(spec: Mapping[str, Any]) -> int:
-    """Raises ValueError for more than there may be."""
+    """Return the number of replicas of a type. Raises ValueError if they are more than `MOST_REPLICAS`."""
     found = 1 if spec.get("replicas") is None else int(spec["replicas"])
     if found > MOST_REPLICAS:
         raise ValueError(f"{found} replicas, which are more than {MOST_REPLICAS}")
@@ -106,7 +106,8 @@ def owner_reference(job: Object) -> dict[str, Any]:
 
 
 def port(job: Object, kind: str) -> int:
-    """Return the port of rank 0: the port with that name in its container, else the operator's default."""
+    """Return the port of rank 0: the container port with the operator's name for it, otherwise the operator's
+    default."""
     pod = (replica_specs(job)[kind].get("template") or {}).get("spec") or {}
     named = (one for container in pod.get("containers") or () for one in container.get("ports") or ())
     return next((int(one["containerPort"]) for one in named if one.get("name") == _PORT_NAME), _PORT)
@@ -136,7 +137,8 @@ def _environment(job: Object, replica: TrainingReplica) -> list[dict[str, str]]:
 
 
 def _elastic(policy: Mapping[str, Any], host: str, listens: str, nodes: int) -> dict[str, str]:
-    """torchrun's rendezvous (torch.distributed.run), which counts the nodes itself."""
+    """Return the environment variables for torchrun's rendezvous (torch.distributed.run), which counts the nodes
+    itself."""
     least, most = policy.get("minReplicas") or nodes, policy.get("maxReplicas") or nodes
     found = {
         "PET_NNODES": f"{least}:{most}",

@@ -52,7 +52,7 @@ class TrainingActions:
 
 @dataclass(slots=True)
 class _Conditions:
-    """status.conditions, the newest last; one of a type."""
+    """The list status.conditions: one condition of each type, the newest last."""
 
     entries: list[dict[str, Any]]
     now: str
@@ -69,7 +69,7 @@ class _Conditions:
         self.entries.append({**words, "lastTransitionTime": since, "lastUpdateTime": self.now})
 
     def deny(self, *kinds: str) -> None:
-        """Set the condition to false if it was true."""
+        """Set each of these conditions to False if it was True."""
         for kind in kinds:
             old = next((one for one in self.entries if one["type"] == kind and one["status"] == "True"), None)
             if old is not None:

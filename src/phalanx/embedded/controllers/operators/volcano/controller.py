@@ -50,13 +50,13 @@ class VolcanoJobController(Reconciler):
         self._priorities = self._calls.cache(PRIORITY_CLASSES)
         self._commands: dict[str, str] = {}  # job -> the action that a Command of its user requests
         self._evicted: dict[str, dict[str, float]] = {}  # uid of a job -> names of pods that others deleted, and when
-        self._taking: set[str] = set()  # uids of pods that go because of us
+        self._taking: set[str] = set()  # uids of pods that this controller deletes
         self._hosts: dict[str, int] = {}  # uid of a job -> the generation that its ConfigMap was made for
         self._calls.cache(PODS).subscribe(self._pod_changed)
         self._calls.cache(JOBS).subscribe(self._job_changed)
 
     def command(self, key: str, action: str) -> None:
-        """Take a user's wish for a job, which is carried out at most once."""
+        """Accept an action that a user requests for a job. It is carried out at most once."""
         self._commands[key] = action
         self.queue.add(key)
 
@@ -67,7 +67,7 @@ class VolcanoJobController(Reconciler):
                 each.pop(uid_of(change.old), None)
 
     def _pod_changed(self, change: Change) -> None:
-        """Note pods that go, and not because of us."""
+        """Record the deletion of a pod as an eviction if this controller did not delete it."""
         if change.new is not None or change.old is None:
             return
         uid, owner = uid_of(change.old), controller_of(change.old)
@@ -137,7 +137,7 @@ class VolcanoJobController(Reconciler):
         await self._ensure(owner, PODS, make_pod(owner, job, task, index, claims))
 
     async def _expire(self, owner: Object, job: JobSpec, status: Mapping[str, Any], now_s: float) -> None:
-        """Delete a finished job whose time is up."""
+        """Delete a finished job if its time to live is over; otherwise look at the job again when it will be."""
         state = status.get("state") or {}
         if job.ttl_s is None or state.get("phase") not in FINISHED or not state.get("lastTransitionTime"):
             return
@@ -216,7 +216,8 @@ class VolcanoJobController(Reconciler):
             await self._calls.patch(POD_GROUPS, there, {"spec": changed})
 
     async def _claim_volumes(self, owner: Object, job: JobSpec, status: dict[str, Any]) -> bool:
-        """Make the claims of volumes that name none, and write their names back; whether all exist."""
+        """Create a claim for each volume that names none, and write its name into the Job. Return True if all claims
+        exist."""
         named = [dict(one) for one in job.volumes]
         for at, volume in enumerate(named):
             if volume.get("volumeClaimName"):
@@ -250,7 +251,8 @@ class VolcanoJobController(Reconciler):
             raise
 
     def _forget_plugins(self, status: dict[str, Any]) -> None:
-        """Forget the plugins' objects that were taken away; the job's volumes stay until it goes."""
+        """Remove the plugins' deleted objects from the status. The job's volumes stay there until the job is
+        deleted."""
         kept = status.get("controlledResources") or {}
         kept = {key: value for key, value in kept.items() if not key.startswith("plugin-")}
         status.pop("controlledResources", None)
@@ -258,7 +260,7 @@ class VolcanoJobController(Reconciler):
             status["controlledResources"] = kept
 
     async def _clear(self, owner: Object, job: JobSpec) -> None:
-        """Delete the PodGroup and what the plugins made."""
+        """Delete the PodGroup and the objects of the plugins."""
         if (group := self._group(job)) is not None and not is_deleting(group):
             await self._calls.remove(POD_GROUPS, group)
         if not any(key.startswith("plugin-") for key in (owner.get("status") or {}).get("controlledResources") or ()):

@@ -131,7 +131,7 @@ def _restart(
 
 
 def _targets(scene: Scene, due: Due) -> list[Object]:
-    """Return the pods that an action is about."""
+    """Return the pods to which an action applies: one pod, or the pods of a task or of a partition."""
     about = next((pod for pod in scene.pods if pod["metadata"]["name"] == due.what.pod), None)
     match due.action:
         case "RestartPod":
@@ -150,8 +150,9 @@ def _partition(pod: Object) -> str:
 
 
 def _restarting(scene: Scene) -> VolcanoActions:
-    """Pods of the version before go first, but for those that succeeded before a job was resumed. (Volcano keeps failed
-    ones too: a job that a failed pod aborted then never runs again.)"""
+    """Return the next steps of a restarting Job: pods of earlier versions are deleted first. Pods that succeeded before
+    the job was resumed are kept. (Volcano keeps failed ones, too; then a job that was aborted by a failed pod never
+    runs again.)"""
     before = [one["status"] for one in scene.status.get("conditions") or ()][-2:-1]
     resumed = before in (["Aborted"], ["Aborting"])
     if scene.retries >= scene.job.most_retries:
@@ -210,7 +211,7 @@ def _outcome(scene: Scene, succeeded: int) -> str:
 
 
 def _missing(scene: Scene) -> Iterator[tuple[VolcanoTask, int]]:
-    """Pods that should exist, and whose names are free."""
+    """Yield (task, index) of the pods that should exist and do not."""
     taken = {pod["metadata"]["name"] for pod in scene.pods}
     for task in scene.job.tasks:
         if not _may_begin(scene, task):

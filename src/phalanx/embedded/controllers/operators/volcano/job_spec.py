@@ -163,7 +163,7 @@ def _task(at: int, said: Mapping[str, Any]) -> VolcanoTask:
 
 
 def _shaped(value: Any, shape: Shape, path: str) -> Any:
-    """Return the value. Raises JobFault if an existing part of it has another shape."""
+    """Return the value unchanged. Raises JobFault if an existing part of it does not have the given shape."""
     if isinstance(shape, Mapping):
         _demand(isinstance(value, Mapping), path, "a mapping")
         for name, inner in shape.items():

@@ -143,7 +143,8 @@ def _subgroups(task: VolcanoTask) -> Object:
 
 
 def least_resources(job: JobSpec, priorities: Mapping[str, int]) -> dict[str, str]:
-    """Return what the pods that start together ask for: first those of tasks with a higher priority class."""
+    """Return the sum of the requests of the pods that must start together. Pods of tasks with a higher priority class
+    are taken first."""
 
     def rank(task: VolcanoTask) -> int:
         return -priorities.get((task.template.get("spec") or {}).get("priorityClassName") or job.priority_class, 0)
@@ -200,7 +201,7 @@ def _asked(container: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _amounts(said: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield amounts; a text that is none the server refuses with the pod."""
+    """Yield (resource, amount). A text that is no amount is left out, because the server refuses the pod for it."""
     for resource, text in said.items():
         try:
             yield resource, parse(str(text))

@@ -85,8 +85,8 @@ def _fits(policy: Mapping[str, Any], what: Happened) -> bool:
 def happenings(
     job: JobSpec, version: int, pods: Sequence[Object], evicted: Mapping[str, float], group_unknown_s: float | None
 ) -> Iterator[Happened]:
-    """Yield what the job's pods say. `evicted`: pods that others deleted, by name, and when. `group_unknown_s`: since
-    when its PodGroup is in the phase Unknown."""
+    """Yield the events that follow from the job's pods. `evicted`: name of a pod that others deleted -> time of its
+    deletion. `group_unknown_s`: the time since which the PodGroup is in the phase Unknown; None: it is not."""
     current = [pod for pod in pods if version_of(pod) >= version and not is_deleting(pod)]
     alive = {pod["metadata"]["name"] for pod in current if phase(pod) == "Running"}
     for pod in current:
@@ -130,7 +130,7 @@ def _exit_code(pod: Object) -> int:
 
 
 def version_of(pod: Object) -> int:
-    """Return the version of the job that made the pod."""
+    """Return the version of the job for which the pod was created."""
     text = (pod["metadata"].get("annotations") or {}).get(kinds.JOB_VERSION, "0")
     return int(text) if text.isdigit() else 0
 
@@ -141,6 +141,6 @@ def task_of(pod: Object) -> str:
 
 
 def index_of(pod: Object) -> int:
-    """Return the number of a pod in its task; -1: it says none."""
+    """Return the index of a pod in its task; -1 if its annotation does not name one."""
     text = (pod["metadata"].get("annotations") or {}).get(kinds.TASK_INDEX, "")
     return int(text) if text.isdigit() else -1

@@ -59,8 +59,8 @@ class CommandController(Reconciler):
             self._to_job(f"{space}/{name}", action)
 
     async def _target(self, kind: Kind, name: str, namespace: str) -> Object | None:
-        """Read what a command is about, or None where there is none. It is read from the server: what was made just
-        before the command need not be in a cache yet."""
+        """Return the object to which a command applies; None if it does not exist. It is read from the server, because
+        an object that was created just before the command may not be in a cache yet."""
         try:
             return await self._calls.get(kind, name, namespace) if _NAME.fullmatch(name) else None
         except ApiRefusal as refusal:
@@ -107,13 +107,13 @@ class CommandController(Reconciler):
                 await self._open(child)
 
     def _children(self, name: str) -> list[Object]:
-        """Return the queues below it; a queue that is its own parent does not count."""
+        """Return the queues whose parent is the queue `name`, without the queue itself."""
         found = [one for one in self._queues.objects.values() if (one.get("spec") or {}).get("parent") == name]
         return [one for one in found if one["metadata"]["name"] != name]
 
 
 class QueueController(Reconciler):
-    """Makes Closed of Closing when the last PodGroup has left a queue."""
+    """Changes a queue from Closing to Closed when it has no PodGroup any more."""
 
     kind, component, owns, reads = QUEUES, COMPONENT, (), (POD_GROUPS,)
 

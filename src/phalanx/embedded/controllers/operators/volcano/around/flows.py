@@ -135,7 +135,8 @@ class JobFlowController(Reconciler):
 
 
 def flow_status(flow: Object, jobs: Mapping[str, Object | None]) -> dict[str, Any]:
-    """Return the status of a flow with these Jobs, by the names of their templates. `unKnowJobs` is spelt as there."""
+    """Return the status of a flow. `jobs`: name of a template -> its Job, or None if it does not exist. `unKnowJobs` is
+    spelt as in Volcano."""
     there = [job for job in jobs.values() if job is not None]
     old = ((flow.get("status") or {}).get("state") or {}).get("phase") or "Pending"
     lists: dict[str, list[str]] = {}

@@ -72,7 +72,8 @@ class PodGroupController(Reconciler):
 
 
 def never_complete(owner: Object, minimum: int) -> str:
-    """Return why fewer pods than `minimum` will ever exist together, and how to mend it; empty if as many can."""
+    """Return why there can never be `minimum` pods at the same time, and how the user can change that; "" if there can
+    be."""
     spec, kind = owner.get("spec") or {}, owner["kind"]
     replicas = int(spec.get("replicas", 1))
     if kind != "DaemonSet" and minimum > replicas:

@@ -41,7 +41,7 @@ _RAY: Flags = {
 
 
 def tensorflow(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments: Sequence[str]) -> None:
-    """TF_CONFIG: the cluster, and which of it this is."""
+    """Set TF_CONFIG: the hosts of the cluster, and the role and index of this pod."""
     if len(job.tasks) == 1 and job.tasks[0].replicas == 1:
         return
     said = read_flags(arguments, _TENSORFLOW)
@@ -55,7 +55,7 @@ def tensorflow(job: JobSpec, task: VolcanoTask, index: int, pod: Object, argumen
 
 
 def pytorch(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments: Sequence[str]) -> None:
-    """MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK."""
+    """Set MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK."""
     said = read_flags(arguments, _PYTORCH)
     master, worker = job.task(str(said["master"])), job.task(str(said["worker"]))
     if master is None:
@@ -83,7 +83,7 @@ def _waiter(said: Flags, address: str, port: int) -> Object:
 
 
 def mpi(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments: Sequence[str]) -> None:
-    """MPI_HOST for the master: the workers."""
+    """Open the port of ssh, and set MPI_HOST, the names of the workers, in pods of the master."""
     said = read_flags(arguments, _MPI)
     _open(pod["spec"]["containers"], "mpijob-port", int(said["port"]))
     if task.name == said["master"] and (worker := job.task(str(said["worker"]))) is not None:
@@ -92,7 +92,8 @@ def mpi(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments: Seq
 
 
 def hcclrank(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments: Sequence[str]) -> None:
-    """The annotation hccl/rankIndex: RANK, if the container has it, else the number in master, then worker."""
+    """Set the annotation hccl/rankIndex: the RANK of the first container, if it is set; otherwise the pod's number,
+    counted over the master's pods and then the workers'."""
     said = read_flags(arguments, _HCCL)
     master = job.task(str(said["master"]))
     first: Object = next(iter(pod["spec"]["containers"]), {})
@@ -142,7 +143,7 @@ def ray_objects(job: JobSpec, arguments: Sequence[str]) -> Iterator[tuple[Kind, 
 
 
 def environment(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments: Sequence[str]) -> None:
-    """env: VK_TASK_INDEX and VC_TASK_INDEX in all containers."""
+    """Set VK_TASK_INDEX and VC_TASK_INDEX in all containers (the plugin `env`)."""
     every = [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
     _set(every, {"VK_TASK_INDEX": str(index), "VC_TASK_INDEX": str(index)})
 

@@ -36,7 +36,7 @@ PLUGINS: Final[dict[str, OnPod]] = {
 
 
 def apply_plugins(job: JobSpec, task: VolcanoTask, index: int, pod: Object) -> None:
-    """Do to the pod what the job's plugins do. Raises JobFault."""
+    """Change the pod by all plugins of the job. Raises JobFault."""
     for name, arguments in job.plugins.items():
         if name not in PLUGINS:
             raise JobFault(f"unable to find job plugin: {name}; there are {', '.join(PLUGINS)}")
@@ -44,7 +44,8 @@ def apply_plugins(job: JobSpec, task: VolcanoTask, index: int, pod: Object) -> N
 
 
 def plugin_objects(job: JobSpec) -> Iterator[tuple[Kind, Object]]:
-    """Yield the objects that the job has for its plugins, but for the Secret of ssh, whose key must be made."""
+    """Yield the further objects of the job's plugins, except for the Secret of `ssh`, because its key must be generated
+    first."""
     if "svc" in job.plugins:
         yield from service_objects(job, job.plugins["svc"])
     if "ray" in job.plugins:

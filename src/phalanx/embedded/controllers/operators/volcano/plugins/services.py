@@ -47,7 +47,7 @@ def host_data(job: JobSpec) -> dict[str, str]:
 
 
 def join_service(job: JobSpec, pod: Object) -> None:
-    """Give the pod its name in the Service, the files and the variables."""
+    """Give the pod its host name in the Service, the mounted host files, and the variables."""
     spec, config = pod["spec"], f"{job.name}-svc"
     if not spec.get("hostname"):
         spec["hostname"] = pod["metadata"]["name"]
