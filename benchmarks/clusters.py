@@ -47,8 +47,7 @@ from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.kueue.tree.multi import is_active
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
-from phalanx.kube.install.definitions import FLAVORS, QUEUES, served
-from phalanx.kube.install.dialects import install_dialect
+from phalanx.kube.install.definitions import FLAVORS, QUEUES, install_dialect, served
 from phalanx.kube.install.installation import install_all
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import open_world

@@ -34,8 +34,7 @@ from phalanx.model.policy import Policy
 from phalanx.model.reason import StartForecast
 from phalanx.report.forecast import forecast
 from phalanx.simulator.readers.lines import OnError
-from phalanx.simulator.run.play import play
-from phalanx.simulator.run.stopwatch import TimedApplier
+from phalanx.simulator.run.play import TimedApplier, play
 from phalanx.state.cluster import Cluster
 
 ROOT = Path(__file__).parents[1]

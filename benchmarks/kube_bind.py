@@ -47,8 +47,7 @@ from phalanx.dialects.job_kinds.replica_types import NAME as KUBEFLOW
 from phalanx.dialects.kueue import kinds
 from phalanx.embedded.controllers.operators.install import install_operators
 from phalanx.embedded.controllers.run import run_controllers
-from phalanx.kube.install.definitions import install
-from phalanx.kube.install.dialects import install_dialect
+from phalanx.kube.install.definitions import install, install_dialect
 from phalanx.kube.read.wire import WIRE_TYPES
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import open_world

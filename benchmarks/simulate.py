@@ -27,7 +27,7 @@ from pathlib import Path
 from phalanx.cli.study.simulation.cells import TraceSource, workload_of
 from phalanx.loop import spare_the_book, step
 from phalanx.model.job import Job, Role
-from phalanx.simulator.readers.gpus import roles_of
+from phalanx.simulator.readers.lines import roles_of
 from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import built_in
 from phalanx.simulator.workload.workload import Task, Workload, gpu_nodes, machine, processors

@@ -12,7 +12,7 @@ from phalanx.cli.cluster import monitoring
 from phalanx.cli.cluster.monitoring import monitored
 from phalanx.client.connection import Connection
 from phalanx.errors import PhalanxError
-from phalanx.kube.leader.lease import Lease, LeaseDurations
+from phalanx.kube.leader import Lease, LeaseDurations
 
 
 async def get(port: int, path: str) -> str:

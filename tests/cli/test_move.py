@@ -20,7 +20,7 @@ from phalanx.client.kind import CONFIG_MAPS, JOBS, NAMESPACES, PODS, SECRETS, Ki
 from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.kube.install.definitions import QUEUES
-from phalanx.kube.install.record_key import obtain_record_key
+from phalanx.kube.install.installation import obtain_record_key
 from phalanx.kube.read.labels import MOVED_FROM, MOVING, SUBMITTED
 from phalanx.kube.read.records import submitted_s
 from phalanx.kube.read.wire import epoch_s

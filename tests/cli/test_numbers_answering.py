@@ -25,7 +25,7 @@ from phalanx.model.event import NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Job
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue, Quota
-from phalanx.report.queue_status import queue_statuses
+from phalanx.report.status import queue_statuses
 from phalanx.state.cluster import Cluster
 from tests.core.builders import job, node, role
 from tests.embedded.apiserver.process import ServerProcess

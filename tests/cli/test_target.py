@@ -6,8 +6,8 @@ from pathlib import Path
 
 from phalanx.cli.cluster.target import Target, find_ledger_of
 from phalanx.ledger.entry import FILE, JobEntry, StartEntry, State, url_of
-from phalanx.ledger.past_runs import past_runs
 from phalanx.ledger.store import Ledger
+from phalanx.ledger.usage import past_runs
 from tests.cli.test_job_reading import NOW_S, batch_job, node, queue, snapshot
 
 

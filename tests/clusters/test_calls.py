@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.client.kind import JOBS
 from phalanx.clusters.copies.sendable import Key
-from phalanx.clusters.workers.calls import AT_ONE, WorkerAway, WorkerBusy, WorkerCalls
+from phalanx.clusters.workers.fleet import AT_ONE, WorkerAway, WorkerBusy, WorkerCalls
 from tests.clusters.several import Worker
 from tests.kube.double import Api
 

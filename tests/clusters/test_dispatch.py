@@ -9,10 +9,10 @@ import pytest
 
 from phalanx.client.kind import JOBS
 from phalanx.clusters import dispatch
-from phalanx.clusters.choice.offer import PRICE
+from phalanx.clusters.choice.question import PRICE
 from phalanx.clusters.copies import content
-from phalanx.clusters.copies.sent import waits_elsewhere
-from phalanx.clusters.workers import calls
+from phalanx.clusters.copies.content import waits_elsewhere
+from phalanx.clusters.workers import fleet
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
 from phalanx.kube.install.definitions import FLAVORS, QUEUES
@@ -290,10 +290,10 @@ def test_a_cluster_that_answers_slowly_holds_up_no_job_of_another() -> None:
 
         async with here.process():
             here.workers["w1"].link.create = hang
-            await here.until(lambda: here.dispatcher.calls.open["w1"] == calls.AT_ONE)
+            await here.until(lambda: here.dispatcher.calls.open["w1"] == fleet.AT_ONE)
             here.submit("other", 3)
             await here.until(lambda: here.where("default/other") == ["w2"])
-            assert here.dispatcher.calls.open["w1"] <= calls.AT_ONE
+            assert here.dispatcher.calls.open["w1"] <= fleet.AT_ONE
             here.workers["w1"].link = Client(here.apis["w1"])
             await here.until(lambda: len(here.apis["w1"].objects[JOBS]) == 12)
 

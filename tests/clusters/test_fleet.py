@@ -26,8 +26,7 @@ from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.errors import PhalanxError
 from phalanx.kube.gang.spec.elsewhere import cluster_of
-from phalanx.kube.install.definitions import served
-from phalanx.kube.install.dialects import install_dialect
+from phalanx.kube.install.definitions import install_dialect, served
 from phalanx.model.event import NodeSeen
 from tests.clusters.plays import open_definition
 from tests.embedded.apiserver.process import ServerProcess

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from phalanx.client.kind import JOBS
-from phalanx.clusters.workers import calls
+from phalanx.clusters.workers import fleet
 from tests.clusters.several import Manager
 from tests.kube.test_bind_barrier import play
 
@@ -13,7 +13,7 @@ from tests.kube.test_bind_barrier import play
 def test_every_job_of_a_slow_cluster_is_sent_and_one_that_asked_first_is_sent_first() -> None:
     async def scene() -> None:
         here = Manager(200, w1=200)
-        here.tasks = 4 * calls.AT_ONE
+        here.tasks = 4 * fleet.AT_ONE
         for number in range(40):
             here.submit(f"j{number}", 1)
         async with here.process():
@@ -180,7 +180,7 @@ def test_a_copy_that_another_cluster_does_not_delete_hides_no_result(fault: str)
                     break
             here.find(first, lambda write: fault if "delete" in write else None)
             if fault == "hangs":
-                here.dispatcher.calls.open[first] = calls.AT_ONE
+                here.dispatcher.calls.open[first] = fleet.AT_ONE
             here.told.clear()
             here.begin()
             await here.until(lambda: "startTime" in here.api.job("one")["status"])

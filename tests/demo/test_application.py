@@ -1,8 +1,8 @@
-"""`demo/application.py`: the manifests of one application."""
+"""`demo/trial.py`: the manifests of one application."""
 
 from __future__ import annotations
 
-from phalanx.demo.application import access_secret, driver
+from phalanx.demo.trial import access_secret, driver
 
 
 def test_both_acts_have_the_same_manifests_but_for_their_queue() -> None:

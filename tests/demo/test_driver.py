@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from phalanx.demo import driver as driver_module
-from phalanx.demo.application import driver
 from phalanx.demo.driver import drive
 from phalanx.demo.executor import work
+from phalanx.demo.trial import driver
 from phalanx.demo.words import read_summary, summarize
 from tests.demo.test_wire import TEXTS, WHOLE
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from phalanx.demo.application import EXECUTORS, driver, executor
 from phalanx.demo.play import DemoResult
 from phalanx.demo.stage import bars, conclusion
 from phalanx.demo.timeline import draw
-from phalanx.demo.trial import APPLICATIONS, DemoPodState, Trial, TrialApplication
+from phalanx.demo.trial import APPLICATIONS, EXECUTORS, DemoPodState, Trial, TrialApplication, driver, executor
 from phalanx.demo.words import Summary
 from phalanx.errors import PhalanxError
 

@@ -35,10 +35,9 @@ from phalanx.kube.install.admission_policy import (
     WEBHOOK,
     WEBHOOKS,
 )
-from phalanx.kube.install.definitions import DEFINITIONS
-from phalanx.kube.install.dialects import crds_of, policies_of
-from phalanx.kube.install.record_key import NAME as RECORD_KEY
-from phalanx.kube.leader.lease import NAME as LEASE
+from phalanx.kube.install.definitions import DEFINITIONS, crds_of, policies_of
+from phalanx.kube.install.installation import NAME as RECORD_KEY
+from phalanx.kube.leader import NAME as LEASE
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 from phalanx.kube.routing.caches import LOOKED_UP, REQUIRED
 from phalanx.kube.status.usage import NAME as USAGE

@@ -11,7 +11,7 @@ from phalanx.kube.write.events import EventReporter, ReportRate
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.providers.provision import Provisioning
-from phalanx.scaling.admitted import admitted_together
+from phalanx.scaling.waiting import admitted_together
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
 from tests.kube.test_bind_barrier import play, settle

@@ -1,8 +1,8 @@
-"""`kube/gang/spec/held_resources.py`: reserve capacity for pods that a running driver has yet to create."""
+"""`kube/gang/spec/declared_roles.py`: reserve capacity for pods that a running driver has yet to create."""
 
 from __future__ import annotations
 
-from phalanx.kube.gang.spec.held_resources import equal_pieces, pods_in_pieces, read_resources, remaining_resources
+from phalanx.kube.gang.spec.declared_roles import equal_pieces, pods_in_pieces, read_resources, remaining_resources
 from phalanx.model.pod import Shape
 
 

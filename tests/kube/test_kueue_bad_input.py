@@ -15,7 +15,7 @@ from phalanx.client.kind import CRDS, JOBS
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
-from phalanx.kube.install.dialects import crds_of
+from phalanx.kube.install.definitions import crds_of
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import open_world
 from phalanx.model.policy import Policy

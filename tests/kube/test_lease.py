@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import ApiRefusal, ApiUnknown
-from phalanx.kube.leader.lease import Lease, LeaseDurations, leading
+from phalanx.kube.leader import Lease, LeaseDurations, leading
 from phalanx.kube.write.writer import LeaseLost, Verdict, Write, Writer
 from tests import clockwork
 

@@ -1,10 +1,10 @@
-"""`kube/read/template/node_affinity.py`: read a pod's node constraints."""
+"""`kube/read/template/affinity.py`: read a pod's node constraints."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from phalanx.kube.read.template.node_affinity import required_node_affinity, unsupported
+from phalanx.kube.read.template.affinity import required_node_affinity, unsupported
 from phalanx.model.pod import Operator, Requirement
 from phalanx.model.reason import ReasonCode
 

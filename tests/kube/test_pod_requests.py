@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.kube.read.template.admission import AdmissionDefaults
-from phalanx.kube.read.template.pod_requests import pod_requests
+from phalanx.kube.read.template.pod_shape import pod_requests
 
 GI = 2**30
 

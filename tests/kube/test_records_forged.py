@@ -10,7 +10,7 @@ from phalanx.client.connection import ApiRefusal
 from phalanx.client.kind import JOBS, LIMIT_RANGES, PODS, Kind
 from phalanx.kube.gang.stages import Stage as GangStage
 from phalanx.kube.install.definitions import QUEUES
-from phalanx.kube.install.record_key import obtain_record_key
+from phalanx.kube.install.installation import obtain_record_key
 from phalanx.kube.read.labels import ADMITTED
 from phalanx.kube.read.records import RecordKey, StartRecord, read_start_record
 from phalanx.kube.routing.caches import _serves

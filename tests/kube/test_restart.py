@@ -14,7 +14,7 @@ from phalanx.client.kind import JOBS, PODS, STORAGE_CLASSES, VOLUME_CLAIMS
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.read.labels import ADMITTED, HOLD
 from phalanx.kube.read.records import RecordKey
-from phalanx.kube.write.volume_claim import SELECTED_NODE
+from phalanx.kube.write.pod_effects import SELECTED_NODE
 from phalanx.model.job import Phase
 from phalanx.model.plan import Preempt, Shrink
 from phalanx.model.reason import Reason, ReasonCode

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from phalanx.kube.leader.stall_watch import stalls_logged
+from phalanx.kube.leader import stalls_logged
 
 
 def keep_the_loop(caplog: pytest.LogCaptureFixture) -> None:

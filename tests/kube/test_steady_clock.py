@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.kube.leader.steady_clock import SteadyClock
+from phalanx.kube.leader import SteadyClock
 
 
 class Machine:

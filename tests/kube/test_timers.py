@@ -1,8 +1,8 @@
-"""`kube/routing/timers.py`: when gangs are to draw their conclusions again though nothing of them changes."""
+"""`kube/routing/watch.py`: when gangs are to draw their conclusions again though nothing of them changes."""
 
 from __future__ import annotations
 
-from phalanx.kube.routing.timers import GangTimers
+from phalanx.kube.routing.watch import GangTimers
 
 
 def test_a_timer_that_is_set_again_counts_once() -> None:

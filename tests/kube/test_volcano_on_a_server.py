@@ -16,8 +16,7 @@ from phalanx.client.kind import CRDS, NODES, PODS
 from phalanx.dialects.volcano.dialect import VOLCANO
 from phalanx.dialects.volcano.kinds import POD_GROUPS, QUEUES
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
-from phalanx.kube.install.definitions import DIGEST
-from phalanx.kube.install.dialects import install_dialect, policies_of
+from phalanx.kube.install.definitions import DIGEST, install_dialect, policies_of
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import open_world
 from phalanx.model.policy import Policy

@@ -7,7 +7,7 @@ from typing import Any
 
 from phalanx.client.kind import CSI_NODES, NODES, PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from phalanx.kube.read.template.admission import AdmissionDefaults
-from phalanx.kube.write.volume_claim import SELECTED_NODE
+from phalanx.kube.write.pod_effects import SELECTED_NODE
 from phalanx.model.reason import ReasonCode
 from tests.kube.double import Object, job, node, pod, pod_spec
 from tests.kube.stage import Stage

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.errors import PhalanxError
-from phalanx.ledger.archive import read_archive, write_archive
-from phalanx.ledger.entry import JobEntry, url_of
+from phalanx.ledger.entry import JobEntry, read_archive, url_of, write_archive
 from phalanx.ledger.store import Ledger
 from tests.ledger.test_store import ENDED, RUNNING
 

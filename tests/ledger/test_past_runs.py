@@ -9,8 +9,8 @@ from pathlib import Path
 from phalanx.core.fold.fold import fold
 from phalanx.ledger.accounted import Accounted
 from phalanx.ledger.entry import JobEntry, StartEntry, State, url_of
-from phalanx.ledger.past_runs import past_runs
 from phalanx.ledger.store import Ledger
+from phalanx.ledger.usage import past_runs
 from phalanx.model.event import Event, Finished, QueueSeen, RunTold, Started, Submitted
 from phalanx.model.job import Job, Outcome, Role
 from phalanx.model.plan import Plan, Start

@@ -15,8 +15,7 @@ from sqlalchemy import text
 from phalanx.errors import PhalanxError
 from phalanx.ledger.entry import JobEntry, ReasonEntry, StartEntry, State, url_of
 from phalanx.ledger.schema import MIGRATIONS, upgrade
-from phalanx.ledger.selection import Selection
-from phalanx.ledger.store import Ledger, LedgerError
+from phalanx.ledger.store import Ledger, LedgerError, Selection
 from tests.ledger.postgresql import postgresql
 
 JOB = JobEntry(

@@ -17,9 +17,8 @@ import yaml
 
 from phalanx.client.tally import Tally
 from phalanx.metrics.admissions import Admissions
-from phalanx.metrics.collector import Leader, Scheduler
+from phalanx.metrics.collector import Leader, PassedOn, Scheduler
 from phalanx.metrics.decisions import Decisions
-from phalanx.metrics.passed_on import PassedOn
 from phalanx.model.reason import ReasonCode
 from phalanx.model.status import ClusterStatus
 

@@ -154,7 +154,7 @@ def test_a_suspended_gang_gets_its_nodes_from_an_autoscaler_once_and_starts_whol
 def test_a_program_adds_the_nodes_of_a_gang_and_removes_them_when_they_are_empty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("phalanx.providers.removal.BINDINGS_S", 0.0)
+    monkeypatch.setattr("phalanx.providers.provider.BINDINGS_S", 0.0)
     monkeypatch.setattr("phalanx.providers.provision.FIRST_PAUSE_S", 0.0)
     script, calls, file = (tmp_path / name for name in ("program", "calls", "groups.yaml"))
     script.write_text(f'#!/bin/sh\n[ "$1" = status ] || cat >> {calls}\n[ -e {calls} ] || exit 4\n')

@@ -26,8 +26,7 @@ from phalanx.providers.counted.cloud import Instances
 from phalanx.providers.counted.cloud_address import CloudAddress, wrong_address
 from phalanx.providers.counted.cloud_messages import RUNNING, message
 from phalanx.providers.counted.cloud_service import open_cloud
-from phalanx.providers.provider import ProviderError, Status
-from phalanx.providers.removal import EmptyNodes
+from phalanx.providers.provider import EmptyNodes, ProviderError, Status
 from phalanx.rpc.library import grpc
 from tests.kube.double import Api, Client, Object, job, node
 from tests.providers.cloud import Cloud, CloudGroup, template
@@ -126,7 +125,7 @@ def test_an_instance_that_fails_ends_its_request_and_is_removed(tmp_path: Path) 
 
 
 def test_an_empty_node_is_deleted_by_its_id_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phalanx.providers.removal.BINDINGS_S", 0.0)
+    monkeypatch.setattr("phalanx.providers.provider.BINDINGS_S", 0.0)
     cloud, api = Cloud({"g": CloudGroup()}), Api()
 
     async def scene(at: CloudAddress) -> None:
@@ -355,7 +354,7 @@ def test_the_cheapest_group_that_delivers_gets_a_gang_started_and_nothing_is_lef
     """`full` refuses, `late` never creates an instance, and `sure` loses a node while the gang waits."""
     monkeypatch.setattr("phalanx.providers.provision.LOOK_S", 0.1)
     monkeypatch.setattr("phalanx.providers.provision.FIRST_PAUSE_S", 0.0)
-    monkeypatch.setattr("phalanx.providers.removal.BINDINGS_S", 0.0)
+    monkeypatch.setattr("phalanx.providers.provider.BINDINGS_S", 0.0)
     prices = {"sure": 3.0, "full": 1.0, "late": 2.0}
     cloud = Cloud({name: CloudGroup(price=price, node=template(name, cpu="4")) for name, price in prices.items()})
     cloud.groups["full"].refuses = "no capacity in zone b"

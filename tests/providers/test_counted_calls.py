@@ -18,13 +18,10 @@ import pytest
 from phalanx.client.kind import NODES, PODS
 from phalanx.embedded.apiserver.auth.certificates import ensure
 from phalanx.errors import PhalanxError
-from phalanx.providers import removal
 from phalanx.providers.counted import calls
+from phalanx.providers.counted.called import Program, Webhook, read_token, wrong_url
 from phalanx.providers.counted.calls import CountedProvider, Documents
-from phalanx.providers.counted.program import Program
-from phalanx.providers.counted.webhook import Webhook, read_token, wrong_url
-from phalanx.providers.provider import ProviderError, Requested, Status
-from phalanx.providers.removal import REMOVING, EmptyNodes
+from phalanx.providers.provider import BINDINGS_S, REMOVING, EmptyNodes, ProviderError, Requested, Status
 from tests.kube.double import Api, Client, node, pod
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "autoscaling"
@@ -189,7 +186,7 @@ def test_a_program_gets_its_arguments_without_a_shell_and_the_document(tmp_path:
 def test_a_program_that_fails_is_an_error(
     tmp_path: Path, script: str, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("phalanx.providers.counted.program.MOST_BYTES", 2000)
+    monkeypatch.setattr("phalanx.providers.counted.called.MOST_BYTES", 2000)
     with pytest.raises(ProviderError) as caught:
         asyncio.run(program(tmp_path, script).call("scale", "g", b"{}"))
     assert error in str(caught.value)
@@ -315,10 +312,10 @@ def emptied(
     api: Api, by: Remover, names: list[str], monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], Any]
 ) -> Any:
     async def sleep(seconds: float) -> None:
-        assert seconds == removal.BINDINGS_S
+        assert seconds == BINDINGS_S
         meanwhile()
 
-    monkeypatch.setattr("phalanx.providers.removal.asyncio.sleep", sleep)
+    monkeypatch.setattr("phalanx.providers.provider.asyncio.sleep", sleep)
     return asyncio.run(EmptyNodes(by, Client(api)).scale("g", (), names))  # type: ignore[arg-type]  # a double
 
 

@@ -306,7 +306,7 @@ async def control(user: Connection, kind: Kind, name: str, seen: list[int]) -> N
 def test_a_gang_gets_machines_of_both_kinds_and_they_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("phalanx.providers.removal.BINDINGS_S", 0.0)
+    monkeypatch.setattr("phalanx.providers.provider.BINDINGS_S", 0.0)
     monkeypatch.setattr("phalanx.providers.provision.LOOK_S", 0.1)
     (tmp_path / "groups.yaml").write_text(FILE)
     seen: dict[str, list[int]] = {"capi": [], "ocp": []}

@@ -17,8 +17,7 @@ from phalanx.model.plan import Plan
 from phalanx.model.policy import Policy
 from phalanx.model.reason import StartForecast
 from phalanx.report.forecast import forecast
-from phalanx.simulator.run.play import play
-from phalanx.simulator.run.stopwatch import TimedApplier
+from phalanx.simulator.run.play import TimedApplier, play
 from phalanx.simulator.workload.workload import Task, Workload, machine, processors
 from phalanx.state.cluster import Cluster
 

@@ -13,7 +13,7 @@ from phalanx.model.node import NodeGroup
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason, ReasonCode
-from phalanx.report.cluster_status import cluster_status
+from phalanx.report.status import cluster_status
 from phalanx.state.cluster import Cluster
 from tests.core.builders import job, node, role
 

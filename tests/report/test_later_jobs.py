@@ -8,7 +8,7 @@ from itertools import islice
 from phalanx.core.fold.fold import fold
 from phalanx.model.event import RunTold, Submitted
 from phalanx.model.job import Dependency, Job
-from phalanx.report.later_jobs import MOST_LATER, anew, later_jobs, once_more
+from phalanx.report.forecast import MOST_LATER, anew, later_jobs, once_more
 from phalanx.state.cluster import Cluster
 from phalanx.state.history.recent_jobs import Window
 from phalanx.state.history.run_times import name_of_kind

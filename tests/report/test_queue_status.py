@@ -13,7 +13,7 @@ from phalanx.model.plan import Start
 from phalanx.model.pod import MAX_AMOUNT
 from phalanx.model.policy import Policy, PriorityWeights
 from phalanx.model.queue import Queue, QueueOrder, Quota
-from phalanx.report.queue_status import queue_positions, queue_statuses
+from phalanx.report.status import queue_positions, queue_statuses
 from phalanx.state.cluster import Cluster
 from tests.core.builders import job, node, role
 

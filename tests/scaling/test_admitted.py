@@ -11,8 +11,7 @@ from phalanx.model.plan import Plan
 from phalanx.model.pod import amounts
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue, QueueOrder, Quota
-from phalanx.scaling.admitted import admitted_together
-from phalanx.scaling.waiting import CLASSES
+from phalanx.scaling.waiting import CLASSES, admitted_together
 from phalanx.state.cluster import Cluster
 from tests.core.builders import job, node, role
 

@@ -24,7 +24,7 @@ from phalanx.model.plan import Plan, ReleaseNodes
 from phalanx.model.pod import amounts
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
-from phalanx.scaling import idle
+from phalanx.scaling import cycle
 from phalanx.state.cluster import Cluster
 from tests.core.builders import job, role
 
@@ -87,7 +87,7 @@ def test_a_node_that_gets_the_label_of_its_group_later_is_the_requested_one() ->
     assert cluster.columns.node("g-1") is None
 
 
-@pytest.mark.parametrize(("idle_s", "after_s"), [(600.0, 600.0), (float("inf"), idle.UNWANTED_S)])
+@pytest.mark.parametrize(("idle_s", "after_s"), [(600.0, 600.0), (float("inf"), cycle.UNWANTED_S)])
 def test_requested_nodes_of_a_deleted_job_are_cancelled_without_failure(idle_s: float, after_s: float) -> None:
     cluster, policy, group = Cluster(), Policy(), replace(GROUP, idle_s=idle_s, min_nodes=1)
     gang = job("gang", role("worker", 3, cpu=3000), at=1000.0)

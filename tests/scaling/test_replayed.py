@@ -10,9 +10,8 @@ from phalanx.cli.local.node_groups.option import node_groups
 from phalanx.model.event import Event
 from phalanx.model.plan import Plan, ReleaseNodes, RequestNodes
 from phalanx.model.policy import Policy
-from phalanx.simulator.run.play import play
+from phalanx.simulator.run.play import TimedApplier, play
 from phalanx.simulator.run.setup import built_in
-from phalanx.simulator.run.stopwatch import TimedApplier
 from phalanx.simulator.workload.workload import GPU, Workload
 from phalanx.state.cluster import Cluster
 from tests.simulator.test_node_groups import gang

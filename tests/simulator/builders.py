@@ -10,7 +10,7 @@ from phalanx.model.job import Job, Outcome
 from phalanx.model.node import Node
 from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import built_in
-from phalanx.simulator.schedule.schedule import Fate, Schedule, Stint
+from phalanx.simulator.schedule import Fate, Schedule, Stint
 from phalanx.simulator.workload.workload import Task, Workload, machine, processors
 
 DATA = Path(__file__).parent / "data"

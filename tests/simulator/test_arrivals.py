@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from phalanx.simulator.cluster.agenda import Agenda, AgendaKind
-from phalanx.simulator.cluster.arrivals import Arrivals
-from phalanx.simulator.cluster.estimate import Estimator
-from phalanx.simulator.schedule.schedule import Fate
+from phalanx.simulator.cluster.arrivals import Arrivals, Estimator
+from phalanx.simulator.schedule import Fate
 from tests.simulator.builders import task
 
 COUNTED = ("cpu", 1000)

@@ -18,7 +18,7 @@ from phalanx.cli.study.simulation.cells import TraceSource, workload_of
 from phalanx.cli.study.simulation.results import combined
 from phalanx.errors import PhalanxError
 from phalanx.simulator.readers import swf
-from phalanx.simulator.schedule.statistic import mean
+from phalanx.simulator.schedule import mean
 from tests.simulator.builders import DATA, KTH
 
 OWN = """

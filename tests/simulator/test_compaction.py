@@ -8,10 +8,10 @@ from phalanx import loop
 from phalanx.model.job import Group, Job, Placement, Role
 from phalanx.model.pod import Shape
 from phalanx.model.policy import Policy
-from phalanx.simulator.measures.compaction import busiest, compaction, held_by
+from phalanx.simulator.measures.fragmentation import busiest, compaction, held_by
 from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import built_in
-from phalanx.simulator.schedule.schedule import Schedule
+from phalanx.simulator.schedule import Schedule
 from phalanx.simulator.workload.workload import GPU, Task, Workload, gpu_nodes
 
 

@@ -1,4 +1,4 @@
-"""`simulator/measures/dominance.py`: dominant shares (Ghodsi et al., NSDI'11)."""
+"""`simulator/measures/fairness.py`: dominant shares (Ghodsi et al., NSDI'11)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from phalanx.model.job import Job, Role
 from phalanx.model.pod import Shape
-from phalanx.simulator.measures.dominance import dominance
+from phalanx.simulator.measures.fairness import dominance
 from phalanx.simulator.workload.workload import GPU, Task, Workload, gpu_nodes
 from tests.simulator.builders import recorded
 

@@ -1,4 +1,4 @@
-"""`simulator/workload/draw.py`: distributions, drawn by inversion from `random.Random.random()`."""
+"""`simulator/workload/generate.py`: distributions, drawn by inversion from `random.Random.random()`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from statistics import median
 
 import pytest
 
-from phalanx.simulator.workload.draw import AN_HOUR, DrawChoice, LogNormal, LogUniform, Uniform, draw
-from phalanx.simulator.workload.generate import Recipe, generated
+from phalanx.simulator.workload.generate import (
+    AN_HOUR,
+    DrawChoice,
+    LogNormal,
+    LogUniform,
+    Recipe,
+    Uniform,
+    draw,
+    generated,
+)
 
 
 @pytest.mark.parametrize(

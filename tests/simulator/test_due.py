@@ -1,11 +1,11 @@
-"""`simulator/measures/due.py`: compute the fair part of each party."""
+"""`simulator/measures/fairness.py`: compute the fair part of each party."""
 
 from __future__ import annotations
 
 import pytest
 
 from phalanx.model.queue import Queue
-from phalanx.simulator.measures.due import due, lines_of
+from phalanx.simulator.measures.fairness import due, lines_of
 
 
 def test_max_min_parts() -> None:

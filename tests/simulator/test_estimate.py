@@ -1,8 +1,8 @@
-"""`simulator/cluster/estimate.py`: the run time estimates that the scheduler is given."""
+"""`simulator/cluster/arrivals.py`: the run time estimates that the scheduler is given."""
 
 from __future__ import annotations
 
-from phalanx.simulator.cluster.estimate import estimator
+from phalanx.simulator.cluster.arrivals import estimator
 from tests.simulator.builders import task
 
 

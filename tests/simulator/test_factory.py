@@ -10,7 +10,7 @@ from phalanx.model.queue import Queue
 from phalanx.simulator.cluster.factory import Creation, Factory
 from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import GREEDY, ONE, Setup
-from phalanx.simulator.schedule.schedule import Schedule
+from phalanx.simulator.schedule import Schedule
 from phalanx.simulator.workload.workload import Task, processors
 from tests.simulator.builders import ends, starts, task, workload
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.model.pod import CPU
-from phalanx.simulator.workload.formula import Formula
+from phalanx.simulator.workload.policies import Formula
 from phalanx.simulator.workload.workload import MILLI_CPU, Task
 from tests.simulator.builders import played, starts, task
 

@@ -8,7 +8,7 @@ from phalanx.model.job import Job, Placement, Role
 from phalanx.model.pod import Shape
 from phalanx.simulator.measures.fragmentation import fragmentation
 from phalanx.simulator.measures.measure import measure
-from phalanx.simulator.schedule.schedule import Stint
+from phalanx.simulator.schedule import Stint
 from phalanx.simulator.workload.workload import GPU, Task, Workload, gpu_nodes
 from tests.simulator.builders import recorded
 

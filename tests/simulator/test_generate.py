@@ -8,8 +8,7 @@ from statistics import NormalDist, mean, median
 import pytest
 
 from phalanx.simulator.readers import swf
-from phalanx.simulator.workload.draw import DAY_S
-from phalanx.simulator.workload.generate import Recipe, generated, scaled, shaken
+from phalanx.simulator.workload.generate import DAY_S, Recipe, generated, scaled, shaken
 from tests.simulator.builders import KTH, task
 
 NORMAL = NormalDist()

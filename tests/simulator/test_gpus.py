@@ -1,8 +1,8 @@
-"""`simulator/readers/gpus.py`: jobs that only state their number of GPUs."""
+"""`simulator/readers/lines.py`: jobs that only state their number of GPUs."""
 
 from __future__ import annotations
 
-from phalanx.simulator.readers.gpus import roles_of
+from phalanx.simulator.readers.lines import roles_of
 from phalanx.simulator.workload.workload import GPU
 
 

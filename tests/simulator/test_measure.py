@@ -10,7 +10,7 @@ from phalanx.model.job import Outcome, Placement
 from phalanx.model.node import Node, SliceLayer, Topology, TopologyRequest
 from phalanx.model.queue import Queue
 from phalanx.simulator.measures.measure import measure, size_class
-from phalanx.simulator.schedule.schedule import Schedule, Stint
+from phalanx.simulator.schedule import Schedule, Stint
 from tests.simulator.builders import played, recorded, task, workload
 from tests.simulator.test_measures import three_jobs
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from phalanx.model.event import Event, NodeGone
 from phalanx.simulator.cluster.agenda import Agenda
-from phalanx.simulator.cluster.disturbance import Disturbance, Faults
-from phalanx.simulator.cluster.messages import Messages
+from phalanx.simulator.cluster.disturbance import Disturbance, Faults, Messages
 
 
 def arrived(agenda: Agenda) -> list[Event]:

@@ -19,12 +19,10 @@ from phalanx.model.pod import Shape, amounts
 from phalanx.model.policy import Policy
 from phalanx.simulator.cluster.disturbance import Faults
 from phalanx.simulator.measures.measure import measure
-from phalanx.simulator.run.play import play
+from phalanx.simulator.run.play import TimedApplier, play
 from phalanx.simulator.run.setup import built_in
-from phalanx.simulator.run.stopwatch import TimedApplier
-from phalanx.simulator.schedule.schedule import Schedule
-from phalanx.simulator.workload.node_groups import SimulatedGroup
-from phalanx.simulator.workload.workload import GPU, Task, Workload
+from phalanx.simulator.schedule import Schedule
+from phalanx.simulator.workload.workload import GPU, SimulatedGroup, Task, Workload
 from phalanx.state.cluster import Cluster
 from tests.invariants import check_invariants
 

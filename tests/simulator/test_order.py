@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from phalanx import loop
 from phalanx.model.event import Event, Finished, Started, Submitted
-from phalanx.simulator.cluster.estimate import estimator
+from phalanx.simulator.cluster.arrivals import estimator
 from phalanx.simulator.cluster.world import SimulatedWorld
 from phalanx.simulator.run.setup import built_in
-from phalanx.simulator.schedule.schedule import Fate
+from phalanx.simulator.schedule import Fate
 from phalanx.simulator.workload.workload import machine
 from phalanx.state.cluster import Cluster
 from tests.simulator.builders import ends, played, starts, task

@@ -19,8 +19,7 @@ from phalanx.simulator.measures.measure import measure
 from phalanx.simulator.run.inflate import inflated
 from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import built_in
-from phalanx.simulator.schedule.schedule import Schedule
-from phalanx.simulator.schedule.sweep import sizes
+from phalanx.simulator.schedule import Schedule, sizes
 from phalanx.simulator.workload.generate import scaled
 from phalanx.simulator.workload.workload import Workload
 from tests.simulator.builders import starts

@@ -1,10 +1,10 @@
-"""`simulator/schedule/statistic.py`: statistics."""
+"""`simulator/schedule.py`: statistics."""
 
 from __future__ import annotations
 
 import pytest
 
-from phalanx.simulator.schedule.statistic import half_width_95, jain, mean, percentile
+from phalanx.simulator.schedule import half_width_95, jain, mean, percentile
 
 
 def test_statistics() -> None:

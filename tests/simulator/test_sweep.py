@@ -1,12 +1,11 @@
-"""`simulator/schedule/sweep.py`: walk through a schedule in time."""
+"""`simulator/schedule.py`: walk through a schedule in time."""
 
 from __future__ import annotations
 
 import pytest
 
 from phalanx.simulator.measures.measure import measure
-from phalanx.simulator.schedule.schedule import Stint
-from phalanx.simulator.schedule.sweep import spans, waits
+from phalanx.simulator.schedule import Stint, spans, waits
 from tests.simulator.builders import recorded, task, workload
 from tests.simulator.test_measures import three_jobs
 

@@ -10,9 +10,9 @@ from phalanx.model.job import GangSize, Job, Placement, Role, Slot
 from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start, Wait
 from phalanx.model.pod import Shape, amounts
 from phalanx.model.reason import Reason, ReasonCode
-from phalanx.simulator.cluster.estimate import estimator
+from phalanx.simulator.cluster.arrivals import estimator
 from phalanx.simulator.cluster.world import SimulatedWorld
-from phalanx.simulator.schedule.schedule import Fate
+from phalanx.simulator.schedule import Fate
 from phalanx.simulator.workload.workload import Task, machine
 from tests.simulator.builders import ends, played, starts, task
 

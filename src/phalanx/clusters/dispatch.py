@@ -18,14 +18,13 @@ from phalanx.client.kind import JOBS, NAMESPACES, PODS, Kind
 from phalanx.client.moment import write_moment
 from phalanx.clusters import defaulting
 from phalanx.clusters.choice.choices import Choices
-from phalanx.clusters.choice.offer import offer_of
+from phalanx.clusters.choice.question import offer_of
 from phalanx.clusters.copies import content
+from phalanx.clusters.copies.content import Sent, sent_of
 from phalanx.clusters.copies.sendable import SENDABLE, Key
-from phalanx.clusters.copies.sent import Sent, sent_of
 from phalanx.clusters.keys import Keys
-from phalanx.clusters.workers.calls import WorkerAway, WorkerBusy, WorkerCalls
 from phalanx.clusters.workers.echo import CopyLook, Echo
-from phalanx.clusters.workers.fleet import Fleet
+from phalanx.clusters.workers.fleet import Fleet, WorkerAway, WorkerBusy, WorkerCalls
 from phalanx.clusters.workers.worker import Worker
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, MultiKueue, configuration

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 
 from phalanx.client.connection import Connection
 from phalanx.client.kind import PODS
-from phalanx.demo.application import EXECUTORS, executor
+from phalanx.demo.trial import EXECUTORS, executor
 from phalanx.demo.wire import LINE_LIMIT_BYTES, ConnectionLost, Counted, Goodbye, Hello, Work, receive, send
 from phalanx.demo.words import parts, summarize
 from phalanx.errors import PhalanxError

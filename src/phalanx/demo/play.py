@@ -14,8 +14,7 @@ import msgspec
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import NAMESPACES, SECRETS, Kind
-from phalanx.demo.application import access_secret, queue
-from phalanx.demo.trial import APPLICATIONS, NAMESPACE, Trial, clear, results, run_trial
+from phalanx.demo.trial import APPLICATIONS, NAMESPACE, Trial, access_secret, clear, queue, results, run_trial
 from phalanx.demo.words import Summary, read_summary
 from phalanx.errors import PhalanxError
 

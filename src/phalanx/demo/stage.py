@@ -7,9 +7,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from phalanx.demo.application import EXECUTORS
 from phalanx.demo.timeline import Doing, bar
-from phalanx.demo.trial import DemoPodState, Trial, TrialApplication
+from phalanx.demo.trial import EXECUTORS, DemoPodState, Trial, TrialApplication
 
 _COLOURS = {
     DemoPodState.WAITING: "yellow",

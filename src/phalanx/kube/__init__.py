@@ -7,7 +7,7 @@ Parts, lowest first; a part imports only parts that are listed before it:
     install/    install definitions of Phalanx's kinds and admission policies
     gang/       the life of one gang: its spec, its seats, the bind barrier, preemption, restart. No I/O
     write/      writes to the API server: concurrent, in order for each object, never repeated by mistake
-    leader/     the Lease: one scheduler at a time, and the fence past which nothing is written
+    leader      the Lease: one scheduler at a time, and the fence past which nothing is written
     routing/    map changed objects to the gangs that they belong to
     status/     publish the status of queues and PodGroups, and past usage
     world       `World` of `phalanx.loop`: events in, plans out

@@ -28,8 +28,7 @@ from phalanx.kube.gang.restart import adopt, adoption_order, past_run, unfinishe
 from phalanx.kube.install.installation import Installation, install_all
 from phalanx.kube.routing.caches import LISTED_FIRST, Informers, ObjectCaches
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.routing.timers import GangTimers
-from phalanx.kube.routing.watch import ClusterWatch, OtherClusters
+from phalanx.kube.routing.watch import ClusterWatch, GangTimers, OtherClusters
 from phalanx.kube.status.dependency_outcomes import DependencyOutcomes
 from phalanx.kube.status.dialect_answers import DialectAnswers
 from phalanx.kube.status.usage import load_usage

@@ -1,12 +1,9 @@
 """Accounting: every job that Phalanx ran, in a database that outlives the jobs' objects.
 
-entry       the record of a job and of each of its starts
 schema      the tables of the database, and the migrations from older versions
-selection   the conditions of a query for jobs
-store       a ledger in SQLite or PostgreSQL: written, read, purged
+entry       the record of a job and of each of its starts; entries in a compressed file: written, and read back
+store       a ledger in SQLite or PostgreSQL: written, read, purged; the conditions of a query for jobs
 accountant  from events and decisions to entries
-past_runs   the run times of ended jobs, for forecasts
+usage       resource use of jobs, summed per user, account, queue or day; the run times of ended jobs, for forecasts
 accounted   a world whose jobs are in the ledger before they start
-archive     entries in a compressed file: written, and read back
-usage       resource use of jobs, summed per user, account, queue or day
 """

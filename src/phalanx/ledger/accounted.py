@@ -21,8 +21,8 @@ from typing import Protocol
 
 from phalanx.ledger.accountant import Accountant, Look
 from phalanx.ledger.entry import JobEntry
-from phalanx.ledger.past_runs import MOST, past_runs, with_past_runs
 from phalanx.ledger.store import Ledger, LedgerError
+from phalanx.ledger.usage import MOST, past_runs, with_past_runs
 from phalanx.model.event import Event
 from phalanx.model.plan import Plan
 

@@ -6,10 +6,12 @@ scrapes cost time.
 
 Labels are verbs, kinds, queues, flavors, resources and codes, never the names of jobs, pods, nodes or users. Metrics of
 other schedulers whose dialects are on (`Leader.others`) keep the names and labels of those schedulers.
-"""
+
+The metrics of an aggregated API server: requests by status code, and the expiry of its certificate."""
 
 from __future__ import annotations
 
+from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -214,3 +216,28 @@ def add_spread(family: Histogram, labels: Sequence[str], spread: Spread) -> None
         below += count
         buckets.append(("+Inf" if bound == inf else repr(bound), float(below)))
     family.add_metric(list(labels), buckets, spread.total)
+
+
+class PassedOn(Collector):
+    """The metrics of one server. `ends_s`: returns the expiry of its certificate in seconds since the epoch; 0 if
+    unknown."""
+
+    def __init__(self) -> None:
+        self.ends_s: Callable[[], float] = lambda: 0.0
+        self._answered = Counts[int]()
+
+    def count(self, code: int) -> None:
+        """Count a response by its status code."""
+        self._answered[code] += 1
+
+    def collect(self) -> Iterator[Metric]:
+        yield build_info()
+        requests = Counter("phalanx_visibility_requests", "Answered requests.", labels=("code",))
+        for code, count in self._answered.items():
+            requests.add_metric((str(code),), count)
+        yield requests
+        yield Gauge(
+            "phalanx_visibility_certificate_end_seconds",
+            "Expiry of the certificate in seconds since the epoch; 0: unknown.",
+            self.ends_s(),
+        )

@@ -1,14 +1,24 @@
 """What a provider does: two calls, whatever is behind them.
 
 `scale` asks for nodes and gives nodes back. It may be called again with the same names after a lost answer, and then
-changes nothing. `status` names the requested nodes that have not arrived."""
+changes nothing. `status` names the requested nodes that have not arrived.
+
+Remove nodes only when they are empty: cordon them, look for pods, let the provider remove them, delete them.
+
+The scheduler removes a node that runs no pod it knows of. Other schedulers may bind a pod at the same moment. So the
+node is cordoned first, and its pods are listed some time later. A node with a pod is kept, and accepts pods again.
+An annotation marks the nodes whose removal has begun, so a restarted scheduler goes on with it."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
+from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
+from phalanx.client.kind import NODES, PODS
 from phalanx.errors import PhalanxError
 
 
@@ -42,3 +52,97 @@ class Provider(Protocol):
 
     async def status(self, group: str) -> Status:
         """Return the status of the group. Raises ProviderError."""
+
+
+log = logging.getLogger(__name__)
+
+REMOVING = "phalanx.dev/removing"  # annotation: the group whose provider removes the node
+BINDINGS_S = 2.0  # other schedulers have seen the cordon by then
+ENDED = ("Succeeded", "Failed")
+MIRROR = "kubernetes.io/config.mirror"  # annotation of static pods
+_GONE = 404
+
+
+class EmptyNodes:
+    """A provider that removes empty nodes alone. `deletes`: True if it deletes Node objects too; False if the provider
+    does."""
+
+    def __init__(self, provider: Provider, connection: Connection, *, deletes: bool = True) -> None:
+        self._provider, self._connection, self._deletes = provider, connection, deletes
+
+    async def scale(self, group: str, add: Sequence[str], remove: Sequence[str]) -> Mapping[str, str]:
+        if not remove:
+            return await self._provider.scale(group, add, ())
+        try:
+            present = [name for name in remove if await self._cordon(group, name)]
+            if present:
+                await asyncio.sleep(BINDINGS_S)
+            kept = {name: why for name in present if (why := await self._why_kept(name))}
+            gone = [name for name in remove if name not in kept]
+            refused = dict(await self._provider.scale(group, add, gone)) if gone or add else {}
+            for name in present:
+                if name in kept or name in refused:
+                    await self._uncordon(name)
+                elif self._deletes:
+                    await self._delete(name)
+        except ApiError as error:
+            raise ProviderError(f"the nodes {', '.join(remove)} cannot be removed: {error}") from error
+        return {**refused, **kept}
+
+    async def status(self, group: str) -> Status:
+        found = await self._provider.status(group)
+        try:
+            nodes = (await self._connection.list(NODES))["items"]
+        except ApiError as error:
+            raise ProviderError(f"the nodes cannot be listed: {error}") from error
+        marked = (one["metadata"] for one in nodes)
+        removing = tuple(meta["name"] for meta in marked if (meta.get("annotations") or {}).get(REMOVING) == group)
+        return replace(found, removing=removing)
+
+    async def _cordon(self, group: str, name: str) -> bool:
+        """Let no pod be placed on the node. Return False if there is no such node."""
+        try:
+            node = await self._connection.get(NODES, name)
+            if not (node.get("spec") or {}).get("unschedulable"):
+                body = {"metadata": {"annotations": {REMOVING: group}}, "spec": {"unschedulable": True}}
+                await self._connection.patch(NODES, name, body)
+        except ApiRefusal as error:
+            if error.code != _GONE:
+                raise
+            return False
+        return True
+
+    async def _uncordon(self, name: str) -> None:
+        """Let pods be placed on the node again, unless somebody else has cordoned it."""
+        try:
+            node = await self._connection.get(NODES, name)
+            if REMOVING in (node["metadata"].get("annotations") or {}):
+                body = {"metadata": {"annotations": {REMOVING: None}}, "spec": {"unschedulable": None}}
+                await self._connection.patch(NODES, name, body)
+        except ApiRefusal as error:
+            if error.code != _GONE:
+                raise
+
+    async def _delete(self, name: str) -> None:
+        try:
+            await self._connection.delete(NODES, name)
+        except ApiRefusal as error:
+            if error.code != _GONE:
+                raise
+
+    async def _why_kept(self, name: str) -> str:
+        """Return why the node must not be removed; empty if it runs no pod but those of DaemonSets."""
+        found = await self._connection.list(PODS, fieldSelector=f"spec.nodeName={name}")
+        pods = [pod for pod in found["items"] if keeps_node(pod)]
+        if not pods:
+            return ""
+        meta = pods[0]["metadata"]
+        return f"the pod {meta['namespace']}/{meta['name']} runs on node {name}"
+
+
+def keeps_node(pod: Object) -> bool:
+    """Return whether the pod's node must not be removed."""
+    meta = pod["metadata"]
+    owners = meta.get("ownerReferences") or ()
+    resident = any(one.get("kind") == "DaemonSet" for one in owners) or MIRROR in (meta.get("annotations") or {})
+    return not resident and (pod.get("status") or {}).get("phase") not in ENDED

@@ -18,7 +18,7 @@ from phalanx.client.kind import NODES
 from phalanx.model.node import Node
 from phalanx.model.pod import format_amount
 from phalanx.providers.provider import ProviderError, Requested, Status
-from phalanx.simulator.workload.node_groups import SimulatedGroup
+from phalanx.simulator.workload.workload import SimulatedGroup
 
 PLAYED = "phalanx.dev/simulated-node"  # annotation of Node objects that the node program plays
 REFUSED = "the simulated provider has no such nodes now"

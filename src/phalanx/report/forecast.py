@@ -10,14 +10,22 @@ and preemption affect the forecast exactly as they will affect the decision.
   plays uses a different one of n quantiles for a user. In one play all jobs of a user use the same quantile, because
   the jobs of a user resemble each other; the quantiles of different users are independent (Latin hypercube sampling:
   McKay, Beckman, Conover, Technometrics 21, 1979).
-- In each further play jobs are submitted later, as others were recently (`report.later_jobs`). The policy decides which
+- In each further play jobs are submitted later, as others were recently (`report.forecast`). The policy decides which
   of them overtake.
 - The starts of a job in these n plays are a sample of its start. Its quantiles are the forecast; no constant is fitted.
   docs/decisions/0025-expected-starts.md has the accuracy.
-"""
+
+Jobs that may be submitted later: the recent submissions, repeated.
+
+Later jobs delay a waiting job. The policy decides by how much: hardly at all in the order of submission, a lot where
+short jobs come first. So each play of a forecast submits later jobs, and the policy itself decides which of them
+overtake. The plays repeat the jobs of the latest span in which every submission is known
+(`state.history.recent_jobs`), in the same order and with the same gaps, cyclically. Each play begins at another point
+of that span. (This is a circular block bootstrap with a single block: Politis, Romano, 1992. Bursts stay together.)"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -33,8 +41,52 @@ from phalanx.model.job import Job, Outcome, Phase, Slot
 from phalanx.model.plan import Action, Plan, Preempt, Shrink, Start
 from phalanx.model.policy import Policy
 from phalanx.model.reason import NEVER, ReasonCode, StartForecast
-from phalanx.report.later_jobs import later_jobs
 from phalanx.state.cluster import Cluster, time_limit_s
+from phalanx.state.history.recent_jobs import Window
+
+MOST_LATER = 256  # the most later jobs in one simulated future (play)
+
+
+def later_jobs(cluster: Cluster, now_s: float, plays: int) -> Iterator[Iterator[Job]]:
+    """Yield for each play the jobs that are submitted in it after `now_s` (seconds since the epoch), soonest first."""
+    window = cluster.ends.run_times.recent.window((record.job for record in cluster.jobs.values()), now_s)
+    for play in range(plays):
+        yield iter(()) if window is None else once_more(window, play / plays)
+
+
+def once_more(window: Window, part: float) -> Iterator[Job]:
+    """Yield the jobs of the window again, after its end. `part`: the part of the window at which they begin."""
+    since_s, until_s, jobs = window
+    length_s = until_s - since_s
+    begin_s = since_s + part * length_s
+    at = bisect_left(jobs, begin_s, key=lambda job: job.submitted_s)
+    later_s = until_s - begin_s
+    for number in range(MOST_LATER):
+        if at == len(jobs):
+            at, later_s = 0, later_s + length_s
+        yield anew(jobs[at], number, jobs[at].submitted_s + later_s)
+        at += 1
+
+
+def anew(job: Job, number: int, at_s: float) -> Job:
+    """Return a copy of the job that is submitted at `at_s` and has no dependency, hold or begin time. Its id is that of
+    no live job, and has the same kind (`name_of_kind`)."""
+    return replace(
+        job,
+        id=f"{job.id}-00{number}",
+        submitted_s=at_s,
+        blocked=None,
+        begin_s=None,
+        deadline_s=None,
+        after=(),
+        requires_any=False,
+        singleton="",
+        array="",
+        array_cap=None,
+        reservation="",
+        preempted=0,
+    )
+
 
 STEPS = 2_000  # the most cycles in one play
 PLAYS, FEWEST_PLAYS = 15, 3

@@ -7,8 +7,7 @@ Parts, lowest first:
     cheapest   the cheapest numbers of nodes that let a gang fit
     growth     the cluster with the nodes that could be requested: which of them a gang needs
     on_demand  nodes that somebody else chooses for one job
-    waiting    the requests that wait for capacity alone, in order
-    admitted   the jobs that their quotas admit together, for autoscalers that add nodes for pods
-    idle       empty nodes that are released
-    cycle      the requests and releases of nodes in one cycle
+    waiting    the requests that wait for capacity alone, in order; the jobs that their quotas admit together, for
+               autoscalers that add nodes for pods
+    cycle      the requests and releases of nodes in one cycle; empty nodes that are released
 """

@@ -8,27 +8,96 @@
 4. Nodes that have been empty for long enough are released.
 
 A job that the core could start, or could nominate by preemption, has been decided before.
-"""
+
+Empty nodes of node groups: since when they are empty, and which of them are released.
+
+A node is kept while a gang waits that could run on it once other nodes are free as well. Otherwise the node would be
+released and requested again.
+
+A provider that removes empty nodes itself (an autoscaler) removes those that have arrived. Requested nodes that no job
+waits for any more, for instance because the job was deleted, are cancelled here in every group."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 from typing import NamedTuple
 
 from phalanx.core.fold.fold import fold_plan
 from phalanx.core.placement import replacement
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.reasons import preempted
+from phalanx.core.reasons.explain import holds
 from phalanx.model.job import Placement
 from phalanx.model.node import NodeGroup
 from phalanx.model.plan import Action, Nominate, Plan, ReleaseNodes, RequestNodes, Wait
 from phalanx.model.policy import Policy
-from phalanx.scaling import growth, idle, on_demand
+from phalanx.scaling import growth, on_demand
 from phalanx.scaling.growth import GrowingCluster
 from phalanx.scaling.waiting import Waiting
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, nominated_placements
 from phalanx.state.pending.request_class import Kind, Request, RequestClass
+
+# Requested nodes of a provider that removes empty nodes itself are cancelled when no job has waited for them for
+# UNWANTED_S seconds. It is longer than requests are planned together, so that jobs find their nodes after a restart.
+UNWANTED_S = 30.0
+
+
+def note_idle(cluster: Cluster, now_s: float) -> None:
+    """Note since when each node of a group is empty, but for pods of DaemonSets and static pods. A requested node is
+    empty if no job is nominated to it. Nothing depends on these times but the release of nodes."""
+    groups, columns = cluster.columns.groups, cluster.columns
+    residents = Counter(cluster.foreign[pod][0] for pod in cluster.residents)
+    empty = [
+        node.name
+        for node in columns
+        if node.group in groups.known
+        and not node.protected
+        and node.name not in groups.releasing
+        and columns.charges[columns.row_of[node.name]] == residents[node.name]
+    ]
+    groups.idle_since_s = {name: groups.idle_since_s.get(name, now_s) for name in empty}
+
+
+def releasable(cluster: Cluster, now_s: float, waiting: Sequence[RequestClass]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the nodes of each group that have been empty for long enough. The group keeps its minimum.
+
+    `waiting`: the gangs that could start on the present nodes later."""
+    sizes = cluster.columns.group_sizes()
+    for group in cluster.columns.groups.known.values():
+        due = [name for name, at_s in idle_nodes(cluster, group) if at_s <= now_s]
+        more = max(0, sizes[group.name] - leaving(cluster, group) - group.min_nodes)
+        if due and more and not any(holds(group, demand) for each in waiting for demand in each.key.gang.demands):
+            yield group.name, due[:more]
+
+
+def next_release_s(cluster: Cluster, now_s: float) -> Iterator[float]:
+    """Yield the times (seconds since the epoch) at which nodes that are empty now may be released."""
+    for group in cluster.columns.groups.known.values():
+        yield from (at_s for _, at_s in idle_nodes(cluster, group) if now_s < at_s < inf)
+
+
+def idle_nodes(cluster: Cluster, group: NodeGroup) -> list[tuple[str, float]]:
+    """Return the empty nodes of the group with the time at which each may be released, the longest empty node first."""
+    groups = cluster.columns.groups
+    cancelled = {name for name, each in groups.coming.items() if group.idle_s == inf and not each.is_seen}
+    own = nodes_of(cluster, group, groups.idle_since_s)
+    waits_s = ((name, UNWANTED_S if name in cancelled else group.idle_s) for name in own)
+    return sorted(((name, groups.idle_since_s[name] + wait_s) for name, wait_s in waits_s), key=lambda each: each[::-1])
+
+
+def leaving(cluster: Cluster, group: NodeGroup) -> int:
+    """Return the number of nodes of the group that its provider is removing."""
+    return len(nodes_of(cluster, group, cluster.columns.groups.releasing))
+
+
+def nodes_of(cluster: Cluster, group: NodeGroup, names: Iterable[str]) -> list[str]:
+    """Return the names that are those of present or requested nodes of the group."""
+    nodes = (cluster.columns.node(name) for name in names)
+    return [node.name for node in nodes if node is not None and node.group == group.name]
+
 
 HOPELESS = 32  # gangs that fit on no nodes, tried in one cycle
 
@@ -94,8 +163,8 @@ class Scaling:
             return Plan(tuple(self.actions), self.now_s)
         is_due = bool(waiting.request_classes) and waiting.due_s() <= self.now_s
         granted = is_due and self.request_nodes(waiting)
-        idle.note_idle(self.cluster, self.now_s)
-        for group, names in idle.releasable(self.cluster, self.now_s, waiting.may_start_later()):
+        note_idle(self.cluster, self.now_s)
+        for group, names in releasable(self.cluster, self.now_s, waiting.may_start_later()):
             self.do(ReleaseNodes("", group, tuple(names)))
         if granted:  # other nodes may be requested, and another job may be the first of a strict queue
             return Plan(tuple(self.actions), self.now_s)
@@ -197,7 +266,7 @@ class Scaling:
         """Yield the times (seconds since the epoch) at which the next decision about nodes is due, even if no event
         comes first."""
         yield from (coming.until_s for coming in self.groups.coming.values())
-        yield from idle.next_release_s(self.cluster, self.now_s)
+        yield from next_release_s(self.cluster, self.now_s)
         yield from waiting.later_s
         if waiting.request_classes and waiting.due_s() > self.now_s:
             yield waiting.due_s()

@@ -22,7 +22,7 @@ from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.kueue.tree.multi import CONTROLLER, SENDING
 from phalanx.dialects.volcano.kinds import QUEUES as VOLCANO_QUEUES
-from phalanx.kube.install.dialects import install_dialect
+from phalanx.kube.install.definitions import install_dialect
 from tests.dialects.kueue.written import cluster_queue, group, named
 from tests.embedded.apiserver.process import ServerProcess
 

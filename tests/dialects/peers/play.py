@@ -63,7 +63,7 @@ class Score:
 
 def read(path: Path) -> Object:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times as fast
-    found: Object = yaml.load(path.read_text(), Loader=loader)  # noqa: S506 (both are safe)
+    found: Object = yaml.load(path.read_text(), Loader=loader)
     return found
 
 

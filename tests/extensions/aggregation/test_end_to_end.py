@@ -24,8 +24,7 @@ from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.embedded.apiserver.auth.authority import Pair, make_authority
 from phalanx.extensions.aggregation.front_proxy import CONFIG_MAP
-from phalanx.kube.install.definitions import install
-from phalanx.kube.install.dialects import crds_of
+from phalanx.kube.install.definitions import crds_of, install
 from tests.dialects.kueue.test_pending import workload
 from tests.dialects.kueue.written import cluster_queue, group, local_queue
 from tests.embedded.apiserver.process import ServerProcess

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from phalanx.kube.gang.deadlines import StartDeadlines
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.spec.gang_spec import GangDefaults
-from phalanx.kube.gang.stages import Running, Starting
+from phalanx.kube.gang.stages import Running, StartDeadlines, Starting
 from tests.kube.gang.test_lifecycle import DEFAULTS, running, starting
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.kube.gang.seats.readiness import Readiness
+from phalanx.kube.gang.seats.bind_barrier import Readiness
 from tests.kube.gang.recorded_effects import a_pod
 
 READY = [{"type": "Ready", "status": "True"}]

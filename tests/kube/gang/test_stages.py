@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.kube.gang.seats.readiness import Readiness
+from phalanx.kube.gang.seats.bind_barrier import Readiness
 from phalanx.kube.gang.stages import NEXT, Leaving, Running, Starting, Waiting
 from tests.kube.gang.test_lifecycle import starting, waiting
 

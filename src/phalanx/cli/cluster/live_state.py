@@ -23,7 +23,7 @@ from phalanx.cli.files.policy_file import settings_from
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import EVENTS, JOBS, LEASES, NODES, PODS, Kind
-from phalanx.clusters.choice.figured import FiguredClusters
+from phalanx.clusters.choice.choices import FiguredClusters
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
@@ -31,7 +31,7 @@ from phalanx.errors import PhalanxError
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, claim_on
 from phalanx.kube.install.definitions import QUEUES
-from phalanx.kube.leader.lease import NAME, NAMESPACE
+from phalanx.kube.leader import NAME, NAMESPACE
 from phalanx.kube.read.labels import POLICY, QUEUE, REASON
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.wire import epoch_s
@@ -39,8 +39,8 @@ from phalanx.kube.read.workload.adapter import JobAdapter
 from phalanx.kube.read.workload.batch_job import read_job
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import KubeWorld
-from phalanx.ledger.past_runs import MOST, past_runs, with_past_runs
 from phalanx.ledger.store import Ledger, LedgerError
+from phalanx.ledger.usage import MOST, past_runs, with_past_runs
 from phalanx.model.event import Event, PolicySeen, QueueSeen, RunTold, Ticked
 from phalanx.model.job import Phase
 from phalanx.model.plan import Nominate, Place, Plan, Start, Wait

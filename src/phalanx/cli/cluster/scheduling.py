@@ -25,8 +25,7 @@ from phalanx.clusters.dispatch import Dispatcher
 from phalanx.dialects.kueue.kinds import NAME as KUEUE
 from phalanx.kube.install.admission_policy import AdmissionMode
 from phalanx.kube.install.definitions import QUEUES
-from phalanx.kube.leader.lease import Lease, leading
-from phalanx.kube.leader.steady_clock import SteadyClock
+from phalanx.kube.leader import Lease, SteadyClock, leading
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.status.queue_status import StatusSource, keep_queue_statuses
 from phalanx.kube.status.unattended_pods import unattended_pods
@@ -36,9 +35,8 @@ from phalanx.metrics.decisions import Decisions, Measured
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason
 from phalanx.model.status import ClusterStatus, QueueStatus
-from phalanx.report.cluster_status import cluster_status
-from phalanx.report.queue_status import queue_statuses, with_expected_starts
-from phalanx.scaling.admitted import admitted_together
+from phalanx.report.status import cluster_status, queue_statuses, with_expected_starts
+from phalanx.scaling.waiting import admitted_together
 from phalanx.state.cluster import Cluster
 
 if TYPE_CHECKING:  # servers and a database, which are imported only where they are used

@@ -16,7 +16,7 @@ from phalanx.model.job import Phase
 from phalanx.model.pod import PODS, Amount, format_amount
 from phalanx.model.queue import QueueState
 from phalanx.model.status import QueueStatus, ResourceUsage
-from phalanx.report.queue_status import queue_statuses
+from phalanx.report.status import queue_statuses
 from phalanx.state.cluster import JobRecord
 from phalanx.state.queues.quota import Key
 

@@ -2,9 +2,7 @@
 
 Parts, lowest first:
 
-    offer     the price and the data of a cluster
-    question  a gang as a question to a worker, and the worker's answer
-    ranking   the order of the clusters for one gang
-    choices   the choice for each waiting gang, kept up to date
-    figured   workers in a snapshot, from the figures of the scheduler
+    question  a gang as a question to a worker, and the worker's answer; the price and the data of a cluster
+    choices   the choice for each waiting gang, kept up to date; the order of the clusters for one gang; workers in a
+              snapshot, from the figures of the scheduler
 """

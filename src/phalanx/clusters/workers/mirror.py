@@ -17,7 +17,7 @@ from phalanx.clusters.copies.content import JOB
 from phalanx.dialects.frame.dialect import CLUSTER
 from phalanx.kube.gang.spec.elsewhere import ANY_NODE, node_name
 from phalanx.kube.read.node import read_node
-from phalanx.kube.read.template.pod_requests import pod_requests
+from phalanx.kube.read.template.pod_shape import pod_requests
 from phalanx.model.node import HARD, Node, Taint
 from phalanx.model.pod import PODS, amounts
 

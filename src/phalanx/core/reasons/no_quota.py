@@ -18,7 +18,7 @@ from phalanx.model.queue import Queue, QueueState
 from phalanx.model.reason import NEVER, LazyReason, Reason, ReasonCode, format_time
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord
-from phalanx.state.pending.bounds import Bound, Rule
+from phalanx.state.pending.headroom import Bound, Rule
 from phalanx.state.queues.branch import Branch
 from phalanx.state.queues.quota import Key
 from phalanx.state.queues.submitted import SubmitLimit

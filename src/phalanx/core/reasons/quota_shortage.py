@@ -12,7 +12,7 @@ from phalanx.core.quota.ledger import QuotaShortfall
 from phalanx.core.reasons import expected_release
 from phalanx.model.pod import Amount, format_amount, json_number
 from phalanx.model.reason import ReasonCode
-from phalanx.state.pending.bounds import Rule
+from phalanx.state.pending.headroom import Rule
 from phalanx.state.queues.quota import Key
 
 Holders = tuple[tuple[str, Amount], ...]

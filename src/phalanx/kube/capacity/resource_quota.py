@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from phalanx.client.connection import Object
 from phalanx.client.quantity import amount
-from phalanx.kube.read.template.pod_requests import pod_requests
+from phalanx.kube.read.template.pod_shape import pod_requests
 from phalanx.model.pod import PODS, Amounts, amounts, format_amount
 from phalanx.model.reason import Reason, ReasonCode
 

@@ -8,8 +8,8 @@ Parts, lowest first:
     objects     the API objects of one gang
     seats/      the seats of a started gang, and its pods on them
     departure   how a preempted gang, or one whose start is taken back, leaves its nodes
-    stages      waiting, starting, running, leaving, and what is true in each
-    deadlines   when a start is taken back, unless enough of its pods are bound, ready or running
+    stages      waiting, starting, running, leaving, and what is true in each; when a start is taken back, unless
+                enough of its pods are bound, ready or running
     lifecycle   from stage to stage; when a gang that left is requeued
     restart     the starts that an earlier scheduler process had begun
 """

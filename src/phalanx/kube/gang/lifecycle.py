@@ -9,14 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from phalanx.kube.gang.deadlines import StartDeadlines, member_went_reason
 from phalanx.kube.gang.departure import Departure, PreemptionRequest
 from phalanx.kube.gang.effects import Effects, WriteOutcome, report_rejection
 from phalanx.kube.gang.objects import GangObjects
+from phalanx.kube.gang.seats.bind_barrier import Readiness
 from phalanx.kube.gang.seats.gang_start import GangStart
-from phalanx.kube.gang.seats.readiness import Readiness
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangSpec, allows, claim_on, gang_spec
-from phalanx.kube.gang.stages import NEXT, Leaving, Running, Stage, StartedParts, StartHistory, Starting, State, Waiting
+from phalanx.kube.gang.stages import (
+    NEXT,
+    Leaving,
+    Running,
+    Stage,
+    StartDeadlines,
+    StartedParts,
+    StartHistory,
+    Starting,
+    State,
+    Waiting,
+    member_went_reason,
+)
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob

@@ -19,14 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from phalanx.kube.gang.deadlines import member_went_reason
 from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.seats.bind_barrier import Readiness
 from phalanx.kube.gang.seats.gang_start import GangStart
-from phalanx.kube.gang.seats.readiness import Readiness
 from phalanx.kube.gang.seats.seat_table import GangSeats, pod_source
 from phalanx.kube.gang.spec.elsewhere import confined
 from phalanx.kube.gang.spec.gang_spec import FuturePods, GangDefaults, GangMembers, GangSpec, claim_on, gang_spec
-from phalanx.kube.gang.stages import Running, StartedParts, Starting
+from phalanx.kube.gang.stages import Running, StartedParts, Starting, member_went_reason
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import PreemptionMark, RecordKey, StartRecord

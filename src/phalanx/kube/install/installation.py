@@ -1,23 +1,129 @@
-"""Install everything that Phalanx needs in a cluster. Each request is repeated until the API server answers."""
+"""Install everything that Phalanx needs in a cluster. Each request is repeated until the API server answers.
+
+Repeat a request until the API server answers, for requests without which the scheduler cannot begin.
+
+Only for requests that may be repeated: reads, and creations of objects that may exist already.
+
+The key that signs the scheduler's records of starts (`phalanx.kube.read.records`).
+
+The key is in the Secret `kube-system/phalanx-records`. `deploy/` creates the Secret empty. Only the scheduler may read
+it, and the scheduler needs no right to any other Secret. The first leader creates the key, and later leaders use it. If
+the Secret is emptied, earlier starts are not recognized: running pods go on, and pending jobs are placed again."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import logging
-from collections.abc import Callable, Iterable
+import secrets
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from phalanx.client.connection import Connection
+from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
+from phalanx.client.kind import SECRETS
 from phalanx.dialects.frame.dialect import Dialect
 from phalanx.kube.install.admission_policy import AdmissionMode, install_policy
-from phalanx.kube.install.definitions import install
-from phalanx.kube.install.dialects import VersionNotServed, install_dialect
-from phalanx.kube.install.record_key import obtain_record_key
-from phalanx.kube.install.retry import until_answered
+from phalanx.kube.install.definitions import VersionNotServed, install, install_dialect
 from phalanx.kube.read.records import RecordKey, submitted_s
 
 log = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
+_BACKOFF_S = (0.1, 0.5, 1.0, 2.0)
+_REFUSED_S = (0.5, 1.0, 2.0)
+
+
+async def until_answered(call: Callable[[], Awaitable[Found]]) -> Found:
+    """Repeat the call until the server answers, and return the answer. A refusal is raised at once."""
+    failures = 0
+    while True:
+        try:
+            return await call()
+        except ApiUnknown as error:
+            log.warning("tried again: %s", error)
+            await asyncio.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
+            failures += 1
+
+
+async def until_surely_refused(call: Callable[[], Awaitable[Found]]) -> Found:
+    """Repeat the call as `until_answered` does, and raise a 403 only after several of them. An API server that has just
+    started answers 403 until it has read all roles."""
+    for pause_s in _REFUSED_S:
+        try:
+            return await until_answered(call)
+        except ApiRefusal as error:
+            if error.code != 403:
+                raise
+            log.info("asked again in %g s: %s", pause_s, error)
+            await asyncio.sleep(pause_s)
+    return await until_answered(call)
+
+
+NAME, NAMESPACE = "phalanx-records", "kube-system"
+_BYTES = 32
+
+
+async def obtain_record_key(api: Connection, clock: Callable[[], float]) -> RecordKey | None:
+    """Return the key of the cluster; create it if there is none. `clock`: returns seconds since the epoch. Return None,
+    with a warning, if the server refuses access. Then every record is accepted, even if a user wrote it."""
+    try:
+        return await until_surely_refused(lambda: _obtain(api, clock))
+    except ApiRefusal as error:
+        if error.code not in {403, 404}:
+            raise
+        log.warning(
+            "who may edit a Job can forge the record of its start, since there is no key to sign records with; "
+            "deploy/ makes the Secret %s/%s and the right to it: %s",
+            NAMESPACE,
+            NAME,
+            error,
+        )
+        return None
+
+
+async def _obtain(api: Connection, clock: Callable[[], float]) -> RecordKey:
+    while True:
+        secret = await _find(api)
+        if (key := read_key(secret.get("data") or {})) is not None:
+            return key
+        made = {"key": secrets.token_bytes(_BYTES), "since": str(clock()).encode()}
+        data = {name: base64.b64encode(value).decode() for name, value in made.items()}
+        try:
+            await api.replace(SECRETS, {**secret, "data": data})
+        except ApiRefusal as error:
+            if error.code != 409:  # another process has just created one
+                raise
+
+
+async def _find(api: Connection) -> Object:
+    """Return the Secret. Create it empty if it does not exist."""
+    try:
+        return await api.get(SECRETS, NAME, NAMESPACE)
+    except ApiRefusal as error:
+        if error.code != 404:
+            raise
+    meta = {"name": NAME, "namespace": NAMESPACE}
+    body = {"apiVersion": SECRETS.api_version, "kind": SECRETS.name, "metadata": meta, "type": "Opaque"}
+    try:
+        return await api.create(SECRETS, body, NAMESPACE)
+    except ApiRefusal as error:
+        if error.reason != "AlreadyExists":
+            raise
+    return await api.get(SECRETS, NAME, NAMESPACE)
+
+
+def read_key(data: Object) -> RecordKey | None:
+    """Return the key in a Secret's data; None if it is missing or malformed (the caller then creates a new key)."""
+    try:
+        secret, since = (base64.b64decode(data[name], validate=True) for name in ("key", "since"))
+        return RecordKey(secret=secret, since_s=float(since)) if len(secret) == _BYTES else None
+    except KeyError:
+        return None
+    except (TypeError, ValueError, binascii.Error) as error:
+        log.warning("the key in Secret %s/%s is not as we write it, and is made anew: %s", NAMESPACE, NAME, error)
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ from phalanx.client.kind import (
 )
 from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
-from phalanx.kube.install.retry import until_answered, until_surely_refused
+from phalanx.kube.install.installation import until_answered, until_surely_refused
 from phalanx.kube.read.template.admission import AdmissionDefaults, Words
 from phalanx.kube.read.template.volumes import VolumeClaims
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS, TRAINING_KINDS

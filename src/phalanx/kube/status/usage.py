@@ -19,7 +19,7 @@ import msgspec
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.kind import CONFIG_MAPS
-from phalanx.kube.install.retry import until_answered
+from phalanx.kube.install.installation import until_answered
 from phalanx.kube.read.labels import FIELD_MANAGER
 from phalanx.model.event import UsageTold
 

@@ -14,7 +14,7 @@ from phalanx.kube.gang.effects import GangTimeouts, Member
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import RecordKey
 from phalanx.kube.write.events import EventReporter, ReportRate
-from phalanx.kube.write.job_effects import JobWrites
+from phalanx.kube.write.job_patch import JobWrites
 from phalanx.kube.write.pod_effects import PodWrites
 from phalanx.kube.write.writer import Writer
 from phalanx.model.event import Event

@@ -1,8 +1,7 @@
 """Providers that go by a number of nodes, each with the nodes that it lists.
 
 calls           the two calls as JSON documents; a provider whose backend goes by a number of nodes
-program         a program that is called
-webhook         a web server that is called
+called          a program that is called; a web server that is called
 machines        Machines of Cluster API and OpenShift
 suspend         nodes that Slurm's programs switch on and off
 cloud_address   where a cloud provider is that speaks the Cluster Autoscaler's protocol externalgrpc

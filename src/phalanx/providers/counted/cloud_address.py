@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from phalanx.errors import PhalanxError
-from phalanx.providers.counted.webhook import is_loopback
+from phalanx.providers.counted.called import is_loopback
 
 UNIX = "unix:"
 

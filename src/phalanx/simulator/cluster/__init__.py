@@ -1,10 +1,9 @@
 """The simulated cluster.
 
-estimate     the run times that the scheduler is given
 agenda       the virtual clock, and the order of events at equal times
-disturbance  faults, drawn from a seed, and the failures of nodes
-messages     events on their way to the scheduler
-arrivals     when each job is submitted, and the job that the scheduler is given
+disturbance  faults, drawn from a seed, and the failures of nodes; events on their way to the scheduler
+arrivals     when each job is submitted, and the job that the scheduler is given; the run times that the scheduler is
+             given
 factory      the rate at which pods are created
 provider     adds and removes nodes of node groups, with faults, and keeps the bill
 listing      the true state of each job, and the list of everything with which a scheduler begins

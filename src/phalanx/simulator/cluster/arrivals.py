@@ -1,7 +1,20 @@
-"""The submissions of a simulated cluster: when each job arrives, and the job that the scheduler is given."""
+"""The submissions of a simulated cluster: when each job arrives, and the job that the scheduler is given.
+
+The run time estimates that the scheduler is given.
+
+- `user`: the limit that the user requested, as in the trace (none if the trace has none).
+- `exact`: the true run time (clairvoyant), the bound for better predictions.
+- `last-two`: the mean of the last two run times of the user's ended jobs, at most the requested limit (Tsafrir, Etsion,
+  Feitelson: "Backfilling using system-generated predictions rather than user runtime estimates", TPDS 2007). A job that
+  runs longer than predicted gets a new prediction: one minute more, then 5, 15, 30 minutes, 1, 2, 5, 10, 20, 50 and 100
+  hours.
+- `xF`, for example `x2`: F times the requested limit; `exact-xF`: F times the true run time (the f-model).
+
+With every estimate, a job is stopped only at the limit of its user or its queue (`Task.stop_s`)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, nextafter
@@ -9,10 +22,101 @@ from typing import Any
 
 from phalanx.model.job import Job
 from phalanx.simulator.cluster.agenda import Agenda, AgendaKind
-from phalanx.simulator.cluster.estimate import Estimator
-from phalanx.simulator.schedule.schedule import Fate
-from phalanx.simulator.workload.formula import Formula
-from phalanx.simulator.workload.rounds import Rounds
+from phalanx.simulator.readers.lines import TraceError
+from phalanx.simulator.schedule import Fate
+from phalanx.simulator.workload.policies import Formula, Rounds
+from phalanx.simulator.workload.workload import Task
+
+LONGER_S = (60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_000, 360_000)
+FACTOR = re.compile(r"(exact-)?x(\d+(?:\.\d+)?)")
+
+
+class Estimator:
+    """The estimates `user`: the trace's limits."""
+
+    def told(self, task: Task) -> Job:
+        """Return the job as it is submitted to the scheduler."""
+        return task.job
+
+    def ended(self, task: Task, ran_s: float, now_s: float) -> None:
+        """Learn from a task that ended after `ran_s` seconds."""
+
+    def outlived(self, task: Task, corrections: int) -> float | None:
+        """Return a new estimate for a task that runs longer than its last one; None if there is none. `corrections`:
+        the number of its earlier corrections."""
+        return None
+
+
+class Scaled(Estimator):
+    """The user's limit times `factor`; the run time times `factor` if `exact` is set."""
+
+    def __init__(self, factor: float, *, exact: bool) -> None:
+        self.factor, self.exact = factor, exact
+
+    def told(self, task: Task) -> Job:
+        asked_s = task.job.limit_s
+        if self.exact:
+            run_s = task.run_s if task.stop_s is None else min(task.run_s, task.stop_s)
+            return replace(task.job, limit_s=run_s * self.factor)
+        return task.job if asked_s is None else replace(task.job, limit_s=asked_s * self.factor)
+
+
+class LastTwo(Estimator):
+    """The mean of a user's last two run times. An end at the instant of a submission is not yet known to that
+    submission, because submissions come before ends."""
+
+    def __init__(self) -> None:
+        self._ran: dict[str, tuple[float, ...]] = {}  # user -> the last two run times
+        self._ended: list[tuple[float, str, float]] = []  # (start, user, run time) of the ends of the last instant
+        self._ended_s = 0.0
+        self._predicted: dict[str, float] = {}
+
+    def told(self, task: Task) -> Job:
+        self._learn(task.job.submitted_s)
+        ran, asked_s = self._ran.get(task.job.user, ()), task.job.limit_s
+        if len(ran) < 2:
+            return task.job
+        predicted_s = float(max(1, int(sum(ran) / 2)))
+        predicted_s = predicted_s if asked_s is None else min(predicted_s, asked_s)
+        self._predicted[task.job.id] = predicted_s
+        return replace(task.job, limit_s=predicted_s)
+
+    def ended(self, task: Task, ran_s: float, now_s: float) -> None:
+        self._learn(now_s)
+        self._ended.append((now_s - ran_s, task.job.user, ran_s))
+        self._ended_s = now_s
+        self._predicted.pop(task.job.id, None)
+
+    def _learn(self, now_s: float) -> None:
+        """Learn from the ends before `now_s`; ends of one instant count in the order of their starts."""
+        if not self._ended or self._ended_s >= now_s:
+            return
+        for _, user, ran_s in sorted(self._ended, key=lambda each: each[0]):
+            self._ran[user] = (*self._ran.get(user, ())[-1:], ran_s)
+        self._ended.clear()
+
+    def outlived(self, task: Task, corrections: int) -> float | None:
+        predicted_s, asked_s = self._predicted.get(task.job.id), task.job.limit_s
+        if predicted_s is None:
+            return None
+        if corrections >= len(LONGER_S):
+            return asked_s
+        longer_s = predicted_s + LONGER_S[corrections]
+        return longer_s if asked_s is None else min(longer_s, asked_s)
+
+
+def estimator(name: str) -> Estimator:
+    """Return the estimator with this name. Raises `TraceError`, which lists the valid names."""
+    if name == "user":
+        return Estimator()
+    if name == "exact":
+        return Scaled(1.0, exact=True)
+    if name == "last-two":
+        return LastTwo()
+    found = FACTOR.fullmatch(name)
+    if found is None or not 0 < float(found[2]) <= 1e6:
+        raise TraceError(f"--estimates {name}: not one of user, exact, last-two, xF or exact-xF (as in x2)")
+    return Scaled(float(found[2]), exact=bool(found[1]))
 
 
 class Arrivals:

@@ -9,7 +9,7 @@ from phalanx.model.event import Adopted, Event, NodeSeen, OutcomeTold, QueueSeen
 from phalanx.model.job import Job, Outcome, Phase, Placement, Slot
 from phalanx.model.node import Node, Reservation
 from phalanx.model.queue import Queue
-from phalanx.simulator.schedule.schedule import Fate
+from phalanx.simulator.schedule import Fate
 
 
 class Live:

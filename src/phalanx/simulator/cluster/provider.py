@@ -15,8 +15,8 @@ from phalanx.model.node import Node
 from phalanx.model.plan import ReleaseNodes, RequestNodes
 from phalanx.simulator.cluster.agenda import Agenda, AgendaKind
 from phalanx.simulator.cluster.disturbance import Disturbance
-from phalanx.simulator.schedule.schedule import Rental
-from phalanx.simulator.workload.node_groups import SimulatedGroup
+from phalanx.simulator.schedule import Rental
+from phalanx.simulator.workload.workload import SimulatedGroup
 
 REFUSED = "the provider has no such nodes now"
 HOPELESS = 100  # requests in a row that fail, after which a run ends

@@ -42,18 +42,14 @@ from phalanx.model.pod import CPU
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.simulator.cluster.agenda import Agenda, AgendaKind
-from phalanx.simulator.cluster.arrivals import Arrivals
-from phalanx.simulator.cluster.disturbance import Disturbance, Faults, NodeFaults
-from phalanx.simulator.cluster.estimate import Estimator
+from phalanx.simulator.cluster.arrivals import Arrivals, Estimator
+from phalanx.simulator.cluster.disturbance import Disturbance, Faults, Messages, NodeFaults
 from phalanx.simulator.cluster.factory import Creation, Factory
 from phalanx.simulator.cluster.listing import Live, everything
-from phalanx.simulator.cluster.messages import Messages
 from phalanx.simulator.cluster.provider import NodeProvider
-from phalanx.simulator.schedule.schedule import Fate, Stint
-from phalanx.simulator.workload.formula import Formula
-from phalanx.simulator.workload.node_groups import SimulatedGroup
-from phalanx.simulator.workload.rounds import Rounds
-from phalanx.simulator.workload.workload import MILLI_CPU
+from phalanx.simulator.schedule import Fate, Stint
+from phalanx.simulator.workload.policies import Formula, Rounds
+from phalanx.simulator.workload.workload import MILLI_CPU, SimulatedGroup
 
 Happening: TypeAlias = Callable[[], Sequence[Event]]
 

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from math import fsum
 
 from phalanx.model.job import Outcome
-from phalanx.simulator.schedule.schedule import Fate
-from phalanx.simulator.schedule.statistic import mean
+from phalanx.simulator.schedule import Fate, mean
 from phalanx.simulator.workload.workload import Task, Worth
 
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from phalanx.simulator.schedule.schedule import Fate, Schedule
-from phalanx.simulator.schedule.statistic import mean
+from phalanx.simulator.schedule import Fate, Schedule, mean
 from phalanx.simulator.workload.workload import Task, Workload
 
 LEAST_S = 1e-6  # smaller delays are ignored; schedule hashes round times to the same value

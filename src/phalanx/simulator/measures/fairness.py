@@ -9,18 +9,86 @@ of the capacity, at most its demand (`due`). `x = used / fair part`: 1 is fair, 
 - `share_gap`: the difference between the largest and the smallest x, mean over the rounds.
 - Finish-time fairness (Themis, NSDI'20): a job's time from submission to end, relative to the time that it would need
   alone on its party's part of the cluster (1/N for N parties, or by their weights). The latter is its run time, longer
-  in proportion if it requests more than that part."""
+  in proportion if it requests more than that part.
+
+Compute the fair part of each party: its max-min fair part of the cluster, by the weights of the queue tree.
+
+The part of a queue is divided among its children in proportion to their weights. No child gets more than its demand;
+the rest goes to its siblings. A party that is not a queue of the policy (a user, or a queue of the trace under a policy
+with one queue) has weight 1 at the root. Guarantees and limits are ignored, because they are means to fairness and not
+its measure.
+
+Dominant shares (Ghodsi et al., NSDI'11).
+
+A party's dominant share in a round is the largest fraction that it used of any resource of the cluster. The *gap* is
+the difference between the largest and the smallest dominant share, among the parties that used any resource or waited.
+Parties and rounds are those of `fairness`. A party's fair part and its demand are ignored. So two parties with
+different demands have a wide gap, even if their parts are fair."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from math import ceil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import ceil, fsum
+from typing import TypeAlias, TypeVar
 
+from phalanx.model.pod import PODS
 from phalanx.model.queue import Queue
-from phalanx.simulator.measures.due import due, lines_of, shares
-from phalanx.simulator.schedule.schedule import Schedule
-from phalanx.simulator.schedule.statistic import jain, mean
-from phalanx.simulator.schedule.sweep import capacity, held, sizes, waits, window
+from phalanx.simulator.schedule import Schedule, capacity, held, jain, mean, sizes, waits, window
+
+LEAST = 1e-9  # the lowest weight: a queue of weight 0 gets only what no other queue demands
+ITSELF = ("", 1.0)  # the place of an inner queue's own jobs, among its children
+
+Child = TypeVar("Child", str, tuple[str, float])
+Line: TypeAlias = tuple[tuple[str, float], ...]  # (queue, weight), from below the root to a party
+
+
+def lines_of(parties: Iterable[str], queues: Sequence[Queue], default: str, counted: str) -> dict[str, Line]:
+    """Return each party's path in the tree. `default`: the queue of jobs that name none. `counted`: the resource by
+    whose weights parts are divided."""
+    known = {queue.name: queue for queue in queues}
+    found: dict[str, Line] = {}
+    for party in parties:
+        line: list[tuple[str, float]] = []
+        queue = known.get(party or default)
+        while queue is not None and len(line) < len(known):
+            line.append((queue.name, max(LEAST, dict(queue.weights).get(counted, queue.weight))))
+            queue = known.get(queue.parent)
+        found[party] = tuple(reversed(line)) or ((party, 1.0),)
+    return found
+
+
+def due(lines: Mapping[str, Line], demand: Mapping[str, float], has: float) -> dict[str, float]:
+    """Return the fair part of `has` for each party with a demand."""
+    children: dict[tuple[str, float], list[str]] = {}
+    for party in sorted(demand):
+        children.setdefault(lines[party][0] if lines[party] else ITSELF, []).append(party)
+    wanted = {child: fsum(demand[party] for party in within) for child, within in children.items()}
+    found: dict[str, float] = {}
+    for child, part in fair_parts(wanted, {child: child[1] for child in children}, has).items():
+        within = children[child]
+        if len(within) == 1:
+            found[within[0]] = part
+        else:
+            below = {party: lines[party][1:] for party in within}
+            found |= due(below, {party: demand[party] for party in within}, part)
+    return found
+
+
+def fair_parts(demand: Mapping[Child, float], weights: Mapping[Child, float], has: float) -> dict[Child, float]:
+    """Divide `has` max-min fairly: in proportion to the weights, but no child gets more than its demand."""
+    parts: dict[Child, float] = {}
+    among = fsum(weights[child] for child in demand)
+    for child in sorted(demand, key=lambda child: (demand[child] / weights[child], child)):
+        parts[child] = min(demand[child], has * weights[child] / among) if among > 0 else 0.0
+        has, among = has - parts[child], among - weights[child]
+    return parts
+
+
+def shares(lines: Mapping[str, Line]) -> dict[str, float]:
+    """Return the fair fraction of the cluster for each party if every party demands more."""
+    return due(lines, dict.fromkeys(lines, 2.0), 1.0)
+
 
 DAY_S = 86_400.0
 MIN_ROUNDS, MOST_ROUNDS = 10, 10_000
@@ -97,3 +165,39 @@ def spread(into: list[Used], party: str, amount: float, start_s: float, end_s: f
         until_s = end_s if at == len(into) - 1 else min(end_s, (at + 1) * round_s)
         into[at][party] = into[at].get(party, 0.0) + amount * (until_s - start_s)
         start_s, at = until_s, min(at + 1, len(into) - 1)
+
+
+def dominance(schedule: Schedule) -> dict[str, float]:
+    gaps = [max(shares.values()) - min(shares.values()) for shares in dominant_shares(schedule) if shares]
+    return {"dominant_share_gap": mean(gaps), "max_dominant_share_gap": max(gaps)} if gaps else {}
+
+
+def dominant_shares(schedule: Schedule) -> Iterator[Used]:
+    """Yield for each round the dominant share of each party that used any resource or waited."""
+    (since_s, until_s), (of, _) = window(schedule), parties(schedule)
+    if until_s <= since_s:
+        return
+    round_s = round_s_of(until_s - since_s)
+    each = [counting(schedule, name) for name in asked(schedule)]
+    has = [capacity(one) for one in each]
+    for by_resource in zip(*(rounds(one, of, since_s, until_s, round_s) for one in each), strict=True):
+        shares: Used = {}
+        for (used, waited), there in zip(by_resource, has, strict=True):
+            for party in (*used, *waited):
+                shares[party] = max(shares.get(party, 0.0), used.get(party, 0.0) / (there * round_s))
+        yield shares
+
+
+def counting(schedule: Schedule, resource: str) -> Schedule:
+    """Return the schedule with another counted resource."""
+    return replace(schedule, workload=replace(schedule.workload, counted=resource, unit=1))
+
+
+def asked(schedule: Schedule) -> list[str]:
+    """Return the resources that jobs request and nodes have, except `pods`."""
+    every = {id(roles): roles for roles in (fate.task.job.roles for fate in schedule.fates)}  # tasks share role tuples
+    shapes = {role.shape for roles in every.values() for role in roles}
+    names = {name for shape in shapes for name, amount in shape.requests if amount}
+    names |= {shape.share.resource for shape in shapes if shape.share is not None}
+    there = {name for node in schedule.nodes for name, amount in node.allocatable if amount}
+    return sorted((names & there) - {PODS})

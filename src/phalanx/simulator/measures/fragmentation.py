@@ -8,20 +8,51 @@ spaced times of the run. Free parts of a shared device count as free amounts.
 
 *Stranded* is the free amount of the counted resource for which the node's other free resources are too small, at the
 ratio in which the workload's pods request them. (Borg, EuroSys'15, calls it unusable because another resource of the
-machine is fully allocated.)"""
+machine is fully allocated.)
+
+Measure how close to each other the pods of gangs were placed: on how many nodes, and in how many domains of each
+level.
+
+A gang is a job with two or more pods when it first ran; the pods' nodes at that time count. Levels are those of the
+run's topologies, and those that gangs request. A node without the label of a level (or of a coarser level) counts as a
+domain of its own.
+
+The distance of two pods is measured in *hops*: 0 on one node, 2 in one domain of the finest level (up to its switch and
+down), and 2 more for each coarser level, in the first of the topologies.
+
+Cell compaction: the smallest part of the cluster into which the running jobs could have been packed.
+
+Borg's authors compare schedulers in this way (Verma et al., EuroSys'15, section 5.1). All jobs that ran at the busiest
+time of the schedule are packed again with the same policy, on fewer and fewer nodes, until they do not fit. The nodes
+are removed in a random order; the result is the 90th percentile over several orders. Jobs are packed in the order of
+their submission, each with its pods at that time, all in one open queue. The smallest number of nodes is found by
+halving; this assumes that jobs that fit on some nodes also fit on more nodes."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phalanx.model.event import Event, NodeSeen, QueueSeen, Submitted
+from phalanx.model.job import Job, Placement
+from phalanx.model.node import Node, Topology
+from phalanx.model.plan import Start
 from phalanx.model.pod import Shape
-from phalanx.simulator.schedule.schedule import Schedule
-from phalanx.simulator.schedule.sweep import capacity, window
-from phalanx.simulator.workload.workload import of_share
+from phalanx.model.policy import Backfill, Policy
+from phalanx.model.queue import Queue
+from phalanx.simulator.run.feasible import Nobody
+from phalanx.simulator.run.inflate import shuffled
+from phalanx.simulator.run.play import LoopStep
+from phalanx.simulator.schedule import Schedule, capacity, mean, percentile, spans, window
+from phalanx.simulator.workload.workload import alone, of_share
+from phalanx.state.cluster import Cluster
 
 SAMPLES = 200
 TYPICAL = 0.95
@@ -138,3 +169,166 @@ def stranded(free: Free, ratios: Mapping[str, float], counted: str) -> float:
     for name, per_unit in ratios.items():
         np.minimum(enough, np.maximum(free.get(name, np.zeros(len(there))), 0.0) / per_unit, out=enough)
     return float((there - enough).sum())
+
+
+HOST = "kubernetes.io/hostname"
+Domain = tuple[str, ...]
+Gang = tuple[Job, Counter[str]]
+
+
+def closeness(schedule: Schedule) -> dict[str, Any]:
+    """Return the measures; empty for a cluster of one node, or if no gang ran."""
+    nodes = schedule.nodes
+    gangs = list(started(schedule)) if len(nodes) > 1 else []
+    if not gangs:
+        return {}
+    hosts = [float(len(places)) for _, places in gangs]
+    levels = list(domains((*schedule.topologies, *own_levels(job for job, _ in gangs)), nodes))
+    first = schedule.topologies[0].levels if schedule.topologies else ()
+    found: dict[str, Any] = {
+        "gangs": len(gangs),
+        "one_node_ratio": mean([float(each == 1) for each in hosts]),
+        "mean_nodes_per_gang": mean(hosts),
+        "mean_hops": mean(list(hops(gangs, [of for level, of in levels if level in first and level != HOST]))),
+    }
+    by_level = {}
+    for level, domain_of in levels:
+        counts = [float(len(gathered(places, domain_of))) for _, places in gangs]
+        by_level[level] = {
+            "one_domain_ratio": mean([float(each == 1) for each in counts]),
+            "mean_domains_per_gang": mean(counts),
+        }
+    return {**found, "by_level": by_level} if by_level else found
+
+
+def hops(gangs: Iterable[Gang], levels: Sequence[Mapping[str, Domain]]) -> Iterator[float]:
+    """Yield the mean distance of the pairs of pods of each gang. `levels`: for each level, node -> its domain."""
+    for _, places in gangs:
+        every = pairs(places.total())
+        apart = every - sum(map(pairs, places.values()))
+        for domain_of in levels:
+            apart += every - sum(map(pairs, gathered(places, domain_of).values()))
+        yield 2.0 * apart / every
+
+
+def pairs(count: int) -> int:
+    return count * (count - 1) // 2
+
+
+def gathered(places: Counter[str], domain_of: Mapping[str, Domain]) -> Counter[Domain]:
+    """Return the number of pods in each domain."""
+    found: Counter[Domain] = Counter()
+    for node, count in places.items():
+        found[domain_of.get(node, (node,))] += count
+    return found
+
+
+def started(schedule: Schedule) -> Iterator[Gang]:
+    """Yield each gang, with the number of its pods on each node when it first ran."""
+    known = bytearray(len(schedule.fates))
+    for stint in schedule.stints:
+        if stint.works and not known[stint.task]:
+            known[stint.task] = 1
+            if len(stint.placements) > 1:
+                yield schedule.fates[stint.task].task.job, Counter(placement.node for placement in stint.placements)
+
+
+def own_levels(jobs: Iterable[Job]) -> Iterator[Topology]:
+    """Yield a topology for each level that a job requests, for levels that no other topology has."""
+    for job in jobs:
+        for each in (
+            job.closeness,
+            *(role.closeness for role in job.roles),
+            *(group.closeness for group in job.groups),
+        ):
+            if each is not None:
+                levels = (each.level, *(level for _, level in each.slices))
+                yield from (Topology(levels=(level,)) for level in levels if level)
+
+
+def domains(topologies: Iterable[Topology], nodes: Sequence[Node]) -> Iterator[tuple[str, Mapping[str, Domain]]]:
+    """Yield (level, node -> domain). A domain is the values of the level's label and of all coarser labels. If several
+    topologies have a level, the first counts. A level without any node is left out."""
+    labels = {node.name: dict(node.labels) for node in nodes}
+    told = set[str]()
+    for topology in topologies:
+        for depth, level in enumerate(topology.levels, 1):
+            if level not in told:
+                told.add(level)
+                path = topology.levels[:depth]
+                domain_of = {
+                    node: tuple(own[key] for key in path) for node, own in labels.items() if own.keys() >= set(path)
+                }
+                if domain_of:
+                    yield level, domain_of
+
+
+CELL = "cell"
+PART = 0.9  # the percentile over the orders
+
+
+def compaction(
+    schedule: Schedule, policy: Policy, step: LoopStep, orders: int, stopped: Callable[[], bool] = lambda: False
+) -> dict[str, float]:
+    """Return the measures; empty for a cluster of one node, if no job ran, or if `stopped` returns True. `orders`: the
+    number of random orders."""
+    nodes, jobs = schedule.nodes, busiest(schedule)
+    if len(nodes) < 2 or not jobs:
+        return {}
+    anew = replace(policy, backfill=Backfill.GREEDY, default_queue=CELL)
+    parts = list[float]()
+    for order in range(orders):
+        left = shuffled(nodes, Random(f"{schedule.seed} compaction {order}"))
+        needed = fewest(jobs, left, anew, step)
+        parts.append(needed / len(left))
+        if stopped():
+            return {}
+    return {"compacted_cell_ratio": percentile(sorted(parts), PART), "compacted_jobs": len(jobs)}
+
+
+def fewest(jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy, step: LoopStep) -> int:
+    """Return the smallest number of first nodes on which all jobs fit; all nodes if they do not fit even there."""
+    return bisect_left(range(len(nodes)), True, key=lambda count: fits(jobs, nodes[:count], policy, step))
+
+
+def busiest(schedule: Schedule) -> list[Job]:
+    """Return the jobs that ran at the busiest time (the first one), each with the pods that it held then."""
+    span = max(spans(schedule), key=lambda span: span.busy, default=None)
+    if span is None:
+        return []
+    there = [stint for stint in schedule.stints if stint.start_s <= span.start_s < stint.end_s]
+    there.sort(key=lambda stint: stint.task)
+    jobs = ((schedule.fates[stint.task].task.job, stint.placements) for stint in there)
+    return [held_by(job, placements, float(rank)) for rank, (job, placements) in enumerate(jobs)]
+
+
+def held_by(job: Job, placements: Sequence[Placement], at_s: float) -> Job:
+    """Return the job with requests equal to the pods that it held. If some role held no pods, the groups are
+    dropped."""
+    counts = Counter(placement.role for placement in placements)
+    roles = tuple(replace(job.roles[at], count=count, minimum=count) for at, count in sorted(counts.items()))
+    whole = len(roles) == len(job.roles)
+    if not whole:
+        roles = tuple(replace(role, group="") for role in roles)
+    return replace(
+        alone(job),
+        queue="",
+        roles=roles,
+        groups=job.groups if whole else (),
+        submitted_s=at_s,
+        begin_s=None,
+        deadline_s=None,
+        limit_s=None,
+    )
+
+
+def fits(jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy, step: LoopStep) -> bool:
+    """Return whether all jobs start on these nodes."""
+    cluster, now_s, started = Cluster(), float(len(jobs)), 0
+    events: Sequence[Event] = (*map(NodeSeen, nodes), QueueSeen(Queue(name=CELL)), *map(Submitted, jobs))
+    plan = step(cluster, events, policy, now_s, Nobody())
+    started += sum(isinstance(action, Start) for action in plan.actions)
+    while plan.wake_s == now_s and plan.actions:
+        plan = step(cluster, (), policy, now_s, Nobody())
+        started += sum(isinstance(action, Start) for action in plan.actions)
+    return started == len(jobs)

@@ -10,15 +10,10 @@ from math import fsum
 from typing import Any
 
 from phalanx.model.job import Outcome
-from phalanx.simulator.measures.closeness import closeness
 from phalanx.simulator.measures.deadline import deadlines
-from phalanx.simulator.measures.dominance import dominance
-from phalanx.simulator.measures.fairness import fairness
-from phalanx.simulator.measures.fragmentation import fragmentation
-from phalanx.simulator.schedule.bill import bill
-from phalanx.simulator.schedule.schedule import Fate, Schedule
-from phalanx.simulator.schedule.statistic import mean, percentile
-from phalanx.simulator.schedule.sweep import capacity, held, sizes, spans, window
+from phalanx.simulator.measures.fairness import dominance, fairness
+from phalanx.simulator.measures.fragmentation import closeness, fragmentation
+from phalanx.simulator.schedule import Fate, Schedule, bill, capacity, held, mean, percentile, sizes, spans, window
 
 TAU_S = 10.0  # the constant of the bounded slowdown (Feitelson)
 HOUR_S = 3600.0

@@ -10,8 +10,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from phalanx.model.job import Job
-from phalanx.simulator.readers.gpus import MOST_GPUS, roles_of
-from phalanx.simulator.readers.lines import BadRecord, OnError, SourceFile, number, unheard_of, whole, wrong
+from phalanx.simulator.readers.lines import (
+    MOST_GPUS,
+    BadRecord,
+    OnError,
+    SourceFile,
+    number,
+    roles_of,
+    unheard_of,
+    whole,
+    wrong,
+)
 from phalanx.simulator.workload.workload import GPU, Task, Workload, Worth
 
 TIMES, VALUES = "expect_time_list", "expect_value_list"

@@ -4,7 +4,9 @@ A *record* is a line of a log or a row of a table. An unreadable record is repor
 continues; `stop` ends the reading. Files that gzip compressed are recognised by their first bytes. A truncated file is
 reported like any other error.
 
-Times are at most `LONGEST_S`, because larger floats cannot represent microseconds."""
+Times are at most `LONGEST_S`, because larger floats cannot represent microseconds.
+
+Jobs that only state their number of GPUs: one pod with up to the GPUs of a node, otherwise several pods."""
 
 from __future__ import annotations
 
@@ -22,9 +24,10 @@ from stat import S_ISREG
 from typing import NoReturn
 
 from phalanx.errors import PhalanxError
+from phalanx.model.job import Role
 from phalanx.model.node import Node
 from phalanx.model.pod import CPU
-from phalanx.simulator.workload.workload import MILLI_CPU, Task, Workload, in_order
+from phalanx.simulator.workload.workload import GPU, MILLI_CPU, Task, Workload, gang, in_order
 
 SHOWN = 10  # the number of faults that are listed one by one
 LONGEST_S = 9e9  # 285 years; times may be seconds since 1970
@@ -205,3 +208,11 @@ def told(faults: Iterable[str]) -> list[str]:
     every = list(faults)
     rest = len(every) - SHOWN
     return [*every[:SHOWN], *([f"… and {rest} more of that kind"] if rest > 0 else [])]
+
+
+PER_NODE = 8
+MOST_GPUS = 10**6
+
+
+def roles_of(gpus: int) -> tuple[Role, ...]:
+    return gang(GPU, gpus, PER_NODE)

@@ -12,8 +12,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from phalanx.model.job import Job
-from phalanx.simulator.readers.gpus import MOST_GPUS, roles_of
-from phalanx.simulator.readers.lines import LONGEST_S, BadRecord, OnError, SourceFile, number, unheard_of, whole, wrong
+from phalanx.simulator.readers.lines import (
+    LONGEST_S,
+    MOST_GPUS,
+    BadRecord,
+    OnError,
+    SourceFile,
+    number,
+    roles_of,
+    unheard_of,
+    whole,
+    wrong,
+)
 from phalanx.simulator.workload.workload import GPU, Task, Workload
 
 COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "batch_size", "duration", "iteration_time")

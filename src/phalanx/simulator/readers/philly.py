@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from phalanx.model.job import Job
-from phalanx.simulator.readers.gpus import MOST_GPUS, roles_of
-from phalanx.simulator.readers.lines import BadRecord, OnError, SourceFile, number, whole
+from phalanx.simulator.readers.lines import MOST_GPUS, BadRecord, OnError, SourceFile, number, roles_of, whole
 from phalanx.simulator.workload.workload import GPU, Task, Workload
 
 COLUMNS = ("timestamp", "duration", "num_gpus", "cluster")

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from phalanx.simulator.measures.fairness import Used, parties, spread
 from phalanx.simulator.measures.measure import bounded_slowdown, jct_s, wait_s
-from phalanx.simulator.schedule.schedule import Fate, Schedule
-from phalanx.simulator.schedule.sweep import capacity, held, sizes, waits, window
+from phalanx.simulator.schedule import Fate, Schedule, capacity, held, sizes, waits, window
 
 BINS = 300
 PARTIES = 8

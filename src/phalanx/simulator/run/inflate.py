@@ -17,8 +17,7 @@ from random import Random
 from typing import TypeVar
 
 from phalanx.model.pod import CPU, Shape
-from phalanx.simulator.schedule.schedule import Schedule
-from phalanx.simulator.schedule.sweep import capacity
+from phalanx.simulator.schedule import Schedule, capacity
 from phalanx.simulator.workload.workload import Task, Workload, alone, of_resource
 
 Item = TypeVar("Item")

@@ -1,12 +1,24 @@
 """One run: a workload, under one setup, with one seed.
 
-The caller passes in the loop's `step`, so the simulated scheduler is the real one."""
+The caller passes in the loop's `step`, so the simulated scheduler is the real one.
+
+Measure the time of each decision: from the events until the plan.
+
+The stopwatch wraps the world, so the world's own time is not counted. These times depend on the machine. They are
+neither part of the hash nor compared, and no decision depends on them. It reads elapsed time twice for each pass,
+because reading processor time costs a system call.
+
+The peak memory of a simulation: the highest resident set of its process so far."""
 
 from __future__ import annotations
 
+import resource
+import sys
 import time
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 from phalanx.model.event import Event
@@ -14,16 +26,49 @@ from phalanx.model.job import Job
 from phalanx.model.plan import Plan
 from phalanx.model.policy import Policy, ScoringStrategy
 from phalanx.model.queue import Queue
+from phalanx.simulator.cluster.arrivals import estimator
 from phalanx.simulator.cluster.disturbance import Disturbance, Faults
-from phalanx.simulator.cluster.estimate import estimator
 from phalanx.simulator.cluster.world import SimulatedWorld
 from phalanx.simulator.run.inflate import frequencies
-from phalanx.simulator.run.memory import peak_rss_bytes
 from phalanx.simulator.run.setup import Setup
-from phalanx.simulator.run.stopwatch import Stopwatch, TimedApplier
-from phalanx.simulator.schedule.schedule import Fate, Schedule
+from phalanx.simulator.schedule import Fate, Schedule
 from phalanx.simulator.workload.workload import Task, Workload
 from phalanx.state.cluster import Cluster
+
+
+class TimedApplier(Protocol):
+    def apply(self, plan: Plan) -> None: ...
+
+
+class Stopwatch:
+    """A world that measures decisions. `took_s`: the time of each decision, in order."""
+
+    def __init__(self, world: TimedApplier) -> None:
+        self.world = world
+        self.took_s = array("d")
+        self._since_s = 0.0
+
+    def begin(self) -> None:
+        self._since_s = time.perf_counter()
+
+    def apply(self, plan: Plan) -> None:
+        self.took_s.append(time.perf_counter() - self._since_s)
+        self.world.apply(plan)
+
+
+STATUS = Path("/proc/self/status")
+KIB = 1024
+
+
+def peak_rss_bytes() -> int:
+    """Return `VmHWM` of proc(5), otherwise getrusage(2). getrusage is only the second choice, because its `ru_maxrss`
+    on Linux may be the parent process's. (It is in KiB, on macOS in bytes.)"""
+    try:
+        return int(STATUS.read_text().partition("VmHWM:")[2].split()[0]) * KIB
+    except (OSError, IndexError, ValueError):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * KIB
+
 
 REPORT_EVERY = 512  # passes between two progress reports
 

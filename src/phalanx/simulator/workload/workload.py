@@ -2,19 +2,55 @@
 
 A `Task` is a job together with its run time, which no scheduler is given. Each workload has one *counted* resource
 (processors in a log of a parallel machine, GPUs in a GPU trace). Utilisation, sizes and fairness are measured in it.
-"""
+
+Node groups of a simulated cluster: what a provider offers, and how often it is late or fails."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
 from phalanx.model.job import Job, Role
-from phalanx.model.node import Node, Reservation, Topology
+from phalanx.model.node import Node, NodeGroup, Reservation, Topology
 from phalanx.model.pod import CPU, PODS, DeviceShare, Shape, amounts
-from phalanx.simulator.workload.node_groups import SimulatedGroup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedGroup:
+    """A node group with the faults of its provider.
+
+    `refused`: the probability that the provider refuses a requested node, after the group's delay.
+    `never`: the probability that a requested node never arrives.
+    `late`, `late_s`: the probability that a node arrives late, and by how much at most.
+    `lifetime_s`: the mean of the exponential time after which a node is lost, as spot nodes are; 0: never."""
+
+    group: NodeGroup
+    refused: float = 0.0
+    never: float = 0.0
+    late: float = 0.0
+    late_s: float = 300.0
+    lifetime_s: float = 0.0
+
+    def nodes(self, count: int) -> Iterator[Node]:
+        """Yield the first nodes of the group, ready."""
+        for number in range(1, count + 1):
+            yield self.node(f"{self.group.name}-{number}")
+
+    def node(self, name: str) -> Node:
+        """Return a node of the group that has arrived."""
+        template = self.group.template
+        return Node(
+            name=name,
+            allocatable=template.allocatable,
+            labels=template.labels,
+            taints=template.taints,
+            devices=template.devices,
+            zones=template.zones,
+            group=self.group.name,
+        )
+
 
 GPU = "nvidia.com/gpu"
 MILLI_CPU = MILLI = 1000  # cpu is counted in millicores, shares of devices in thousandths

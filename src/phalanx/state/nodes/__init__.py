@@ -8,7 +8,7 @@ Parts, lowest first:
     attributes   labels, taints, readiness, encoded as integers
     devices      the free amounts of each device and of each NUMA zone
     pod_index    the pods on each node, as pod affinity and spread constraints see them
-    score_cache  scores of nodes that are expensive to compute, kept from cycle to cycle
     groups       node groups, requested nodes, failed requests
-    table        `NodeTable`: names and rows, allocatable and free amounts, and all of the above
+    table        `NodeTable`: names and rows, allocatable and free amounts, and all of the above; scores of nodes that
+                 are expensive to compute, kept from cycle to cycle
 """

@@ -4,9 +4,9 @@ class. Each cycle compares both with the free amounts, as columns.
 Parts, lowest first:
 
     request_class  the requests of one request class, in order, and the request classes as columns
-    bounds         one number that bounds the charges of a queue
     timers         times at which a request is examined again although no event came
     capacity       an upper bound on the pods of each demand that the nodes hold
-    headroom       the amount that may still be charged to each row of the queue tree
+    headroom       the amount that may still be charged to each row of the queue tree; one number that bounds the
+                   charges of a queue
     pending        all request classes and placement classes, and what is remembered of each
 """

@@ -10,21 +10,76 @@ is the least amount on its path:
 The second term is the availability rule of Kueue's KEP-79 (`state.queues.tree`): charges within the keeps of the path
 use nothing of the pool. A request that costs more than the headroom of its row cannot start. For other requests
 `core.quota.flavor_assignment` decides (flavors, optional groups, borrowing). The number of started jobs is counted like
-a resource."""
+a resource.
+
+The bounds of the queue tree that may keep a request from starting, and the amount that each still admits.
+
+A `Bound` is one bound of one queue: a limit, a guarantee beyond which the queue may not borrow, the limit of a user.
+Its room is the allowed amount less the charged amount."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.model.pod import Amount
-from phalanx.state.pending.bounds import Bound, Rule, amount_left
 from phalanx.state.queues.branch import ROOT, Branch
-from phalanx.state.queues.quota import Charge, QueueUsage
+from phalanx.state.queues.quota import Charge, Key, QueueUsage
 from phalanx.state.queues.tree import QueueTree
+
+
+class Rule(StrEnum):
+    LIMIT = "limit"  # the queue's ceiling
+    GUARANTEE = "guarantee"  # the guarantee of a queue that may not borrow
+    POOL = "pool"  # the amount that no queue keeps for itself
+    KEEP = "keep"  # the amount that the queue keeps; beyond it, the queue uses the pool
+    RUNNING = "running"
+    USER = "user"
+    USER_RUNNING = "user-running"
+    GROUP = "group"
+    GROUP_RUNNING = "group-running"
+    JOB = "job"
+
+
+class Bound(NamedTuple):
+    """A bound of one queue that may keep requests from starting. `whose`: the user, group or job that the bound is for;
+    empty: the whole queue."""
+
+    queue: str
+    rule: Rule
+    key: Key = ("", "")
+    whose: str = ""
+
+
+def amount_left(branch: Branch, account: QueueUsage, bound: Bound, pool: Mapping[Key, int]) -> Amount:
+    """Return the amount that the bound still admits. `account`: the charges of the branch."""
+    queue, key = branch.queue, bound.key
+    match bound.rule:
+        case Rule.LIMIT:
+            return branch.quota.limit.get(key, 0) - account.total.get(key, 0)
+        case Rule.GUARANTEE:
+            return branch.quota.guaranteed.get(key, 0) - account.total.get(key, 0)
+        case Rule.POOL:
+            return pool.get(key, 0) - account.claimed.get(key, 0)
+        case Rule.KEEP:
+            return branch.quota.kept.get(key, 0) - account.claimed.get(key, 0)
+    assert queue is not None  # the root has no limits
+    if bound.rule is Rule.RUNNING:
+        return (queue.total.running or 0) - account.running
+    limits, tallies = queue.per_user.of(bound.whose), account.users
+    if bound.rule in {Rule.GROUP, Rule.GROUP_RUNNING}:
+        limits, tallies = queue.per_group.of(bound.whose), account.groups
+    if bound.rule is Rule.JOB:
+        limits, tallies = queue.per_job, account.jobs
+    tally = tallies.get(bound.whose)
+    if bound.rule in {Rule.USER_RUNNING, Rule.GROUP_RUNNING}:
+        return (limits.running or 0) - (tally.running if tally else 0)
+    return dict(limits.resources).get(key[1], 0) - (tally.used.get(key[1], 0) if tally else 0)
+
 
 RUNNING = ""  # stands for started jobs in place of a resource
 UNBOUNDED, NOTHING = 0, 1  # the indexes in `left` of an infinite amount and of zero

@@ -14,7 +14,7 @@ from phalanx.client.kind import PODS, Kind
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.kube_scheduler.koordinator import kinds
 from phalanx.dialects.kube_scheduler.koordinator.dialect import KOORDINATOR
-from phalanx.kube.install.dialects import install_dialect
+from phalanx.kube.install.definitions import install_dialect
 from tests.embedded.apiserver.process import ServerProcess
 
 pytestmark = pytest.mark.slow

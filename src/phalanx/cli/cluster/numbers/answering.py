@@ -25,7 +25,7 @@ from phalanx.model.job import Phase
 from phalanx.model.pod import Amount
 from phalanx.model.reason import Reason
 from phalanx.model.status import QueueStatus, ResourceUsage
-from phalanx.report.queue_status import waiting_jobs
+from phalanx.report.status import waiting_jobs
 from phalanx.state.cluster import Cluster, JobRecord
 
 _API: Final = f"{GROUP}/{VERSION}"

@@ -19,13 +19,13 @@ from phalanx.cli.views.cluster_view import view_of
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import JOBS, LEASES, NODES, PODS, Kind
 from phalanx.client.moment import MomentError, read_moment
-from phalanx.clusters.choice.offer import PRICE
+from phalanx.clusters.choice.question import PRICE
 from phalanx.dialects.kueue.kinds import ADMISSION_CHECKS, MULTI_CLUSTERS
 from phalanx.dialects.kueue.tree.multi import CONTROLLER
 from phalanx.kube.install.admission_policy import INSTALLED, WEBHOOK, WEBHOOKS
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.rivals import rivals_at_work
-from phalanx.kube.leader.lease import NAME, NAMESPACE
+from phalanx.kube.leader import NAME, NAMESPACE
 from phalanx.kube.read.labels import MOVING
 
 _LATE_S = 60.0  # a Lease that was not renewed for this time belongs to a dead process

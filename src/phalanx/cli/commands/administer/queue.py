@@ -31,7 +31,7 @@ from phalanx.kube.read.labels import QUEUE, option
 from phalanx.kube.read.queue import read_queue
 from phalanx.model.event import Event, FlavorSeen, PolicySeen, QueueSeen
 from phalanx.model.policy import Policy
-from phalanx.report.queue_status import queue_statuses
+from phalanx.report.status import queue_statuses
 from phalanx.state.cluster import Cluster
 
 _DRAINING = "draining"

@@ -29,9 +29,9 @@ from phalanx.client.connection import Connection
 from phalanx.dialects.enabled import ON_CLUSTERS
 from phalanx.kube.install.admission_policy import AdmissionMode
 from phalanx.kube.install.rivals import refuse_beside_rivals
-from phalanx.kube.leader.lease import Lease, LeaseDurations
+from phalanx.kube.leader import Lease, LeaseDurations
 from phalanx.kube.read.wire import WIRE_TYPES
-from phalanx.metrics.address import address
+from phalanx.metrics.serving import address
 
 if TYPE_CHECKING:
     DialectName: TypeAlias = str

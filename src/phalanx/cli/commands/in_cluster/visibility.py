@@ -31,8 +31,8 @@ from phalanx.extensions.aggregation.access import Access
 from phalanx.extensions.aggregation.belief import Belief
 from phalanx.extensions.aggregation.serving import Answerer, Handshakes, Object, serving
 from phalanx.extensions.webhook.trust import Called, Keeper
-from phalanx.metrics import address as addresses
-from phalanx.metrics.passed_on import PassedOn
+from phalanx.metrics import serving as addresses
+from phalanx.metrics.collector import PassedOn
 
 READ: Final = (kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES, kinds.WORKLOADS)
 API_SERVICES: Final = Kind(group="apiregistration.k8s.io", plural="apiservices", name="APIService", namespaced=False)

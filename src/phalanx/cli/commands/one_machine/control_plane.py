@@ -53,14 +53,13 @@ from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettin
 from phalanx.embedded.node.run import run_node, run_simulated_nodes
 from phalanx.embedded.node.simulated.nodes import retire
 from phalanx.kube.install.admission_policy import install_policy, records_policies
-from phalanx.kube.install.definitions import install
-from phalanx.kube.install.dialects import install_dialect
-from phalanx.kube.leader.lease import Lease, LeaseDurations
+from phalanx.kube.install.definitions import install, install_dialect
+from phalanx.kube.leader import Lease, LeaseDurations
 from phalanx.kube.read.node import read_node
 from phalanx.kube.world import KubeWorld
 from phalanx.ledger.entry import url_of
-from phalanx.metrics.address import address
 from phalanx.metrics.collector import Scheduler
+from phalanx.metrics.serving import address
 from phalanx.slurm.cluster.admission import owner_objects
 from phalanx.state.cluster import Cluster
 

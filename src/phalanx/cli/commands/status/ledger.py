@@ -18,10 +18,8 @@ from phalanx.cli.terminal.moments import past_moment
 from phalanx.cli.terminal.output import note
 from phalanx.cli.views.entry_view import flat, record
 from phalanx.errors import PhalanxError
-from phalanx.ledger.archive import read_archive, write_archive
-from phalanx.ledger.entry import JobEntry
-from phalanx.ledger.selection import Selection
-from phalanx.ledger.store import Ledger
+from phalanx.ledger.entry import JobEntry, read_archive, write_archive
+from phalanx.ledger.store import Ledger, Selection
 
 _EXAMPLES = """For example:
 

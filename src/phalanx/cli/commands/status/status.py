@@ -15,7 +15,7 @@ from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import LEASES, NODES
 from phalanx.client.moment import MomentError, read_moment
 from phalanx.kube.install.definitions import QUEUES
-from phalanx.kube.leader.lease import NAME, NAMESPACE
+from phalanx.kube.leader import NAME, NAMESPACE
 
 _LATE_S = 60.0  # a Lease that was not renewed for this time belongs to a dead process
 

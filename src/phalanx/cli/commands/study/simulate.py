@@ -33,7 +33,7 @@ from phalanx.cli.terminal.progress import progress_bar
 from phalanx.cli.terminal.stopping import stop_asked
 from phalanx.errors import PhalanxError
 from phalanx.loop import step
-from phalanx.simulator.cluster.estimate import estimator
+from phalanx.simulator.cluster.arrivals import estimator
 from phalanx.simulator.readers.lines import told
 from phalanx.simulator.run.feasible import never_fitting
 from phalanx.simulator.run.setup import Setup

@@ -16,7 +16,7 @@ from phalanx.client.kind import NAMESPACES, Kind
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import NODE_GROUP
 from phalanx.providers.provision import Provisioning
-from phalanx.simulator.workload.node_groups import SimulatedGroup
+from phalanx.simulator.workload.workload import SimulatedGroup
 
 
 def read_local_groups(

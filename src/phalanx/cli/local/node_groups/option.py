@@ -14,8 +14,7 @@ from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
 from phalanx.model.node import Device, Node, NodeGroup
 from phalanx.model.pod import PODS, amounts
-from phalanx.simulator.workload.node_groups import SimulatedGroup
-from phalanx.simulator.workload.workload import GPU
+from phalanx.simulator.workload.workload import GPU, SimulatedGroup
 
 OPTION = "--node-group"
 EXAMPLE = f"{OPTION} a100-spot=0x8gpu,max=20,delay=3m,price=2.5"

@@ -15,10 +15,10 @@ from phalanx.cli.local.node_groups.names import NAMESPACE, OBJECT
 from phalanx.client.kind import Kind
 from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.errors import PhalanxError
+from phalanx.providers.counted.called import read_token, trust, wrong_url
 from phalanx.providers.counted.cloud_address import CloudAddress, require_pem, wrong_address
 from phalanx.providers.counted.machines import CLUSTER_API, KINDS
 from phalanx.providers.counted.suspend import PowerSettings
-from phalanx.providers.counted.webhook import read_token, trust, wrong_url
 from phalanx.slurm.notation.hostlist import expand
 
 NODE_REQUESTS, IMAGE = "phalanx-node-requests", "registry.k8s.io/pause:3.10"

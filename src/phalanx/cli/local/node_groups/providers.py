@@ -22,16 +22,14 @@ from phalanx.client.informer import Informer
 from phalanx.client.kind import NODES, Kind
 from phalanx.model.node import NodeGroup
 from phalanx.providers.autoscaler import AutoscalerGroup, AutoscalerProvider
+from phalanx.providers.counted.called import Program, Webhook
 from phalanx.providers.counted.calls import Backend, CountedProvider, Documents
 from phalanx.providers.counted.machines import Machines, MachineSet
-from phalanx.providers.counted.program import Program
 from phalanx.providers.counted.suspend import PoweredNodes
-from phalanx.providers.counted.webhook import Webhook
-from phalanx.providers.provider import Provider
+from phalanx.providers.provider import EmptyNodes, Provider
 from phalanx.providers.provision import Provisioning
-from phalanx.providers.removal import EmptyNodes
 from phalanx.providers.simulated import SimulatedProvider
-from phalanx.simulator.workload.node_groups import SimulatedGroup
+from phalanx.simulator.workload.workload import SimulatedGroup
 from phalanx.slurm.notation.hostlist import compress
 
 

@@ -21,9 +21,7 @@ from phalanx.cli.study.simulation.cells import CellOutcome
 from phalanx.cli.study.simulation.options import pyarrow
 from phalanx.errors import PhalanxError
 from phalanx.simulator.report.page import page
-from phalanx.simulator.schedule.schedule import Fate, Schedule
-from phalanx.simulator.schedule.statistic import half_width_95, mean
-from phalanx.simulator.schedule.sweep import capacity, sizes
+from phalanx.simulator.schedule import Fate, Schedule, capacity, half_width_95, mean, sizes
 
 # The columns of the table: (heading, measure, format).
 COLUMNS = (

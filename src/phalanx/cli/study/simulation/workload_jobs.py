@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from phalanx.dialects.schema.fields import Fields, Misread, duration_s
 from phalanx.kube.gang.spec.job_options import group_closeness, slices, subgroup
 from phalanx.kube.read.labels import GPU_FRACTION, GPU_MEMORY
-from phalanx.kube.read.template.pod_affinity import device_share
+from phalanx.kube.read.template.affinity import device_share
 from phalanx.model.job import Dependency, DependencyType, GangSize, Group, Job, Role
 from phalanx.model.node import TopologyRequest
 from phalanx.model.pod import DeviceShare, Shape, Toleration, amounts

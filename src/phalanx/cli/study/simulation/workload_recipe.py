@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from phalanx.cli.study.simulation.workload_jobs import MOST_JOBS, read_closeness, read_shape
 from phalanx.dialects.schema.fields import Fields, Misread, duration_s
-from phalanx.simulator.workload.draw import (
+from phalanx.simulator.workload.generate import (
+    A_CPU,
     AN_HOUR,
     ONE,
     Distribution,
@@ -14,9 +15,9 @@ from phalanx.simulator.workload.draw import (
     Exponential,
     LogNormal,
     LogUniform,
+    Recipe,
     Uniform,
 )
-from phalanx.simulator.workload.generate import A_CPU, Recipe
 
 KINDS = "exponential: MEAN, lognormal: [MEDIAN, SIGMA], uniform: [LOW, HIGH], loguniform: [LOW, HIGH] or values"
 

@@ -16,9 +16,9 @@ from phalanx.client.connection import ApiError, ApiRefusal, Connection
 from phalanx.client.kind import CRDS, LEASES, NAMESPACES, SECRETS, Kind
 from phalanx.client.moment import MomentError, read_moment
 from phalanx.errors import PhalanxError
-from phalanx.kube.install import record_key
+from phalanx.kube.install import installation
 from phalanx.kube.install.definitions import DEFINITIONS, DIGEST, install
-from phalanx.kube.leader import lease
+from phalanx.kube.leader import NAME, NAMESPACE
 from phalanx.kube.read.records import RecordKey
 
 OLDEST = 29  # the minor version of Kubernetes from which on deploy/ can be installed
@@ -59,7 +59,7 @@ async def both(source: Target | None, kubeconfig: Path, context: str | None, *, 
         await _require_same_definitions(there)
         if not dry:
             await install(there)
-        keys = [await _key(here), await _key(there) if dry else await record_key.obtain_record_key(there, time.time)]
+        keys = [await _key(here), await _key(there) if dry else await installation.obtain_record_key(there, time.time)]
         yield Ends(
             source=here, target=there, source_id=ids[0], target_id=ids[1], source_key=keys[0], target_key=keys[1]
         )
@@ -127,14 +127,16 @@ async def _require_same_definitions(there: Connection) -> None:
 
 async def _key(end: Connection) -> RecordKey | None:
     try:
-        return record_key.read_key((await end.get(SECRETS, record_key.NAME, record_key.NAMESPACE)).get("data") or {})
+        return installation.read_key(
+            (await end.get(SECRETS, installation.NAME, installation.NAMESPACE)).get("data") or {}
+        )
     except ApiRefusal:
         return None
 
 
 async def leader(end: Connection, now_s: float) -> str:
     """Return the identity of the scheduler that leads in a cluster; "" if none does."""
-    found = await find(end, LEASES, lease.NAME, lease.NAMESPACE)
+    found = await find(end, LEASES, NAME, NAMESPACE)
     spec = (found or {}).get("spec") or {}
     try:
         fresh = now_s - read_moment(spec.get("renewTime")) < _LATE_S

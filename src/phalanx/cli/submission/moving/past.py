@@ -72,8 +72,7 @@ def copy_ledger(source: str | None, target: str | None, copier: Copier) -> None:
     `source`, `target`: the URLs of the ledgers; None: there is no ledger. Raises PhalanxError."""
     if source is None:
         return
-    from phalanx.ledger.selection import Selection
-    from phalanx.ledger.store import Ledger
+    from phalanx.ledger.store import Ledger, Selection
 
     if source == target:
         raise PhalanxError(f"--ledger {target} is the ledger that is moved from. Name the one of the new cluster.")
@@ -97,8 +96,7 @@ def copy_ledger(source: str | None, target: str | None, copier: Copier) -> None:
 
 def _known(url: str, *, dry: bool) -> set[str]:
     """Return the uids of the jobs in a ledger."""
-    from phalanx.ledger.selection import Selection
-    from phalanx.ledger.store import Ledger, LedgerError
+    from phalanx.ledger.store import Ledger, LedgerError, Selection
 
     try:
         with Ledger.open(url, read_only=dry) as there:

@@ -16,7 +16,7 @@ from phalanx.cli.cluster.jobs.standing import COMPLETE, FAILED, OVER, RUNNING, m
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.dialects.job_kinds.supported import FRAMEWORKS
-from phalanx.kube.gang.spec.held_resources import GangSpecError
+from phalanx.kube.gang.spec.declared_roles import GangSpecError
 from phalanx.kube.gang.spec.job_options import dependencies, flag
 from phalanx.kube.read.labels import ADMITTED, AFTER, AFTER_ANY, AFTER_OUTCOMES, MOVING, SENT_TO, option, read_json
 from phalanx.model.job import Dependency, DependencyType, Outcome

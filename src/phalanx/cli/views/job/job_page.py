@@ -18,7 +18,7 @@ from phalanx.kube.read.pod import Pod
 from phalanx.model.job import Role
 from phalanx.model.pod import format_amount
 from phalanx.model.reason import StartForecast, format_time
-from phalanx.report.queue_status import queue_positions
+from phalanx.report.status import queue_positions
 
 _FORESEEN = 60_000  # jobs of the cluster, times the place of a job of which a forecast is made
 _AGAIN_S = 2.0  # the longest time until the Job controller reports that a new Job is suspended

@@ -37,14 +37,14 @@ from phalanx.client.kind import JOBS, LEASES, Kind
 from phalanx.client.moment import MomentError, read_moment
 from phalanx.core.decide import decide
 from phalanx.dashboard.rows import Facts, PageState, PastRow
-from phalanx.kube.leader.lease import NAME, NAMESPACE
+from phalanx.kube.leader import NAME, NAMESPACE
 from phalanx.kube.routing.caches import REQUIRED, ObjectCaches
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.status.usage import load_usage
 from phalanx.kube.world import KubeWorld
 from phalanx.ledger.store import LedgerError
 from phalanx.model.event import Event, RunTold
-from phalanx.report.queue_status import queue_statuses
+from phalanx.report.status import queue_statuses
 
 log = logging.getLogger(__name__)
 

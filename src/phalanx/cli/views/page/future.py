@@ -16,7 +16,7 @@ from phalanx.model.job import Phase
 from phalanx.model.plan import Plan, Start
 from phalanx.model.reason import StartForecast
 from phalanx.report.forecast import ForecastRun, drawn_run_times, forecast, up_to_limits
-from phalanx.report.queue_status import queue_positions
+from phalanx.report.status import queue_positions
 from phalanx.state.cluster import Cluster, time_limit_s
 
 FIRST_OF_QUEUE = 200  # the first jobs of each queue that are played forward

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 from phalanx.cli.views.page.rows import Unit
 from phalanx.dashboard.rows import PastRow
 from phalanx.ledger.entry import JobEntry, StartEntry, State
-from phalanx.ledger.selection import Selection
-from phalanx.ledger.store import Ledger
+from phalanx.ledger.store import Ledger, Selection
 
 MOST = 20_000  # starts of one answer
 _PREEMPTOR = re.compile(r"^Preempted: (?:gives way to|was preempted by|is preempted by) (\S+/\S+) ")

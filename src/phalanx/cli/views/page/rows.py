@@ -26,7 +26,7 @@ from phalanx.model.node import Node, parts_of
 from phalanx.model.pod import CPU, MEMORY
 from phalanx.model.queue import Queue
 from phalanx.model.reason import NEVER, Reason, ReasonCode, StartForecast
-from phalanx.report.queue_status import queue_positions
+from phalanx.report.status import queue_positions
 
 _GIB = 2**30
 _CANNOT = NEVER | {ReasonCode.DEPENDENCY_NEVER, ReasonCode.QUEUE_UNKNOWN, ReasonCode.VOLUMES, ReasonCode.DEADLINE}

@@ -2,9 +2,7 @@
 
 seat_table      the node and the pod of each slot
 gang_start      one start: the decision, and the events about it
-bind_barrier    when pods are bound, and refused bindings
+bind_barrier    when pods are bound, and refused bindings; pods of a bound gang that are not ready yet
 seating         assign pods to seats; unplanned pods
-elastic         shrink and grow
-staleness       gangs with too few running bare pods
-readiness       pods of a bound gang that are not ready yet
+elastic         shrink and grow; gangs with too few running bare pods
 """

@@ -11,8 +11,8 @@ from phalanx.dialects.frame.dialect import PodUpdate
 from phalanx.kube.gang.seats.bind_barrier import BindBarrier
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.seat_table import GangSeats, pod_source
+from phalanx.kube.gang.spec.declared_roles import pods_in_pieces
 from phalanx.kube.gang.spec.gang_spec import BarePods, FuturePods, JobPods, PodSource, charged
-from phalanx.kube.gang.spec.held_resources import pods_in_pieces
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.template.pod_shape import covers

@@ -27,9 +27,17 @@ from phalanx.client.kind import PODS
 from phalanx.dialects.frame.dialect import Charging, Claim, GroupClaim, Owner, PodUpdate, RoleClaim, Said
 from phalanx.dialects.job_kinds.form import LATER
 from phalanx.dialects.schema.fields import duration_s
-from phalanx.kube.gang.spec.declared_roles import ANY_ONE, grouped_role, groups_in_use, missing_of_declared
+from phalanx.kube.gang.spec.declared_roles import (
+    ANY_ONE,
+    GangSpecError,
+    equal_pieces,
+    grouped_role,
+    groups_in_use,
+    missing_of_declared,
+    read_resources,
+    remaining_resources,
+)
 from phalanx.kube.gang.spec.elsewhere import Choose, ClusterChoice, Sought, any_cluster, cluster_of_all, confined
-from phalanx.kube.gang.spec.held_resources import GangSpecError, equal_pieces, read_resources, remaining_resources
 from phalanx.kube.gang.spec.job_options import closeness, job_options, options_of, read_option, single_value
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
 from phalanx.dialects.schema.fields import Fields, Misread, duration_s, moment_s
-from phalanx.kube.gang.spec.held_resources import GangSpecError
+from phalanx.kube.gang.spec.declared_roles import GangSpecError
 from phalanx.kube.read import labels
 from phalanx.model.job import Dependency, DependencyType, GangSize, Group
 from phalanx.model.node import SliceLayer, TopologyRequest

@@ -2,10 +2,9 @@
 
 Parts, lowest first:
 
-    pod_requests    what a pod costs its node
-    pod_affinity    affinity to pods, topology spread, host ports, shares of devices
-    node_affinity   node selector, node affinity, tolerations; fields that are not supported
-    pod_shape       all of that together, remembered by content
+    affinity        affinity to pods, topology spread, host ports, shares of devices; node selector, node affinity,
+                    tolerations; fields that are not supported
+    pod_shape       all of that together, remembered by content; what a pod costs its node
     volumes         what volume claims mean for where a pod may run
     admission       what LimitRanges, RuntimeClasses and PriorityClasses add to a template
 """

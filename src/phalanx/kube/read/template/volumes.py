@@ -23,7 +23,7 @@ from itertools import product
 from typing import Any
 
 from phalanx.client.connection import Object
-from phalanx.kube.read.template.node_affinity import node_term
+from phalanx.kube.read.template.affinity import node_term
 from phalanx.kube.read.template.pod_shape import PodRequirements
 from phalanx.model.node import Node
 from phalanx.model.pod import Amounts, NodeTerm, Operator, Requirement, amounts

@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.client.connection import Connection
 from phalanx.dialects.volcano.dialect import VOLCANO
-from phalanx.kube.install.dialects import install_dialect
+from phalanx.kube.install.definitions import install_dialect
 from tests.embedded.apiserver.process import ServerProcess
 
 

@@ -2,15 +2,22 @@
 
 The cost grows with the number of queues and of their quotas. The first positions of a queue need one pass over its
 jobs.
-"""
+
+Compute the cluster's status in a few numbers.
+
+The cost grows with the nodes, the request classes, and the jobs that are in no request class. Jobs of one request class
+are counted together."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import replace
 from heapq import nsmallest
 from itertools import islice
 from math import inf
+
+import numpy as np
 
 from phalanx.core.order.account_usage import AccountUsage
 from phalanx.core.order.multifactor import MultifactorPriority
@@ -18,9 +25,10 @@ from phalanx.core.quota import shares
 from phalanx.model.job import Phase
 from phalanx.model.pod import MAX_AMOUNT, Amount
 from phalanx.model.queue import QueueOrder, QueueState
-from phalanx.model.status import QueuePosition, QueueStatus, ResourceUsage
+from phalanx.model.status import ClusterStatus, QueuePosition, QueueStatus, ResourceUsage
 from phalanx.report.forecast import typical_starts
 from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.pending.request_class import Kind, Request
 from phalanx.state.queues.branch import Branch
 from phalanx.state.queues.quota import Key
 
@@ -158,3 +166,44 @@ def _usage(branch: Branch, owned: Set[Key]) -> Iterator[ResourceUsage]:
             owned=key in owned and not unbounded,
             lendable=0 if unbounded else max(0, (guaranteed or 0) - max(used.get(key, 0), quota.kept.get(key, 0))),
         )
+
+
+def cluster_status(cluster: Cluster) -> ClusterStatus:
+    """Return the status of the cluster."""
+    columns = cluster.columns
+    ready = columns.attributes.ready
+    return ClusterStatus(
+        waiting=waiting_by_reason(cluster),
+        nodes=len(columns) - sum(not coming.is_seen for coming in columns.groups.coming.values()),
+        ready=int(ready.sum()),
+        overfull=int((columns.lowest_free(np.flatnonzero(ready)) < 0).sum()),
+        allocatable={name: int(column[ready].sum()) for name, column in columns.allocatable.items()},
+        free={name: int(column[ready].sum()) for name, column in columns.free.items()},
+    )
+
+
+def waiting_by_reason(cluster: Cluster) -> Counter[str]:
+    """Return the number of pending jobs by the code of their reason; the empty code for a job without a reason yet."""
+    found: Counter[str] = Counter()
+    pending = cluster.pending
+    told = 0
+    for request_class in pending.request_classes.values():
+        if request_class.key.kind == Kind.JOB and (reason := pending.reason_of(request_class)) is not None:
+            found[str(reason.code)] += len(request_class)
+            told += len(request_class)
+    if told < len(cluster.jobs):
+        found += _single(cluster)
+    return found
+
+
+def _single(cluster: Cluster) -> Counter[str]:
+    """Count the pending jobs that are in no request class, or in a class without a reason, one by one."""
+    found: Counter[str] = Counter()
+    pending = cluster.pending
+    for name, record in cluster.jobs.items():
+        if record.phase is not Phase.QUEUED:
+            continue
+        request_class = pending.request_class_of.get(Request(name))
+        if request_class is None or pending.reason_of(request_class) is None:
+            found[str(record.reason.code) if record.reason is not None else ""] += 1
+    return found

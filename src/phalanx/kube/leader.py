@@ -6,25 +6,93 @@ that succeeded was sent. No write is sent after this deadline (`phalanx.kube.wri
 renew before it ends. Another process takes over only after it has itself watched the lease unchanged for its whole
 duration, on its own clock too: no two clocks are ever compared. The remainder (10 s - 6 s) is what a write on its way
 may take.
-"""
+
+Log the code that runs when the event loop is blocked for too long.
+
+If the Lease is not renewed in time, the leadership is lost; a watch that is not read is disconnected. Afterwards the
+cause cannot be found unless it was logged while the loop was blocked. So a separate thread checks the loop. For each
+stall it logs the current stack once, and the length when the stall has ended.
+
+The time of day, which never jumps.
+
+Time limits, timeouts and usage are counted in the time of day, because objects and records contain such times, and
+users set the time at which a job may begin. But a machine's clock may be adjusted, by an hour or by years. If it is set
+forward, all timeouts would end at once, and all starts under way would be taken back. If it is set back, no timeout
+would ever end.
+
+So the scheduler's time runs on the monotonic clock and follows the machine's clock: twice as fast while it is behind,
+and half as fast while it is ahead. If the machine's clock is set forward by an hour, the scheduler's time catches up
+within an hour."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sys
+import threading
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import traceback
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.kind import LEASES
 from phalanx.client.moment import write_micro_moment
-from phalanx.kube.leader.stall_watch import stalls_logged
 from phalanx.kube.read.labels import POLICY
 from phalanx.kube.write.writer import LeaseLost
 
 log = logging.getLogger(__name__)
+
+_FRAMES = 6  # frames of the stack that are logged, innermost last
+
+
+@contextmanager
+def stalls_logged(limit_s: float = 1.0) -> Iterator[None]:
+    """Log a warning, as long as the context is open, whenever the running event loop is blocked for `limit_s`
+    seconds."""
+    watch = _StallWatch(asyncio.get_running_loop(), limit_s)
+    watch.begin()
+    try:
+        yield
+    finally:
+        watch.end()
+
+
+class _StallWatch:
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit_s: float) -> None:
+        self._loop, self._limit_s, self._thread_id = loop, limit_s, threading.get_ident()
+        self._turned_s = time.monotonic()  # the time of the event loop's last known turn
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="stall watch", daemon=True)
+
+    def begin(self) -> None:
+        self._turn()
+        self._thread.start()
+
+    def end(self) -> None:
+        self._over.set()
+        self._handle.cancel()
+
+    def _turn(self) -> None:
+        self._turned_s = time.monotonic()
+        self._handle = self._loop.call_later(self._limit_s / 4, self._turn)
+
+    def _look(self) -> None:
+        told_s = 0.0  # the last turn before the logged stall; 0: no stall is logged
+        while not self._over.wait(self._limit_s / 2):
+            turned_s = self._turned_s
+            if told_s and turned_s != told_s:
+                log.warning("the event loop turns again, after %.1f s", turned_s - told_s)
+                told_s = 0.0
+            if not told_s and time.monotonic() - turned_s > self._limit_s:
+                told_s = turned_s
+                log.warning("the event loop made no turn for %.1f s; it is in\n%s", self._limit_s, self._stack())
+
+    def _stack(self) -> str:
+        frame = sys._current_frames().get(self._thread_id)
+        return "".join(traceback.format_stack(frame)[-_FRAMES:]) if frame is not None else "a thread that is no more"
+
 
 NAME, NAMESPACE = "phalanx", "kube-system"
 
@@ -183,3 +251,28 @@ def _first(group: BaseExceptionGroup[LeaseLost]) -> LeaseLost:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+_AHEAD, _BEHIND = 0.5, 2.0  # the speed of this clock until it agrees with the machine's
+_AGREES_S = 1.0  # smaller adjustments, as by time servers, take effect at once
+
+
+class SteadyClock:
+    """A clock; calling it returns seconds since the epoch. `wall`: the machine's clock. `monotonic`: a clock that is
+    never adjusted."""
+
+    def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._wall, self._monotonic = wall, monotonic
+        self._now_s, self._read_s = wall(), monotonic()
+
+    def __call__(self) -> float:
+        read_s, wall_s = self._monotonic(), self._wall()
+        passed_s, self._read_s = read_s - self._read_s, read_s
+        straight_s = self._now_s + passed_s
+        if abs(wall_s - straight_s) < _AGREES_S:
+            self._now_s = max(self._now_s, wall_s)
+        elif wall_s > straight_s:
+            self._now_s = min(wall_s, self._now_s + _BEHIND * passed_s)
+        else:
+            self._now_s = max(wall_s, self._now_s + _AHEAD * passed_s)
+        return self._now_s
