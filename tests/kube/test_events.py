@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from phalanx.client.kind import EVENTS, JOBS, PODS, Kind
 from phalanx.kube.install.definitions import QUEUES
@@ -17,12 +18,13 @@ from tests.kube.stage import Stage
 from tests.kube.test_bind_barrier import play, settle
 
 
-async def report(stage: Stage, until: int) -> None:
-    """Let the reporter work until it has written so often."""
+async def report(stage: Stage, until: int | Callable[[], bool]) -> None:
+    """Let the reporter work until it has made `until` writes, or until the condition holds."""
     stage.now_s += 2
+    reached = until if callable(until) else lambda: len(stage.api.writes) >= until
     running = asyncio.ensure_future(stage.world.effects.reporter.run())
     for _ in range(2_000):
-        if len(stage.api.writes) >= until:
+        if reached():
             break
         await asyncio.sleep(0.001)
     await asyncio.sleep(0.01)
@@ -226,7 +228,7 @@ def test_of_two_gangs_that_share_a_quota_one_asks_autoscalers() -> None:
                 stage.api.drop(PODS, f"default/one-{number}")
             await stage.until(lambda: set(stage.world.gangs) == {"default/two"})
             stage.now_s += 120
-            await report(stage, 7)
+            await report(stage, lambda: reasons(stage, "two") == {"Unschedulable"})
             assert reasons(stage, "two") == {"Unschedulable"}, "the quota has room for it now"
             written = len(stage.api.writes)
         async with stage.scheduler():  # what the pods say already is not written again
