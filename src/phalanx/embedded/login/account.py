@@ -35,7 +35,7 @@ class LoginAccount:
         return f"unix:{self.uid}"
 
     def namespace(self, *, numbered: bool = False) -> str:
-        """Return the name of the user's namespace. `numbered`: with the uid, because another user has the plain
+        """Return the name of the user's namespace. `numbered`: True to add the uid, because another user has the plain
         name."""
         plain = re.sub(r"[^a-z0-9]+", "-", self.name.lower())[:_NAME_CHARS].strip("-")
         number = (str(self.uid),) if numbered or not plain else ()

@@ -66,7 +66,7 @@ BINDING: dict[str, Any] = {
 
 
 def alike(*fields: str) -> str:
-    """Return the expression that these fields, which may be missing, have not changed."""
+    """Return a CEL expression that is true if these fields, which may be missing, have not changed."""
     return " && ".join(
         f"(has(object.{field}) ? has(oldObject.{field}) && object.{field} == oldObject.{field}"
         f" : !has(oldObject.{field}))"

@@ -46,28 +46,29 @@ _CONDITIONS = [
 
 
 def _list(body: str, **names: str) -> str:
-    """Return the expression of a list, with values bound to short names. A loop that reads a field of a variable may
-    copy the value at each step, and the site is large."""
+    """Return a CEL expression for a list: `body`, in which each short name stands for its value. A loop that reads a
+    field of a variable may copy the value at each step, and the site is large."""
     for name, value in reversed(names.items()):
         body = f"[{value}].map({name}, {body})[0]"
     return body
 
 
 def _holds(body: str, **names: str) -> str:
-    """Return the expression of a condition, with values bound to short names."""
+    """Return a CEL expression for a condition: `body`, in which each short name stands for its value."""
     for name, value in reversed(names.items()):
         body = f"[{value}].all({name}, {body})"
     return body
 
 
 def _own(data: str) -> str:
-    """Return the accounts that name the user as a coordinator."""
+    """Return a CEL expression for the list of accounts that name the user as a coordinator."""
     named = f'key.startsWith("coordinators.") && {_USER} in data[key].split(",")'
     return _list(f"data.filter(key, {named}).map(key, key.substring(13))", data=data)
 
 
 def _coordinated(data: str, account: str, *, above: bool = False) -> str:
-    """Return whether the account exists and it, or one above it, names the user. `above`: only accounts above count."""
+    """Return a CEL expression that is true if the account exists, and the account or an account above it names the
+    user. `above`: True if only the accounts above count."""
     path = f'"path." + {account}'
     strictly = f" && one != {account}" if above else ""
     return f'({path} in {data} && {data}[{path}].split("/").exists(one, one in variables.own{strictly}))'
@@ -95,7 +96,7 @@ _ABOVE_NOT_HIS = "Access/permission denied: the account above it is none that yo
 
 
 def _names(*kinds: str) -> str:
-    """Return the accounts with changed keys of these kinds."""
+    """Return a CEL expression for the list of accounts with a changed key of one of these kinds."""
     found = (
         f'variables.changed.filter(key, key.startsWith("{kind}.")).map(key, key.substring({len(kind) + 1}))'
         for kind in kinds
@@ -104,7 +105,8 @@ def _names(*kinds: str) -> str:
 
 
 def _his(names: str, *, above: bool) -> str:
-    """Return whether the user coordinates these accounts, before the change (as far as they existed) and after it."""
+    """Return a CEL expression that is true if the user coordinates these accounts after the change and, if they existed
+    before it, also before it."""
     own = f'.split("/").exists(one, one in variables.own{" && one != name" if above else ""})'
     return _holds(
         f'variables.{names}.all(name, "path." + name in after && after["path." + name]{own}'
@@ -162,7 +164,8 @@ _PARENT_BEFORE = 'has(oldObject.spec.parent) ? oldObject.spec.parent : ""'
 
 
 def _same(fields: str) -> str:
-    """Return whether the other fields of the queue are unchanged."""
+    """Return a CEL expression that is true if all fields of the queue are unchanged, except those for which `fields` is
+    true."""
     return (
         f"object.spec.all(field, {fields} || field in oldObject.spec && oldObject.spec[field] == object.spec[field])"
         f" && oldObject.spec.all(field, {fields} || field in object.spec)"

@@ -80,7 +80,7 @@ async def give_quota(api: Connection, namespace: str, quota: Mapping[str, str]) 
 
 
 async def _lacks(api: Connection, kind: Kind, namespace: str) -> bool:
-    """Raises ApiError."""
+    """Return True if the namespace does not have the object of this kind. Raises ApiError."""
     try:
         await api.get(kind, _NAME, namespace)
     except ApiRefusal as error:

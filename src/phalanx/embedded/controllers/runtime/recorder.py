@@ -116,7 +116,8 @@ class EventRecorder:
 
 
 def combined(counts: dict[str, int]) -> list[tuple[str, int]]:
-    """(message, count) as they are written: one by one if they are few, else as one with the newest message."""
+    """Return the messages to write, with their counts: all messages if they are few, otherwise one combined message
+    with the newest text."""
     if len(counts) <= _SIMILAR:
         return list(counts.items())
     return [(COMBINED + next(reversed(counts)), sum(counts.values()))]
@@ -147,7 +148,8 @@ def event_of(topic: Topic, message: str, count: int, now_s: float) -> Object:
 def marking(
     recorder: EventRecorder, cache: Informer, component: str = "controllermanager"
 ) -> Callable[[str, Exception], None]:
-    """For `WorkQueue.on_defect`: say at the object, which its key names, that its controller cannot deal with it."""
+    """Return a function for `WorkQueue.on_defect`. It reports on the object with the key, by an Event, that its
+    controller cannot reconcile it."""
 
     def mark(key: str, error: Exception) -> None:
         if (about := cache.objects.get(key)) is not None:

@@ -30,8 +30,8 @@ class Retry:
 
 
 class WorkQueue:
-    """`work(key)` is called for every added key. An exception means: again, after a delay that grows. `on_defect`,
-    where it is set, is told of exceptions that are no answer of the API: (key, exception)."""
+    """`work(key)` is called for every added key. If it raises an exception, it is called again after a delay that
+    grows. `on_defect(key, exception)`, if it is given, is called for exceptions that are no answer of the API."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class WorkQueue:
         self.on_defect: Callable[[str, Exception], None] | None = None
 
     def __len__(self) -> int:
-        """Keys that are ready or being worked on; delayed ones are not counted."""
+        """Return the number of keys that are ready or being worked on. Delayed keys are not counted."""
         return len(self._ready) + len(self._running)
 
     def is_running(self, key: str) -> bool:

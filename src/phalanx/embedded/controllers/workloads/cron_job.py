@@ -30,7 +30,7 @@ from phalanx.embedded.controllers.runtime.timestamp import seconds
 from phalanx.embedded.controllers.workloads.schedule import Next, schedule
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
-_MOST_MISSED = 10_000  # due times that are gone through, one by one
+_MOST_MISSED = 10_000  # the most due times that are examined, one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class CronJobController(Reconciler):
             self.look_after(cron, max(0.0, upcoming - self._clock()))
 
     async def _make(self, cron: Object, due_s: float, active: list[Object], status: dict[str, Any]) -> dict[str, Any]:
-        """Return the Job of a due time, as the concurrency policy has it. Return the status that follows."""
+        """Create the Job of a due time, if the concurrency policy allows it. Return the status after that."""
         policy = cron["spec"].get("concurrencyPolicy")
         running = [job for job in active if not is_deleting(job)]
         if policy == "Forbid" and running:
@@ -170,7 +170,8 @@ def _zone(cron: Object) -> tzinfo | None:
 
 
 def _due(cron: Object, now_s: float) -> tuple[float | None, float | None]:
-    """Return the latest due time that has come and was not acted on, and the next one. Raises ValueError, KeyError."""
+    """Return the latest due time for which no Job was created yet (None if there is none), and the next due time after
+    now. Raises ValueError, KeyError."""
     spec, after = cron["spec"], schedule(cron["spec"]["schedule"])
     last = (cron.get("status") or {}).get("lastScheduleTime") or cron["metadata"]["creationTimestamp"]
     since_s = seconds(last)

@@ -48,7 +48,7 @@ class DeploymentController(Reconciler):
         await self._tell_status(deployment, new, old)
 
     async def _newest(self, deployment: Object, new: Object | None, old: list[Object]) -> Object:
-        """Return the set of the present template, made if need be, with the highest revision."""
+        """Return the ReplicaSet of the present template, with the highest revision. Create it if it does not exist."""
         revision = max([0, *map(_revision, old)]) + 1
         if new is None:
             body = _replica_set(deployment, revision)
@@ -172,7 +172,7 @@ def _status(deployment: Object, new: Object | None, old: list[Object], now: str)
 
 
 def _failures(new: Object | None) -> list[dict[str, Any]]:
-    """Why pods of the newest set cannot be made, as the set says."""
+    """Return the conditions of the newest ReplicaSet that say why its pods cannot be created."""
     conditions = ((new or {}).get("status") or {}).get("conditions") or ()
     return [one | {"lastUpdateTime": one["lastTransitionTime"]} for one in conditions if one["type"] == FAILURE]
 

@@ -28,7 +28,7 @@ Ports = tuple[tuple[str, int, str], ...]  # name, number, protocol
 
 
 def selects(service: Object, pod: Object) -> bool:
-    """Return whether the service stands for the pod, whatever its state."""
+    """Return True if the service selects the pod, in whatever state the pod is."""
     wanted = service["spec"].get("selector") or {}
     return bool(wanted) and wanted.items() <= (pod["metadata"].get("labels") or {}).items()
 
@@ -47,7 +47,7 @@ def subsets(service: Object, pods: Sequence[Object]) -> list[Object]:
 
 
 def _cut(subset: Object) -> Object:
-    """Limit the number of addresses, ready ones first."""
+    """Return the subset with at most `_MOST_IN_ENDPOINTS` addresses; ready addresses are kept first."""
     ready = subset.get("addresses", [])[:_MOST_IN_ENDPOINTS]
     unready = subset.get("notReadyAddresses", [])[: _MOST_IN_ENDPOINTS - len(ready)]
     return {
@@ -92,7 +92,7 @@ def slices(service: Object, pods: Sequence[Object]) -> list[Object]:
 
 
 def _members(service: Object, pods: Sequence[Object]) -> Iterator[tuple[Object, Ports]]:
-    """Pods that have an address now, in a fixed order, each with the ports that the service has on it."""
+    """Yield the selected pods that have an address now, ordered by name, each with the service's ports on it."""
     for pod in sorted(pods, key=lambda one: str(one["metadata"]["name"])):
         if selects(service, pod) and not is_terminal(pod) and pod.get("status", {}).get("podIP"):
             yield pod, tuple(_ports(service, pod))
@@ -128,7 +128,7 @@ def _ports_field(ports: Ports, *, always_named: bool = False) -> Object:
 
 
 def _about(service: Object, pod: Object) -> Object:
-    """Return what an address says of its pod."""
+    """Return the fields of an address that describe its pod."""
     meta, spec = pod["metadata"], pod["spec"]
     target = {"kind": "Pod", "namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
     said: Object = {"targetRef": target}

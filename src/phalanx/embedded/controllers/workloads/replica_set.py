@@ -65,7 +65,8 @@ class ReplicaSetController(Reconciler):
             self.tell(replica_set, "Normal", "SuccessfulDelete", text)
 
     async def _tell_status(self, replica_set: Object, failed: str = "", why: str = "") -> None:
-        """`failed`: what could not be done, and `why`."""
+        """Write the status of the ReplicaSet. `failed`: the action that failed ("" if none did), and `why` it
+        failed."""
         pods = [pod for pod in self._index.owned_by(uid_of(replica_set)) if is_active(pod)]
         ready = sum(map(is_ready, pods))
         counts = {"replicas": len(pods), "fullyLabeledReplicas": len(pods), "readyReplicas": ready}

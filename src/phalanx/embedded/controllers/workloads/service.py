@@ -56,7 +56,8 @@ class ServiceController(Reconciler):
             await self._keep(ENDPOINT_SLICES, old, new, ("endpoints", "ports"))
 
     async def _keep(self, kind: Kind, found: Object | None, wanted: Object | None, fields: tuple[str, ...]) -> None:
-        """Create the object or update its `fields`; delete it if `wanted` is None. Raises ApiError."""
+        """Create the wanted object, or update the `fields` of the existing one; delete that if `wanted` is None. Raises
+        ApiError."""
         if wanted is None:
             if found is not None:
                 await self._calls.remove(kind, found, policy=None)
@@ -84,7 +85,7 @@ def _owner(obj: Object) -> str:
 
 
 def _take_in(table: _Table, change: Change, place: Callable[[Object], str]) -> None:
-    """Take a change into a table by place."""
+    """Apply a change of an object to a table. `place`: returns the key of the table under which an object belongs."""
     if change.old is not None:
         members = table.get(place(change.old), {})
         members.pop(key_of(change.old), None)

@@ -28,7 +28,7 @@ POD_NAME, POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/
 
 @dataclass(frozen=True, slots=True)
 class StatefulSetStep:
-    """Ordinals whose pods are to be made now, and pods that are to be deleted now."""
+    """The next step of a StatefulSet: the ordinals of pods to create, and the pods to delete."""
 
     create: tuple[int, ...] = ()
     delete: tuple[Object, ...] = ()
@@ -124,7 +124,7 @@ class StatefulSetController(Reconciler):
         try:
             await self._calls.create(PODS, pod, space)
         except ApiRefusal as refusal:
-            if refusal.reason != "AlreadyExists":  # our own, which is not seen yet
+            if refusal.reason != "AlreadyExists":  # it is this set's pod, which the cache does not have yet
                 text = f"{what} failed error: {refusal}"
                 self.tell(stateful_set, "Warning", "FailedCreate", text)
             raise

@@ -36,12 +36,13 @@ _ABOUT_NODE = ("NodeAffinity", "TaintToleration")
 
 
 class Agent:
-    """`run` takes the pods informer's news until cancelled; processes of pods stay when it ends."""
+    """The node agent. `run` handles the changes of the pods' informer until it is cancelled. The processes of pods
+    continue after its end."""
 
     def __init__(self, around: Surroundings, nodes: Informer) -> None:
-        self.pods: dict[str, AgentPod] = {}  # uid ->
+        self.pods: dict[str, AgentPod] = {}  # uid of a pod -> the pod
         self.around, self._nodes = around, nodes
-        self._refused: set[str] = set()  # uids that were turned away
+        self._refused: set[str] = set()  # uids of pods that the node rejected
         self._last_address = ""
         self._cpus = machine_cpus()
         self._group: asyncio.TaskGroup | None = None
@@ -92,14 +93,15 @@ class Agent:
             self._spawn(self._refuse(pod, rejection))
 
     def _let_go(self, pod: Object) -> None:
-        """Report the end of a deleted pod that was never admitted, or that ended long ago: no process of it runs."""
+        """Report the end of a deleted pod that was never admitted, or that ended long ago, and delete its object. No
+        process of the pod runs."""
         if "deletionTimestamp" in pod["metadata"]:
             self._keep(pod, PodRecord.of(pod, self.around.settings.address, at(time.time()), {}))
 
     # --- taking ---------------------------------------------------------------------------------------------------
 
     def _admit(self, pod: Object) -> Rejection | None:
-        """Take the pod, or return the reason against it."""
+        """Admit the pod, and return None; or return the reason for which it is rejected."""
         around = self.around
         allocatable = {name: amount(name, text) for name, text in around.allocatable.items()}
         try:
@@ -135,7 +137,7 @@ class Agent:
         return None
 
     def _own_cpus(self) -> set[int]:
-        """Cpus that are some container's own."""
+        """Return the CPUs that some container has exclusively."""
         held = (one.record.cpus.values() for one in self.pods.values() if one.holds)
         return {cpu for cpus in held for own in cpus for cpu in own}
 
@@ -152,7 +154,7 @@ class Agent:
                 container.move()
 
     def _free_devices(self, taken: Sequence[PodRecord]) -> dict[str, Sequence[str]]:
-        """Resource -> ids of its healthy devices that no pod has."""
+        """Return resource -> the ids of its healthy devices that no pod has."""
         pool = self.around.devices
         used: dict[str, list[str]] = {resource: [] for resource in pool.resources}
         for record in taken:
@@ -177,7 +179,7 @@ class Agent:
         return total
 
     def _keep(self, pod: Object, record: PodRecord, *, is_new: bool = False) -> None:
-        """`is_new`: the pod is not on record yet."""
+        """Start the task of a pod. `is_new`: True if the pod is not on record yet."""
         self.around.naming.give(record.uid, record.pod_ip)
         kept = self.pods[record.uid] = AgentPod(pod, record, self.around, self._forget)
         self._spawn(self._record_and_run(kept) if is_new else kept.run())
@@ -229,8 +231,8 @@ class Agent:
                 await asyncio.sleep(_RETRY_S)
 
     async def _was_mistaken(self, pod: Object) -> bool:
-        """Return whether the pod was taken after a second look at the node. The first refusal may come from a cache
-        that is behind the scheduler's."""
+        """Read the node from the API server, and try to admit the pod again. Return True if it was admitted now. The
+        first rejection may come from a cache that is older than the scheduler's."""
         try:
             self._nodes.observe(await self.around.connection.get(NODES, self.around.name))
         except ApiError:
@@ -240,8 +242,8 @@ class Agent:
     # --- the disk -------------------------------------------------------------------------------------------------
 
     async def watch_disk(self, told: Callable[[], Awaitable[None]]) -> None:
-        """Count what pods have written and evict who has too much, until cancelled. `told`: has the cluster told of the
-        node's pressures."""
+        """Measure the disk usage of pods and evict pods that use too much, until cancelled. `told`: writes the
+        pressures of the node into its status."""
         while True:
             await asyncio.sleep(self.around.settings.patience.disk_look_s)
             self._share_cpus(again=True)  # CPUs of pods that have ended return to the shared pool

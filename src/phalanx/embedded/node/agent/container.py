@@ -88,7 +88,7 @@ class Container:
 
     @property
     def is_ephemeral(self) -> bool:
-        """Return whether it was added to a pod to look at it."""
+        """Return True if the container is ephemeral: it was added to a running pod in order to inspect it."""
         return any(one["name"] == self.name for one in self.pod["spec"].get("ephemeralContainers") or ())
 
     @property
@@ -152,7 +152,7 @@ class Container:
         self._changed()
 
     def _note_end(self, state: Exited) -> None:
-        """Once per attempt: let go of what the run had."""
+        """Release the resources of an attempt that has ended. Called once for each attempt."""
         assert self._attempt is not None
         self.release()
         dirs = self._attempt.spec.cgroup_dirs
@@ -173,7 +173,7 @@ class Container:
         self.known = replace(self.known, state=state, ready=False, started=False, failures=failures)
 
     def release(self) -> None:
-        """Forget the tasks; the processes stay."""
+        """Cancel the tasks that watch the container. Its processes continue."""
         for task in (self._watch, self._hook):
             if task is not None:
                 task.cancel()
@@ -330,8 +330,8 @@ class Container:
         )
 
     def _target(self) -> Process | None:
-        """Return the process whose namespace of processes it shares: that of the container it was added to look at.
-        Raises EnvironmentFault."""
+        """Return the process whose PID namespace an ephemeral container joins: that of its target container. None
+        without a target. Raises EnvironmentFault."""
         name = self.spec.get("targetContainerName")
         if not name:
             return None
@@ -389,8 +389,8 @@ class Container:
     # --- stopping ---------------------------------------------------------------------------------------------------
 
     def stop(self, grace_s: float, told: str, event: str = "") -> float | None:
-        """Do what is due; when the next thing is due (Unix time), or None if nothing runs. SIGTERM, then SIGKILL.
-        `told`: why it must stop."""
+        """Take the step of stopping that is due: SIGTERM, later SIGKILL. Return the Unix time of the next step, or None
+        if nothing runs. `told`: the reason for stopping."""
         if self._attempt is None or not isinstance(self.known.state, RunningAttempt | Planned):
             return None
         now_s = time.time()
@@ -439,7 +439,8 @@ def _user_of(owner: MachineOwner, spec: Object, pod: Object) -> tuple[int, int]:
 
 
 def _user(spec: Object, pod: Object, image: Image) -> tuple[int | None, int | None]:
-    """runAsUser and runAsGroup; the container's before the pod's. Raises EnvironmentFault where we may not."""
+    """Return runAsUser and runAsGroup: the container's, otherwise the pod's. Raises EnvironmentFault if the agent may
+    not start processes of this user."""
     context = security_context(spec, pod)
     user, group = context.get("runAsUser"), context.get("runAsGroup")
     if os.geteuid() != 0:

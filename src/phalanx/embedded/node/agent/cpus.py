@@ -44,7 +44,7 @@ def _core(cpu: int, system: Path) -> int:
 
 
 def exclusive_cpus(spec: Object) -> dict[str, int]:
-    """Return container -> how many cpus of its own it asks."""
+    """Return container -> the number of exclusive CPUs that it requests; only containers with such a request."""
     containers = [*spec["containers"], *(spec.get("initContainers") or ())]
     if not all(_is_guaranteed(one) for one in containers):
         return {}
@@ -73,5 +73,5 @@ def allot_cpus(spec: Object, nodes: Sequence[Cpus], taken: Iterable[int]) -> dic
 
 
 def listed(cpus: Iterable[int]) -> str:
-    """Return them as the kernel writes them (cpuset(7), list format)."""
+    """Return the CPUs as text in the kernel's list format (cpuset(7))."""
     return ",".join(map(str, sorted(cpus)))

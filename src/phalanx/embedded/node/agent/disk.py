@@ -46,13 +46,13 @@ class EvictionCandidate:
 
     @property
     def rank(self) -> tuple[bool, int, int]:
-        """Return the sort key: the smallest goes first."""
+        """Return the sort key of evictions: the candidate with the smallest key is evicted first."""
         excess = self.scratch.total - sum(requests(one).get(STORAGE, 0) for one in self.pod["spec"]["containers"])
         return excess <= 0, int(self.pod["spec"].get("priority") or 0), -excess
 
 
 def is_limited(pod: Object) -> bool:
-    """Return whether its scratch has any limit."""
+    """Return True if the disk usage of the pod has any limit."""
     return bool(_limit(pod) or _volume_limits(pod))
 
 
@@ -87,14 +87,14 @@ def low_disk_message(candidate: EvictionCandidate, free_bytes: int) -> str:
 
 
 def room(folder: Path, reserve_bytes: int | None) -> tuple[int, bool]:
-    """Return how many bytes of the folder's disk are free, and whether that is too little. Raises OSError."""
+    """Return the number of free bytes on the folder's disk, and True if it is less than the reserve. Raises OSError."""
     found = shutil.disk_usage(folder)
     reserve = min(_RESERVE_BYTES, found.total // _RESERVE_PART) if reserve_bytes is None else reserve_bytes
     return found.free, found.free < reserve
 
 
 async def measure(folder: Path, volumes: Path, pod: Object) -> Scratch:
-    """Return what a pod's folder holds. What cannot be counted in time counts as what was counted until then."""
+    """Return the disk usage of a pod's folder. If the count takes too long, it is what was counted until then."""
     named = {one["name"]: volumes / one["name"] for one in pod["spec"].get("volumes") or () if "emptyDir" in one}
     places = {name: path.resolve() for name, path in named.items() if path.exists()}
     sizes = await _du([folder, *places.values()])

@@ -43,7 +43,8 @@ _DEADLINE = ("DeadlineExceeded", "Pod was active on the node longer than the spe
 
 
 class AgentPod:
-    """`holds`: it still counts against the node's capacity. `ended` is called when nothing of it is left."""
+    """One pod on the node. `holds`: True as long as the pod uses the node's capacity. `ended` is called when no process
+    and no object of the pod exists any more."""
 
     def __init__(self, pod: Object, record: PodRecord, around: Surroundings, ended: Callable[[AgentPod], None]) -> None:
         self.pod, self.record = pod, record
@@ -75,13 +76,14 @@ class AgentPod:
         self._wake.set()
 
     def _take_in_containers(self) -> None:
-        """Know every container of the spec, to which ephemeral ones are added while the pod runs."""
+        """Create a `Container` for each new container of the spec. Ephemeral containers are added to the spec while the
+        pod runs."""
         for one in every_container(self.pod["spec"]):
             if (name := one["name"]) not in self.containers:
                 self.containers[name] = Container(name, self.pod, self.record, self._around, self._wake.set)
 
     def remove(self) -> None:
-        """End the pod: its object is gone, or was never there."""
+        """End the pod, because its object was deleted or never existed."""
         self._gone = True
         self._wake.set()
 
@@ -104,7 +106,8 @@ class AgentPod:
         self._ended(self)
 
     async def _turn(self) -> float | None:
-        """Take one step. Return the Unix time of the next step, if no news comes before."""
+        """Take one step. Return the Unix time at which the next step is due, even if nothing changes before; None:
+        there is none."""
         try:
             return await (self._work() if self.holds else self._finish())
         except (ApiError, OSError) as error:
@@ -144,8 +147,8 @@ class AgentPod:
         return not self._is_among_peers
 
     def _settled_s(self, found: Steps) -> float:
-        """Return when the start of the containers may be reported. A program that is over in a moment, as of a Job, has
-        its start and its end in one report."""
+        """Return the Unix time from which the start of the containers may be reported. The start and the end of a
+        program that runs only for a moment are then one report."""
         if found.done or found.stop or self.pod["spec"].get("restartPolicy", "Always") == "Always":
             return 0.0
         states = [one.known.state for one in self.containers.values()]
@@ -156,12 +159,14 @@ class AgentPod:
         return steps(self.pod["spec"], self.known(), now_s, self._around.back_off, stopping=stopping)
 
     def _is_stopping(self) -> bool:
-        """Deleted, past its deadline, or ended by somebody else (a drain, a lost node)."""
+        """Return True if the pod must end: it is deleted, has exceeded its deadline, was evicted, or was ended by
+        somebody else (a drain, a lost node)."""
         ended = self.record.failure is not None or (self.pod.get("status") or {}).get("phase") in TERMINAL
         return self._gone or ended or "deletionTimestamp" in self.pod["metadata"]
 
     def _stop(self, found: Steps) -> list[float | None]:
-        """Go on stopping what must stop. When each needs attention again."""
+        """Take the next step of stopping each container that must stop. Return the times at which their next steps are
+        due."""
         grace_s = self._grace_s()
         told = self._told()
         dues = [self.containers[name].stop(grace_s, told) for name in found.stop]
@@ -172,7 +177,8 @@ class AgentPod:
         return dues
 
     def evict(self, message: str, *, disrupted: bool) -> None:
-        """End it for what it has written; `disrupted`: because the disk is low, not beyond a limit of its own."""
+        """End the pod because of its disk usage. `disrupted`: True if the disk is nearly full, False if the pod exceeds
+        its own limit."""
         if self._is_stopping() or not self.holds:
             return
         self.record = replace(self.record, failure=("Evicted", message), disrupted=disrupted)
@@ -182,7 +188,7 @@ class AgentPod:
         self._wake.set()
 
     def _told(self) -> str:
-        """Why what still runs is to stop."""
+        """Return the reason for which the remaining containers are stopped."""
         if self.record.failure is not None:
             return self.record.failure[1]
         if self._gone or "deletionTimestamp" in self.pod["metadata"]:
@@ -210,7 +216,8 @@ class AgentPod:
         return dt.datetime.fromisoformat(self.record.start_time).timestamp() + float(seconds)
 
     def _check_deadline(self, now_s: float) -> None:
-        """Raises OSError: the verdict is on disk before anything is done about it."""
+        """Note that the pod has failed if its deadline is exceeded. The note is written to disk before anything is
+        stopped. Raises OSError."""
         deadline_s = self._deadline_s()
         if deadline_s is not None and now_s >= deadline_s:
             self.record = replace(self.record, failure=_DEADLINE)
@@ -280,7 +287,7 @@ class AgentPod:
             self._wake.set()
 
     def _lasting(self) -> list[str]:
-        """Return the containers by whose end the pod is judged: not those that were added to look at it."""
+        """Return the containers that decide about the end of the pod: all but the ephemeral ones."""
         late = {one["name"] for one in self.pod["spec"].get("ephemeralContainers") or ()}
         return [name for name in self.containers if name not in late]
 
@@ -375,7 +382,7 @@ def _images(pod: Object) -> dict[str, str]:
 
 
 def _disruption(record: PodRecord, known: Mapping[str, Known]) -> str:
-    """Why the pod ended through no fault of its own; "": it did not."""
+    """Return the message if the pod ended through no fault of its own; otherwise ""."""
     if record.failure is not None and record.disrupted:
         return record.failure[1]
     ends = (one.state for one in known.values())

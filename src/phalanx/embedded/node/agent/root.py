@@ -151,7 +151,7 @@ def resolver(mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
 
 
 def capabilities(spec: Object, pod: Object) -> tuple[int, ...]:
-    """Return the numbers of those that a container with a root of its own may have. Raises EnvironmentFault."""
+    """Return the numbers of the capabilities that a container with its own root may have. Raises EnvironmentFault."""
     context = security_context(spec, pod)
     if context.get("privileged"):
         return tuple(_CAPABILITIES.values())
@@ -161,7 +161,7 @@ def capabilities(spec: Object, pod: Object) -> tuple[int, ...]:
 
 
 def security_context(spec: Object, pod: Object) -> dict[str, Any]:
-    """Return the container's words, over the pod's."""
+    """Return the security context of a container: its own fields, and the pod's fields that it does not set."""
     return {**(pod["spec"].get("securityContext") or {}), **(spec.get("securityContext") or {})}
 
 

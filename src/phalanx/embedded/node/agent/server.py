@@ -41,7 +41,7 @@ def shared_token(path: Path) -> str:
 
 @asynccontextmanager
 async def serving(agent: Agent, meter: Meter, settings: NodeSettings) -> AsyncIterator[int]:
-    """The port on which it listens. Raises PhalanxError if the port is taken."""
+    """Serve requests in this context, and yield the port. Raises PhalanxError if the port is in use."""
     endpoint = Endpoint(agent, meter, settings)
     application = web.Application()
     application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", endpoint.logs)
@@ -77,7 +77,7 @@ def _tls(pki: Path) -> ssl.SSLContext | None:
 
 
 class Endpoint:
-    """The requests."""
+    """The handlers of requests."""
 
     def __init__(self, agent: Agent, meter: Meter, settings: NodeSettings) -> None:
         self._agent, self._meter, self._settings = agent, meter, settings
@@ -143,7 +143,7 @@ class Endpoint:
         return web.Response(status=401, text="Unauthorized")
 
     async def remote(self, request: web.Request) -> web.StreamResponse:
-        """exec and attach."""
+        """Answer a request for exec or attach."""
         if (refusal := self._stranger(request)) is not None:
             return refusal
         name, container = request.match_info["pod"], request.match_info["container"]
@@ -199,7 +199,7 @@ def _options(request: web.Request) -> LogOptions:
 
 
 def _is_over(attempt: Attempt) -> bool:
-    """Return whether the log is complete. A pod that is gone has taken its records along."""
+    """Return True if the log is complete: the attempt has ended, or its folder was deleted with the pod."""
     return isinstance(attempt.state(), Exited) or not attempt.folder.exists()
 
 

@@ -47,10 +47,10 @@ class MeasuredUsage:
 
 
 class Meter:
-    """Readings of what runs, from one look to the next."""
+    """The usage of the running containers and of the machine, measured at intervals."""
 
     def __init__(self, pods: Mapping[str, Any], node: str) -> None:
-        """`pods`: the agent's own, by uid."""
+        """`pods`: uid -> pod of the agent."""
         self._pods, self._node = pods, node
         self._last = {"": read_machine()}
         self._before = self._last
@@ -128,6 +128,6 @@ def read_machine(proc: Path = Path("/proc")) -> Reading:
 
 
 def _table(path: Path) -> dict[str, int]:
-    """`name value` a line, with a colon or a unit or without. Raises OSError."""
+    """Return name -> value of a file with one pair in each line; a colon and a unit are ignored. Raises OSError."""
     rows = (line.replace(":", " ").split() for line in path.read_text().splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}

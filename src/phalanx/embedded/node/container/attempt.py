@@ -49,10 +49,10 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
-    """The files of an image as a container's root. `layers`: directories, the uppermost first; what the container
-    writes lies in `upper`. Without layers, the files lie in `stage` already, which is the container's own. `user`: the
-    image's, `USER[:GROUP]`. `user_id`, `group_id`: what it is in a user namespace. `devices`: device files, and
-    where in /dev it sees them."""
+    """The files of an image as a container's root. `layers`: directories, the uppermost first; the container writes
+    into `upper`. Without layers, the directory `stage`, which belongs to the container alone, already contains all
+    files. `user`: the user of the image, `USER[:GROUP]`. `user_id`, `group_id`: the numbers of the user in a user
+    namespace. `devices`: device files, each with its path in the container's /dev."""
 
     stage: str
     layers: tuple[str, ...] = ()
@@ -112,13 +112,13 @@ class RunSpec:
 
     @property
     def own_processes(self) -> bool:
-        """Return whether it sees other processes than the machine's."""
+        """Return True if the program has a PID namespace of its own, and so does not see the machine's processes."""
         return self.confined or self.root is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """Nothing is known to run yet."""
+    """The state of an attempt that has not started yet, as far as the files show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +163,7 @@ class _Ending(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Number `number` of the container whose directory is `folder`; the number is its restartCount."""
+    """One start of the container whose directory is `folder`. `number`: the restartCount of the container."""
 
     folder: Path
     number: int
@@ -212,7 +212,7 @@ class Attempt:
     # --- doing ----------------------------------------------------------------------------------------------------
 
     async def start(self, spec: RunSpec) -> State:
-        """Returns when the container is on record as running or failed."""
+        """Start the program, and return the state once the start or its failure is recorded."""
         await asyncio.to_thread(self._write_spec, spec)
         await launch(str(self.folder / str(self.number)))
         return self.settle()
@@ -238,19 +238,19 @@ class Attempt:
             os.close(lock)
 
     def note(self, why: str) -> None:
-        """Put on record why it is told to stop, before it is. Raises OSError."""
+        """Record the reason for stopping the program, before it is stopped. Raises OSError."""
         write_whole(self.path("told"), why.encode())
 
     def terminate(self) -> None:
-        """SIGTERM to the program's process group."""
+        """Send SIGTERM to the program's process group."""
         self._tell(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL to the program and all that came from it."""
+        """Kill the program and all its descendants by SIGKILL."""
         self._tell(signal.SIGUSR1)
 
     async def ended(self) -> None:
-        """Returns when the shim is gone; its exit record is durable then, unless it was killed."""
+        """Wait until the shim has ended. Its exit record is then on disk, unless the shim was killed."""
         state = self.state()
         if not isinstance(state, RunningAttempt) or (handle := _open(state)) is None:
             return
@@ -281,7 +281,8 @@ class Attempt:
 
 
 def _lost(state: RunningAttempt | Planned) -> dict[str, Any]:
-    """Return the end of a container whose supervisor is gone without a report, as far as it is known."""
+    """Return the exit record of a container whose supervisor has ended without writing one, as far as the end is
+    known."""
     match state:
         case Planned():
             code, reason, message = 128, NEVER_STARTED, _NEVER

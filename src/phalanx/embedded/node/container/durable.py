@@ -27,7 +27,8 @@ def write_whole(path: Path, content: bytes) -> None:
 
 @contextmanager
 def sole_owner(folder: Path) -> Iterator[None]:
-    """The directory is this process' alone; flock(2) ends with its holder, however that dies.
+    """Hold the lock of the directory in this context, so that no other process uses it. The kernel releases the lock
+    when the process ends, however it ends (flock(2)).
 
     Raises PhalanxError if another has it, OSError if it cannot be made."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

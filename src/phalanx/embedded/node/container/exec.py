@@ -28,8 +28,8 @@ _LET_GO_S = 1.0  # a killed process ends within a moment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerEntrance:
-    """How a process is made that becomes a command beside a container. `executable`: the program, if it is not the
-    first word of `argv`; `handles`: open files that it needs."""
+    """The arguments for creating a process that enters a container and runs a command there. `executable`: the program,
+    if it is not the first word of `argv`; `handles`: open files that it needs."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -39,7 +39,8 @@ class ContainerEntrance:
 
 
 async def execute(attempt: Attempt, command: Sequence[str], timeout_s: float | None) -> tuple[int, str]:
-    """Exit code and output. 124 after a timeout, as timeout(1); 126 where it cannot be run."""
+    """Run a command in the container, and return its exit code and output. The code is 124 after a timeout, as with
+    timeout(1), and 126 if the command cannot be run."""
     state = attempt.state()
     if not isinstance(state, RunningAttempt):
         return 126, "the container does not run"
@@ -59,7 +60,7 @@ async def execute(attempt: Attempt, command: Sequence[str], timeout_s: float | N
 
 
 def _spawn(spec: RunSpec, pid: int, command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Raises OSError."""
+    """Create the process that runs the command in the container. Raises OSError."""
     with entering(spec, pid, command, spec.env) as entrance:
         return subprocess.Popen(
             entrance.argv,
@@ -154,6 +155,6 @@ def _nsenter(spec: RunSpec, pid: int) -> list[str]:
 
 
 async def run_hook(attempt: Attempt, command: Sequence[str], timeout_s: float | None) -> str:
-    """Empty if it went well, else what went wrong."""
+    """Run the command of a lifecycle hook. Return "" after success, otherwise the error."""
     code, output = await execute(attempt, command, timeout_s)
     return "" if code == 0 else f"exit code {code}: {output.strip()}"

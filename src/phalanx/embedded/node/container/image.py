@@ -57,7 +57,8 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_images(file: Path) -> dict[str, Image]:
-    """Image name -> what stands in for it. Relative paths count from the file. Raises PhalanxError."""
+    """Return image name -> the image on this machine. Relative paths are relative to the folder of the file. Raises
+    PhalanxError."""
     try:
         said = msgspec.convert(yaml.safe_load(file.read_text()), type=_File)
     except (OSError, UnicodeDecodeError) as error:
@@ -91,8 +92,8 @@ def _mount(where: str, target: str, source: Path) -> Mount:
 
 
 def argv(image: Image, container: Mapping[str, Any]) -> list[str]:
-    """As a container runtime puts them together: `command` replaces the entry point and drops the image's own command;
-    `args` replace that command."""
+    """Return the command line of a container, as a container runtime composes it: `command` replaces the entry point
+    and the command of the image; `args` replace the command of the image."""
     if container.get("command"):
         return [*container["command"], *(container.get("args") or ())]
     return [*image.entrypoint, *(container.get("args") or image.command)]

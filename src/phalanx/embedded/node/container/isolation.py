@@ -25,9 +25,10 @@ _PROBE_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolation:
-    """`refusal`: why not; empty where it goes. `user_namespace`: only in one. `root_refusal`: why containers cannot
-    have the files of an image as their root. `overlay_refusal`: why these must be copied for each. `shared_refusal`:
-    why containers of other users than the agent's cannot have mounts."""
+    """The isolation that this machine supports; a refusal is "" if there is none. `refusal`: why containers cannot have
+    their own mounts and host names. `user_namespace`: True if that needs a user namespace. `root_refusal`: why
+    containers cannot have the files of an image as their root. `overlay_refusal`: why these files must be copied for
+    each container. `shared_refusal`: why containers of other users than the agent's cannot have mounts."""
 
     refusal: str = ""
     user_namespace: bool = False
@@ -37,7 +38,8 @@ class Isolation:
 
 
 def find_isolation(folder: Path) -> Isolation:
-    """Try it, with files in `folder`. Raises OSError."""
+    """Return the isolation that this machine supports, after trying each kind with files in `folder`. Raises
+    OSError."""
     place = folder / ".probe"
     place.touch(mode=0o600)
     refusal = _tried("--probe", str(place), str(place))
@@ -80,7 +82,7 @@ def _tried_root(place: Path, *, layered: bool) -> str:
 
 
 def _tried(*words: str) -> str:
-    """Return why it does not go; "" if it does."""
+    """Run a test in a separate process. Return why it failed; "" if it did not."""
     try:
         answer = subprocess.run(
             shim_command(*words),

@@ -55,7 +55,8 @@ class Health:
                 tasks.create_task(self._watch_liveness(probe))
 
     async def _watch_startup(self, probe: Object) -> bool:
-        """True once it succeeds; False if it failed for good."""
+        """Return True when the startup probe has succeeded. After its final failure, report that the container must be
+        killed, and return False."""
         async for good, said in self._verdicts(probe):
             if not good:
                 self._tell(f"Startup probe failed: {said}")

@@ -44,7 +44,8 @@ _OWN_NAME = re.compile(r"pvc-[0-9a-f-]{36}")
 
 
 class VolumeBinding:
-    """`start`, then `run`. `folder`: below which directories are made; None: none are, and claims are only bound."""
+    """Call `start`, then `run`. `folder`: the folder in which directories for volumes are created; None: claims are
+    only bound to existing volumes."""
 
     def __init__(
         self, calls: Calls, recorder: EventRecorder, folder: Path | None, *, retry: Retry | None = None

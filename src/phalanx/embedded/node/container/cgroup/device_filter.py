@@ -25,7 +25,7 @@ _ANSWER, _CONTEXT, _KIND, _MAJOR, _MINOR = 0, 1, 2, 3, 4  # registers
 
 
 class DeviceNumber(NamedTuple):
-    """A device by what the kernel knows it by. `kind`: `_BLOCK` or `_CHARACTER`."""
+    """The numbers by which the kernel identifies a device. `kind`: `_BLOCK` or `_CHARACTER`."""
 
     kind: int
     major: int
@@ -33,8 +33,8 @@ class DeviceNumber(NamedTuple):
 
 
 def withhold(place: Path, version: int, files: Iterable[str]) -> None:
-    """Withhold device files from the group at `place`, which holds no process yet. Names that are no device files are
-    passed over. Raises OSError."""
+    """Deny the processes of the group at `place` access to device files. The group must not contain a process yet.
+    Paths that are no device files are ignored. Raises OSError."""
     devices = sorted({device for path in files if (device := _device(path)) is not None})
     if version == 1:
         for one in devices:
@@ -45,8 +45,8 @@ def withhold(place: Path, version: int, files: Iterable[str]) -> None:
 
 
 def try_program(place: Path) -> None:
-    """Attach a program that withholds nothing to the group of version 2 at `place`. Raises OSError where this process
-    may not, or the kernel has none."""
+    """Attach a program that denies no device to the version 2 group at `place`, as a test. Raises OSError if this
+    process may not, or if the kernel does not support it."""
     _attach(place, _program(()))
 
 
@@ -85,7 +85,7 @@ def _instruction(code: int, target: int = 0, source: int = 0, offset: int = 0, v
 
 
 def _attach(place: Path, program: bytes) -> None:
-    """Raises OSError."""
+    """Load the program, and attach it to the group at `place`. Raises OSError."""
     code, licence = ctypes.create_string_buffer(program, len(program)), ctypes.create_string_buffer(b"GPL")
     count = len(program) // 8
     asked = struct.pack("=IIQQ", _PROG_TYPE_CGROUP_DEVICE, count, ctypes.addressof(code), ctypes.addressof(licence))

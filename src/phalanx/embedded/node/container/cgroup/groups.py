@@ -26,8 +26,8 @@ _LEAF = "phalanx-agent"  # where the agent itself goes: a v2 group with children
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlGroup:
-    """A container's groups: the directories, the files to write a process id to, and the files with the out-of-memory
-    kills and the peak memory."""
+    """The groups of a container: their directories; the files into which a process id is written; and the files that
+    contain the number of out-of-memory kills and the peak memory."""
 
     dirs: tuple[str, ...] = ()
     procs: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Cgroups:
     `devices_refusal` why device files cannot be withheld, empty where they can."""
 
     def __init__(self, found: list[Hierarchy], name: str, cpu_milli: int = 1000) -> None:
-        """`cpu_milli`: what the node offers."""
+        """`cpu_milli`: the CPU time that the node offers, in thousandths of a CPU."""
         self._name, self._whole = name, CgroupLimits(cpu_request_milli=cpu_milli)
         self.usable: list[Hierarchy] = []
         self.problems: list[str] = []
@@ -107,7 +107,8 @@ class Cgroups:
         )
 
     def close(self) -> None:
-        """Take away what is empty; groups of containers that still run stay, and the next agent uses them."""
+        """Remove the group that contains all containers, if it is empty. The groups of running containers stay, and the
+        next agent uses them."""
         remove(tuple(str(hierarchy.own / self._name) for hierarchy in self.usable))
 
     def _withholding(self) -> Hierarchy | None:
@@ -177,7 +178,7 @@ def remove(dirs: tuple[str, ...]) -> None:
 
 
 def kill(dirs: tuple[str, ...]) -> None:
-    """Everything that still runs in the groups: for a container whose supervisor was killed."""
+    """Kill all processes in the groups of a container, in case its supervisor was killed."""
     for place in dirs[:1]:
         with suppress(OSError):
             for pid in Path(place, "cgroup.procs").read_text().split():

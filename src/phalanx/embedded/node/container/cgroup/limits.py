@@ -113,5 +113,5 @@ def _huge_pages(limits_bytes: Mapping[int, int], word: str) -> dict[str, str]:
 
 
 def _words(device: str, most: Mapping[str, int]) -> str:
-    """Return a line of rdma.max (rdma of the kernel's cgroup documentation)."""
+    """Return the line of rdma.max that limits a device (section rdma of the kernel's cgroup documentation)."""
     return " ".join([device, *(f"{name}={amount}" for name, amount in most.items())])

@@ -73,7 +73,8 @@ class KeptLogs:
         return logs[position] if len(logs) >= -position else None
 
     def prune(self, now_s: float, *, low: bool = False) -> None:
-        """Delete what is too old, and the oldest of each namespace that has too much; all where the disk is `low`."""
+        """Delete logs that are too old, and the oldest logs of each namespace that exceeds its limit. `low`: True if
+        the disk is nearly full; then all logs are deleted."""
         if not self._folder.exists():
             return
         for namespace in self._folder.iterdir():

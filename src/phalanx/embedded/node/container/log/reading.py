@@ -23,8 +23,8 @@ _CHUNK = 1 << 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """PodLogOptions. `since`: only lines stamped at or after this (an RFC 3339 prefix compares as text). `look_s`:
-    between two looks for more, while following."""
+    """The options of a request for a log (PodLogOptions). `since`: only lines with this time or a later one (RFC 3339
+    times, or their beginnings, can be compared as text). `look_s`: the pause between two reads while following."""
 
     follow: bool = False
     tail_lines: int | None = None
@@ -154,7 +154,7 @@ def _tail_offset(file: BinaryIO, lines: int) -> int:
 
 
 def _nth_from_end(block: bytes, skip: int) -> int:
-    """Return the offset behind the newline before which `skip` others (from the end) come."""
+    """Return the offset after the newline that is number `skip` + 1 from the end of the block."""
     at = len(block)
     for _ in range(skip + 1):
         at = block.rfind(b"\n", 0, at)

@@ -59,7 +59,7 @@ _KINDS = {
 
 
 def has_own_processes(spec: dict[str, Any]) -> bool:
-    """Return whether the program sees no others than its own."""
+    """Return True if the program sees no other processes than its own."""
     return bool(spec.get("confined")) or spec.get("root") is not None
 
 
@@ -152,7 +152,7 @@ def _mount_for_user(source: int, one: dict[str, Any], spec: dict[str, Any], acco
 
 
 def _is_at(handle: int, path: str) -> bool:
-    """Return whether no mount has hidden it."""
+    """Return True if the path still leads to the open file: no mount has hidden it."""
     with suppress(OSError):
         return os.path.samestat(os.fstat(handle), os.stat(path))
     return False
@@ -200,7 +200,7 @@ def _opened(one: dict[str, Any], spec: dict[str, Any]) -> int:
 
 
 def _opened_source(one: dict[str, Any], spec: dict[str, Any]) -> int:
-    """Raises OSError, Refused."""
+    """Return a handle on the source path of the mount. Raises OSError, SyscallRefused."""
     if not spec.get("confined"):
         return os.open(one["source"], os.O_PATH | os.O_CLOEXEC)
     try:
@@ -220,7 +220,7 @@ def _require_kind(handle: int, one: dict[str, Any]) -> None:
 
 
 def _below(folder: int, path: str, source: str) -> int:
-    """Raises SyscallRefused."""
+    """Return a handle on `path` below `folder`, and close `folder`. Raises SyscallRefused."""
     try:
         return make_resolved(folder, path, BENEATH | NO_MAGICLINKS)
     except OSError as error:
@@ -245,8 +245,8 @@ def _mount_point(mode: int, target: str) -> None:
 
 
 def fork_below_init(ended: int) -> None:
-    """Returns in the program's process. This one stays as process 1 of the namespace until the program has ended, and
-    writes to `ended` how."""
+    """Fork, and return only in the child, which becomes the program. The parent stays as process 1 of the namespace
+    until the program has ended, and then writes the program's wait status to `ended`."""
     program = os.fork()
     if program == 0:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)

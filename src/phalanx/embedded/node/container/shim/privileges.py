@@ -31,7 +31,8 @@ _ASKED = -1  # no number of a user: setfsuid(2) changes nothing, and says who it
 
 
 def become_user(spec: dict[str, Any]) -> None:
-    """Raises SyscallRefused. The root is the program's own by now, so names of users are those of its image."""
+    """Take on the user, the groups and the capabilities of the program. The root is already the program's own, so names
+    of users are looked up in its image. Raises SyscallRefused."""
     user, group, groups = spec.get("user"), spec.get("group"), spec.get("groups")
     named = not spec.get("confined") and not spec.get("user_namespace")
     if (root := spec.get("root")) is not None and named:
@@ -53,7 +54,7 @@ def hide_from_program(kept: Iterable[int]) -> None:
 
 
 def give_up_new_rights() -> None:
-    """Raises SyscallRefused."""
+    """Give up the gain of rights at an exec (PR_SET_NO_NEW_PRIVS). Raises SyscallRefused."""
     call("giving up new rights", libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 
 
@@ -64,7 +65,8 @@ def _keep_capabilities(kept: list[int]) -> None:
 
 
 def _of_image(said: str, group: int | None, groups: list[int] | None) -> tuple[int, int, list[int]]:
-    """User, group and further groups of `USER[:GROUP]`, names or numbers, as OCI image-spec, config.md, has them."""
+    """Return the numbers of the user, the group and the further groups of `USER[:GROUP]`, which may be names or numbers
+    (OCI image-spec, config.md)."""
     name, _, group_name = said.partition(":")
     user = _number(name or "0", "/etc/passwd", 7)
     row = next((row for row in _accounts("/etc/passwd", 7) if row[2] == str(user)), None)
@@ -87,7 +89,7 @@ def _number(name: str, path: str, fields: int) -> int:
 
 
 def home() -> str:
-    """Return the home directory of the current user, as the image says."""
+    """Return the home directory of the current user from the image's /etc/passwd; "/" if it has none."""
     user = str(os.getuid())
     return next((row[5] for row in _accounts("/etc/passwd", 7) if row[2] == user and row[5]), "/")
 
@@ -101,10 +103,11 @@ def _accounts(path: str, fields: int) -> list[list[str]]:
 
 @contextmanager
 def rights_of_user(spec: dict[str, Any]) -> Iterator[None]:
-    """Files are opened and made with the rights of a confined program's user (setfsuid(2)); no other program's.
+    """In this context, open and create files with the rights of the program's user (setfsuid(2)), if the program is
+    confined. For other programs nothing changes.
 
-    Root's capabilities are put aside, too: with the one to trace, a path below /proc/PID would lead into any process.
-    Raises SyscallRefused."""
+    The capabilities of root are dropped in the meantime, too: with the capability to trace processes, a path below
+    /proc/PID would lead into any process. Raises SyscallRefused."""
     if not spec.get("confined"):
         yield
         return

@@ -79,7 +79,7 @@ def _enter_working_directory(spec: dict[str, Any]) -> None:
 
 
 def _execute(spec: dict[str, Any], argv: list[str]) -> NoReturn:
-    """Raises SyscallRefused."""
+    """Replace this process by the program. Raises SyscallRefused."""
     if spec.get("confined") or spec.get("no_new_rights"):
         give_up_new_rights()
     env = dict(spec["env"])
@@ -94,7 +94,7 @@ def _execute(spec: dict[str, Any], argv: list[str]) -> NoReturn:
 
 
 def enter(spec: dict[str, Any]) -> NoReturn:
-    """Become a command beside a process of a container that is another user's or has a root of its own."""
+    """Enter the namespaces of a container that belongs to another user or has its own root, and run a command there."""
     try:
         _take_oom_score(spec)
         _join(spec["pid"], user_namespace=bool(spec.get("user_namespace")))
@@ -120,7 +120,7 @@ def _join(pid: int, *, user_namespace: bool) -> None:
 
 
 def _end_as(program: int) -> NoReturn:
-    """Wait for the program and end as it did; signals are its, too."""
+    """Wait for the program, pass signals on to it, and end with its exit code (after a signal, 128 plus its number)."""
     for number in PASSED_ON:
         signal.signal(number, partial(_pass_on, program))
     _, status = os.waitpid(program, 0)

@@ -21,7 +21,8 @@ def write_whole(path: str, value: dict[str, Any]) -> None:
 
 
 def start_ticks(pid: int) -> int:
-    """Return when the process began, in clock ticks since boot (proc(5), field 22): with the pid, an identity."""
+    """Return the start time of the process in clock ticks since boot (proc(5), field 22). Together with the pid it
+    identifies a process."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         return int(file.read().rpartition(b")")[2].split()[19])
 

@@ -58,7 +58,8 @@ _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-tr
 
 
 def make_root(spec: dict[str, Any], volumes: list[tuple[int, dict[str, Any]]]) -> None:
-    """`volumes`: handles on what the container mounts, and where. Raises SyscallRefused."""
+    """Build the container's root, and make it the root of this process. `volumes`: for each mount, a handle on its
+    source, and the mount. Raises SyscallRefused."""
     root, user_namespace = spec["root"], bool(spec.get("user_namespace"))
     mount("separating mounts", "none", "/", None, MS_REC | MS_SLAVE)
     copies = [(_copied(handle, one), one["target"]) for handle, one in volumes]
@@ -107,7 +108,8 @@ def _processes(stage: str) -> int:
 
 
 def _mount_layers(root: dict[str, Any], *, user_namespace: bool) -> None:
-    """Layers are named by handles: a path may be long, or have a colon."""
+    """Mount the layers of the image over each other. They are passed to the kernel by handles, because a path may be
+    too long or contain a colon."""
     if not root["layers"]:  # the stage has its files already
         mount("mounting the root", root["stage"], root["stage"], None, MS_BIND | MS_REC)
         mount("mounting the root", "none", root["stage"], None, MS_BIND | MS_REMOUNT | MS_NODEV)
@@ -122,7 +124,7 @@ def _mount_layers(root: dict[str, Any], *, user_namespace: bool) -> None:
 
 
 def _folder(path: str) -> int:
-    """Return a handle on a directory of the image, or one that is made; never on what a link of it leads to."""
+    """Return a handle on a directory of the image, and create it if it is missing. A link at this path is refused."""
     with suppress(FileExistsError):
         os.mkdir(path, 0o755)
     if not stat.S_ISDIR(os.lstat(path).st_mode):
@@ -159,7 +161,7 @@ def mount_point(
 
 
 class _Elsewhere(Exception):
-    """The path leads into another mount."""
+    """Raised if the path leads into another mount."""
 
 
 def _own_point(folder: int, path: str, resolve: int, *, file: bool) -> int:
@@ -173,7 +175,7 @@ def _own_point(folder: int, path: str, resolve: int, *, file: bool) -> int:
 
 
 def make_working_directory(spec: dict[str, Any]) -> None:
-    """Make it in the container's tree, where it is missing. Raises SyscallRefused."""
+    """Create the program's working directory in the container's tree if it is missing. Raises SyscallRefused."""
     os.close(mount_point(spec["cwd"], spec, own=(("/", _folder("/"), IN_ROOT),)))
 
 

@@ -32,23 +32,23 @@ _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_S
 
 
 def shim_command(*words: str) -> tuple[str, ...]:
-    """Return the command line of a shim, which `interpreter` runs; `words` as `supervisor.main` takes them."""
+    """Return the command line of a shim, to be run by `interpreter`. `words`: the arguments for `supervisor.main`."""
     return (sys.executable, *_BARE, _BOOT, str(_ROOT), *words)
 
 
 def interpreter() -> str:
-    """Return the path of what runs shims."""
+    """Return the path of the interpreter that runs shims: the sealed copy, or, without one, the machine's own."""
     return _copied()[0]
 
 
 def sealing_refusal() -> str:
-    """Return why that is the machine's own file; "": it is not."""
+    """Return why there is no sealed copy, so that shims run the machine's own interpreter; "" if there is one."""
     return _copied()[1]
 
 
 async def launch(stem: str) -> None:
-    """Have a shim run the container of these files. Return when it is on record, started or failed, or when no shim can
-    be started: then nothing is on record. Raises OSError."""
+    """Start a shim for the container with these files. Return when the start or its failure is recorded, or when no
+    shim can be started; then nothing is recorded. Raises OSError."""
     reading, writing = os.pipe2(os.O_CLOEXEC)
     loop, is_told = asyncio.get_running_loop(), asyncio.Event()
     try:

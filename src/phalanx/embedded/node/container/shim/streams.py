@@ -24,7 +24,8 @@ _LINE_MOST = 16 * 1024  # a longer line is cut into parts, as in the log format 
 
 
 class Log:
-    """Whole lines, appended; beyond some size a new file is begun, and the older ones are STEM.log.1, .2 and so on."""
+    """A log file to which whole lines are appended. When it reaches its size limit, a new file is begun, and the older
+    files are renamed to STEM.log.1, .2 and so on."""
 
     def __init__(self, path: str) -> None:
         self._path, self._file, self._size = path, -1, 0
@@ -93,7 +94,7 @@ class ShimStream:
 
 
 def _cut(line: bytes) -> list[bytes]:
-    """Pieces of at most the longest line, at least one."""
+    """Return the line in pieces of at most `_LINE_MOST` bytes, at least one piece."""
     return [line[at : at + _LINE_MOST] for at in range(0, len(line), _LINE_MOST)] or [b""]
 
 

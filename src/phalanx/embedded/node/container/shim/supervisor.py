@@ -120,7 +120,7 @@ class Shim:
         return streams, problem
 
     def _standard_streams(self) -> tuple[tuple[int, int, int], list[ShimStream]]:
-        """Return the program's ends of its input and outputs, and what becomes of the outputs."""
+        """Return the program's ends of its input and outputs, and the streams that write the outputs to the log."""
         if self.spec.get("tty"):
             ours, its = os.openpty()
             if self.spec.get("stdin"):
@@ -155,7 +155,7 @@ class Shim:
                 pass
 
     def _reap(self) -> bool:
-        """Take in the dead; True when the program and all that it left are gone."""
+        """Reap ended children. Return True when the program and all its descendants have ended."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -231,7 +231,7 @@ def _parent(pid: int) -> int:
 
 
 def _peak(paths: list[str]) -> int:
-    """Return the most memory that the group has ever had, in bytes; 0: the kernel does not say."""
+    """Return the peak memory of the group in bytes; 0 if the kernel does not report it."""
     for path in paths:
         with suppress(OSError, ValueError), open(path) as file:
             return int(file.read())
@@ -248,7 +248,7 @@ def _oom_kills(path: str) -> int:
 
 
 def probe(source: str, target: str, user_namespace: bool) -> str:
-    """Return "" if this machine lets us mount and name, else why not."""
+    """Return "" if this process can have its own mounts and host name, otherwise the reason against it."""
     mounted = {"source": source, "target": target, "read_only": False}
     try:
         isolate({"mounts": [mounted], "host_name": "probe", "user_namespace": user_namespace})
@@ -258,7 +258,7 @@ def probe(source: str, target: str, user_namespace: bool) -> str:
 
 
 def probe_confined(folder: str) -> str:
-    """Return "" if this machine lets us mount for another user, by handles alone, else why not."""
+    """Return "" if this process can make mounts for another user by handles alone, otherwise the reason against it."""
     spec = {"mounts": [{"source": folder, "target": "/", "read_only": True}], "confined": True}
     try:
         isolate({**spec, "user": _NOBODY, "group": _NOBODY, "groups": [_NOBODY]})
@@ -268,7 +268,7 @@ def probe_confined(folder: str) -> str:
 
 
 def probe_root(root: dict[str, Any], user_namespace: bool) -> str:
-    """Return "" if this machine lets us give a program a root of its own, else why not."""
+    """Return "" if this process can give a program a root of its own, otherwise the reason against it."""
     spec = {"root": root, "mounts": [], "host_name": "probe", "user_namespace": user_namespace}
     try:
         separate_processes(spec)
@@ -287,7 +287,7 @@ def probe_root(root: dict[str, Any], user_namespace: bool) -> str:
 
 
 def main(words: list[str]) -> None:
-    """Fork supervisors, or do one of the other things that only a process of its own can do."""
+    """Fork supervisors, or run one of the other actions that need a separate process."""
     match words:
         case ["--serve"]:
             serve()
@@ -329,7 +329,7 @@ def serve() -> None:
 
 
 def _begin(stem: str, started: int) -> NoReturn:
-    """Be a supervisor, in a session of its own and without the socket of the process that was forked."""
+    """Become a supervisor: in a new session, and without the socket of the process from which this one was forked."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
