@@ -42,7 +42,7 @@ def _flatten(top: int, names: Iterator[int]) -> bool:
 
 
 def _remove(name: str, folder: int) -> bool:
-    """Return False for a folder that is not empty."""
+    """Remove a file or an empty folder. Return False, and do nothing, if the folder is not empty."""
     try:
         os.unlink(name, dir_fd=folder)
     except IsADirectoryError:
@@ -56,7 +56,7 @@ def _remove(name: str, folder: int) -> bool:
 
 
 def _lift(name: str, top: int, names: Iterator[int]) -> bool:
-    """Empty a folder at the top. Return whether anything was done."""
+    """Empty a folder at the top of the tree, by removing or moving its entries. Return True if anything changed."""
     done = False
     with _opened(name, top) as folder:
         for inner in os.listdir(folder):

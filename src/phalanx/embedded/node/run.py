@@ -83,7 +83,7 @@ class _Hardware:
         return tuple(gpu for gpu in self.gpus if gpu.index not in {one.gpu for one in self.instances})
 
     def allocatable(self, settings: NodeSettings) -> dict[str, str]:
-        """Return what the node offers, but for devices that come and go."""
+        """Return the resources that the node offers, without devices that may be added and removed later."""
         offered = rdma_resources(settings.rdma) | dict(settings.resources)
         return capacity(settings.data_dir, self.whole_gpus, settings.max_pods, offered)
 
@@ -181,7 +181,8 @@ def _heartbeats(
 
 
 def _cgroups(name: str, allocatable: Mapping[str, str], settings: NodeSettings, hardware: _Hardware) -> Cgroups:
-    """Raises PhalanxError: RDMA cards are to be divided, and cannot be."""
+    """Return the control groups of the node. Raises PhalanxError if RDMA cards are to be divided and the machine does
+    not support that."""
     cpu_milli = amount("cpu", allocatable["cpu"])
     besides = {
         "cpuset": settings.static_cpus,
@@ -231,7 +232,7 @@ async def _closing(around: Surroundings) -> AsyncIterator[None]:
 
 
 async def run_simulated_nodes(connection: Connection, informers: Informers, settings: SimulatedSettings) -> None:
-    """Nodes sim-000 …, until cancelled."""
+    """Run simulated nodes (sim-000 …) until cancelled."""
     await SimulatedNodes(connection, informers, settings).run()
 
 

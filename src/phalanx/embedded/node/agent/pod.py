@@ -43,7 +43,7 @@ _DEADLINE = ("DeadlineExceeded", "Pod was active on the node longer than the spe
 
 
 class AgentPod:
-    """One pod on the node. `holds`: True as long as the pod uses the node's capacity. `ended` is called when no process
+    """A pod on this node. `holds`: True as long as the pod uses the node's capacity. `ended` is called when no process
     and no object of the pod exists any more."""
 
     def __init__(self, pod: Object, record: PodRecord, around: Surroundings, ended: Callable[[AgentPod], None]) -> None:

@@ -163,7 +163,7 @@ class _Ending(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One start of the container whose directory is `folder`. `number`: the restartCount of the container."""
+    """A start of the container whose directory is `folder`. `number`: the restartCount of the container."""
 
     folder: Path
     number: int

@@ -22,7 +22,7 @@ FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 @contextmanager
 def folder(path: Path) -> Iterator[int]:
-    """A handle on a folder. Raises OSError."""
+    """Open the folder in this context, and yield a handle on it. Raises OSError."""
     handle = os.open(path, FOLDER)
     try:
         yield handle

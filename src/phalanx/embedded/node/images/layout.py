@@ -120,7 +120,7 @@ def _of_oci(root: int, path: Path, tag: str) -> LaidOut:
 
 
 def _descend(root: int, path: Path, named: list[_Descriptor], depth: int = 0) -> _Manifest:
-    """Through indices of platforms, to the manifest of this one."""
+    """Return the manifest for this machine's platform, which may be named by nested indices."""
     mine = [one for one in named if one.platform is None or _suits(one.platform)]
     if len(mine) != 1 or depth > 3:
         tags = sorted({one.annotations.get(_TAG, "") for one in named} - {""})
@@ -197,7 +197,8 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """An archive of the user's, unpacked as it is read. Raises PhalanxError."""
+    """Open an archive of the user, and yield its content, which is decompressed while it is read. Raises
+    PhalanxError."""
     try:
         with path.open("rb") as file, _unpacked(file, str(path)) as content:
             yield content
@@ -207,7 +208,8 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def opened_layer(path: Path, name: str) -> Iterator[IO[bytes]]:
-    """A layer of a layout, unpacked as it is read. Raises OSError, PhalanxError."""
+    """Open a layer of a layout, and yield its content, which is decompressed while it is read. Raises OSError,
+    PhalanxError."""
     try:
         with folder(path) as root, os.fdopen(open_inside(root, name), "rb") as file, _unpacked(file, name) as content:
             yield content

@@ -33,7 +33,7 @@ _PACKAGES = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 
 
 def import_image(store: ImageStore, name: str, source: str, allowance: Allowance) -> StoredImage:
-    """Return the image, which is there from now on. Raises PhalanxError."""
+    """Import an image into the store, and return it. Raises PhalanxError."""
     name = normalized(name)
     try:
         with store.in_use():
@@ -73,7 +73,8 @@ def _path_and_tag(source: str) -> tuple[Path, str]:
 
 
 def _is_layout(path: Path) -> bool:
-    """Return whether an archive holds an image, or files of a root: the first of its names tell."""
+    """Return True if an archive contains an image layout, and False if it contains the files of a root file system. The
+    name of its first member shows which."""
     try:
         with opened(path) as content, tarfile.open(fileobj=content, mode="r|") as archive:
             first = archive.next()

@@ -73,20 +73,21 @@ class ImageStore:
         )
 
     def listed(self) -> list[StoredImage]:
-        """Return all, by name. Raises OSError."""
+        """Return all images, sorted by name. Raises OSError."""
         with suppress(FileNotFoundError):
             found = [self._read(path) for path in self._names.glob("*.json")]
             return sorted(found, key=lambda one: one.name)
         return []
 
     def layer(self, name: str) -> Path | None:
-        """Return where the layer lies, if it is there."""
+        """Return the folder of the layer; None if it does not exist."""
         place = self._layers / name
         return place if place.is_dir() else None
 
     @contextmanager
     def draft(self) -> Iterator[Path]:
-        """A folder for files of a new layer; `keep` it, or it goes."""
+        """Yield a folder for the files of a new layer. Unless `keep` has moved it, it is deleted at the end of this
+        context."""
         self._layers.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder.chmod(0o700)
         place = self._layers / f"{_DRAFT}{uuid.uuid4().hex}"
@@ -109,7 +110,7 @@ class ImageStore:
         write_whole(self._place(record.name), msgspec.json.encode(record))
 
     def remove(self, name: str) -> StoredImage:
-        """Raises PhalanxError, OSError."""
+        """Delete the record of the image, and return it. Raises PhalanxError, OSError."""
         place = self._place(normalized(name))
         try:
             record = self._read(place)
@@ -133,7 +134,7 @@ class ImageStore:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """No layer is taken away meanwhile. Raises PhalanxError, OSError."""
+        """Prevent the deletion of layers in this context. Raises PhalanxError, OSError."""
         with self._locked(fcntl.LOCK_SH) as got:
             if not got:
                 raise PhalanxError("layers of images are being removed; try again in a moment")
@@ -149,7 +150,7 @@ class ImageStore:
             os.close(handle)
 
     def _running(self) -> set[str]:
-        """Layers on which containers run, or may do so in a moment."""
+        """Return the names of the layers that running or starting containers use."""
         found: set[str] = set()
         for spec in self._pods.glob("*/*/*.spec.json"):
             for attempt in attempts(spec.parent)[-1:]:
@@ -186,7 +187,8 @@ def _flock(handle: int, how: int) -> bool:
 
 
 def bytes_of(places: Iterable[Path]) -> int:
-    """Return what files below the folders take on the disk, each counted once. Raises OSError."""
+    """Return the bytes on the disk that the files below these folders use. A file with several links is counted once.
+    Raises OSError."""
     seen: dict[tuple[int, int], int] = {}
     for place in places:
         for above, _, files in os.walk(place):

@@ -68,7 +68,7 @@ class Allowance:
 
 
 class _Counted:
-    """A stream, counted and hashed as it is read."""
+    """A stream whose bytes are counted and hashed while they are read."""
 
     def __init__(self, source: IO[bytes], allowance: Allowance, target: Path) -> None:
         self._source, self._allowance, self._target = source, allowance, target
@@ -174,7 +174,8 @@ class _Files:
             raise tarfile.ReadError(f"{member.name[:200]} is of the unknown type {member.type!r}")
 
     def _copy(self, content: IO[bytes], file: IO[bytes], *, sparse: bool) -> None:
-        """Holes of a sparse file come out of nowhere: only they have not been counted yet."""
+        """Copy the content of a file. The bytes of a normal file were counted when the archive was read. The holes of a
+        sparse file are not in the archive, so such a file is counted here."""
         while piece := content.read(_PIECE_BYTES):
             if sparse:
                 self._allowance.take_bytes(len(piece), self._target)
@@ -197,8 +198,7 @@ class _Files:
             os.utime(path, (member.mtime, member.mtime), follow_symlinks=follow)
 
     def _white_out(self, name: str, above: int) -> None:
-        """Make the mark that overlayfs takes for a file that is gone, or for a folder of which the lower layers show
-        nothing."""
+        """Create the mark of overlayfs for a deleted file, or for a folder that hides the lower layers' content."""
         if name == _OPAQUE:
             attribute = "trusted.overlay.opaque" if self._is_root else "user.overlay.opaque"
             os.setxattr(f"/proc/self/fd/{above}", attribute, b"y")
@@ -219,7 +219,8 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def _make_way(name: str, above: int) -> None:
-    """Raises OSError: FileNotFoundError where nothing is, another for a folder that is not empty."""
+    """Remove a file or an empty folder. Raises FileNotFoundError if there is none, and another OSError for a folder
+    that is not empty."""
     if stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
         os.rmdir(name, dir_fd=above)
     else:

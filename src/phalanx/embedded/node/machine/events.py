@@ -24,7 +24,7 @@ _REMEMBERED = 4096  # events that may still be counted up
 
 
 class Occurrences:
-    """`tell` never waits; `run` writes until cancelled."""
+    """The queue of Events. `tell` adds an Event and never waits; `run` writes the Events until cancelled."""
 
     def __init__(self, connection: Connection, node: str) -> None:
         self._connection, self._node = connection, node
@@ -32,7 +32,8 @@ class Occurrences:
         self._seen: OrderedDict[str, tuple[str, int]] = OrderedDict()  # object, reason and message -> event name, count
 
     def tell(self, about: Object, reason: str, message: str, *, kind: str = "Normal", container: str = "") -> None:
-        """`container`: the fieldPath of the part of a pod that it is about, like spec.containers{main}."""
+        """Queue an Event about an object. `container`: the fieldPath of the container that it concerns, such as
+        spec.containers{main}; "" for the whole object."""
         try:
             self._queue.put_nowait((about, kind, reason, message, container, time.time()))
         except asyncio.QueueFull:

@@ -31,7 +31,7 @@ class MachineOwner:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return what a login would set of the environment."""
+        """Return the environment variables that a login of the user would set."""
         named = {"USER": self.name, "LOGNAME": self.name} if self.name else {}
         return {"HOME": self.home or "/", **named}
 

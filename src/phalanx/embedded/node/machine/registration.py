@@ -62,7 +62,8 @@ class Registration:
         return kind, "True", f"KubeletHas{kind}", f"kubelet has {words} pressure"
 
     def status(self, old: Mapping[str, Any], now_s: float) -> dict[str, Any]:
-        """`old`: the node's status before, whose times of transition stay."""
+        """Return the status of the node. `old`: the earlier status; a condition whose status is the same keeps its time
+        of transition."""
         since = {(one["type"], one["status"]): one["lastTransitionTime"] for one in old.get("conditions") or ()}
         status: dict[str, Any] = {
             "capacity": dict(self.resources),
@@ -91,7 +92,8 @@ class Registration:
 
 
 async def tell_pressure(connection: Connection, registration: Registration, old: Object) -> Object:
-    """Write the node's conditions as they are now, if `old` says otherwise; the node after that. Raises ApiError."""
+    """Write the present conditions of the node if they differ from those in `old`. Return the node after that. Raises
+    ApiError."""
     status = registration.status(old.get("status") or {}, time.time())
     known = {(one["type"], one["status"]) for one in (old.get("status") or {}).get("conditions") or ()}
     changed = [one for one in status["conditions"] if (one["type"], one["status"]) not in known]
@@ -120,7 +122,7 @@ async def register(connection: Connection, registration: Registration) -> Object
 async def keep_registered(
     connection: Connection, registration: Registration, nodes: Informer, heartbeat_s: float
 ) -> None:
-    """Heartbeats until cancelled; a Node that is deleted comes back at once."""
+    """Write heartbeats of the node until cancelled. If the Node is deleted, create it again at once."""
     deleted = asyncio.Event()
 
     def take(change: Change) -> None:

@@ -69,8 +69,8 @@ class Surroundings:
         return tuple(sorted(files - set(own)))
 
     def limits(self, ask: Mapping[str, int], most: Mapping[str, int]) -> CgroupLimits:
-        """Return what the kernel holds a container to that asks `ask`, and `most` at most; its cpus, files and number
-        of processes aside."""
+        """Return the kernel's limits for a container with the requests `ask` and the limits `most`, without its CPUs,
+        device files and number of processes."""
         default, offered = self.default_memory_bytes, self.settings.rdma
         return CgroupLimits(
             cpu_request_milli=ask.get("cpu", 0),
@@ -103,7 +103,8 @@ class Surroundings:
         )
 
     def device_ids(self) -> list[str]:
-        """Real GPUs, or as many as a setting promises."""
+        """Return the ids of the node's GPUs. If the machine has none and the settings name a number, return as many
+        numbers."""
         count = int(self.allocatable.get(GPU, "0"))
         known = [gpu.index for gpu in self.gpus]
         return known[:count] if known else [str(number) for number in range(count)]

@@ -57,7 +57,7 @@ class Networks:
 
     @property
     def services(self) -> str:
-        """The network of the services' addresses."""
+        """Return the network of the services' addresses."""
         return f"{_SERVICES + self._offset}/16"
 
     @property
@@ -68,8 +68,9 @@ class Networks:
 
 @contextmanager
 def networks(data_dir: Path, claims: Path = _CLAIMS) -> Iterator[Networks]:
-    """A pair of its own; the same after a restart, unless others are many. `claims`: where root's are claimed. Raises
-    PhalanxError."""
+    """Claim a pair of networks in this context, and yield it. After a restart it is the same pair, unless another
+    cluster has claimed that in the meantime. `claims`: the folder of the lock files by which root claims networks.
+    Raises PhalanxError."""
     first = zlib.crc32(str(data_dir.resolve()).encode()) % _MOST
     is_root = os.geteuid() == 0
     for step in range(_MOST):

@@ -103,7 +103,8 @@ def _named(what: str, sort: str, elements: Iterable[str]) -> str:
 
 
 class NetworkFence:
-    """The rules in force. `refusal`: why there are none. `redirect`: the rules for services' addresses."""
+    """The rules of the kernel that separate users. `refusal`: why there can be no rules; "" if there can. `redirect`:
+    the rules for services' addresses."""
 
     def __init__(self, services: str, claim: Path = _CLAIM) -> None:
         """`services`: the network of the services' addresses. `claim`: the lock file of the agent that writes the
@@ -114,8 +115,8 @@ class NetworkFence:
         self._lock, self._claim, self._claimed = asyncio.Lock(), claim, -1
 
     async def try_out(self) -> None:
-        """See whether the rules can be had here; nothing of the kernel's is changed, where an earlier agent's rules may
-        be in force."""
+        """Check whether the rules can be loaded on this machine, and set `refusal` otherwise. The kernel's rules are
+        not changed, because rules of an earlier agent may be in force."""
         try:
             self._claimed = _lock(self._claim)
             await nft(rules([Fenced(user=1, address="127.64.0.1")], self._services), "--check", "-f", "-")
@@ -138,12 +139,12 @@ class NetworkFence:
         self._pods.pop(uid, None)
 
     def close(self) -> None:
-        """Let another agent write the rules; these stay."""
+        """Release the lock, so that another agent can write the rules. The present rules stay."""
         if self._claimed >= 0:
             os.close(self._claimed)
 
     async def keep(self) -> None:
-        """Look for ever whether the rules are still there, and load them again where they are not."""
+        """Check again and again, until cancelled, whether the rules still exist, and load them if they do not."""
         while True:
             await self.restore()
             await self.redirect.restore()

@@ -55,7 +55,7 @@ class Forwarder:
         self._most = most_connections() if most is None else most
 
     async def show(self, targets: Mapping[Place, Targets]) -> None:
-        """Forward connections to exactly these addresses from now on, each to one of its targets."""
+        """From now on, forward connections to exactly these service addresses, each to one of the address's targets."""
         self._targets = targets
         await self._open_door()
         if self._door is not None:
@@ -110,8 +110,8 @@ class Forwarder:
             self.give_back(place[0])
 
     def take(self, address: str) -> bool:
-        """Count a connection of the service at `address`, if it may have one more: it has not its part, or there is
-        room in all."""
+        """Count a connection of the service at `address`, and return True, if the service may have one more: not all
+        connections are in use, or the service has less than its equal part of them."""
         mine = self._open[address]
         others = len(self._open) - (address in self._open)
         may = mine < _MOST_OF_ONE and (self._open.total() < self._most or mine < self._most // (others + 1))
@@ -120,7 +120,7 @@ class Forwarder:
         return may
 
     def give_back(self, address: str) -> None:
-        """Count it no more."""
+        """Count one connection less of the service at `address`."""
         self._open[address] -= 1
         if not self._open[address]:
             del self._open[address]

@@ -29,7 +29,7 @@ def create(path: Path, head: Sequence[str], machine: bytes) -> None:
 
 
 def show(path: Path, lines: Iterable[str]) -> None:
-    """Bring the part that changes to exactly `lines`. Raises OSError."""
+    """Change the variable part of the file to exactly `lines`. Raises OSError."""
     text = path.read_bytes()
     wanted = {line.encode() for line in lines}
     free: dict[int, list[int]] = {}  # length -> offsets
@@ -56,7 +56,7 @@ def show(path: Path, lines: Iterable[str]) -> None:
 
 
 def _slot(line: bytes) -> bytes:
-    """Return the line with its newline, in whole blocks."""
+    """Return the line, padded with spaces to a whole number of blocks, with its newline at the end."""
     length = -(-(len(line) + 1) // _BLOCK) * _BLOCK
     return line.ljust(length - 1) + b"\n"
 

@@ -77,7 +77,8 @@ def _is_ready(pod: Object) -> bool:
 
 
 def host_name(pod: Object) -> str:
-    """Return what hostname(1) says in the pod, as the kubelet makes it (pkg/kubelet/kubelet_pods.go)."""
+    """Return the host name of the pod, which hostname(1) prints there, by the kubelet's rules
+    (pkg/kubelet/kubelet_pods.go)."""
     spec = pod["spec"]
     short = _short(pod)
     return full_name(pod) or short if spec.get("setHostnameAsFQDN") else short

@@ -43,7 +43,8 @@ def admit(pod: Object, node: Object, allocatable: Amounts, used: Amounts) -> Rej
 
 
 def _is_extended(name: str) -> bool:
-    """Return whether a resource is none of Kubernetes' own (IsExtendedResourceName)."""
+    """Return True if the resource is an extended one: its name has a domain other than Kubernetes' own
+    (IsExtendedResourceName)."""
     return "/" in name and "kubernetes.io/" not in name
 
 
@@ -60,7 +61,8 @@ def _predicate(name: str, why: str) -> Rejection:
 
 
 def matches_node(spec: Object, node: Object) -> bool:
-    """nodeSelector and the required node affinity: any of the terms, all expressions of it."""
+    """Return True if the node matches the pod's nodeSelector and its required node affinity, of which one term is
+    enough."""
     labels = node["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False

@@ -54,8 +54,9 @@ def allot_devices(
 
 
 def allot_named(spec: Object, free: Mapping[str, Sequence[str]]) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return container -> resource -> ids of the devices that a pod asks of these resources, in order. Init containers
-    use what their pod's others will. Raises LookupError, with the resource, how many it asks, and how many are free."""
+    """Return container -> resource -> the ids of the devices that the container gets. Init containers use the devices
+    of their pod's other containers. Raises LookupError with the resource, the requested number and the number of free
+    devices."""
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for resource, ids in free.items():
         at = 0
@@ -73,7 +74,8 @@ def allot_named(spec: Object, free: Mapping[str, Sequence[str]]) -> dict[str, di
 
 
 def device_variables(ids: Sequence[str], uuids: Mapping[str, str], *, on_gpu_node: bool) -> dict[str, str]:
-    """Return what CUDA and the NVIDIA tools look at. A container without a GPU on a node that has some sees none."""
+    """Return the environment variables by which CUDA and NVIDIA's tools choose GPUs. On a node with GPUs, they hide all
+    GPUs from a container without one."""
     if not ids:
         return {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"} if on_gpu_node else {}
     named = ",".join(uuids.get(one) or one for one in ids)

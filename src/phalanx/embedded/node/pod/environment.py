@@ -31,7 +31,7 @@ class EnvironmentFault(PhalanxError):
 
 
 def expand(text: str, known: Mapping[str, str]) -> str:
-    """`$(NAME)` of every known name."""
+    """Return the text with `$(NAME)` replaced for every known name, and `$$` by `$`."""
 
     def one(match: re.Match[str]) -> str:
         whole = match.group(1)
@@ -41,7 +41,8 @@ def expand(text: str, known: Mapping[str, str]) -> str:
 
 
 def command_line(container: Object, known: Mapping[str, str], image: Image = HOST) -> tuple[str, ...]:
-    """Raises EnvironmentFault: `image: host` has no entry point of its own."""
+    """Return the command line of a container. Raises EnvironmentFault if it is empty, because `image: host` has no
+    entry point."""
     argv = tuple(expand(word, known) for word in command_words(image, container))
     if not argv:
         raise EnvironmentFault(
@@ -108,7 +109,7 @@ async def _owner(kind: Kind, ref: Object, pod: Object, look_up: Lookup) -> Objec
 
 
 def text_data(kind: Kind, owner: Object) -> dict[str, str]:
-    """Return what environment variables can hold of it."""
+    """Return the data of a ConfigMap or Secret as texts for environment variables."""
     data = owner.get("data") or {}
     if kind is CONFIG_MAPS:
         return dict(data)
@@ -116,7 +117,7 @@ def text_data(kind: Kind, owner: Object) -> dict[str, str]:
 
 
 def byte_data(kind: Kind, owner: Object) -> dict[str, bytes]:
-    """Everything in it, as files hold it."""
+    """Return all data of a ConfigMap or Secret as the contents of files."""
     data, binary = owner.get("data") or {}, owner.get("binaryData") or {}
     if kind is CONFIG_MAPS:
         return {key: value.encode() for key, value in data.items()} | {
@@ -154,7 +155,8 @@ def _escape(text: str) -> str:
 
 
 def resource_field(ref: Object, container: Object, pod: Object, allocatable: Mapping[str, str]) -> str:
-    """requests.X or limits.X of a container, in units of the divisor, rounded up; a missing limit is the node's all."""
+    """Return requests.X or limits.X of a container in units of the divisor, rounded up. A missing limit is the
+    allocatable amount of the node."""
     if name := ref.get("containerName"):
         named = [one for one in pod["spec"]["containers"] if one["name"] == name]
         container = named[0] if named else container

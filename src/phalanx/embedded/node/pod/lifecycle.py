@@ -20,7 +20,8 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Why a container does not run, in the words of its status; looked at again at `retry_s` (Unix time)."""
+    """The reason for which a container does not run, with the words of its status. It is tried again at `retry_s` (Unix
+    time)."""
 
     reason: str
     message: str
@@ -29,7 +30,8 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A container: its newest attempt (None: never tried), the one before, and what keeps the next one back."""
+    """The known facts about a container: the state of its newest attempt (None: it was never started), the attempt
+    before, and what prevents the next attempt."""
 
     number: int = 0  # the newest attempt's number: the restartCount
     state: State | None = None
@@ -53,7 +55,8 @@ class BackOff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Start these, stop those, look again at `wake_s` (Unix time) at the latest; `done`: nothing will run again."""
+    """The next steps of a pod: the containers to `start` and to `stop`. `wake_s`: the Unix time of the next check at
+    the latest; None: no time. `done`: True if no container runs or will run again."""
 
     start: tuple[str, ...] = ()
     stop: tuple[str, ...] = ()
@@ -62,7 +65,8 @@ class Steps:
 
 
 def steps(spec: Object, known: Mapping[str, Known], now_s: float, back_off: BackOff, *, stopping: bool) -> Steps:
-    """`stopping`: the pod is deleted, rejected, or past its deadline."""
+    """Return the next steps of a pod. `stopping`: True if the pod must end: it is deleted, was rejected, or has
+    exceeded its deadline."""
     if stopping:
         return _wind_down(spec, known)
     init, main = spec.get("initContainers") or (), spec["containers"]
@@ -97,12 +101,13 @@ def restarts(state: State | None, policy: str) -> bool:
 
 
 def _is_over(state: State | None, policy: str) -> bool:
-    """Return whether it ended and stays so."""
+    """Return True if the container has ended and will not be restarted."""
     return isinstance(state, Exited) and (policy == "Never" or (policy == "OnFailure" and state.exit_code == 0))
 
 
 def _wind_down(spec: Object, known: Mapping[str, Known]) -> Steps:
-    """Everything but sidecars at once; then the sidecars, the last one first."""
+    """Return the steps that end a pod: stop all containers except sidecars at once, and then the sidecars, one after
+    the other, the last one first."""
     init = spec.get("initContainers") or ()
     others = [one["name"] for one in every_container(spec) if one not in init or not is_sidecar(one)]
     if up := _running(others, known):
@@ -117,7 +122,7 @@ def _running(names: Iterable[str], known: Mapping[str, Known]) -> tuple[str, ...
 
 
 class _Collector:
-    """Gathers what to start, and when to look again."""
+    """Collects the containers to start, and the times of the next checks."""
 
     def __init__(self, known: Mapping[str, Known], now_s: float, back_off: BackOff) -> None:
         self._known, self._now_s, self._back_off = known, now_s, back_off
@@ -125,7 +130,7 @@ class _Collector:
         self._wakes: list[float] = []
 
     def want(self, name: str) -> None:
-        """Running, whatever it takes."""
+        """Start the container if it does not run: now, or when its pause is over."""
         one = self._known[name]
         if isinstance(one.state, RunningAttempt | Planned):
             return
@@ -144,7 +149,7 @@ class _Collector:
 
 
 def start_due_s(one: Known, back_off: BackOff) -> float:
-    """Return when it may start (again): Unix time, 0 for at once."""
+    """Return the Unix time from which the container may start (again); 0: at once."""
     held_s = one.waiting.retry_s if one.waiting else 0.0
     if not isinstance(one.state, Exited):
         return held_s

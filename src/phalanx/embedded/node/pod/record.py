@@ -20,10 +20,11 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRecord:
-    """`devices`: container -> ids of the GPUs it alone may use; `named`: container -> resource -> ids of other devices;
-    `cpus`: container -> its own. `failure`: why the node ended it (reason, message). `disrupted`: through no fault of
-    its own. `owner`: KIND/NAME of its controller, and `owner_uid`. `labels`: with its completion index; logs that are
-    kept after the pod are found by these."""
+    """The record of an admitted pod. `devices`: container -> the ids of the GPUs that only this container may use;
+    `named`: container -> resource -> the ids of its other devices; `cpus`: container -> its exclusive CPUs. `failure`:
+    why the node ended the pod (reason, message). `disrupted`: True if that was not the pod's fault. `owner`,
+    `owner_uid`: KIND/NAME and uid of its controller. `labels`: the labels, with the completion index, by which kept
+    logs are found after the pod is deleted."""
 
     uid: str
     namespace: str

@@ -36,7 +36,7 @@ class Place:
 
 
 def at(seconds: float) -> str:
-    """Unix time as the API writes times."""
+    """Return a Unix time in the format of the API."""
     return _at(int(seconds))
 
 
@@ -46,7 +46,7 @@ def _at(seconds: int) -> str:
 
 
 def pod_status(pod: Object, known: Mapping[str, Known], place: Place, now_s: float, *, over: bool) -> dict[str, Any]:
-    """Return what to PATCH into the status. `over`: no container runs or will run again."""
+    """Return the fields of the status to write by PATCH. `over`: True if no container runs or will run again."""
     spec = pod["spec"]
     init, main = spec.get("initContainers") or [], spec["containers"]
     before = (pod.get("status") or {}).get("phase")
@@ -110,7 +110,8 @@ def _sidecar_up(spec: Object, known: Mapping[str, Known]) -> bool:
 
 
 def _initialized(spec: Object, known: Mapping[str, Known]) -> bool:
-    """Return whether every init container is through. Once a container proper was started it stays so."""
+    """Return True if every init container has succeeded (or has started, if it is a sidecar). After the start of a main
+    container it is always True."""
     if any(known[one["name"]].state is not None for one in spec["containers"]):
         return True
     return not _uninitialized(spec, known)

@@ -21,7 +21,7 @@ _PART, _LONGEST_S = 0.8, 24 * 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenFile:
-    """`source`: what the volume says of it."""
+    """A token file in a volume. `source`: the token's entry in the volume."""
 
     path: Path
     source: Object

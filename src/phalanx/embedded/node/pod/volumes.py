@@ -45,8 +45,9 @@ async def set_up(
     *,
     confined: bool = False,
 ) -> None:
-    """Make every volume of the pod below `root`. `confined`: the pod is another user's, with whose rights its paths of
-    the machine are judged as they are mounted. Raises EnvironmentFault, ApiError, OSError."""
+    """Create every volume of the pod below `root`. `confined`: True if the pod belongs to another user; its paths of
+    the machine are then checked with that user's rights when they are mounted. Raises EnvironmentFault, ApiError,
+    OSError."""
     os.makedirs(root, mode=0o700, exist_ok=True)
     sources = _Sources(pod, allocatable, look_up, token, confined=confined)
     for volume in pod["spec"].get("volumes") or ():
@@ -57,7 +58,8 @@ async def set_up(
 
 
 def give(root: Path, user: int, group: int) -> None:
-    """Make every file of the pod's volumes its user's; `root` itself stays ours. Raises OSError."""
+    """Make the pod's user the owner of every file in its volumes. The owner of the folder `root` stays the agent.
+    Raises OSError."""
     for place in root.iterdir() if root.exists() else ():
         if place.is_symlink() and not _is_in_memory(place.resolve()):  # a volume that stays
             _give_claimed(place.resolve(), root, user, group)
@@ -100,7 +102,7 @@ def private_folders(root: Path, user: int, group: int, mounts: Iterable[Mount]) 
 
 
 def check_paths_of_machine(pod: Object) -> None:
-    """Raises EnvironmentFault for hostPath volumes that we would have to make, as root."""
+    """Raises EnvironmentFault for hostPath volumes that the agent would have to create as root."""
     for volume in pod["spec"].get("volumes") or ():
         if (kind := (volume.get("hostPath") or {}).get("type") or "").endswith("OrCreate"):
             raise EnvironmentFault(
@@ -120,7 +122,7 @@ def remove(root: Path) -> None:
 
 
 def mounts(container: Object, pod: Object, root: Path, env: Mapping[str, str]) -> tuple[Mount, ...]:
-    """Return what the container mounts, outer paths first. Raises EnvironmentFault."""
+    """Return the mounts of the container, outer paths before inner ones. Raises EnvironmentFault."""
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
     found = []
     for mount in container.get("volumeMounts") or ():
@@ -166,7 +168,7 @@ def _check_sub_path(below: str) -> None:
 
 
 class _Sources:
-    """Where the files of a volume come from: name -> content and mode."""
+    """The sources of the files in a pod's volumes. Most methods return name of a file -> its content and mode."""
 
     def __init__(
         self,

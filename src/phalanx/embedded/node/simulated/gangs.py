@@ -23,24 +23,25 @@ _MIN_AVAILABLE = "phalanx.dev/min-available"
 
 @dataclass(slots=True)
 class _Gang:
-    """Pods that are ready, by uid. `complete`: once there were as many as it needs."""
+    """A gang. `ready`: uid -> ready pod. `complete`: True once all pods that it needs have been ready."""
 
     ready: dict[str, Object] = field(default_factory=dict)
     complete: bool = False
 
 
 class SimulatedGangs:
-    """`begin` is called for each pod when its job is complete; for one that joins later, at once."""
+    """The gangs of simulated pods. `begin` is called for each pod of a gang when the gang is complete, and at once for
+    a pod that joins later."""
 
     def __init__(self, begin: Callable[[Object], None]) -> None:
         self._begin = begin
         self._gangs: dict[str, _Gang] = defaultdict(_Gang)
         self._key_of: dict[str, str] = {}  # pod uid -> gang, while it is ready
-        self._jobs: dict[str, Object] = {}  # Job uid ->
+        self._jobs: dict[str, Object] = {}  # uid of a Job -> the Job
         self._jobs_of: dict[str, set[str]] = defaultdict(set)  # gang -> Job uids
 
     def is_ready(self, pod: Object) -> None:
-        """Counted once, however often it is told."""
+        """Note that a pod is ready. Repeated calls for the same pod change nothing."""
         uid = pod["metadata"]["uid"]
         if uid in self._key_of:
             return
@@ -98,7 +99,7 @@ class SimulatedGangs:
         return _job_key(job) if job is not None else str(owner["uid"])
 
     def _wanted(self, key: str, pod: Object) -> int | None:
-        """Return how many pods the gang has when it is complete; None while that cannot be known."""
+        """Return the number of pods of the complete gang; None as long as it is unknown."""
         owner = _controller(pod)
         if text := _said(pod["metadata"], _MIN_AVAILABLE):
             return int(text)

@@ -167,7 +167,7 @@ class SimulatedNodes:
             self._push(lambda: self._play(node, resources))
 
     async def _play(self, node: Object, resources: Mapping[str, str]) -> None:
-        """Say once that it is Ready. One that was deleted meanwhile stays away."""
+        """Report once that the node is Ready. A node that was deleted in the meantime is not created again."""
         name, old = node["metadata"]["name"], node.get("status") or {}
         info = {**_INFO, **{key: text for key, text in (old.get("nodeInfo") or {}).items() if text}}
         said = Registration(name=name, labels={}, resources=resources, info=info).status(old, time.time())

@@ -31,7 +31,8 @@ _DURATION: Final = re.compile(rf"(?:{_PART.pattern}){{1,8}}|0")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageEnding:
-    """`after_s`: from when all of its job are ready, or, `alone`, from when the pod is."""
+    """The end of a simulated pod. `after_s`: the time to the end, from the moment when all pods of its job are ready.
+    `alone`: True to count from the moment when this pod is ready."""
 
     after_s: float
     phase: str = "Succeeded"
@@ -80,8 +81,8 @@ def _failure(words: Mapping[str, Any]) -> StageEnding:
 
 
 def _delay_s(words: Mapping[str, Any], stage: str, default_s: float) -> float:
-    """Return the delay of a stage: with a jitter that is longer, something between them; a shorter one counts
-    itself."""
+    """Return the delay of a stage. If its jitter is longer than its delay, return a random time between both; if it is
+    shorter, return the jitter (as KWOK does)."""
     delay_s = _seconds(words.get(f"{stage}/delay"), default_s)
     jitter_s = _seconds(words.get(f"{stage}/jitter-delay"), -1.0)
     if jitter_s < 0.0:
@@ -90,7 +91,7 @@ def _delay_s(words: Mapping[str, Any], stage: str, default_s: float) -> float:
 
 
 def _seconds(text: Any, default_s: float) -> float:
-    """Return a duration as Go writes it; what cannot be read is the default."""
+    """Return the seconds of a Go duration; the default if the text is none."""
     if text is None or not _DURATION.fullmatch(str(text)):
         return default_s
     return sum(float(number) * _UNITS_S[unit] for number, unit in _PART.findall(str(text)))

@@ -37,14 +37,14 @@ class Channels:
         return self._socket
 
     async def send(self, channel: int, data: bytes) -> None:
-        """Raises ConnectionError when the client has gone."""
+        """Send data on a channel. Raises ConnectionError if the client has disconnected."""
         if self._text:
             await self._socket.send_str(str(channel) + base64.b64encode(data).decode())
         else:
             await self._socket.send_bytes(bytes((channel,)) + data)
 
     async def finish(self, status: dict[str, Any]) -> None:
-        """Tell how it ended, and close."""
+        """Send the final status of the command, and close the connection."""
         if self._socket.ws_protocol in _STATUS:
             await self.send(ERROR, json.dumps({"metadata": {}, **status}).encode())
         elif status["status"] != "Success":

@@ -12,7 +12,8 @@ from phalanx.embedded.node.streams.session import writable
 
 
 class Feed:
-    """Sends a container its input. Input that the container no longer reads is dropped. `close` it in every case."""
+    """Sends input to a container. Input that the container does not read any more is dropped. The caller must `close`
+    it in any case."""
 
     def __init__(self, pipe: Path) -> None:
         self._pipe = -1
@@ -20,7 +21,7 @@ class Feed:
             self._pipe = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
     async def data(self, data: bytes) -> None:
-        """Input, in order."""
+        """Send input to the container."""
         for at in range(0, len(data), FRAME_MOST):
             await self._send(DATA, data[at : at + FRAME_MOST])
 
@@ -34,7 +35,7 @@ class Feed:
         await self._send(END, b"")
 
     def close(self) -> None:
-        """Let go of the pipe."""
+        """Close the pipe."""
         if self._pipe >= 0:
             os.close(self._pipe)
             self._pipe = -1

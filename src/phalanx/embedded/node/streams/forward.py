@@ -27,7 +27,7 @@ Send = Callable[[bytes], Awaitable[None]]
 
 
 class Line:
-    """A connection to a port of the pod. `given`: what the client sends, None at its end."""
+    """A connection to a port of the pod. `given`: the data from the client; None marks its end."""
 
     def __init__(self, address: str, port: int) -> None:
         self._address, self._port = address, port
@@ -85,7 +85,7 @@ async def _tunnel(request: web.Request, address: str) -> web.StreamResponse:
 
 
 class _Tunnel:
-    """The streams of one client."""
+    """The SPDY streams of one client, with the connections that they belong to."""
 
     def __init__(self, socket: web.WebSocketResponse, address: str, group: asyncio.TaskGroup) -> None:
         self._socket, self._address, self._group = socket, address, group
@@ -95,7 +95,7 @@ class _Tunnel:
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     async def hear(self, data: bytes) -> None:
-        """Raises spdy.SpdyBroken, ConnectionError."""
+        """Handle data from the client. Raises spdy.SpdyBroken, ConnectionError."""
         for frame in self._connection.hear(data):
             match frame:
                 case spdy.SpdyOpened():

@@ -120,7 +120,7 @@ async def _pump(channels: AnyChannels, number: int, source: int) -> None:
 
 
 async def _hear(channels: AnyChannels, session: Session) -> None:
-    """Pass on what the client sends, until it goes."""
+    """Pass the client's input on to the session until the client disconnects."""
     async for channel, data in channels.messages():
         if channel == STDIN:
             await session.write(data)

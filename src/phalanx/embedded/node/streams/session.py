@@ -26,7 +26,7 @@ _LET_GO_S = 1.0
 
 
 class Session:
-    """A command. `close` it, whatever happened."""
+    """A running command. The caller must `close` it in any case."""
 
     def __init__(self, process: subprocess.Popen[bytes], stdin: int, stdout: int, stderr: int, *, tty: bool) -> None:
         self._process, self._tty = process, tty
@@ -143,7 +143,8 @@ Three = tuple[int, int, int]
 
 
 def _terminal() -> tuple[Three, Three]:
-    """(our ends, its ends) of input, output, errors."""
+    """Open a terminal. Return the descriptors of input, output and errors: our ends (-1 for errors, which the terminal
+    has not), and the command's ends."""
     ours, its = pty.openpty()
     return (ours, ours, -1), (its, its, its)
 
@@ -157,7 +158,8 @@ def _pipes(stdin: bool) -> tuple[Three, Three]:
 
 
 def _as_its_user(spec: RunSpec) -> list[str]:
-    """setpriv(1) to the container's user, where entering it does not do that."""
+    """Return the command prefix that changes to the container's user by setpriv(1); [] if entering the container
+    already does that."""
     if spec.user is None or spec.user_namespace or spec.root is not None or spec.confined:
         return []
     group = spec.user if spec.group is None else spec.group

@@ -43,12 +43,12 @@ DICTIONARY = (
 
 
 class SpdyBroken(Exception):
-    """The client does not speak SPDY/3.1, or says too much."""
+    """Raised if the client does not speak SPDY/3.1, or sends more than is allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpdyOpened:
-    """The client opened a stream."""
+    """A frame: the client has opened a stream."""
 
     stream: int
     headers: dict[str, str]
@@ -57,7 +57,7 @@ class SpdyOpened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Data:
-    """Data of a stream; `last`: its client sends no more on it."""
+    """A frame with data of a stream. `last`: True if the client sends no more data on it."""
 
     stream: int
     data: bytes
@@ -66,14 +66,14 @@ class Data:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reset:
-    """The client wants no more of a stream."""
+    """A frame: the client has cancelled a stream."""
 
     stream: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pinged:
-    """The client wants to hear `answer`."""
+    """A frame: a ping, to which the server must send `answer`."""
 
     answer: bytes
 
@@ -92,7 +92,7 @@ class SpdyConnection:
     # --- what comes -----------------------------------------------------------------------------------------------
 
     def hear(self, data: bytes) -> Iterator[Frame]:
-        """Yield the frames that are whole now. Raises SpdyBroken."""
+        """Add received bytes, and yield all frames that are complete now. Raises SpdyBroken."""
         self._rest += data
         while len(self._rest) >= 8:
             size = int.from_bytes(self._rest[5:8])
@@ -141,7 +141,7 @@ class SpdyConnection:
     # --- what goes ------------------------------------------------------------------------------------------------
 
     def accepted(self, stream: int) -> bytes:
-        """SYN_REPLY without headers."""
+        """Return the frame that accepts a stream: SYN_REPLY without headers."""
         block = self._deflate.compress((0).to_bytes(4)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
         return _control(SYN_REPLY, 0, stream.to_bytes(4) + block)
 
@@ -152,7 +152,7 @@ def data(stream: int, payload: bytes, *, last: bool = False) -> bytes:
 
 
 def reset(stream: int) -> bytes:
-    """RST_STREAM, CANCEL."""
+    """Return the frame that cancels a stream: RST_STREAM with the code CANCEL."""
     return _control(RST_STREAM, 0, stream.to_bytes(4) + (5).to_bytes(4))
 
 

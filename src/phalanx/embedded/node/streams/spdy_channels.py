@@ -50,12 +50,12 @@ class SpdyChannels:
         return self._socket
 
     async def send(self, channel: int, data: bytes) -> None:
-        """Raises ConnectionError when the client has gone."""
+        """Send data on a channel. Raises ConnectionError if the client has disconnected."""
         if (stream := self._streams.get(channel)) is not None:
             await self._socket.send_bytes(spdy.data(stream, data))
 
     async def finish(self, status: dict[str, Any]) -> None:
-        """Tell how it ended, and close."""
+        """Send the final status of the command, and close the connection."""
         await self.send(ERROR, json.dumps({"metadata": {}, **status}).encode())
         for channel in (STDOUT, STDERR, ERROR):
             if (stream := self._streams.get(channel)) is not None:
@@ -63,7 +63,7 @@ class SpdyChannels:
         await self._socket.close()
 
     async def messages(self) -> AsyncIterator[tuple[int, bytes]]:
-        """(channel, data) as they come, until the client goes."""
+        """Yield (channel, data) as they arrive, until the client disconnects."""
         heard: deque[tuple[int, bytes]] | None = self._early
         while heard is not None:
             for one in heard:
@@ -71,7 +71,7 @@ class SpdyChannels:
             heard = await self._hear()
 
     async def _hear(self) -> deque[tuple[int, bytes]] | None:
-        """Return what the next message holds of data; None: the client has gone, or does not speak SPDY."""
+        """Return the data in the next message; None if the client has disconnected or does not speak SPDY."""
         message = await self._socket.receive()
         if message.type is not WSMsgType.BINARY:
             return None

@@ -341,7 +341,7 @@ def _begin(stem: str, started: int) -> NoReturn:
 
 
 def supervise(stem: str, started: int) -> None:
-    """Run the container of this stem to its end, unless another supervisor has it or had it."""
+    """Run the container of this stem to its end, unless another supervisor runs it or has run it."""
     lock = os.open(stem + ".lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -35,18 +35,19 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class SyscallRefused(Exception):
-    """The program cannot be started; the text says why."""
+    """Raised if the program cannot be started. The text states the reason."""
 
 
 def call(what: str, result: int) -> int:
-    """Return the call's answer. Raises SyscallRefused."""
+    """Return the result of a system call. Raises SyscallRefused if it is negative. `what`: the action, for the
+    message."""
     if result < 0:
         raise SyscallRefused(f"{what}: {os.strerror(ctypes.get_errno())}")
     return result
 
 
 def step(what: str, do: Any) -> Any:
-    """Return what `do` does. Raises SyscallRefused in place of OSError."""
+    """Call `do`, and return its result. Raises SyscallRefused instead of OSError."""
     try:
         return do()
     except OSError as error:
@@ -122,7 +123,8 @@ def _capabilities() -> tuple[Any, Any]:
 
 @contextmanager
 def without_capabilities() -> Iterator[None]:
-    """Put all capabilities of this process aside. Raises SyscallRefused."""
+    """Make all capabilities of this process ineffective in this context, and restore them at its end. Raises
+    SyscallRefused."""
     head, sets = _capabilities()
     before = tuple(sets)
     sets[0] = sets[3] = 0

@@ -23,7 +23,8 @@ _SHARED_FILE = "/dev/kfd"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmdGpu:
-    """`index`: among the GPUs of the machine, as ROCm counts them. `unique_id`: empty where it has none."""
+    """A GPU of AMD. `index`: its number among the machine's GPUs, as ROCm counts them. `unique_id`: "" if the GPU has
+    none."""
 
     index: int
     unique_id: str
@@ -53,7 +54,7 @@ def _gpus(places: Sequence[Path]) -> Iterator[AmdGpu]:
 
 
 def _properties(path: Path) -> dict[str, int]:
-    """Return name -> number, of lines `simd_count 304`."""
+    """Return name -> number from the lines of a file, such as `simd_count 304`; {} if the file cannot be read."""
     found = {}
     with suppress(OSError):
         for line in path.read_text().splitlines():

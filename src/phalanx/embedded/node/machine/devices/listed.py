@@ -46,7 +46,7 @@ class ListedDevices:
         return tuple(one.id for one in found if all(Path(path).exists() for path in one.devices))
 
     def files(self) -> frozenset[str]:
-        """Return the device files of all of them."""
+        """Return the device files of all devices of this resource."""
         return frozenset(path for one in self._devices.values() for path in one.devices)
 
     async def allocate(self, ids: Ids) -> GrantedDevices:

@@ -35,7 +35,7 @@ _HEALTHY = "Healthy"
 
 
 class DevicePlugin:
-    """A that has registered."""
+    """A device plugin that has registered."""
 
     def __init__(self, socket: Path, resource: str, pool: DevicePool, *, pre_start: bool) -> None:
         self._socket, self._resource, self._pool, self._pre_start = socket, resource, pool, pre_start
@@ -99,7 +99,7 @@ def _granted(resource: str, said: Any) -> GrantedDevices:
 
 
 class _Registration:
-    """Our side of Register."""
+    """The node's implementation of the call Register."""
 
     def __init__(self, folder: Path, pool: DevicePool, group: asyncio.TaskGroup) -> None:
         self._folder, self._pool, self._group = folder, pool, group

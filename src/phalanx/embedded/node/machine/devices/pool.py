@@ -20,7 +20,7 @@ Ids = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFile:
-    """`target`: where the container sees the machine's device file `source`."""
+    """A device file for a container: the machine's file `source` has the path `target` in the container."""
 
     source: str
     target: str
@@ -59,18 +59,18 @@ class DevicePool:
 
     @property
     def resources(self) -> frozenset[str]:
-        """Return the names of those that were ever offered."""
+        """Return the names of all resources that were ever offered."""
         return frozenset(self._healthy)
 
     def require_free(self, resource: str) -> None:
-        """Raises PhalanxError."""
+        """Raises PhalanxError if the resource has an invalid name, or if the node itself offers it."""
         if "/" not in resource or resource.partition("/")[0].endswith("kubernetes.io") or len(resource) > 253:
             raise PhalanxError(f"{resource[:253]!r} is no name of an extended resource; write DOMAIN/NAME")
         if resource in self._own:
             raise PhalanxError(f"{resource} is offered by the node itself; leave it to that, or start with none of it")
 
     async def offer(self, resource: str, healthy: Iterable[str], source: DeviceSource) -> None:
-        """Set the devices of the resource. Raises PhalanxError."""
+        """Set the healthy devices of a resource, and the source that offers them. Raises PhalanxError."""
         self.require_free(resource)
         self._sources[resource] = source
         await self._set(resource, tuple(sorted(healthy)))
