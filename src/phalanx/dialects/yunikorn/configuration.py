@@ -232,6 +232,6 @@ _FLAGS = {("parent",), ("create",), ("enabled",), ("quotapreemptionenabled",)}  
 
 
 def _flag(text: str) -> str:
-    """YAML 1.1's words for true and false, which Go takes where a field is a bool."""
+    """Return "true" or "false" for the words of YAML 1.1 that Go accepts for a bool; any other text unchanged."""
     low = text.lower()
     return "true" if low in _TRUE else "false" if low in _FALSE else text

@@ -209,7 +209,7 @@ class NodeTable:
 
     @property
     def views(self) -> dict[str, memoryview[int]]:
-        """The free columns of all resources for scalar access."""
+        """Return resource -> its column of free amounts, as a memoryview, whose single elements are fast to read."""
         return self._views
 
     def free_of(self, row: int) -> dict[str, int]:

@@ -43,7 +43,7 @@ def _worded(error: str) -> str:
 
 
 def _escape_key(_: object, key: str) -> str:
-    """`jsonpatch.escapeKey`: RFC 6901."""
+    """Return a key escaped for a JSON pointer (RFC 6901): the function `jsonpatch.escapeKey`."""
     return key.replace("~", "~0").replace("/", "~1")
 
 

@@ -202,7 +202,8 @@ def _places(items: list[Any], key: Callable[[Any], Any]) -> dict[Any, int]:
 
 
 def _merge_ordered(result: Json, patch: Json, name: str, kind: Type | None) -> None:
-    """`$setElementOrder/name`: merge the list that the patch may have under `name`, then order it."""
+    """Apply `$setElementOrder/name`: merge the list under `name`, if the patch has one, and then bring its items into
+    the given order."""
     order, old, new = patch[ELEMENT_ORDER + name], result.get(name), patch.get(name)
     if not isinstance(order, list) or not isinstance(new or [], list) or not _can_order(order, old, new):
         raise bad_request("invalid patch format of setElementOrder list")

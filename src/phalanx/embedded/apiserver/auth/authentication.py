@@ -81,7 +81,8 @@ class Tokens:
 
 
 def parse(text: str, path: Path) -> dict[bytes, User]:
-    """token -> user; a line that is not in the format is an error, because it would silently lock somebody out."""
+    """Return token -> user. Raises PhalanxError for a line in another format: without an error, its user could silently
+    not log in."""
     users = {}
     for number, line in enumerate(csv.reader(text.splitlines()), 1):
         if not line or line[0].startswith("#"):

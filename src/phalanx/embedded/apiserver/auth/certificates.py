@@ -80,8 +80,8 @@ def _still_good(path: Path, names: list[str]) -> bool:
 
 
 def write_kubeconfig(path: Path, *, server: str, ca_certificate: Path, user: str, token: str) -> None:
-    """A kubeconfig for one user, with the authority's certificate inside, so that the file alone is enough. JSON is
-    YAML, and read in a moment: commands that are over in a moment begin with it."""
+    """Write a kubeconfig for one user. It contains the authority's certificate, so that no other file is needed. It is
+    JSON, which is valid YAML and fast to read, because short commands begin by reading it."""
     authority = base64.b64encode(ca_certificate.read_bytes()).decode()
     content = {
         "apiVersion": "v1",

@@ -105,7 +105,8 @@ def allows(rule: Rule, asked: AccessRequest) -> bool:
 
 
 def allows_path(rule: Rule, verb: str, path: str) -> bool:
-    """A URL of a rule that ends with an asterisk holds for all that begin so."""
+    """Return True if the rule allows `verb` on `path`. A URL that ends with an asterisk allows all paths with this
+    beginning."""
     urls = rule.get("nonResourceURLs") or ()
     matches = any(url in (ALL, path) or (url.endswith(ALL) and path.startswith(url[:-1])) for url in urls)
     return matches and _has(rule.get("verbs"), verb)

@@ -155,11 +155,11 @@ class Knowledge:
         return self._policies.mutate(resource, obj, old, user, beneath=beneath)
 
     def admit_ephemeral(self, resource: Resource, obj: Object, old: Object) -> None:
-        """Raises `ApiError` 403 for containers that nobody would start."""
+        """Raises `ApiError` 403 for ephemeral containers that no node would start."""
         chain.ephemeral_containers(resource, obj, old, self._reader)
 
     def admit_resize(self, resource: Resource, obj: Object, old: Object) -> None:
-        """Raises `ApiError` 403 for what limit ranges or quotas do not allow."""
+        """Raises `ApiError` 403 for a resize that limit ranges or quotas do not allow."""
         chain.resized(resource, obj, old, self._reader)
 
     async def consult(
@@ -293,7 +293,7 @@ class Knowledge:
 def table_row(
     resource: Resource, include: str, *, version: str = "v1", headers: bool = True
 ) -> Callable[[Stored], bytes]:
-    """Renders one object as a Table of one row, for watches."""
+    """Return a function that renders an object as a Table with one row, for watches."""
 
     def render(stored: Stored) -> bytes:
         meta = {"resourceVersion": str(stored.version)}

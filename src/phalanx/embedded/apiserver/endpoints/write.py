@@ -73,7 +73,7 @@ class ObjectWriter:
     async def create(
         self, target: RouteTarget, body: object, intent: Intent, *, applied: bool = False
     ) -> WrittenObject:
-        """`applied` says that managedFields are made already. Raises `ApiError`."""
+        """Create an object. `applied`: True if its managedFields are already set. Raises `ApiError`."""
         obj = await self._new(target, body, intent, applied=applied)
         if intent.dry_run:
             return WrittenObject(stored=Stored(0, encode(obj), obj), created=True)
@@ -148,7 +148,7 @@ class ObjectWriter:
     # --- update --------------------------------------------------------------------------------------------------
 
     async def update(self, target: RouteTarget, body: object, intent: Intent) -> WrittenObject:
-        """PUT. Raises `ApiError`."""
+        """Replace an object (PUT). Raises `ApiError`."""
         resource = target.resource
         obj = stored_form(resource, from_body(self._knowledge, resource, body, intent))
         meta = objectmeta.metadata_of(obj)
@@ -314,7 +314,7 @@ class ObjectWriter:
     async def patch(
         self, target: RouteTarget, media: str, patch: object, intent: Intent, *, force: bool = False
     ) -> WrittenObject:
-        """PATCH in any of its four languages. Raises `ApiError`."""
+        """Change an object by a patch (PATCH) in one of the four formats. Raises `ApiError`."""
         for _ in range(_PATCH_ATTEMPTS - 1):
             with suppress(_Overtaken):
                 return await self._patched(target, media, patch, intent, force=force)
@@ -382,8 +382,8 @@ def as_revision(obj: Object) -> Object:
 
 
 def other_uid(registry: str, meta: objectmeta.Meta, wanted: str) -> str:
-    """Say that a stored object is another one than a write expects. `registry`: its place in etcd, for instance
-    `apps/deployments`. `meta`: its metadata."""
+    """Return the message that a stored object has another uid than a write expects. `registry`: the object's path in
+    etcd, such as `apps/deployments`. `meta`: its metadata."""
     where = f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else meta["name"]
     return (
         f"StorageError: invalid object, Code: 4, Key: /registry/{registry}/{where}, ResourceVersion: 0, "

@@ -24,13 +24,13 @@ AGGREGATED_VERSIONS = ("v2", "v2beta1")
 
 
 def api_versions(server_address: str) -> Json:
-    """`/api`."""
+    """Return the document `/api`."""
     addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}]
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
 
 def api_group_list(resources: Iterable[Resource]) -> Json:
-    """`/apis`: every group but the core one."""
+    """Return the document `/apis`: all groups except the core group."""
     found = list(resources)
     return {
         "kind": "APIGroupList",
@@ -40,13 +40,13 @@ def api_group_list(resources: Iterable[Resource]) -> Json:
 
 
 def api_group(resources: Iterable[Resource], name: str) -> Json | None:
-    """`/apis/GROUP`; None for a group that is not served."""
+    """Return the document `/apis/GROUP`; None for a group that is not served."""
     found = [one for one in resources if one.group == name]
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(found, name)} if found else None
 
 
 def api_resource_list(resources: Iterable[Resource], group: str, version: str) -> Json | None:
-    """`/api/v1`, `/apis/GROUP/VERSION`; None for a version that is not served."""
+    """Return the document `/api/v1` or `/apis/GROUP/VERSION`; None for a version that is not served."""
     found = sorted(_of_version(resources, group, version), key=lambda one: one.plural)
     if not found:
         return None
@@ -56,7 +56,8 @@ def api_resource_list(resources: Iterable[Resource], group: str, version: str) -
 
 
 def aggregated(resources: Iterable[Resource], *, core: bool, version: str = "v2") -> Json:
-    """`/api` (core) or `/apis` (all other groups) with every resource in it, as apidiscovery.k8s.io/`version`."""
+    """Return the document `/api` (`core`) or `/apis` (all other groups) with all resources, in the format
+    apidiscovery.k8s.io/`version`."""
     found = [one for one in resources if core is not bool(one.group)]
     items = [_aggregated_group(found, name) for name in _groups(found)]
     return {
@@ -68,12 +69,14 @@ def aggregated(resources: Iterable[Resource], *, core: bool, version: str = "v2"
 
 
 def storage_version_hash(group: str, version: str, kind: str) -> str:
-    """Changes when objects of the kind are stored in another version (KEP-1030's forerunner in discovery)."""
+    """Return a hash of the version in which objects of the kind are stored. Clients see by it that the storage version
+    has changed."""
     return b64encode(sha256(f"{group}/{version}/{kind}".encode()).digest()[:8]).decode()
 
 
 def version_order(version: str) -> tuple[int, int, int, str]:
-    """Sorts versions best first: v2, v1, v1beta2, v1beta1, v1alpha1, then what is no Kubernetes version, by name."""
+    """Return the sort key of versions, the most stable and newest first: v2, v1, v1beta2, v1beta1, v1alpha1, then other
+    names in alphabetical order."""
     match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
     if match is None:
         return 1, 0, 0, version

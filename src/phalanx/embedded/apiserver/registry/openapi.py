@@ -57,13 +57,14 @@ def swagger_protobuf() -> bytes:
 
 
 def index(resources: Iterable[Resource]) -> Json:
-    """`/openapi/v3`."""
+    """Return the document `/openapi/v3`."""
     found = list(resources)
     return {"paths": {path: _entry(path, _of(found, path)) for path in dict.fromkeys(map(path_of, found))}}
 
 
 def document(resources: Iterable[Resource], path: str) -> Json | None:
-    """`/openapi/v3/PATH` with a path like `api/v1` or `apis/batch/v1`; None for one that is not served."""
+    """Return the document `/openapi/v3/PATH`, with a path such as `api/v1` or `apis/batch/v1`; None if it is not
+    served."""
     found = _of(resources, path)
     if not found:
         return None
@@ -338,13 +339,13 @@ def _content(media_types: Iterable[str], name: str) -> Json:
 
 
 def _tag(resource: Resource) -> str:
-    """`batch_v1`, `rbacAuthorization_v1`."""
+    """Return the tag of a group version: `batch_v1`, `rbacAuthorization_v1`."""
     first, *rest = (resource.group.removesuffix(".k8s.io") or "core").split(".")
     return first + "".join(part.capitalize() for part in rest) + "_" + resource.version
 
 
 def _operation_id(resource: Resource, verb: str, sub: Subresource | None) -> str:
-    """`listBatchV1NamespacedJob`."""
+    """Return the id of an operation, such as `listBatchV1NamespacedJob`."""
     words = {"get": "read", "update": "replace", "deletecollection": "deleteCollection"}
     group, _, version = _tag(resource).partition("_")
     scope = "Namespaced" if resource.namespaced else ""

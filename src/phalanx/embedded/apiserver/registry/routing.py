@@ -18,7 +18,7 @@ _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
 def no_such_path() -> ApiError:
-    """404 for a path under a known group that names nothing."""
+    """Return the error 404 for a path of a known group that does not exist."""
     return ApiError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
@@ -139,7 +139,7 @@ def _target(registry: Registry, group: str, version: str, rest: list[str]) -> Ro
 
 
 def _no_such_part(resource: Resource, name: str) -> ApiError:
-    """404 for a path below an object that names no subresource."""
+    """Return the error 404 for a path below an object that is not a subresource."""
     return not_found(resource.group, resource.plural, name) if resource.custom else no_such_path()
 
 

@@ -100,7 +100,8 @@ class Journal:
             ) from error
 
     def _require_all(self) -> None:
-        """Raises PhalanxError where acknowledged writes are missing, sqlite3.Error, OSError."""
+        """Check that all acknowledged writes are in the database. Raises PhalanxError if some are missing,
+        sqlite3.Error, OSError."""
         kept, at_s = self._end()
         loss = self._acknowledged.loss(kept)
         counted = self.fact("counted", 0)
@@ -122,7 +123,7 @@ class Journal:
         return max(version, self.fact("horizon", 0)), at_s
 
     def _refuse(self, what: str) -> None:
-        """Raises PhalanxError, unless losses are accepted."""
+        """Report that the database is damaged. Raises PhalanxError, unless losses are accepted."""
         text = f"the database {self.path} is not whole: {what}"
         if not self._accept_loss:
             raise PhalanxError(

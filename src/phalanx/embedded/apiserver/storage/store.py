@@ -268,7 +268,7 @@ class Store:
         return (self._past[number] for number in numbers)
 
     def subscribe(self, receive: Callable[[list[Event]], None]) -> None:
-        """`receive` gets the events of every commit, in order, before its writers are answered."""
+        """From now on, call `receive` with the events of every commit, in order, before the writers are answered."""
         self._subscribers.append(receive)
 
     # --- writing -------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ class Unbounded(ValueError):
 
 
 def check_json(body: bytes) -> None:
-    """Raises `Unbounded` if a text that looks like JSON is too deep. It need not be right."""
+    """Raises `Unbounded` if a text is nested too deep. The text may be invalid JSON."""
     if body.count(b"[") + body.count(b"{") <= DEPTH:
         return
     brackets = _STRINGS.sub(b"", body).translate(None, _NO_BRACKETS)
@@ -35,7 +35,7 @@ def check_json(body: bytes) -> None:
 
 
 def check_values(body: bytes, value: Any) -> None:
-    """Raises `Unbounded` if the value of a JSON text has too many in it."""
+    """Raises `Unbounded` if a JSON text contains too many values."""
     if body.count(b",") + body.count(b"[") + body.count(b"{") >= VALUES and extent(value, VALUES)[0] > VALUES:
         raise Unbounded(f"more than {VALUES} values")
 

@@ -67,13 +67,14 @@ def accepted(header: str) -> tuple[Accept, ...]:
 
 
 def not_acceptable(served: str = _LISTED, *, stream: bool = False) -> ApiError:
-    """406 for an Accept header without any media type that is `served`."""
+    """Return the error 406 for an Accept header that contains no media type of the list `served`."""
     message = f"406: Not Acceptable\n\nAvailable representations: {served}{f', {_STREAMED}' if stream else ''}"
     return ApiError(406, "NotAcceptable", message, details={})
 
 
 def no_such_form(*, stream: bool = False) -> ApiError:
-    """406 for media types that are served, in a form that this kind, or a stream, does not have."""
+    """Return the error 406 for served media types in a form that this kind (or, with `stream`, a stream) does not
+    have."""
     message = f"only the following media types are accepted: {_STREAMED if stream else _LISTED}"
     return ApiError(406, "NotAcceptable", message)
 
@@ -109,7 +110,7 @@ def _quality(text: str) -> float:
 
 
 def media_type(header: str) -> str:
-    """`application/json; charset=utf-8` -> `application/json`."""
+    """Return a media type without its parameters: `application/json; charset=utf-8` -> `application/json`."""
     return header.partition(";")[0].strip().lower()
 
 
@@ -167,7 +168,7 @@ def decoded(body: bytes, content_type: str) -> Any:
 
 
 def unrecognized(why: str, body: bytes, kind: str) -> ApiError:
-    """400 for a body that is no object, with its first bytes."""
+    """Return the error 400 for a body that is not an object; its message quotes the first bytes."""
     shown = body[:30].decode("utf-8", "replace") if body[:1] == b"{" else body[:30].hex()
     more = " ..." if len(body) > 30 else ""
     summary = (shown + more) if body else "<empty>"

@@ -176,7 +176,7 @@ def _not_duration(text: str) -> str:
 
 
 def field_validation(request: Request, kind: str) -> str:
-    """Ignore, Warn or Strict: what to do about fields that the schema does not know. Raises `ApiError` 422."""
+    """Return how to treat fields that the schema does not have: Ignore, Warn or Strict. Raises `ApiError` 422."""
     value = request.text("fieldValidation") or "Warn"
     if value not in ("Ignore", "Warn", "Strict"):
         raise invalid(_GROUP, kind, "", [not_supported("fieldValidation", value, ("", "Ignore", "Strict", "Warn"))])

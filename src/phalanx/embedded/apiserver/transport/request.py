@@ -83,7 +83,7 @@ class Response:
 
 
 def parse_query(raw: bytes) -> Query:
-    """`a=1&b=` -> {"a": ["1"], "b": [""]}."""
+    """Return the parameters of a query: `a=1&b=` -> {"a": ["1"], "b": [""]}."""
     return parse_qs(raw.decode("latin-1"), keep_blank_values=True) if raw else _NO_QUERY
 
 

@@ -149,7 +149,7 @@ def _copied(status: dict[str, Any]) -> dict[str, Any]:
 
 
 def _count(status: dict[str, Any], field: str, value: int) -> None:
-    """Counters of zero are left out, as the Go type's omitempty does."""
+    """Set a counter in the status. A counter that is zero is removed, as by omitempty of the Go type."""
     if value:
         status[field] = value
     else:
@@ -204,7 +204,8 @@ def _may_release(view: JobObservation, pod: Object, ending: Ending | None) -> bo
 
 
 def _list_for(view: JobObservation, pod: Object, ending: Ending | None) -> str | None:
-    """`succeeded` or `failed` (a list of uids), `index` (completedIndexes is enough), or None: nothing to count."""
+    """Return the list in which a pod must be noted: `succeeded` or `failed` (lists of uids), or `index`
+    (completedIndexes contains it); None if the pod is not to be counted."""
     uid, lists = uid_of(pod), view.status.get("uncountedTerminatedPods") or {}
     on_failed = uid in (lists.get("failed") or ())
     index = valid_index(pod, view.spec) if view.indexed else None

@@ -68,7 +68,8 @@ class EventRecorder:
         self._written: OrderedDict[tuple[Topic, str], Written] = OrderedDict()
 
     def tell(self, component: str, about: Object, type: str, reason: str, message: str) -> None:
-        """`type` is Normal or Warning. The message is cut at 1024 characters, the API's limit."""
+        """Queue an Event about an object. `type`: Normal or Warning. The message is cut at 1024 characters, the limit
+        of the API."""
         meta = about["metadata"]
         topic = Topic(
             component=component,

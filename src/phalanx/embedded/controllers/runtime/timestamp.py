@@ -8,5 +8,6 @@ from functools import lru_cache
 
 @lru_cache(maxsize=65536)
 def seconds(text: str) -> float:
-    """`2026-11-21T05:03:31Z` (or with a fraction) in seconds since 1970. Raises ValueError for another text."""
+    """Return a time such as `2026-11-21T05:03:31Z` (also with a fraction) in seconds since 1970. Raises ValueError for
+    any other text."""
     return datetime.fromisoformat(text).timestamp()

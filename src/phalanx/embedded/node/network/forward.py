@@ -44,7 +44,7 @@ class Forwarder:
     """Listen on each service's address and port, or on one socket for all of them (`redirect`)."""
 
     def __init__(self, redirect: Redirect | None = None, most: int | None = None) -> None:
-        """`most`: connections in all."""
+        """`most`: the most connections of all services together; None: `most_connections`."""
         self._redirect = redirect
         self._door: asyncio.Server | None = None
         self._targets: Mapping[Place, Targets] = {}

@@ -186,7 +186,7 @@ def accepted(definition: Object, taken: dict[str, set[str]], now: str) -> Object
 
 
 def _conflict(names: Object, taken: dict[str, set[str]]) -> tuple[str, str] | None:
-    """(reason, message) of the first name that is in use."""
+    """Return the reason and the message about the first name that is in use; None if all names are free."""
     checks = [(field, "kinds" if "ind" in field else "resources", [names.get(field) or ""]) for field in _NAMES]
     checks.append(("shortNames", "resources", names.get("shortNames") or []))
     words = {"plural": "PluralConflict", "singular": "SingularConflict", "kind": "KindConflict",

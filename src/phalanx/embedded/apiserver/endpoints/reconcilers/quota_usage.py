@@ -64,7 +64,8 @@ class QuotaUsage:
                 await self._update(decode(stored.data))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """The next write in a namespace, or the next start, tries again what could not be stored."""
+        """Log the error of the task, and start the next count. A namespace whose usage could not be stored is counted
+        again at its next write, or at the next start."""
         self._task = None
         if task.cancelled():
             return

@@ -60,7 +60,8 @@ class TypeChecking:
             task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """The next change of the policy, or the next start, tries again what could not be stored."""
+        """Log the error of the task. A policy whose status could not be stored is checked again at its next change, or
+        at the next start."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.warning("a ValidatingAdmissionPolicy is not checked yet: %s", error)

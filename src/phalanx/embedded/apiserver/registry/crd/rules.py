@@ -199,7 +199,7 @@ def not_enforced(schema: Schema) -> Iterator[tuple[str, str]]:
 
 
 def mistakes(text: str, schema: Schema, *, root: bool = False) -> str:
-    """Why a rule cannot be used with its schema; "" if it can. The library does not check types."""
+    """Return why a rule cannot be used with its schema; "" if it can. The library does not check types."""
     if unsupported(text):
         return ""
     if root:
@@ -270,7 +270,7 @@ _RESERVED = frozenset(
 
 
 def _escape(name: str) -> str:
-    """`a-b` -> `a__dash__b`, `namespace` -> `__namespace__`."""
+    """Return the name of a property as rules write it: `a-b` -> `a__dash__b`, `namespace` -> `__namespace__`."""
     if name in _RESERVED:
         return f"__{name}__"
     for word, sign in _SIGNS:
@@ -279,7 +279,7 @@ def _escape(name: str) -> str:
 
 
 def unescaped(name: str) -> str:
-    """`a__dash__b` -> `a-b`."""
+    """Return the name of a property from its name in rules: `a__dash__b` -> `a-b`."""
     if name.startswith("__") and name.endswith("__") and name[2:-2] in _RESERVED:
         return name[2:-2]
     for word, sign in reversed(_SIGNS):

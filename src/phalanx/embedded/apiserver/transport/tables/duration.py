@@ -23,7 +23,8 @@ _STEPS = (
 
 
 def human(duration_s: float) -> str:
-    """`93s`, `4m30s`, `27h`, `5d2h`. A clock that is up to two seconds ahead still shows `0s`."""
+    """Return a duration as text: `93s`, `4m30s`, `27h`, `5d2h`. A negative duration of less than two seconds is `0s`,
+    because clocks differ."""
     seconds = int(duration_s)
     if seconds < -1:
         return "<invalid>"
@@ -37,7 +38,7 @@ def human(duration_s: float) -> str:
 
 
 def seconds_of(timestamp: str) -> float:
-    """Seconds since the epoch of an RFC 3339 time. Raises ValueError."""
+    """Return an RFC 3339 time in seconds since the epoch. Raises ValueError."""
     return datetime.fromisoformat(timestamp).timestamp()
 
 

@@ -52,7 +52,7 @@ def pod_cells(pod: Object, now_s: float) -> list[Any]:
 
 
 def pod_conditions(pod: Object) -> list[Object]:
-    """Row conditions, by which clients grey a finished pod out."""
+    """Return the conditions of a row: `Completed` for a pod that has ended, which clients then show in grey."""
     messages = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
     phase = pod.get("status", {}).get("phase")
     if phase not in messages:

@@ -32,7 +32,7 @@ class Printer:
 
 
 def columns(line: str) -> tuple[PrinterColumn, ...]:
-    """`Name | Value:integer | Node+` -> columns."""
+    """Return the columns from their text form: `Name | Value:integer | Node+`."""
     return tuple(_column(text.strip()) for text in line.split("|"))
 
 
@@ -49,7 +49,7 @@ def age(obj: Object, now_s: float) -> str:
 
 
 def labels_text(labels: Mapping[str, str] | None) -> str:
-    """`a=b,c=d`; `<none>` for no labels."""
+    """Return labels as text: `a=b,c=d`; `<none>` without labels."""
     return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) if labels else "<none>"
 
 

@@ -17,7 +17,7 @@ GRACE_S = 30
 
 
 def pod(spec: Object) -> None:
-    """The spec of a Pod."""
+    """Set the defaults in the spec of a Pod."""
     pod_spec(spec)
     spec.setdefault("enableServiceLinks", True)
     for container in (*(spec.get("containers") or ()), *spec.get("initContainers", ())):
@@ -29,7 +29,7 @@ def pod(spec: Object) -> None:
 
 
 def pod_spec(spec: Object) -> None:
-    """The spec of a Pod or of a template."""
+    """Set the defaults in the spec of a Pod or of a template."""
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("schedulerName", "default-scheduler")
@@ -76,7 +76,8 @@ _IMAGE_NAME_BYTES = 255 - len("docker.io/library/")
 
 @cached(4096)
 def pull_policy(image: str) -> str:
-    """`Always` for the tag latest and for no tag; `IfNotPresent` for any other tag, a digest, and a wrong reference."""
+    """Return the default pull policy: `Always` for the tag latest or without a tag; `IfNotPresent` for another tag, a
+    digest, or an invalid reference."""
     found = _IMAGE.fullmatch(image)
     if found is None or len(found["name"]) > _IMAGE_NAME_BYTES:
         return "IfNotPresent"

@@ -11,8 +11,8 @@ COUNTED = ("cpu", "memory")
 
 
 def qos_class(spec: Mapping[str, Any]) -> str:
-    """`Guaranteed` if every container has limits of cpu and memory equal to its requests, `BestEffort` if none asks
-    for anything, else `Burstable`."""
+    """Return the class: `Guaranteed` if every container has limits of cpu and memory that are equal to its requests,
+    `BestEffort` if no container has a request or a limit, otherwise `Burstable`."""
     if spec.get("resources"):
         return _of([spec["resources"]])
     parts = [one.get("resources") for one in (*(spec.get("containers") or ()), *spec.get("initContainers", ()))]

@@ -45,7 +45,7 @@ HOST_NAMES = (("hostname", formats.dns_label), ("subdomain", formats.dns_label))
 
 
 def template(found: Found, given: Spec, path: str) -> None:
-    """`PodTemplateSpec`: labels, annotations, and a spec that is no pod's yet."""
+    """Check a `PodTemplateSpec`: its labels, its annotations and its spec."""
     meta = given.get("metadata") or {}
     checks.labels(found, meta.get("labels"), f"{path}.labels")
     if annotations := meta.get("annotations"):

@@ -128,7 +128,7 @@ def _projected(found: Found, source: Source, path: str) -> None:
 
 
 def _token(found: Found, token: Source, path: str, place: str) -> None:
-    """`place`: the field that errors about the token's path name."""
+    """Check the source of a token. `place`: the field that errors about the token's path name."""
     seconds = token.get("expirationSeconds", 0)
     if seconds < 600:
         found.append(

@@ -137,7 +137,7 @@ def _of_lists(spec: Spec, path: str) -> Iterator[str]:
 
 
 def _of_annotations(container: Spec, annotations: Spec, spec: Spec, where: str) -> Iterator[str]:
-    """Old annotations about one container, where no field says the same."""
+    """Yield warnings about old annotations of a container, if no field has the same setting."""
     name, context = container.get("name", ""), container.get("securityContext") or {}
     key = f"container.seccomp.security.alpha.kubernetes.io/{name}"
     if key in annotations and not context.get("seccompProfile"):
@@ -161,7 +161,7 @@ def _of_container(container: Spec, path: str) -> Iterator[str]:
 
 
 def _fractions(amounts: Mapping[str, str] | None, path: str) -> Iterator[str]:
-    """Parts of bytes."""
+    """Yield warnings about amounts in bytes that are not whole."""
     for name in BYTES:
         amount = (amounts or {}).get(name)
         if amount is not None and quantity.of(amount) % quantity.NANO:
@@ -169,7 +169,7 @@ def _fractions(amounts: Mapping[str, str] | None, path: str) -> Iterator[str]:
 
 
 def _of_ports(spec: Spec, path: str) -> Iterator[str]:
-    """Ports that several containers name, or one does twice."""
+    """Yield warnings about ports that occur twice, in one container or in several."""
     known: dict[tuple[Any, Any], list[tuple[Spec, str]]] = {}
     for container, place in _containers(spec, path):
         for index, port in enumerate(container.get("ports") or ()):

@@ -243,7 +243,7 @@ def _daemon_set(spec: Object) -> None:
 
 
 def _replica_set(spec: Object) -> None:
-    """A ReplicaSet has no default besides the number of replicas."""
+    """Do nothing: a ReplicaSet has no other default than its number of replicas."""
 
 
 _DEFAULTS = {
