@@ -173,8 +173,8 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorFungibility:
-    """When the next flavor is tried (Kueue's flavorFungibility). A flavor that fits without borrowing or preemption
-    always comes before a flavor that needs either."""
+    """The rules for trying the next flavor (Kueue's flavorFungibility). A flavor that fits without borrowing or
+    preemption always comes before a flavor that needs either."""
 
     borrow_before_next: bool = True  # borrow in this flavor before the next flavor is tried
     preempt_before_next: bool = False  # preempt in this flavor before the next flavor is tried

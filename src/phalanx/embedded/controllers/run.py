@@ -67,12 +67,13 @@ _NEEDED: tuple[Kind, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """`in_flight`: calls at a time of all controllers together. `events_window_s`: how long Events are gathered.
-    `namespace_again_s`: how often a namespace that is going is looked at. `node_grace_s`: a node whose Lease was not
-    renewed for that long is lost. `most_finished_pods`: more than these are deleted, the oldest first. `root_ca`: the
-    certificate of the API's authority (PEM), published to pods; empty: none is. `volumes_dir`: where volumes are made
-    for claims; None: none are. `wrappings`: the kinds of AppWrappers. `profiles`: what changes pods as they are
-    created; None: nothing."""
+    """The settings of all controllers. `in_flight`: the most simultaneous calls of all controllers together.
+    `events_window_s`: the time for which Events are gathered. `namespace_again_s`: the interval between two looks at a
+    terminating namespace. `node_grace_s`: the time without a renewal of its Lease after which a node is lost.
+    `most_finished_pods`: the number of finished pods above which the oldest are deleted. `root_ca`: the certificate of
+    the API's authority (PEM), which is published to pods; "": none is published. `volumes_dir`: the folder in which
+    volumes are created for claims; None: no volumes are created. `wrappings`: the kinds of AppWrappers. `profiles`: the
+    kind of profiles that change new pods; None: there is none."""
 
     in_flight: int = 64
     events_per_s: float = 100.0

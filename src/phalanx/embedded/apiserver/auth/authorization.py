@@ -22,7 +22,7 @@ _OF_SELF = frozenset({"selfsubjectreviews", "selfsubjectaccessreviews", "selfsub
 
 
 class Authorizer:
-    """`objects`: the roles and bindings that are stored."""
+    """Decides whether users may make requests. `objects`: the stored roles and bindings."""
 
     def __init__(self, objects: RbacObjects) -> None:
         self.grants = Grants(objects)

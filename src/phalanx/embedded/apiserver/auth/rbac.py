@@ -28,7 +28,8 @@ Rule = Mapping[str, Any]
 
 
 class AccessRequest(NamedTuple):
-    """`resource` with its subresource behind a slash; `name` empty: no object, or any."""
+    """A request whose right is checked. `resource`: the plural name, with a subresource after a slash. `name`: the name
+    of the object; "": no object, or any."""
 
     verb: str
     group: str
@@ -37,7 +38,7 @@ class AccessRequest(NamedTuple):
 
 
 class RbacObjects(Protocol):
-    """The stored objects that rights follow from."""
+    """The stored objects that define rights: roles and bindings."""
 
     def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
     def list(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]: ...

@@ -24,7 +24,8 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
-    """`port` 0 takes any free one. `host` is an address of this machine; the default is reachable from it alone."""
+    """The settings of an API server. `host`: an address of this machine; the default can be reached only from this
+    machine. `port`: 0 for any free port."""
 
     data_dir: Path
     host: str = "127.0.0.1"
@@ -33,7 +34,7 @@ class StoreSettings:
     # A watcher with more unread bytes is disconnected; it then lists and watches again, as after any broken connection.
     watch_buffer_bytes: int = 64 * 2**20
     bookmark_interval_s: float = 60.0
-    # A watch without timeoutSeconds ends after between one and two of these, as with the real server.
+    # A watch without timeoutSeconds ends after between once and twice this time, as with the real server.
     watch_timeout_s: float = 1800.0
     # The largest body of a write; the real server's limit.
     body_limit_bytes: int = OBJECT_BYTES

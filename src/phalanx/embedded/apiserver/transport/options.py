@@ -28,7 +28,8 @@ NOT_OLDER, EXACT = "NotOlderThan", "Exact"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions:
-    """`version` is None when the query has none; `limit` 0 means all; `timeout_s` None means the server's choice."""
+    """The options of a list or watch. `version`: None if the query names none; `limit`: 0 for all objects; `timeout_s`:
+    None for the server's default."""
 
     label_selector: str = ""
     field_selector: str = ""

@@ -71,7 +71,8 @@ class Tunnel(Stream, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """`stream`, where given, is sent instead of `body`, piece by piece as it comes; `tunnel` instead of all else."""
+    """The answer to a request. `stream`: sent instead of `body`, each piece as soon as it is ready. `tunnel`: sent
+    instead of everything else."""
 
     code: int = 200
     body: bytes = b""

@@ -32,7 +32,7 @@ class NoScale(ApiError):
 
 
 class DisruptionController:
-    """`start`, then run `queue`."""
+    """Call `start`, then run `queue`."""
 
     def __init__(
         self, calls: Calls, recorder: EventRecorder, *, retry: Retry | None = None, clock: Clock = time.time

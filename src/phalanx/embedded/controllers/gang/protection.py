@@ -19,7 +19,7 @@ _OVER = ("Succeeded", "Failed")
 
 
 class PodGroupProtection:
-    """`start`, then run `queue`."""
+    """Call `start`, then run `queue`."""
 
     def __init__(self, calls: Calls, *, retry: Retry | None = None) -> None:
         self._calls, self._pods, self._groups = calls, calls.cache(PODS), calls.cache(POD_GROUPS)

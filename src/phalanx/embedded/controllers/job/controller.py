@@ -49,8 +49,8 @@ _OURS = {None, "kubernetes.io/job-controller"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
-    """`batch_s`: how long changes of pods are gathered. `settle_s`: how long a new Job that is suspended is left alone.
-    `pace`: the delay before failed pods are replaced."""
+    """The times of the controller. `batch_s`: the time for which changes of pods are gathered. `settle_s`: the time
+    before a new, suspended Job is reconciled. `pace`: the delays before failed pods are replaced."""
 
     batch_s: float = 1.0
     settle_s: float = 0.25
@@ -60,7 +60,7 @@ class JobSettings:
 
 
 class JobController:
-    """Subscribe it with `start`, then `run` it."""
+    """The controller of Jobs. Call `start`, then run both `queues`."""
 
     def __init__(
         self,

@@ -39,8 +39,9 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStep:
-    """`create` holds one completion index (None: not Indexed) per pod. `uncounted` deletions drop the finalizer first:
-    those pods are neither successes nor failures. `again_after_s`: look again then, even if nothing happens."""
+    """The next step of a Job. `create`: for each pod to create, its completion index; None if the Job is not Indexed.
+    `uncounted`: True to remove the finalizer of the deleted pods first, so that they count neither as successes nor as
+    failures. `again_after_s`: the Job is reconciled again after this time, even if nothing changes; None: no time."""
 
     ending: Ending | None = None
     delete: tuple[Object, ...] = ()

@@ -47,8 +47,8 @@ class TrackNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
-    """`status`: must be written before a finalizer of `release` is removed. `truncated`: True if more pods must be
-    counted."""
+    """The result of tracking. `status`: the new status, to be written before the finalizers of the pods in `release`
+    are removed. `truncated`: True if more pods must be counted in a later step."""
 
     status: dict[str, Any]
     release: tuple[Object, ...]

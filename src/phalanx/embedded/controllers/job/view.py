@@ -31,8 +31,8 @@ from phalanx.embedded.controllers.runtime.pod_state import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobObservation:
-    """`succeeded` and `failed` include what is not yet in the status. `waiting` are the failed pods whose finalizer
-    stays until their index has its next pod, which inherits the count of failures."""
+    """A Job and its pods. `succeeded` and `failed` include pods that are not yet in the status. `waiting`: index -> its
+    failed pod, whose finalizer stays until the index has its next pod, because that inherits the count of failures."""
 
     job: Object
     pods: tuple[Object, ...]

@@ -17,7 +17,7 @@ DEFAULT, ROOT_CA = "default", "kube-root-ca.crt"
 
 
 class AccountController:
-    """`start`, then run `queue`. `root_ca`: the certificate in PEM; without one nothing is published."""
+    """Call `start`, then run `queue`. `root_ca`: the certificate (PEM) to publish; "": none is published."""
 
     def __init__(self, calls: Calls, root_ca: str, *, retry: Retry | None = None) -> None:
         self._calls, self._root_ca = calls, root_ca

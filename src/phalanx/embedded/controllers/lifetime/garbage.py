@@ -52,7 +52,8 @@ class UnknownKind(ApiError):
 
 
 class GarbageCollector:
-    """`run` it; it asks `calls.cache` for the shared caches and watches custom resources itself."""
+    """The garbage collector; call `run`. For built-in kinds it uses the shared caches of `calls.cache`; custom
+    resources it watches itself."""
 
     def __init__(self, connection: Connection, calls: Calls, *, retry: Retry | None = None, workers: int = 32) -> None:
         self._connection, self._calls = connection, calls

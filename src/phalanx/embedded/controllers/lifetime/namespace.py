@@ -39,7 +39,7 @@ class Remains:
 
 
 class NamespaceController:
-    """`start`, then run `queue`."""
+    """Call `start`, then run `queue`."""
 
     def __init__(
         self, calls: Calls, *, retry: Retry | None = None, again_s: float = 1.0, clock: Clock = time.time

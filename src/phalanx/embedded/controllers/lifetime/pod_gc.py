@@ -26,7 +26,7 @@ _MISSED_FOR_S = 40.0
 
 
 class PodCollector:
-    """`run` it. `most_finished`: finished pods beyond this number go, the oldest first."""
+    """The collector of pods; call `run`. `most_finished`: if there are more finished pods, the oldest are deleted."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
 
 
 class TtlController:
-    """`start`, then run `queue`."""
+    """Call `start`, then run `queue`."""
 
     def __init__(self, calls: Calls, *, retry: Retry | None = None, clock: Clock = time.time) -> None:
         self._calls, self._clock = calls, clock

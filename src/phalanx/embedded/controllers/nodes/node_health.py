@@ -44,7 +44,7 @@ class Sighting:
 
 
 class NodeHealth:
-    """`start`, then run `queue` and `watch`."""
+    """Call `start`, then run `queue` and `watch`."""
 
     def __init__(
         self,

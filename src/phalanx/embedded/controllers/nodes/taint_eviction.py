@@ -26,7 +26,7 @@ Taint = Mapping[str, Any]
 
 
 class TaintEviction:
-    """`start`, then run `queue`."""
+    """Call `start`, then run `queue`."""
 
     def __init__(
         self, calls: Calls, recorder: EventRecorder, *, retry: Retry | None = None, clock: Clock = time.time

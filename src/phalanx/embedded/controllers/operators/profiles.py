@@ -35,7 +35,7 @@ class Profiles(Protocol):
 
 
 class ProfileController(Reconciler):
-    """`profiles`: the facts about the kind."""
+    """The controller of one kind of profiles. `profiles`: the facts about the kind."""
 
     component = COMPONENT
 

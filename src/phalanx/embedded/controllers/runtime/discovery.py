@@ -17,8 +17,9 @@ IGNORED = {("", "events"), ("events.k8s.io", "events")}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """`kinds`: each deletable resource once, in its group's preferred version, or in the first that has it. `named`:
-    (apiVersion, kind) of every served version. `verbs` of `kinds`."""
+    """The kinds that the server serves. `kinds`: each deletable resource once, in the preferred version of its group,
+    or in the first version that has it. `named`: (apiVersion, kind) -> the kind, for every served version. `verbs`:
+    kind -> its verbs."""
 
     kinds: tuple[Kind, ...]
     named: dict[tuple[str, str], Kind]

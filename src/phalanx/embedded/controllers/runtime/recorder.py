@@ -57,7 +57,7 @@ class Written:
 
 
 class EventRecorder:
-    """`tell` is immediate and never fails; `run` writes."""
+    """The queue of Events. `tell` adds an Event, returns at once and never fails; `run` writes the Events."""
 
     def __init__(
         self, calls: Calls, *, window_s: float = 1.0, writes_per_s: float = 100.0, clock: Clock = time.time

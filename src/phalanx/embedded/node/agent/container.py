@@ -57,7 +57,7 @@ _LOG_END_BYTES, _LOG_END_LINES = 1024, 5  # the end of the log that the reason o
 
 
 class Container:
-    """`changed` is called when the container's state may be another."""
+    """A container of a pod. `changed` is called when the state of the container may have changed."""
 
     def __init__(
         self, name: str, pod: Object, record: PodRecord, around: Surroundings, changed: Callable[[], None]

@@ -133,14 +133,15 @@ class RunningAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exited:
-    """`told`: why the node had told it to stop, empty: it had not. `log_end`: its last lines. `peak_memory_bytes`: the
-    most that it had; 0: not known. `memory_limit_bytes`: the most that it could have; 0: no limit of its own."""
+    """The end of an attempt. `told`: the reason for which the node stopped it; "": the node did not stop it. `log_end`:
+    the last lines of its log. `peak_memory_bytes`: its peak memory; 0: unknown. `memory_limit_bytes`: its memory limit;
+    0: it had no limit of its own."""
 
     exit_code: int
     signal: int = 0
     started_s: float
     finished_s: float
-    reason: str = ""  # empty: Completed or Error, by the code
+    reason: str = ""  # "": Completed or Error, by the exit code
     message: str = ""
     told: str = ""
     log_end: str = ""

@@ -24,8 +24,8 @@ _EXAMPLE = "{images: {'acme/train:1': {entrypoint: [/app/start], paths: {/app: .
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """`command`: the command of a container without command and args. `paths`: path in the container -> path of the
-    machine.
+    """An image on this machine. `command`: the command of a container without command and args. `paths`: path in the
+    container -> path of the machine.
 
     `layers`: the folders of the image's layers, the uppermost first, which form the root of its containers; without
     layers, containers see the machine's root. `user`: the user of containers that set none. `digest`: the identity of

@@ -33,8 +33,8 @@ _PATIENCE_S, _LOOK_S = 10.0, 0.05
 
 
 class StoredImage(msgspec.Struct, frozen=True, kw_only=True):
-    """`layers`: the names of the layers' folders, the lowest first. `digest`: the digest of the image's configuration;
-    for a root file system, a name of its own. `source`: the origin of the image."""
+    """The record of an image. `layers`: the names of the layers' folders, the lowest first. `digest`: the digest of the
+    image's configuration; for a root file system, a name of its own. `source`: the origin of the image."""
 
     name: str
     digest: str

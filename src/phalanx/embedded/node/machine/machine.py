@@ -24,8 +24,8 @@ KUBERNETES = "v1.36.2"  # the version whose kubelet this node imitates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """`index`: the number for CUDA_VISIBLE_DEVICES. `uuid`, `device_file`: "" for a simulated device; otherwise the
-    GPU's uuid, and the file that its users open."""
+    """A GPU of NVIDIA. `index`: its number for CUDA_VISIBLE_DEVICES. `uuid`, `device_file`: "" for a simulated device;
+    otherwise the GPU's uuid, and the file that its users open."""
 
     index: str
     uuid: str = ""

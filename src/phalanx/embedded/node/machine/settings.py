@@ -29,24 +29,24 @@ class Patience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """`data_dir` holds pods/ (this node's state and logs), kubelet.token and, with the API server, pki/. `shared`: pods
-    run as the owners of their namespaces."""
+    """The settings of a node. `data_dir`: the folder with pods/ (the state and the logs of pods), kubelet.token and,
+    together with the API server, pki/. `shared`: True if pods run as the owners of their namespaces."""
 
     data_dir: Path
-    name: str = ""  # empty: the machine's host name
+    name: str = ""  # "": the machine's host name
     resources: Mapping[str, str] = field(default_factory=dict)  # overrides and additions: {"cpu": "6"}
     labels: Mapping[str, str] = field(default_factory=dict)
-    images: Mapping[str, Image] = field(default_factory=dict)  # besides `host`
+    images: Mapping[str, Image] = field(default_factory=dict)  # the images besides `host`
     device_plugins: Path | None = None  # the folder in which device plugins register; None: none may
     devices: Path | None = None  # a file that lists devices
     rdma: Mapping[str, int] = field(default_factory=dict)  # counter of the kernel -> its limit per card (rdma.py)
     static_cpus: bool = False  # the kubelet's --cpu-manager-policy=static
     shared: bool = False
     fenced: bool = False  # on a shared machine, users cannot connect to other users' pods: see fence.py
-    default_memory_bytes: int | None = None  # for containers without a limit; 0: none; None: see Surroundings
+    default_memory_bytes: int | None = None  # the limit of containers without one; 0: none; None: see Surroundings
     disk_reserve_bytes: int | None = None  # with less free, pods are evicted; None: 1 GiB, or 5 % of the disk if less
     max_pods: int = 110
-    kept_log_bytes: int = 256 << 20  # for deleted pods, in each namespace; 0: keep none
+    kept_log_bytes: int = 256 << 20  # the most bytes of logs of deleted pods in each namespace; 0: keep none
     kept_log_s: float = 30 * 86400.0
     address: str = "127.0.0.1"
     port: int = 0  # the log endpoint's port; 0: a free one

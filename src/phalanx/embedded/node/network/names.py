@@ -25,7 +25,7 @@ TERMINAL = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """`name`.`namespace`.svc.cluster.local is at `address`."""
+    """A name and its address: `name`.`namespace`.svc.cluster.local resolves to `address`."""
 
     address: str
     name: str

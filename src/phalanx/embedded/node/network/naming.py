@@ -30,7 +30,8 @@ _HTTPS = 443
 
 
 class Naming:
-    """`run` until cancelled. `pods_dir` has a directory for each pod, named by its uid."""
+    """Keeps names and service targets up to date: `run` continues until cancelled. `pods_dir`: the folder with a
+    directory for each pod, named by its uid."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ _ORDER = ("pods", "cpu", "memory", "ephemeral-storage")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """`reason` and `message` of the pod's status and of the event."""
+    """The rejection of a pod, with the `reason` and `message` for its status and for the Event."""
 
     reason: str
     message: str

@@ -27,7 +27,7 @@ _OPENING_S = 30.0
 
 
 class SpdyChannels:
-    """`Channels` over SPDY. Call `open` first. `asked`: the channels that the client will open."""
+    """The same as `Channels`, over SPDY. Call `open` first. `asked`: the channels that the client will open."""
 
     def __init__(self, asked: frozenset[int]) -> None:
         self._socket = web.WebSocketResponse(protocols=PROTOCOLS)

@@ -50,7 +50,7 @@ class _Site(msgspec.Struct):
 
 @dataclass(slots=True, kw_only=True)
 class _Draw:
-    """`used`: a byte for each number, 1 once a Job bears it."""
+    """The numbers of one draw, from `first` on. `used`: a byte for each number; 1 if a Job bears the number."""
 
     first: int
     user: str

@@ -25,7 +25,8 @@ class PrinterColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printer:
-    """`cells(object, now in seconds since the epoch)` has one value per column."""
+    """The columns of a table and the function for its rows: `cells(object, now_s)` returns one value for each column.
+    `now_s`: seconds since the epoch."""
 
     columns: tuple[PrinterColumn, ...]
     cells: Cells

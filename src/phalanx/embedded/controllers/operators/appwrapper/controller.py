@@ -31,7 +31,7 @@ _FATAL: Final = frozenset({400, 403, 404, 405, 409, 422})
 
 
 class AppWrapperController(Reconciler):
-    """`wrapping`: the facts about the kind."""
+    """The controller of AppWrappers of one kind. `wrapping`: the facts about the kind."""
 
     component, owns = COMPONENT, (PODS, JOBS, DEPLOYMENTS)
 
@@ -41,7 +41,8 @@ class AppWrapperController(Reconciler):
         self._catalog: Catalog | None = None
         self._asked_s = 0.0  # the time of the last discovery
         self._pods: dict[str, dict[str, Object]] = {}  # AppWrapper (namespace/name) -> uid -> pod
-        self._faults: dict[str, tuple[str, bool]] = {}  # uid -> why a component cannot be created; whether ever
+        # Uid -> why a component cannot be created; True if it never can be.
+        self._faults: dict[str, tuple[str, bool]] = {}
         self._calls.cache(PODS).subscribe(self._on_pod)
 
     def _on_pod(self, change: Change) -> None:

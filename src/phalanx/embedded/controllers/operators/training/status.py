@@ -41,8 +41,8 @@ _NAME = "PyTorchJob"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingActions:
-    """`status` is to be written. `create`: pods that are missing. `delete`: pods that are to go. `look_s`: look again
-    then (seconds since the epoch), 0: no need."""
+    """The next steps of a PyTorchJob. `status`: its new status. `create`: the missing pods. `delete`: the pods to
+    delete. `look_s`: the time of the next reconciliation (seconds since the epoch); 0: none."""
 
     status: dict[str, Any]
     create: tuple[TrainingReplica, ...] = ()

@@ -36,9 +36,9 @@ _COUNTS = ("pending", "running", "succeeded", "failed", "unknown")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolcanoActions:
-    """`status`: to be written first. Then `kill`: pods that are to go; `clear`: the PodGroup and what the plugins made
-    are to go; `run`: they are to be there, with the pods of `create`. `look_s`: look again then (seconds since the
-    epoch); 0: no need. `told`: (reason, message) of Events."""
+    """The next steps of a Job. `status`: its new status, to be written first. `kill`: pods to delete. `clear`: True to
+    delete the PodGroup and the plugins' objects; `run`: True to create them, and the pods in `create`. `look_s`: the
+    time of the next reconciliation (seconds since the epoch); 0: none. `told`: (reason, message) of Events."""
 
     status: dict[str, Any]
     kill: tuple[Object, ...] = ()

@@ -20,7 +20,7 @@ _OVER = ("Succeeded", "Failed")
 
 
 class VolumeProtection:
-    """`start`, then run `queue`. A claim's key is `namespace/name`, a volume's its name."""
+    """Call `start`, then run `queue`. The key of a claim is `namespace/name`; the key of a volume is its name."""
 
     def __init__(self, calls: Calls, *, retry: Retry | None = None) -> None:
         self._calls = calls

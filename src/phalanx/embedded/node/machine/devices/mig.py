@@ -27,7 +27,7 @@ _INSTANCE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[\w/-]+)\)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigInstance:
-    """`uuid`: what CUDA_VISIBLE_DEVICES names. `gpu`: the index of the GPU that it is a part of."""
+    """An instance of a divided GPU. `uuid`: its name for CUDA_VISIBLE_DEVICES. `gpu`: the index of the GPU."""
 
     uuid: str
     profile: str

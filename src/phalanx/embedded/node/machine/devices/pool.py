@@ -48,7 +48,8 @@ class DeviceSource(Protocol):
 
 
 class DevicePool:
-    """`changed` is awaited when the node's capacity changes."""
+    """The devices of the node. `capacity`: the node's capacity, which the pool updates. `changed`: awaited after each
+    change of it."""
 
     def __init__(self, capacity: MutableMapping[str, str], changed: Callable[[], Awaitable[None]]) -> None:
         self._capacity, self._changed = capacity, changed

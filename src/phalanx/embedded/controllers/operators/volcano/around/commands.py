@@ -26,7 +26,7 @@ _BY_PARENT = "volcano.sh/closed-by-parent"
 
 
 class CommandController(Reconciler):
-    """`to_job`: hands an action to the job of that key."""
+    """The controller of Commands. `to_job`: called with the key of a job and the action that a Command requests."""
 
     kind, component, owns, reads = COMMANDS, COMPONENT, (), (QUEUES, POD_GROUPS)
 
