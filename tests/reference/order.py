@@ -139,6 +139,6 @@ def strict_above(facts: Facts, queue: str) -> list[str]:
 
 
 def comes_before_heads(facts: Facts, request: Request, blocked: dict[str, int]) -> bool:
-    """R14: return whether the heads that wait in the request's queue and above it have a lower priority."""
-    heads = (blocked[name] for name in facts.tree.path[request.work.queue] if name in blocked)
-    return all(priority < request.work.job.priority for priority in heads)
+    """R14: return whether heads wait in the request's queue or above it, and all of them have a lower priority."""
+    heads = [blocked[name] for name in facts.tree.path[request.work.queue] if name in blocked]
+    return bool(heads) and all(priority < request.work.job.priority for priority in heads)
