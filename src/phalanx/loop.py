@@ -111,10 +111,11 @@ def spare_the_book() -> None:
 class Sweeps:
     """Collect garbage between cycles, in small pieces.
 
-    Python starts a collection when 200,000 more objects were created than freed. In a long queue as many jobs end as
-    are submitted, so this happens late, and in the middle of a cycle. It then visits hundreds of thousands of objects,
-    in 190 ms. Objects that survive two collections belong to the state, and are not visited again. Once in 800,000
-    events and actions all objects are visited, because some of them became garbage in reference cycles later."""
+    With the thresholds that `spare_the_book` sets, Python starts a collection when 200,000 more objects were created
+    than freed. In a long queue as many jobs end as are submitted, so this happens late, and in the middle of a cycle.
+    It then visits hundreds of thousands of objects, in 190 ms. Objects that survive two collections belong to the
+    state, and are not visited again. Once in 800,000 events and actions all objects are visited, because some of them
+    became garbage in reference cycles later."""
 
     def __init__(self) -> None:
         self.items = self.sweeps = 0

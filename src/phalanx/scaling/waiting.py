@@ -58,7 +58,8 @@ class Admitted(NamedTuple):
 class Waiting:
     """The waiting requests of one cycle. The `state` has the quota that earlier requests of the cycle have taken.
     `later_s`: when nodes may be requested for jobs that have not waited long enough (seconds since the epoch).
-    `among`: the request classes that are considered, also of pods above a minimum; None: all others."""
+    `among`: the request classes to consider; these may be for pods above a minimum. None: all request classes except
+    those for pods above a minimum."""
 
     def __init__(
         self, cluster: Cluster, policy: Policy, now_s: float, among: Iterable[RequestClass] | None = None
@@ -74,8 +75,8 @@ class Waiting:
         ]
 
     def needs_capacity(self, request_class: RequestClass, *, growth: bool) -> bool:
-        """Return whether the class waits for capacity, as far as its last reason tells. `growth`: pods above a minimum
-        count, too."""
+        """Return whether the class waits for capacity, as far as its last reason tells. `growth`: whether request
+        classes for pods above a minimum count as well."""
         reported = self.cluster.pending.columns.reported_blocker[request_class.number]
         if (
             (request_class.key.kind == Kind.GROWTH and not growth)

@@ -23,8 +23,8 @@ UNSEEN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """`active`: jobs are sent to it. `why`: why not. `mend`: how to mend it. `since_s`: when that began (seconds since
-    the epoch); None: nobody has said."""
+    """`active`: whether jobs are sent to the cluster. `why`: the reason why none are sent. `mend`: how to remove the
+    cause. `since_s`: when the cluster became inactive (seconds since the epoch); None if that is not known."""
 
     name: str
     active: bool
@@ -80,7 +80,8 @@ def row(view: ClusterView, now_s: float) -> tuple[str, ...]:
 
 
 def table_of(views: Sequence[ClusterView], now_s: float) -> tuple[Sequence[str], list[tuple[str, ...]], Sequence[str]]:
-    """Return the columns, the cells, and the columns that give way. OFFERS is there if a cluster offers anything."""
+    """Return the columns, the cells, and the columns that a narrow terminal leaves out. There is a column OFFERS if one
+    of the clusters offers data or states prices."""
     lines, at = [row(view, now_s) for view in views], COLUMNS.index("OFFERS")
     if any(line[at] for line in lines):
         return COLUMNS, lines, GIVES_WAY
@@ -88,7 +89,7 @@ def table_of(views: Sequence[ClusterView], now_s: float) -> tuple[Sequence[str],
 
 
 def without(cells: tuple[str, ...], at: int) -> tuple[str, ...]:
-    """Return the cells without one."""
+    """Return the cells without the cell at index `at`."""
     return (*cells[:at], *cells[at + 1 :])
 
 
@@ -98,13 +99,13 @@ def _offered(offer: ClusterOffer) -> str:
 
 
 def _why(view: ClusterView) -> str:
-    """Return why it gets no jobs; else what is wrong with its figures or its offer."""
+    """Return why the cluster gets no jobs; if it gets jobs, what is wrong with its figures or its offer."""
     said = " ".join(filter(None, (view.why and f"{view.why}.", view.mend)))
     return said or "; ".join(filter(None, (view.figures.note, view.offer.wrong)))
 
 
 def _of(view: ClusterView, resource: str) -> str:
-    """Return the used amount of what there is."""
+    """Return `USED/TOTAL` for a resource of the cluster; `-` if the cluster has none of it."""
     if not (has := view.figures.has.get(resource, 0)):
         return "-"
     return f"{format_amount(resource, view.figures.used.get(resource, 0))}/{format_amount(resource, has)}"

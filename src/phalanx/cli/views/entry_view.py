@@ -55,7 +55,7 @@ def _places(nodes: Sequence[str]) -> str:
 
 
 def record(entry: JobEntry, now_s: float) -> dict[str, Any]:
-    """For `--json` and `--csv`; docs/guide/slurm.md describes it."""
+    """Return the record of the job for `--json` and `--csv`; docs/guide/slurm.md describes its fields."""
     return {
         "uid": entry.uid,
         "job": entry.job,

@@ -22,7 +22,8 @@ _USERS_SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """Amounts per resource, in millicores for cpu and whole units else. `users`: job -> its pods on the node."""
+    """The row of a node. `allocatable`, `used`: amounts by resource, in millicores for cpu and in whole units for
+    others. `users`: job -> number of its pods on the node."""
 
     name: str
     state: str
@@ -32,7 +33,7 @@ class NodeView:
     users: dict[str, int]
 
     def record(self) -> dict[str, Any]:
-        """For `--json`; docs/guide/command-line.md describes it."""
+        """Return the record of the node for `--json`; docs/guide/command-line.md describes its fields."""
         return {
             "node": self.name,
             "state": self.state,

@@ -26,7 +26,8 @@ GIVES_WAY = ("SHARE",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueView:
-    """`exists`: else jobs only name it. `wrong`: what cannot be read, or contradicts itself."""
+    """The row of a queue. `exists`: False if there is no such queue, and jobs only name it. `wrong`: which of its
+    settings cannot be read or contradict each other."""
 
     standing: QueueStatus
     gang: bool
@@ -35,7 +36,7 @@ class QueueView:
 
     @property
     def state(self) -> str:
-        """In a few words."""
+        """Return the state of the queue in a few words."""
         if not self.exists:
             return "does not exist"
         if self.wrong:
@@ -47,7 +48,7 @@ class QueueView:
         return state if self.gang else f"{state}, pod by pod"
 
     def record(self) -> dict[str, Any]:
-        """For `--json`; docs/guide/command-line.md describes it."""
+        """Return the record of the queue for `--json`; docs/guide/command-line.md describes its fields."""
         standing = self.standing
         return {
             "queue": standing.queue,

@@ -18,7 +18,7 @@ from phalanx.cli.views.queue_view import QueueView
 from phalanx.client.moment import write_moment
 from phalanx.model.pod import CPU, MEMORY, Amount, format_amount
 
-Use = tuple[int, int]  # the CPU (millicores) and the memory (bytes) that are really used
+Use = tuple[int, int]  # the measured use of CPU (millicores) and memory (bytes)
 NODE_COLUMNS = ("NODE", "STATE", "GPU", "PODS", "CPU", "CPU USED", "MEMORY", "MEMORY USED")
 JOB_COLUMNS = ("JOB", "USER", "QUEUE", "STATE", "PODS", "GPUS", "CPU USED", "MEMORY USED", "SINCE", "WHERE, OR WHY NOT")
 JOBS_GIVE_WAY = ("SINCE", "QUEUE", "USER")
@@ -26,7 +26,7 @@ KEYS = "up/down choose   e explain   l log   c cancel   q quit"
 BACK = "any other key goes back   q quit"
 _WAITING = ("queued", "promised")
 _LEAST_JOBS = 4  # the least rows for jobs, if a terminal has few lines
-_TEXT_LEAST = 24  # cells of the last column, for which a narrow terminal leaves others out
+_TEXT_LEAST = 24  # the width of the last column for which a narrow terminal leaves other columns out
 _GAP = 3  # blanks between two columns
 _MIB = 2**20
 
@@ -49,7 +49,8 @@ class TopPicture:
 
     @property
     def totals(self) -> dict[str, int | None]:
-        """Return the figures of the header. Jobs are counted by root queues, which include their child queues."""
+        """Return the numbers that the first line shows. Jobs are counted by root queues, which include their child
+        queues."""
         roots = [view.standing for view in self.queues if not view.standing.depth]
         used: list[Amount] = [node.used.get(GPU, 0) for node in self.nodes]
         if self.partial:
@@ -64,7 +65,7 @@ class TopPicture:
         }
 
     def record(self) -> dict[str, Any]:
-        """For `--json`; docs/guide/command-line.md describes it."""
+        """Return the record of the screen for `--json`; docs/guide/command-line.md describes its fields."""
         return {
             "at": write_moment(self.now_s),
             "user": self.user,
@@ -83,14 +84,14 @@ class TopPicture:
 
 
 def own_first(found: Sequence[JobView], user: str, namespace: str) -> tuple[list[JobView], frozenset[str]]:
-    """Return the jobs with the user's own first, and the ids of these. A job of which nobody knows the user counts as
-    one's own in the own namespace."""
+    """Return the jobs with the user's own first, and the ids of these. In the user's own namespace, jobs without a
+    known user count as the user's own."""
     own = {view.id for view in found if view.user == user or (not view.user and view.namespace == namespace)}
     return sorted(found, key=lambda view: view.id not in own), frozenset(own)
 
 
 def header(picture: TopPicture) -> str:
-    """Return the first line."""
+    """Return the first line of the screen."""
     number = {name: "?" if value is None else str(value) for name, value in picture.totals.items()}
     own = [view for view in picture.jobs if view.id in picture.own]
     waiting = sum(view.state in _WAITING for view in own)

@@ -208,7 +208,7 @@ def leave_enough(cluster: Cluster, rows: set[int], others: LeavingPods) -> bool:
 
 
 def lower_nominated(cluster: Cluster, record: JobRecord) -> Iterator[JobRecord]:
-    """Yield the jobs of lower priority in the job's queue that are nominated, or grow by nomination."""
+    """Yield the nominated jobs of lower priority in the job's queue, also running jobs whose growth is nominated."""
     queue = cluster.queue_of(record.job)
     for name in list(cluster.nominated):
         other = cluster.jobs[name]

@@ -37,7 +37,8 @@ class FlavorMode(IntEnum):
 
 class FlavorPreference(NamedTuple):
     """The preference of one role for the flavors of one resource group. `places`: flavor -> its place in the order,
-    from 0 on. `leading`: the number of leading flavors, which have the first places."""
+    from 0 on. `leading`: how many flavors at the beginning of the order are *leading*. An assignment of only leading
+    flavors is tried before all others."""
 
     places: Mapping[str, int]
     leading: int

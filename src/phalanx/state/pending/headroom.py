@@ -92,9 +92,9 @@ QUEUE: Subject = ("", "")
 
 
 class HeadroomRow(NamedTuple):
-    """A row. `user`, `group`, `job`: empty unless a limit on the path is for single users, groups or jobs. `account`:
-    empty unless the order of the queue compares accounts. `preemptible`: whether its jobs may be preempted; some queues
-    let only such jobs use more than the guarantee."""
+    """A row. `user`, `group`, `job`: empty unless the queue, or a queue above it, has a limit for each user, group or
+    job. `account`: empty unless the order of the queue compares accounts. `preemptible`: whether its jobs may be
+    preempted; some queues let only such jobs use more than the guarantee."""
 
     queue: str
     user: str = ""

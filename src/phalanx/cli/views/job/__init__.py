@@ -1,7 +1,7 @@
 """A job as people see it: in a row of `phalanx jobs`, and on the page of `phalanx explain`.
 
 expected_start  when a waiting job is expected to start
-told_numbers    the numbers that the cluster tells a user about an own job
+told_numbers    the numbers that the cluster serves to a user about the user's own job
 job_row         a row, and rows of an array's tasks as one
 job_view        one job: the value that rows and pages are made of
 reading         the jobs of a snapshot

@@ -10,14 +10,15 @@ from phalanx.model.reason import StartForecast, format_time
 
 
 def said(expected: StartForecast, now_s: float) -> str:
-    """`expected 14:20–15:05 UTC`; by limits alone `expected by 15:40 UTC`."""
+    """Return the text `expected 14:20–15:05 UTC`; if only time limits are known, `expected by 15:40 UTC`."""
     if expected.nearly_sure_s[0] < expected.latest_s:
         return f"expected {interval(expected.likely_s, now_s)}"
     return f"expected by {interval((expected.latest_s, expected.latest_s), now_s)}"
 
 
 def interval(from_to_s: tuple[float, float], now_s: float) -> str:
-    """`14:20–15:05 UTC`, outwards to whole minutes, with dates where they are not that of now."""
+    """Return an interval as `14:20–15:05 UTC`. The start is rounded down and the end is rounded up to whole minutes. A
+    date is shown where the day is not today."""
     from_s, to_s = from_to_s
     if from_s == to_s:
         return f"{_minute(ceil(to_s / 60) * 60, now_s)} UTC"

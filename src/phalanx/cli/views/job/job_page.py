@@ -25,7 +25,7 @@ _AGAIN_S = 2.0  # the longest time until the Job controller reports that a new J
 
 
 def page(view: JobView, snapshot: Snapshot) -> str:
-    """All there is to say about one job."""
+    """Return the page of one job as text."""
     sections = [
         f"{view.title}: {view.state} for {_age(view, snapshot.now_s)}, queue {view.queue}",
         f"  {_verdict(view)}",
@@ -42,7 +42,7 @@ def page(view: JobView, snapshot: Snapshot) -> str:
 
 
 def whole_record(view: JobView, snapshot: Snapshot) -> dict[str, Any]:
-    """All there is to say about one job, for `--json`."""
+    """Return the page of one job as a record for `--json`."""
     told = snapshot.numbers.get(view.id)
     numbers = {} if told is None else {"numbers": told_numbers.record(told)}
     return {**view.record(), "expected_start": start_record(_start(view, snapshot)), **numbers}
@@ -125,8 +125,8 @@ def _preempted_lines(view: JobView) -> Iterator[str]:
 
 
 def _line_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
-    """Return the lines about the job's place in the queue's order. Order is not a barrier: who fits may start before
-    who does not."""
+    """Yield the lines about the job's place in the queue's order. A job that fits may start before an earlier job that
+    does not."""
     if (numbers := snapshot.numbers.get(view.id)) is not None:
         yield from told_numbers.lines(numbers)
         yield from _start_lines(view, snapshot)
@@ -142,7 +142,8 @@ def _line_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
 
 
 def _start_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
-    """When it is expected to start, by how long jobs like those that run ran; and at the latest, if limits tell."""
+    """Yield the lines about the expected start of the job: by the run times of similar jobs in the past; and the latest
+    start, if the time limits of the jobs before it determine one."""
     if (found := _start(view, snapshot)) is None:
         return
     now_s, latest_s = snapshot.now_s, found.latest_s

@@ -24,12 +24,12 @@ _TOGETHER = frozenset({"queued", "complete", "failed"})  # states of tasks that 
 class JobRow:
     """A row.
 
-    `id`: the scheduler's name of the job; `name`, `kind`: of the object that the user made.
-    `placed`: the pods that have a node, of `wanted`. `minimum`: the pods that must start together; None: all, or the
-    job has groups. `each`: the request of each pod.
-    `where`: the nodes, or why the job waits. `expected`: the expected start, as text.
+    `id`: the scheduler's name of the job. `name`, `kind`: the name and kind of the object that the user created.
+    `placed`: how many of the `wanted` pods have a node. `minimum`: the number of pods that must start together; None if
+    that is all pods, or if the job has groups. `each`: the request of each pod. `where`: the nodes, or why the job
+    waits. `expected`: the expected start, as text.
     `task`: the number of a task within its `array`, of which `cap` run at a time (0: all).
-    `cluster`: the other cluster that runs it.
+    `cluster`: the other cluster that runs the job.
     `record`: all that `--json` prints, if it was asked for.
     Times are in seconds since the epoch."""
 
@@ -88,8 +88,8 @@ def wide_row(row: JobRow, now_s: float, *, with_namespace: bool) -> list[str]:
 def table_of(
     rows: Sequence[JobRow], now_s: float, *, with_namespace: bool, wide: bool = False
 ) -> tuple[Sequence[str], list[list[str]], Sequence[str]]:
-    """Return the columns of a table of jobs, its cells, and the columns that give way. The column CLUSTER is there if
-    another cluster runs one of the jobs."""
+    """Return the columns of a table of jobs, its cells, and the columns that a narrow terminal leaves out. There is a
+    column CLUSTER if another cluster runs one of the jobs."""
     columns, gives_way = (WIDE, WIDE_GIVES_WAY) if wide else (COLUMNS, GIVES_WAY)
     lines = [(wide_row if wide else short_row)(row, now_s, with_namespace=with_namespace) for row in rows]
     if not any(row.cluster for row in rows):
@@ -99,7 +99,8 @@ def table_of(
 
 
 def tasks_together(found: Sequence[JobRow]) -> list[JobRow]:
-    """Return the jobs with the tasks of an array that are in the same state, and do not run, as one: `sweep[5-9%2]`."""
+    """Return the rows of the jobs. Those tasks of an array that do not run and are in the same state become one row:
+    `sweep[5-9%2]`."""
     groups = defaultdict[tuple[str, str, str], list[JobRow]](list)
     for row in found:
         if row.task is not None and row.state in _TOGETHER:

@@ -23,18 +23,18 @@ WAITS = ("queued", "promised")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """`state`: queued, promised (nominated; its victims terminate, or an autoscaler has promised its nodes),
-    starting, running, stuck (the job has started, and one of its pods cannot start), stopping (the job is being
-    preempted), complete or failed. `placed`: pods that have a node, of `wanted`. `minimum`: the pods that must start
-    together; None: all, or the job has groups. `since_s`: in this state, in seconds since the epoch. `nodes`: node ->
-    pods there. `soon`: the next cycle starts it. `preempted`: how often the whole job was preempted. `preempted_by`:
-    the preemptor, while the job waits after a preemption. `limit_s`: the time limit of each run; None: no limit, or
-    unknown. `ending`: no pod of the job runs or will run, and its end is not reported yet. `fixed`: it starts with as
-    many pods as fit, and does not grow. `kind`: the kind of the object that the user created. `made`: the name of that
-    object, if the scheduler knows the job by another object. `user`: the submitter. `array`: the name of the array that
-    the task belongs to. `cap`: how many tasks of the array may run at a time; 0: all. `cluster`: the other cluster that
-    runs the job. `clusters`: the facts about each cluster for a waiting job, or why the cluster of a running job was
-    chosen."""
+    """`state`: queued, promised (nominated; its victims terminate, or an autoscaler has promised its nodes), starting,
+    running, stuck (the job has started, and one of its pods cannot start), stopping (the job is being preempted),
+    complete or failed. `placed`: how many of the `wanted` pods have a node. `minimum`: the number of pods that must
+    start together; None if that is all pods, or if the job has groups. `since_s`: when the job entered this state, in
+    seconds since the epoch. `nodes`: node -> number of its pods there. `soon`: the next cycle starts the job.
+    `preempted`: how often the whole job was preempted. `preempted_by`: the preemptor, while the job waits after a
+    preemption. `limit_s`: the time limit of each run; None if there is no limit or it is unknown. `ending`: no pod of
+    the job runs or will run, and its end is not reported yet. `fixed`: the job starts with as many pods as fit, and
+    does not grow. `kind`: the kind of the object that the user created. `made`: the name of that object, if the
+    scheduler knows the job by another object. `user`: the submitter. `array`: the name of the array that the task
+    belongs to. `cap`: how many tasks of the array may run at a time; 0: all. `cluster`: the other cluster that runs the
+    job. `clusters`: the facts about each cluster for a waiting job, or why the cluster of a running job was chosen."""
 
     id: str
     queue: str
@@ -46,7 +46,7 @@ class JobView:
     priority: int
     nodes: dict[str, int]
     reason: Reason | None
-    message: str  # how it failed, or why it is stuck
+    message: str  # how the job failed, or why it is stuck
     soon: bool
     roles: tuple[Role, ...]
     preempted: int = 0
@@ -129,7 +129,7 @@ class JobView:
         )
 
     def record(self) -> dict[str, Any]:
-        """For `--json`; docs/guide/command-line.md describes it."""
+        """Return the record of the job for `--json`; docs/guide/command-line.md describes its fields."""
         reason = self.reason
         return {
             "job": self.id,
@@ -165,7 +165,7 @@ class JobView:
 
 
 def _places(nodes: dict[str, int]) -> str:
-    """`a x4, b, c and 7 more nodes`."""
+    """Return the nodes and numbers of pods as text: `a x4, b, c and 7 more nodes`."""
     shown = [f"{node} x{pods}" if pods > 1 else node for node, pods in sorted(nodes.items())[:_NODES_SHOWN]]
     more = len(nodes) - len(shown)
     return ", ".join(shown) + (f" and {counted(more, 'more node')}" if more else "")

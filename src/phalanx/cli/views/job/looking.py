@@ -21,11 +21,12 @@ async def look_at_rows(
     recorded: bool = False,
     foreseen: bool = True,
 ) -> tuple[float, list[JobRow]]:
-    """Return the present moment in seconds since the epoch, and the rows of the jobs of a namespace ("" of all).
+    """Return the current time (seconds since the epoch) and the rows of the jobs in a namespace; with "", in all
+    namespaces.
 
-    The scheduler answers, if it serves rows to this user; else the rows are computed from all objects, which takes
-    longer. `finished`: with jobs that are over. `recorded`: with all that `--json` prints. `foreseen`: with expected
-    starts. Raises PhalanxError."""
+    The scheduler serves the rows to users who may read them. For other users the rows are computed here from all
+    objects, which takes longer. `finished`: include finished jobs. `recorded`: include all fields that `--json` prints.
+    `foreseen`: include expected starts. Raises PhalanxError."""
     served = await fetch_rows(connection, namespace, finished=finished, recorded=recorded)
     if served is not None:
         return served["now_s"], msgspec.convert(served["items"], list[JobRow])
@@ -39,7 +40,7 @@ async def look_at_rows(
 
 
 async def job_states(connection: Connection, namespace: str) -> Mapping[tuple[str, str], str]:
-    """Return (word for the kind, NAMESPACE/NAME) -> state, of the jobs of a namespace ("" of all). Raises
-    PhalanxError."""
+    """Return (word for the kind, NAMESPACE/NAME) -> state for the jobs in a namespace; with "", in all namespaces.
+    Raises PhalanxError."""
     _, rows = await look_at_rows(connection, namespace, foreseen=False)
     return {(kind_word(row.kind), row.title.replace("/pod:", "/")): row.state for row in rows}

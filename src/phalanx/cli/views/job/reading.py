@@ -32,8 +32,8 @@ GANG = "Gang"  # the kind of a job that several objects form
 
 
 def views(snapshot: Snapshot, namespace: str = "", *, finished: bool = False) -> list[JobView]:
-    """Return the jobs of a namespace (or all): what runs first, then what waits in its order; finished Jobs at the
-    end."""
+    """Return the jobs of a namespace, or of all: first the running jobs, then the pending jobs in their order. With
+    `finished`, the finished jobs come last."""
     prefix = f"{namespace}/" if namespace else ""
     live = _live_views(snapshot, (job for job in snapshot.cluster.jobs if job.startswith(prefix)))
     found = sorted(live, key=lambda view: (view.state in WAITS, -view.priority, view.submitted_s, view.id))
@@ -113,7 +113,8 @@ def _roles(record: JobRecord) -> tuple[Role, ...]:
 
 
 def _clusters(gang: GangLifecycle | None) -> tuple[str, ...]:
-    """Return the facts about each other cluster for a waiting gang; why its cluster was chosen for a running gang."""
+    """Return, for a waiting gang, what is known about each other cluster; for a running gang, why its cluster was
+    chosen."""
     if gang is None or gang.spec is None or not gang.jobs:
         return ()
     if gang.waits:
@@ -124,7 +125,7 @@ def _clusters(gang: GangLifecycle | None) -> tuple[str, ...]:
 
 
 def _why_stuck(snapshot: Snapshot, record: JobRecord) -> str:
-    """Return why a job that has started is stuck; "" for all others."""
+    """Return why a job that has started is stuck; "" if it is not stuck or has not started."""
     gang = snapshot.gangs.get(record.job.id)
     if gang is None or record.phase not in (Phase.STARTING, Phase.RUNNING):
         return ""
@@ -156,7 +157,8 @@ def _made(snapshot: Snapshot, job: str) -> tuple[str, str]:
 
 
 def _whole(job: BatchJob) -> int:
-    """Return the pods that it asks for from beginning to end."""
+    """Return the number of pods that the Job requests in its whole life: its completions; without completions, its
+    parallelism."""
     return job.requested_parallelism if job.completions is None else job.completions
 
 
@@ -189,7 +191,7 @@ def _limit_s(snapshot: Snapshot, record: JobRecord) -> float | None:
 
 
 def _finished(snapshot: Snapshot) -> list[JobView]:
-    """Jobs that are over and not deleted yet, the latest first."""
+    """Return the finished jobs that are not deleted yet, the latest first."""
     owned = defaultdict[str, list[Object]](list)
     for pod in snapshot.pods.values():
         for owner in pod["metadata"].get("ownerReferences") or ():
@@ -244,21 +246,22 @@ def _phase(pod: Object) -> str:
 
 
 def _ended_s(pod: Object) -> float:
-    """Return when its last container ended, as far as its node said."""
+    """Return when the pod's last container ended, by the pod's status; if the status does not have that, when the pod
+    was created."""
     states = [one.get("state") or {} for one in (pod.get("status") or {}).get("containerStatuses") or ()]
     ends = [epoch_s((state.get("terminated") or {}).get("finishedAt")) for state in states]
     return max(ends, default=0.0) or epoch_s(pod["metadata"].get("creationTimestamp"))
 
 
 def _job_objects(snapshot: Snapshot) -> Iterator[tuple[Kind, Object]]:
-    """Jobs, and training jobs where they are served."""
+    """Yield all Jobs, and all objects of the training kinds that the API server serves, each with its kind."""
     for kind in (JOBS, *TRAINING_KINDS):
         yield from ((kind, obj) for obj in snapshot.objects.get(kind, {}).values())
 
 
 def _over(kind: Kind, queue: str, shown: Sequence[Object], pods: Sequence[Object]) -> JobView | None:
-    """Return a job that is over; None if it is not. `shown`: what stands on its object, each role as a Job; `pods`: in
-    order of end."""
+    """Return the view of a finished job; None if the job has not finished. `shown`: the content of its object, each
+    role as a Job. `pods`: its pods, sorted by their end."""
     meta, status = shown[0]["metadata"], shown[0].get("status") or {}
     for condition in status.get("conditions") or ():
         if condition["type"] in {"Complete", "Failed"} and condition["status"] == "True":

@@ -7,8 +7,8 @@
 The rights are `get` of `queues/row`, `jobs/row` and `jobs/page`. The namespace `-` stands for all. Reasons name other
 jobs, so they are for users who may see all jobs; other users have `queues/summary` and `jobs/reason`.
 
-The scheduler cannot decide while it answers. So an answer is given again for ten times as long as it took to make; once
-there is a newer job, for just as long.
+The scheduler cannot decide while it answers. So an answer is reused for ten times as long as its computation took; if
+there is a newer job, only for as long as the computation took.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ from phalanx.model.plan import Nominate, Plan, Wait
 from phalanx.model.reason import StartForecast
 from phalanx.state.cluster import Cluster, nominated_placements
 
-_AGAIN = 10  # an answer is reused for ten times as long as it took
+_AGAIN = 10  # an answer is reused for ten times as long as it took to compute
 
 
 class _Known(NamedTuple):
-    """An answer that was made at `at_s`. `newest`: the newest job in it; `took_s`: the time that it took to make."""
+    """An answer that was computed at `at_s`. `newest`: the newest job in it. `took_s`: the time that the computation
+    took."""
 
     answer: Object
     newest: str
@@ -55,8 +56,8 @@ class _Known(NamedTuple):
 
 
 class ServedViews:
-    """The views of one scheduler. `starts`: job -> its expected start (seconds since the epoch), where it is known.
-    `ledger`: the URL of its ledger."""
+    """The views of one scheduler. `starts`: job -> its expected start (seconds since the epoch), if known. `ledger`:
+    the URL of the scheduler's ledger."""
 
     def __init__(
         self,
@@ -73,8 +74,8 @@ class ServedViews:
         self._known: dict[tuple[str, bool, bool], _Known] = {}
 
     def answer(self, path: Sequence[str], query: Mapping[str, str]) -> Ask | None:
-        """Return how the answer to a path below the group is made, in another thread; None for a path that is not of
-        rows and pages."""
+        """Return the function that computes the answer to a path below the API group, in another thread; None if the
+        path is not one of rows or pages."""
         match tuple(path):
             case (version, "queues", name, "row") if (version, name) == (VERSION, ALL):
                 found = self._queue_rows()
@@ -125,7 +126,7 @@ class ServedViews:
         }
 
     def _entry(self, job: str) -> JobEntry | None:
-        """Return what the ledger has of the job."""
+        """Return the ledger's entry of the job; None if there is none, or if the ledger cannot be read."""
         if self._ledger is None:
             return None
         from phalanx.ledger.store import LedgerError
@@ -135,7 +136,7 @@ class ServedViews:
         return None
 
     def _snapshot(self) -> Snapshot:
-        """Return the state of this moment; it is read at once, before the scheduler goes on."""
+        """Return a snapshot of the current state. It must be read at once, before the scheduler changes the state."""
         cluster, now_s = self._cluster, self._now_s()
         waiting = (job for job, record in cluster.jobs.items() if record.phase is Phase.QUEUED or record.open)
         waits = [Wait(job, reason) for job in waiting if (reason := cluster.reason(job)) is not None]
@@ -156,7 +157,8 @@ class ServedViews:
 
 
 def without_effect(job: str, snapshot: Snapshot) -> list[str]:
-    """Return what the job states in words of a dialect that has no effect in Phalanx, and why."""
+    """Return the notes about settings of the job that belong to a dialect and have no effect in Phalanx, each with the
+    reason."""
     gang = snapshot.gangs.get(job)
     found: dict[str, None] = {}
     jobs = [(one.adapter.kind, one.key) for one in gang.jobs.values()] if gang is not None else []

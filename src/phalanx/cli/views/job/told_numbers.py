@@ -1,4 +1,5 @@
-"""The numbers that the cluster tells a user about an own job, where the user may not list the jobs of others."""
+"""The numbers that the cluster serves to a user about the user's own job, if the user may not list the jobs of
+others."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def page(numbers: Object, now_s: float) -> Iterator[str]:
 
 
 def record(numbers: Object) -> dict[str, Any]:
-    """Return the numbers for `--json`."""
+    """Return the numbers as a record for `--json`."""
     return {name: numbers[name] for name in ("position", "waiting", "ahead", "own", "expectedStart") if name in numbers}
 
 

@@ -27,10 +27,10 @@ from phalanx.errors import PhalanxError
 log = logging.getLogger(__name__)
 
 SELF = Kind(group="authentication.k8s.io", plural="selfsubjectreviews", name="SelfSubjectReview", namespaced=False)
-# Jobs' logs: default lines, most lines, most logs, characters of a line.
+# For the logs of jobs: the default and the highest number of lines, the most logs, the most characters of a line.
 _TAIL, _MOST_LINES, _MOST_LOGS, _LINE_CHARS = 200, 2000, 64, 2000
 _READING_S = 20.0
-_AT_ONCE = 16  # questions about rights
+_AT_ONCE = 16  # the most reviews of rights in progress at a time
 METRICS = Kind(group="metrics.k8s.io", version="v1beta1", plural="pods", name="PodMetrics")
 _GIB = 2**30
 _ANONYMOUS = "system:anonymous"

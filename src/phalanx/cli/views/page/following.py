@@ -48,11 +48,11 @@ from phalanx.report.status import queue_statuses
 
 log = logging.getLogger(__name__)
 
-_PAUSE_S = 1.0  # between two states
-_IDLE_S = 10.0  # a state is made so often though nothing changed: times pass, and leases are renewed
+_PAUSE_S = 1.0  # the pause between two states
+_IDLE_S = 10.0  # without changes, a state is made at this interval, because times pass and leases are renewed
 _STATE_PART = 0.25  # the largest part of the time in which states are made
 MANY_JOBS = 1000  # with more jobs, reasons are those of the last forecast
-_FORECAST_S = 30.0  # between two forecasts, unless they are cheap
+_FORECAST_S = 30.0  # the pause between two forecasts, unless they are cheap
 _CHEAP_FORECAST_S, _CHEAP_S = 3.0, 0.5  # the pause after a forecast that took no longer than `_CHEAP_S`
 _FORECAST_PART = 0.2
 _LISTING_S = 120.0
@@ -77,12 +77,12 @@ class Following:
         self._reloaded_s = float("-inf")
         self._outlook: Outlook | None = None
         self._snapshot: Snapshot | None = None
-        self._thought: Snapshot | None = None  # with many jobs: the last snapshot for which reasons were computed
+        self._thought: Snapshot | None = None  # the last snapshot with computed reasons; kept only with many jobs
         self._numbers: NumbersSource | None = None
-        self._numbered: tuple[Snapshot | None, Outlook | None] = None, None  # the numbers were made of these
+        self._numbered: tuple[Snapshot | None, Outlook | None] = None, None  # what the numbers were computed from
         self._stating, self._playing = ThreadPoolExecutor(1, "state"), ThreadPoolExecutor(1, "forecast")
         self._foreseen: asyncio.Task[None] | None = None
-        self._foresee_s = 0.0  # the loop's time of the next forecast
+        self._foresee_s = 0.0  # when the next forecast is due, by the clock of the event loop
 
     async def run(self, publish: Publish) -> None:
         """Follow until cancelled, and publish every state. Raises PhalanxError."""
@@ -189,7 +189,7 @@ class Following:
             self._snapshot, state = await self._in(self._stating, self._made, objects, facts, time.time())
             publish(state)
             self._foresee(loop.time())
-        except Exception:  # an object that brings out a defect must not end the page: the last state stays
+        except Exception:  # if an object triggers a defect, the page keeps the last state
             log.exception("no state could be made of the cluster's objects; it is tried again")
         took_s = loop.time() - began_s
         await asyncio.sleep(max(_PAUSE_S, took_s / _STATE_PART - took_s))
@@ -200,7 +200,7 @@ class Following:
     def _made(
         self, objects: Mapping[Kind, Mapping[str, Object]], facts: Facts, now_s: float
     ) -> tuple[Snapshot, PageState]:
-        """Return the snapshot of these objects, and the page's state. Runs in a thread."""
+        """Return the snapshot of these objects, and the state that the page shows. Called in a thread."""
         assert self._policies is not None
         with _uncollected(many=len(objects[JOBS]) > MANY_JOBS):
             return self._folded(objects, facts, now_s)
@@ -217,7 +217,8 @@ class Following:
         return snapshot, state_of(snapshot, self._outlook, facts, thought, self._backfilled)
 
     def _think(self, snapshot: Snapshot) -> Outlook:
-        """Look ahead, and first decide where that was too much to do for every state. Runs in a thread."""
+        """Forecast starts. If the snapshot is partial, run a cycle first; with many jobs, this is not done for every
+        state. Called in a thread."""
         if snapshot.partial:
             plan = decide(snapshot.cluster.copy(), snapshot.cluster.policy, snapshot.now_s).plan
             self._thought = dataclasses.replace(snapshot, plan=plan, partial=False)
@@ -227,10 +228,10 @@ class Following:
         if at_s - self._reloaded_s < _RELOAD_S:
             return
         self._reloaded_s = at_s
-        with contextlib.suppress(ApiError):  # earlier values stay until the server answers
+        with contextlib.suppress(ApiError):  # until the server answers, the earlier values stay
             self._policies = await live_state.settings_of_leader(self._connection)
         with contextlib.suppress(ApiError, TimeoutError):
-            async with asyncio.timeout(_ANSWER_S):  # past usage is asked for until the server answers
+            async with asyncio.timeout(_ANSWER_S):  # past usage is requested each time, until the server answers
                 self._usage = await load_usage(self._connection)
         self._runs = await asyncio.to_thread(live_state.past_runs_of, self._ledger)
         if self._ledger is not None:
@@ -238,11 +239,11 @@ class Following:
                 self._backfilled = await asyncio.to_thread(past.backfilled_starts, self._ledger)
 
     async def _alive(self) -> Facts:
-        """Return the facts, with when the scheduler that leads renewed its lease last."""
+        """Return the facts, including the time at which the leading scheduler last renewed its lease."""
         try:
             lease = await self._connection.get(LEASES, NAME, NAMESPACE)
             alive_s = read_moment((lease.get("spec") or {}).get("renewTime") or "")
-        except (ApiRefusal, MomentError):  # nobody leads, or the lease may not be read
+        except (ApiRefusal, MomentError):  # no scheduler leads, or this user may not read the lease
             alive_s = None
         except ApiError:
             return self._facts
@@ -261,7 +262,7 @@ class Following:
             try:
                 self._outlook = await self._in(self._playing, self._think, snapshot)
                 self._news.set()
-            except Exception:  # a defect of the play must not end what else is shown
+            except Exception:  # a defect in the forecast must not stop the rest of the page
                 log.exception("the expected starts could not be found")
             took_s = asyncio.get_running_loop().time() - began_s
             pause_s = _CHEAP_FORECAST_S if took_s < _CHEAP_S else _FORECAST_S
@@ -284,9 +285,10 @@ def snapshot_of(
     partial: bool = False,
     decides: bool = True,
 ) -> Snapshot:
-    """Return the cluster of these objects, and what would be decided. `partial`: only one namespace may be seen.
-    `decides` False: nothing is decided, and reasons are those that the scheduler wrote."""
-    nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # no request is sent
+    """Return a snapshot: the cluster state of these objects, and the plan of a cycle on it. `partial`: the user may
+    read only one namespace. If `decides` is False, no cycle is run, and the reasons are those that the scheduler
+    wrote."""
+    nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # this connection sends no requests
     caches = {kind: Informer(nowhere, kind) for kind in objects}
     with _quiet(partial):
         for kind, each in objects.items():
@@ -301,8 +303,9 @@ def snapshot_of(
 
 @contextmanager
 def _uncollected(*, many: bool) -> Iterator[None]:
-    """Inside, no cyclic garbage is looked for: what is made stays, so that a third of the time would be for nothing.
-    Afterwards the last state of `many` jobs is collected at once, so that the memory does not grow."""
+    """Disable the garbage collector in this context. The new objects are all needed, so collections would waste a third
+    of the time. With `many` jobs the garbage of the previous state is collected at the end, so that memory does not
+    grow."""
     gc.disable()
     try:
         yield
@@ -314,7 +317,8 @@ def _uncollected(*, many: bool) -> Iterator[None]:
 
 @contextmanager
 def _quiet(partial: bool) -> Iterator[None]:
-    """Inside, nothing is logged of what a user of one namespace may not see: it is known."""
+    """Suppress, in this context and if the snapshot is partial, warnings about objects that a user of one namespace may
+    not read. Such warnings are expected."""
     logger = logging.getLogger("phalanx.kube")
     level = logger.level
     if partial:

@@ -25,7 +25,8 @@ _LONGEST_S = 366 * 86_400.0  # the longest run that is drawn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedRun:
-    """An expected run: seconds since the epoch, the pods on each node, and whether its start is a backfill."""
+    """The expected run of a job: its start and end (seconds since the epoch), the number of pods on each node, and
+    whether its start is a backfill."""
 
     start_s: float
     end_s: float
@@ -81,7 +82,7 @@ def outlook(cluster: Cluster, now_s: float) -> Outlook:
 
 
 def expected_ends(cluster: Cluster, now_s: float) -> dict[str, float]:
-    """Return when running jobs are expected to end, where run times or limits tell."""
+    """Return job -> expected end (seconds since the epoch) for the running jobs with known run times or time limits."""
     found = {}
     for name, record in cluster.jobs.items():
         if record.phase in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING):

@@ -11,19 +11,19 @@ from phalanx.dashboard.rows import PastRow
 from phalanx.ledger.entry import JobEntry, StartEntry, State
 from phalanx.ledger.store import Ledger, Selection
 
-MOST = 20_000  # starts of one answer
+MOST = 20_000  # the most starts in one answer
 _PREEMPTOR = re.compile(r"^Preempted: (?:gives way to|was preempted by|is preempted by) (\S+/\S+) ")
 
 
 def read_past(url: str, unit: Unit, from_s: float, to_s: float) -> list[PastRow]:
-    """Return the starts that went on between these times and are over, the latest first. Raises LedgerError."""
+    """Return the runs that have ended and overlap this interval, the latest end first. Raises LedgerError."""
     with Ledger.open(url, read_only=True) as ledger:
         found = list(rows(ledger.jobs(Selection(since_s=from_s, until_s=to_s)), unit, from_s, to_s))
     return sorted(found, key=lambda row: -row.end_s)[:MOST]
 
 
 def backfilled_starts(url: str) -> frozenset[tuple[str, float]]:
-    """Return the job and the time of each start that goes on and was a backfill. Raises LedgerError."""
+    """Return the job and the time of each start that was a backfill and whose job has not ended. Raises LedgerError."""
     with Ledger.open(url, read_only=True) as ledger:
         starts = ((entry.job, entry.starts[-1]) for entry in ledger.live() if entry.starts)
         return frozenset((job, start.at_s) for job, start in starts if start.backfilled)
@@ -55,7 +55,8 @@ def preemptor(start: StartEntry) -> str:
     """Return the job that preempted this start; empty: no job did."""
     if start.by:
         return start.by
-    found = _PREEMPTOR.match(start.reason) if start.state is State.PREEMPTED else None  # an older ledger has it so
+    # Entries of older versions name the preemptor only in the text of the reason.
+    found = _PREEMPTOR.match(start.reason) if start.state is State.PREEMPTED else None
     return found[1] if found else ""
 
 
@@ -63,7 +64,7 @@ def _why(entry: JobEntry, start: StartEntry) -> str:
     last = bool(entry.starts) and start is entry.starts[-1] and start.state is not State.COMPLETED
     text = start.reason.partition(": ")[2]
     if start.state is State.PREEMPTED:
-        text = text.partition("): ")[2] or text  # the preemptor is told by its name
+        text = text.partition("): ")[2] or text  # the preemptor has a field of its own
     return text or (entry.cause if last else "")
 
 

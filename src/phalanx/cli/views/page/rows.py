@@ -30,7 +30,7 @@ from phalanx.report.status import queue_positions
 
 _GIB = 2**30
 _CANNOT = NEVER | {ReasonCode.DEPENDENCY_NEVER, ReasonCode.QUEUE_UNKNOWN, ReasonCode.VOLUMES, ReasonCode.DEADLINE}
-# Labels of a node that say which nodes stand together, where no topology does.
+# Labels that group nodes into racks or pools, for clusters without a topology.
 _RACKS = ("topology.kubernetes.io/rack", "rack", "phalanx.dev/rack")
 _POOLS = (
     "cloud.google.com/gke-nodepool",
@@ -64,9 +64,9 @@ def state_of(
     thought: Snapshot | None = None,
     backfilled: Collection[tuple[str, float]] = (),
 ) -> PageState:
-    """Return the state that the page shows. `facts`: facts that the snapshot does not have. `thought`: an earlier
-    snapshot on which was decided, where nothing was decided on this one. `backfilled`: job and time of the starts that
-    were backfills."""
+    """Return the state that the page shows. `facts`: facts that the snapshot does not have. `thought`: if no cycle was
+    run on this snapshot, an earlier snapshot on which one was run. `backfilled`: the job and the time of each start
+    that was a backfill."""
     nodes = [node for node in snapshot.cluster.columns.nodes if node is not None]
     unit = Unit(nodes)
     found = reading.views(snapshot, finished=True)
@@ -103,7 +103,7 @@ def state_of(
 
 
 def _with_reasons(found: Iterable[JobView], thought: Snapshot) -> Iterator[JobView]:
-    """Yield the jobs with the reasons for which they were found to wait, and nominated as they were."""
+    """Yield the jobs. Queued jobs get the reasons and nominations of the snapshot `thought`."""
     reasons, nominated = thought.reasons, thought.nominated
     for view in found:
         if view.state != "queued":
@@ -174,7 +174,8 @@ def _places(snapshot: Snapshot, view: JobView, unit: Unit) -> Iterator[tuple[str
 
 
 def quantiles(found: StartForecast | None) -> tuple[float | None, ...]:
-    """Return the expected start as the page has it."""
+    """Return the quantiles of the expected start in the order in which the page reads them; None stands for
+    infinity."""
     if found is None:
         return ()
     (early, late), (first, last) = found.likely_s, found.nearly_sure_s
@@ -203,7 +204,7 @@ def _sum(roles: Iterable[Role]) -> Counter[str]:
 
 
 def _head(snapshot: Snapshot) -> tuple[str, float | None]:
-    """Return the job for which nodes are reserved first, and from when."""
+    """Return the job with the first reservation, and when the reservation begins."""
     first = snapshot.plan.reserved
     if snapshot.partial or first is None:
         return "", None

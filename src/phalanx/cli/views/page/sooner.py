@@ -1,7 +1,7 @@
 """Changes that could start a job sooner, each played forward on a copy of the cluster.
 
-Every job runs as long as such jobs do (its median run time), and nothing new is submitted. The scheduler's own code
-decides in the play, so quotas, backfill, reservations and preemption count as they will count then.
+Every job runs for the median run time of jobs like it, and no job is submitted. The scheduler's own code decides in the
+play, so quotas, backfill, reservations and preemption count as they will count then.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from phalanx.simulator.run.forward import Assumptions, forward
 from phalanx.state.cluster import Cluster, JobRecord, time_limit_s
 
 HORIZON_S = 7 * 86_400.0
-PATIENCE_S = 10.0  # the longest time that a play may take on this machine
+PATIENCE_S = 10.0  # the longest computing time of one play
 _MORE_NODES = 2
 _HOSTNAME = "kubernetes.io/hostname"
-_UNLIMITED_RUN_S = 3600.0  # how long a job runs of which neither run times nor a limit tell
+_UNLIMITED_RUN_S = 3600.0  # the assumed run time of a job without known run times and without a limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alteration:
-    """A change. `what`: in words. `command`: what makes it, or tries it, in a terminal."""
+    """A change. `what`: a text that describes the change. `command`: the command that makes the change, or tries it in
+    a simulation."""
 
     key: str
     what: str
@@ -103,7 +104,7 @@ def _runs(record: JobRecord) -> bool:
 
 
 def _fewer_pods(record: JobRecord) -> Iterator[Alteration]:
-    """Half of the pods of the job's largest role."""
+    """Yield the change to half of the pods in the job's largest role."""
     job = record.job
     largest = max(job.roles, key=lambda role: role.count, default=None)
     if largest is None or largest.count < 2 or job.groups:
@@ -123,7 +124,8 @@ def _fewer_pods(record: JobRecord) -> Iterator[Alteration]:
 
 
 def _shorter(cluster: Cluster, record: JobRecord, reason: Reason | None, now_s: float) -> Iterator[Alteration]:
-    """Yield a limit with which the job is over before what is reserved begins; else half of its limit."""
+    """Yield the change to a shorter time limit. If the job waits because of a reservation, it would end before that
+    begins; otherwise the limit is halved."""
     job, limit_s = record.job, time_limit_s(cluster, record.job)
     at_s = None
     if reason is not None and reason.code is ReasonCode.RESERVED:
@@ -142,7 +144,7 @@ def _shorter(cluster: Cluster, record: JobRecord, reason: Reason | None, now_s: 
 
 
 def _before_others(cluster: Cluster, record: JobRecord) -> Iterator[Alteration]:
-    """Yield a priority above all that wait."""
+    """Yield the change to a priority above the priority of every other job."""
     job = record.job
     highest = max((each.job.priority for each in cluster.jobs.values() if each is not record), default=0)
     if highest < job.priority:
@@ -156,7 +158,8 @@ def _before_others(cluster: Cluster, record: JobRecord) -> Iterator[Alteration]:
 
 
 def _more_nodes(cluster: Cluster, record: JobRecord) -> Iterator[Alteration]:
-    """Two nodes more, like the largest that holds a pod of the job; none does: like the largest."""
+    """Yield the addition of two nodes. They are like the largest node that could hold a pod of the job; if no node
+    could, like the largest node."""
     nodes = [node for node in cluster.columns.nodes if node is not None]
     wanted = [dict(role.shape.requests) for role in record.job.roles]
 

@@ -1,7 +1,7 @@
 """A state of the page from a simulation or a recording, as a file: `phalanx dashboard --state FILE` shows it.
 
-An `Observer` is told each step. It keeps what the ledger would have, so the page has a past; at one moment it takes a
-copy of the cluster, from which the state is made as that of a real cluster.
+An `Observer` gets each step. It keeps the entries that a ledger would have, so that the page can show the past. At one
+moment it copies the cluster state, and makes the state of the page from that copy, as for a real cluster.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _PAST_S = 2 * 86_400.0  # a state file contains the last two days; the page show
 
 
 class StateFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A state file. `whole`: the answer to GET /state; `past`: the starts that are over; `reasons`: the changes of the
-    reason of each job that waits (since when, and the code)."""
+    """A state file. `whole`: the answer to GET /state. `past`: the runs that have ended. `reasons`: for each pending
+    job, the changes of its reason, as (time of the change, code)."""
 
     version: int = msgspec.field(name="phalanx state")
     whole: dict[str, Any]
@@ -63,7 +63,7 @@ class Observer:
         self._books = Accountant(lambda job: None, lambda: self._now_s)
 
     def step(self, cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: Any) -> Plan:
-        """Do a step of the loop. Before the first step after `at_s`, make the state of that moment."""
+        """Do a step of the loop. Before the first step that is later than `at_s`, make the state of the page."""
         if self.state is None and now_s > self.at_s:
             self._now_s = self.at_s
             self.show(cluster)
@@ -72,7 +72,7 @@ class Observer:
         return plan
 
     def note(self, events: Sequence[Event], plan: Plan, now_s: float) -> None:
-        """Take note of a step."""
+        """Add the events and the plan of a step to the books."""
         self._now_s, self._first = now_s, plan.reserved
         self._books.heard(events)
         self._books.planned(plan.actions)
@@ -128,7 +128,7 @@ def _standing(cluster: Cluster) -> Sequence[Action]:
 
 
 def encoded(observer: Observer) -> bytes:
-    """Return the state file."""
+    """Return the content of the state file."""
     assert observer.state is not None
     sections: Mapping[str, Any] = {name: list(rows.values()) for name, rows in observer.state.sections().items()}
     whole = {"facts": observer.state.facts, **sections}
@@ -137,7 +137,8 @@ def encoded(observer: Observer) -> bytes:
 
 
 def read_state(file: Path) -> tuple[PageState, Study]:
-    """Return the state in a state file, and the source of its past. Raises PhalanxError if it is none."""
+    """Return the state in a state file, and the source of its past. Raises PhalanxError if the file is not a state
+    file."""
     try:
         found = msgspec.json.decode(file.read_bytes(), type=StateFile)
         if found.version != _FORMAT:

@@ -121,9 +121,9 @@ class ReasonReporter:
                 self.report(candidate, reason, Blocker.CAPACITY, None)
 
     def report(self, candidate: Candidate, reason: Reason, blocker: int, own: Reason | None) -> None:
-        """Report a reason to a request class. The first request always gets the new reason. The other requests get it
-        only if the code of the reason changes. If the class only moved to or from the head of a strict queue, only the
-        next few requests get it."""
+        """Tell the requests of a class why they wait. The first request always gets the new reason. The other requests
+        get it only if the code of the reason has changed. If the class only moved to or from the head of a strict
+        queue, only the next few requests get it."""
         request_class = candidate.request_class
         said = self.reason_of(request_class)
         self.reports[request_class] = RequestClassReport(blocker, own)

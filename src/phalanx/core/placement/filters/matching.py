@@ -150,7 +150,7 @@ def _beyond(facts: NodeAttributes, column: NDArray[np.int32] | None, values: tup
 
 
 def _integer(text: str) -> int | None:
-    """Return the integer as strconv.ParseInt(text, 10, 64) reads it, without spaces and underscores; None if it is
-    none."""
+    """Return the integer in the text; None if the text is no integer. As in Go's strconv.ParseInt(text, 10, 64), spaces
+    and underscores are not allowed."""
     digits = text[1:] if text[:1] in {"+", "-"} else text
     return int(text) if digits.isascii() and digits.isdigit() else None

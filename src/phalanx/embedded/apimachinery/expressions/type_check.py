@@ -347,8 +347,8 @@ def _result(operator: str, one: Type, other: Type) -> Type | None:
 
 
 def _of_lists_and_maps(operator: str, one: Type, other: Type) -> Type | None:
-    """Return the type of `one operator other`, if one of the types is a list or a map; None if the operator does not
-    exist for them."""
+    """Return the type of `one operator other`, where at least one of the two is a list or a map; None if the operator
+    does not exist for these types."""
     if not _alike(one, other):
         return None
     if operator in ("==", "!="):

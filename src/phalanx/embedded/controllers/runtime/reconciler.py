@@ -67,7 +67,7 @@ class Reconciler(ABC):
         return self._cache.objects
 
     def start(self) -> None:
-        """Subscribe to the kinds that it reads."""
+        """Subscribe to changes of the reconciled kind and of the kinds that it owns."""
         self._cache.subscribe(self._changed)
         for kind in self.owns:
             self._calls.cache(kind).subscribe(self._owned_changed)
