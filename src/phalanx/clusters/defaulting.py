@@ -17,7 +17,8 @@ OF = (kinds.ADMISSION_CHECKS, kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES)
 
 
 async def keep_list(api: Connection, informers: Callable[[Kind], Informer]) -> None:
-    """Write the list into its ConfigMap if it has changed. Without such queues none is made. Raises ApiError."""
+    """Write the list into its ConfigMap if the list has changed. The ConfigMap is created when there is such a queue.
+    Raises ApiError."""
     wanted = sending_queues({kind: informers(kind).objects for kind in OF})
     there = informers(CONFIGURATIONS).objects.get(f"{_SPACE}/{SENDING}")
     if wanted == ((there or {}).get("data") or {}).get("queues", ""):
@@ -30,7 +31,7 @@ async def keep_list(api: Connection, informers: Callable[[Kind], Informer]) -> N
         try:
             after = await api.create(CONFIG_MAPS, body, _SPACE)
         except ApiRefusal as error:
-            if error.reason != "AlreadyExists":  # the cache has not seen it yet
+            if error.reason != "AlreadyExists":  # the ConfigMap exists, but is not in the cache yet
                 raise
             after = await api.patch(CONFIG_MAPS, SENDING, data, _SPACE, fieldManager=FIELD_MANAGER)
     informers(CONFIGURATIONS).observe(after)

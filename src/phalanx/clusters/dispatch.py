@@ -1,8 +1,8 @@
 """Send jobs to the clusters on whose nodes the core has placed them, follow their copies, and delete copies.
 
-The choice is in the start record of the Job before anything is written here (decision 73). So every state between two
-writes is found again from the objects: a copy is created if it is missing, followed if it is of the present start, and
-deleted otherwise. All writes about one Job are made one after the other.
+The choice is in the start record of the Job before anything is written here (decision 73). So after a crash between two
+writes the objects determine what is left to do: a missing copy is created, a copy of the present start is followed, and
+any other copy is deleted. The writes about one Job are made one after the other.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from phalanx.model.reason import Reason, ReasonCode
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 32  # jobs that are looked at side by side
-RETRY_S = 2.0  # after an unknown outcome, and while a copy is being deleted
+AT_ONCE = 32  # the most jobs that are reconciled concurrently
+RETRY_S = 2.0  # the pause before the next attempt after an unknown outcome, or while a copy is being deleted
 AVOID_S = 600.0  # a cluster that could not run a job does not get it for this time, if other clusters are ready
 START_S = 300.0  # a copy that has not started so long after it was made is tried in other clusters, if any is ready
 PATIENCE_S = 120.0  # a job that waits so long for a cluster to take its copy, or to delete one, returns to the queue
@@ -49,8 +49,8 @@ Object = dict[str, Any]
 
 
 class _NotYet(Exception):
-    """The job can be neither sent nor followed now. The text has the reason. The job is looked at again soon.
-    `cluster`: the cluster that is in the way; empty: the cluster of the present start."""
+    """The job can be neither sent nor followed now, and is tried again soon. The text has the reason. `cluster`: the
+    cluster that causes this; empty if it is the cluster of the present start."""
 
     def __init__(self, text: str = "", cluster: str = "") -> None:
         super().__init__(text)
@@ -58,8 +58,8 @@ class _NotYet(Exception):
 
 
 class Dispatcher:
-    """The other clusters of one manager, as `kube.world.OtherClusters`. `api`, `informers`: the API of the manager, and
-    its caches. `fence`: as `Connection.fence`."""
+    """Implements `kube.world.OtherClusters` for one manager. `api`, `informers`: the manager's API and its caches.
+    `fence`: see `Connection.fence`."""
 
     def __init__(
         self,
@@ -80,10 +80,10 @@ class Dispatcher:
         self.choose: Choose = self.choices.choose
         self.calls, self.echo = WorkerCalls(self.keys.put), Echo(now_s)
         self._manager = ""
-        self._waits_s: dict[Key, float] = {}  # since when a job waits for a cluster (seconds since the epoch)
-        self._sent: dict[Key, Sent] = {}  # the jobs that other clusters run, with their present starts
-        self._of_gang: dict[str, frozenset[Key]] = {}  # gang -> its jobs
-        self._followed: set[Kind] = set()  # kinds whose objects on the manager are followed
+        self._waits_s: dict[Key, float] = {}  # job -> when it began to wait for a cluster (seconds since the epoch)
+        self._sent: dict[Key, Sent] = {}  # the jobs of other clusters, with their present starts
+        self._of_gang: dict[str, frozenset[Key]] = {}  # gang -> its jobs that are meant for other clusters
+        self._followed: set[Kind] = set()  # the kinds whose changes on the manager are subscribed to
 
     # --- the world's side -------------------------------------------------------------------------------------------
 
@@ -92,7 +92,7 @@ class Dispatcher:
         return self.fleet.events()
 
     def saw(self, gang: GangLifecycle) -> None:
-        """Take up the present start of a gang."""
+        """Note the present start of a gang, and reconcile its jobs whose start changed."""
         if not gang.waits or gang.done:
             self.choices.forget(gang.id)
         now = {} if (record := gang.elsewhere) is None else dict(sent_of(gang, record))
@@ -120,13 +120,13 @@ class Dispatcher:
                 group.create_task(self.work())
 
     async def begin(self) -> None:
-        """Wait until the manager's Jobs and its own uid are known."""
+        """Wait until the manager's Jobs and the uid of its cluster are known."""
         self.fleet.wake = self.wake
         spaces = self._informers(NAMESPACES)
         await asyncio.gather(
             spaces.synced.wait(), *(self._informers(kind).synced.wait() for kind in self._sent_kinds())
         )
-        there = asyncio.Event()  # an API server creates it when it starts
+        there = asyncio.Event()  # the API server creates this namespace when it starts
         spaces.subscribe(lambda _: there.set() if _OWN in spaces.objects else None)
         await there.wait()
         self._manager = self.fleet.own_uid = str(spaces.objects[_OWN]["metadata"]["uid"])
@@ -163,7 +163,7 @@ class Dispatcher:
             self.choices.renew()
 
     def _on_worker(self, worker: Worker) -> None:
-        """Look at all jobs of a worker whose state has changed."""
+        """Reconcile all jobs of a worker whose state has changed."""
         for key in (*dict(worker.jobs()), *(key for key, sent in self._sent.items() if sent.cluster == worker.name)):
             self.keys.put(key)
 
@@ -180,7 +180,8 @@ class Dispatcher:
         return configuration(self._informers(CONFIGURATIONS).objects).multi
 
     async def _look_again(self) -> None:
-        """Find copies without a Job, clusters that are lost, and copies that do not start."""
+        """Reconcile all jobs at intervals, to find copies without a Job, lost clusters, and copies that do not
+        start."""
         while True:
             await asyncio.sleep(min(self.settings().gc_s or 60.0, 60.0))
             self.look_again()
@@ -201,7 +202,7 @@ class Dispatcher:
                 changed.set()
 
     def look_again(self) -> None:
-        """Look at every job that was sent, and at every copy."""
+        """Reconcile every job that was sent, and every copy."""
         self._follow_kinds()
         for key in {*self._sent, *(key for worker in self.fleet.workers.values() for key, _ in worker.jobs())}:
             self.keys.put(key)
@@ -209,7 +210,7 @@ class Dispatcher:
     # --- one Job ----------------------------------------------------------------------------------------------------
 
     async def work(self) -> None:
-        """Look at one Job after the other, until cancelled."""
+        """Reconcile one job after the other, until cancelled."""
         while True:
             key, waits = await self.keys.take(), False
             try:
@@ -227,7 +228,7 @@ class Dispatcher:
                 log.info("%s is looked at again: %s", key, error)
                 self._endure(key, str(error))
                 self.keys.later(key, RETRY_S)
-            except Exception:  # a defect that one Job brings out: the others go on
+            except Exception:  # if one Job triggers a defect, the others are still reconciled
                 log.exception("%s could not be sent or followed", key)
                 self.keys.later(key, 10 * RETRY_S)
             finally:
@@ -250,8 +251,8 @@ class Dispatcher:
             raise in_the_way
 
     async def _remove_others(self, key: Key, job: Object | None, sent: Sent | None) -> _NotYet | WorkerBusy | None:
-        """Delete the copies that are not of the present start. Return what is in the way of one of them: it must not
-        hide the state of the other copies."""
+        """Delete the copies that do not belong to the present start. If one of them cannot be deleted now, return the
+        exception instead of raising it, so that the present copy is still followed."""
         in_the_way: _NotYet | WorkerBusy | None = None
         for worker in list(self.fleet.workers.values()):
             copied = worker.job(key)
@@ -267,11 +268,11 @@ class Dispatcher:
         return in_the_way
 
     def _known(self, key: Key) -> Object | None:
-        """Return the job on the manager, as last seen."""
+        """Return the newest known state of the job on the manager; None if it does not exist."""
         return self._informers(key.kind).objects.get(key.name) if key.kind in self._followed else None
 
     async def _send(self, key: Key, job: Object, sent: Sent) -> None:
-        """Create the copy, or follow it."""
+        """Create the copy of the job, or follow it if it exists."""
         worker = self.fleet.workers.get(sent.cluster)
         if worker is None or not worker.active:
             self._give_back_if_lost(sent, worker)
@@ -319,12 +320,12 @@ class Dispatcher:
             if name != sent.cluster:
                 await self._require_clear(key, name, sent)
         if not sent.same(self._sent.get(key)) or worker.link is None:
-            return  # it changed meanwhile
+            return  # the job or the connection has changed since
         kind, (space, _, name) = key.kind, key.name.partition("/")
         if kind not in worker.sent:
             self._refuse(sent, f"it does not define {kind.plural} of {kind.api_version}, or does not show them")
             return
-        if kind is PODS:  # the cache has a part of its fields
+        if kind is PODS:  # the cache does not have all fields of pods
             job = await self._api.get(kind, name, space)
         body = content.body(
             sent.sendable,
@@ -359,8 +360,8 @@ class Dispatcher:
         self.keys.put(key)
 
     async def _require_clear(self, key: Key, name: str, sent: Sent) -> None:
-        """Make sure that a cluster has no copy of the job. Raises _NotYet while it has one, or while it does not answer
-        and is not lost yet."""
+        """Make sure that a cluster has no copy of the job. Raises _NotYet while the cluster has a copy, or while the
+        cluster does not answer and is not lost yet."""
         worker = self.fleet.workers.get(name)
         if worker is None or not worker.active or worker.link is None:
             if worker is not None and not self._is_lost(worker):
@@ -391,8 +392,8 @@ class Dispatcher:
             raise _NotYet(f"cluster {name} still has an earlier copy of it{_leaving(copied)}", name)
 
     async def _remove(self, key: Key, worker: Worker, copied: Object) -> None:
-        """Delete a copy, and its pods first. A copy without a job is deleted only if the manager confirms that. Raises
-        _NotYet, WorkerBusy."""
+        """Delete the pods of a copy, then the copy. If the job is not in the cache, the manager's API must confirm that
+        it does not exist. Raises _NotYet, WorkerBusy."""
         meta = copied["metadata"]
         if "deletionTimestamp" in meta or not worker.active or worker.link is None:
             return
@@ -406,7 +407,7 @@ class Dispatcher:
                 raise _NotYet from error
             else:
                 if job["metadata"]["uid"] == content.uid_of(copied):
-                    raise _NotYet  # the cache does not have it yet
+                    raise _NotYet  # the job exists, but is not in the cache yet
         options = {"propagationPolicy": "Foreground", "preconditions": {"uid": meta["uid"]}}
         try:
             async with self.calls.to(worker, key) as link:
@@ -419,8 +420,9 @@ class Dispatcher:
     # --- waiting, and going back ------------------------------------------------------------------------------------
 
     def _endure(self, key: Key, why: str, cluster: str = "") -> None:
-        """Note that a job could be neither sent nor followed now. A job that has waited for `PATIENCE_S` returns to the
-        queue with the reason. If its copy runs, the job gets an Event instead. `cluster`: as in `_NotYet`."""
+        """Note that a job could be neither sent nor followed now. After `PATIENCE_S` the job returns to the queue, with
+        the reason `why`. If the copy of the present start exists, the job gets an Event instead. `cluster`: see
+        `_NotYet`."""
         sent, now_s = self._sent.get(key), self._now_s()
         if now_s - self._waits_s.setdefault(key, now_s) < PATIENCE_S or sent is None or not why:
             return
@@ -449,8 +451,8 @@ class Dispatcher:
         self._back(sent, f"{why}; the job may still run there, and is sent to another cluster")
 
     def _give_back_if_stopped(self, job: Object, copied: Object, sent: Sent) -> None:
-        """Give a job back that the cluster has evicted, or, if other clusters are ready, that has waited for
-        `START_S`."""
+        """Return the job to the queue if the cluster has evicted it. If another cluster is ready, do so too when the
+        cluster has not started the job within `START_S`."""
         said = (copied["metadata"].get("annotations") or {}).get(REASON)
         why = f": {said}" if said else ""
         if sent.sendable.runs(job.get("status") or {}):
@@ -464,17 +466,19 @@ class Dispatcher:
         self._back(sent, f"cluster {sent.cluster} cannot run it: {why}")
 
     def _back(self, sent: Sent, text: str, cluster: str = "") -> None:
-        """Give the job back. It avoids the cluster that is in the way (as in `_NotYet`), if others are ready."""
+        """Return the job to the queue. If others are ready, the job does not get `cluster` again for `AVOID_S` (empty:
+        the cluster of its present start)."""
         why, cluster = Reason(code=ReasonCode.BACKOFF, text=text), cluster or sent.cluster
         self.give_back(sent.gang, sent.record.attempt, why, {cluster: AVOID_S} if self._others(cluster) else {})
 
     def _others(self, cluster: str) -> list[Worker]:
-        """Return the clusters beside this one that could get the job."""
+        """Return the ready clusters except this one."""
         return [each for each in self.fleet.workers.values() if each.active and each.name != cluster]
 
 
 def _leaving(copied: Object) -> str:
-    """Return since when a copy is being deleted, and what it waits for, as a part of a sentence."""
+    """Return a part of a sentence: since when the copy is being deleted, and its finalizers; empty if it is not being
+    deleted."""
     meta = copied["metadata"]
     since = f", which is being deleted since {meta['deletionTimestamp']}" if "deletionTimestamp" in meta else ""
     held = ", ".join(map(str, meta.get("finalizers") or ()))
@@ -482,7 +486,7 @@ def _leaving(copied: Object) -> str:
 
 
 def _is_kept(key: Key, worker: Worker, copied: Object, job: Object | None, sent: Sent | None) -> bool:
-    """Return whether a copy stays: that of the present start, and that of a job that has ended."""
+    """Return whether a copy is kept: it belongs to the present start, or to a job that has ended."""
     if job is None or content.uid_of(copied) != job["metadata"]["uid"]:
         return False
     if sent is not None:

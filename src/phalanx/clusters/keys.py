@@ -1,4 +1,4 @@
-"""A queue of keys: each key is in it once, and only one task at a time has a key."""
+"""A queue of keys. Each key is in the queue at most once, and at most one task at a time works on a key."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from phalanx.clusters.copies.sendable import Key
 
 
 class Keys:
-    """Keys to look at, the oldest first. A key that comes while a task has it is taken again afterwards."""
+    """A queue of keys, the oldest first. If a key is added while a task works on it, a task takes it again
+    afterwards."""
 
     def __init__(self) -> None:
         self._waiting: dict[Key, None] = {}
@@ -22,11 +23,11 @@ class Keys:
         self._wake()
 
     def later(self, key: Key, seconds: float) -> None:
-        """Add a key after some time."""
+        """Add a key after `seconds`."""
         asyncio.get_running_loop().call_later(seconds, self.put, key)
 
     async def take(self) -> Key:
-        """Return the next key that no task has."""
+        """Return the next key on which no task works; wait until there is one."""
         async with self._news:
             while True:
                 for key in self._waiting:
@@ -37,14 +38,14 @@ class Keys:
                 await self._news.wait()
 
     def done(self, key: Key) -> None:
-        """Give the key back."""
+        """Mark the work on the key as finished."""
         self._busy.discard(key)
         if key in self._waiting:
             self._wake()
 
     @property
     def idle(self) -> bool:
-        """Return whether no key waits, and no task has one."""
+        """Return whether the queue is empty and no task works on a key."""
         return not self._waiting and not self._busy
 
     def _wake(self) -> None:

@@ -11,7 +11,7 @@ and preemption affect the forecast exactly as they will affect the decision.
   the jobs of a user resemble each other; the quantiles of different users are independent (Latin hypercube sampling:
   McKay, Beckman, Conover, Technometrics 21, 1979).
 - In each further play new jobs are submitted as time passes, similar to the jobs that were submitted recently
-  (`report.later_jobs`). The policy decides which of them overtake.
+  (`later_jobs`). The policy decides which of them overtake.
 - The starts of a job in these n plays are a sample of its start. Its quantiles are the forecast; no constant is fitted.
   docs/decisions/0025-expected-starts.md has the accuracy.
 

@@ -2,7 +2,7 @@
 
 Parts, lowest first:
 
-    question  a gang as a question to a worker, and the worker's answer; the price and the data of a cluster
+    question  the question to a worker about a gang, and its answer; the price and the data of a cluster
     choices   the choice for each waiting gang, kept up to date; the order of the clusters for one gang; workers in a
               snapshot, from the figures of the scheduler
 """

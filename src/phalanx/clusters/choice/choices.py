@@ -1,27 +1,29 @@
 """The choice of a cluster for each waiting gang, kept up to date.
 
-`kube.gang.spec.gang_spec` asks for the choice whenever it reads a gang that another cluster is to run. Workers whose
-scheduler answers questions about starts are asked, once for all equal gangs, and again every `AGAIN_S` as long as such
-a gang waits. Until each has answered once, failed, or let `ASK_S` pass, the gang waits. When an answer changes the
-choice, the gangs are marked, so that they are read again.
+`kube.gang.spec.gang_spec` calls `choose` whenever it reads a gang that is meant for another cluster. Workers whose
+scheduler answers questions about starts get one question for all equal gangs, and get it again every `AGAIN_S` while
+such a gang waits. The gang waits until each worker has answered once, has failed, or has not answered for `ASK_S`. When
+an answer changes the choice, the gangs are marked, so that they are read again.
 
-A worker is asked one question at a time, and at most `MOST` different ones are kept. A worker that has no such answer
-(Kueue, an older Phalanx, no right to ask) is not asked again over the same connection, and one that does not answer is
-left alone for `REST_S`. Both count as workers that would start the gang at once if their nodes have room.
+A worker gets one question at a time. At most `MOST` different questions are kept. A worker that does not serve such
+questions (Kueue, an older Phalanx, or this user has no right) is not asked again over the same connection. A worker
+that does not answer in time is not asked for `REST_S`. Both are treated as workers that would start the gang at once if
+their nodes have room.
 
-The order of the clusters for one gang, and why one is not possible.
+The order of the clusters for one gang, and why a cluster is excluded.
 
 The order, most important first: when the cluster's scheduler expects to start the job, how much of the preferred data
 the cluster has, its price. Clusters that are equal in all of these have one rank, and the core takes the one in which
-the job fits most tightly. Quota and free capacity are not looked at here: the core does that, over the nodes of all
-clusters.
+the job fits most tightly. This order does not consider quota and free capacity. The core considers them, over the nodes
+of all clusters.
 
-A cluster is not possible if it lacks data that the job requires, or if its scheduler would not start the job soon for a
-reason that the manager cannot see from its nodes: a quota there, a queue that does not exist. Where the reason is that
-nodes are full, the core sees that itself, and may preempt.
+A cluster is excluded if it lacks data that the job requires. It is also excluded if its scheduler would not start the
+job soon for a reason that the manager cannot see from the nodes, for example a quota in that cluster or a queue that
+does not exist there. If the reason is that nodes are full, the cluster is not excluded: the core sees this itself, and
+may preempt jobs.
 
-The workers as one node each, from the figures that the scheduler has written: for commands that decide again on a
-snapshot, and have no connection to workers."""
+One node for each worker, made from the figures that the scheduler has written. It is for commands that run a cycle on a
+snapshot and have no connection to workers."""
 
 from __future__ import annotations
 
@@ -52,15 +54,15 @@ from phalanx.kube.read.labels import DATA, PREFERRED_DATA
 from phalanx.model.event import Event, NodeSeen
 from phalanx.model.reason import Reason, ReasonCode
 
-LATE_S = 300.0  # a job that a cluster would start later than that is not sent to it yet
-SOON_S = 60.0  # starts that are no further off are equal
+LATE_S = 300.0  # if a cluster would start a job later than this, the job is not sent to it yet
+SOON_S = 60.0  # the resolution of start times: they are compared in steps of this length
 SEEN_BY_THE_CORE: Final = frozenset({ReasonCode.NO_ROOM, ReasonCode.PREEMPTING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterCandidate:
-    """A cluster that may get the gang. `trouble`: why it gets no jobs now; empty if it does. `outlook`: the answer of
-    its scheduler; None: it gives none."""
+    """A cluster that may get the gang. `trouble`: why the cluster gets no jobs now; empty if it gets jobs. `outlook`:
+    the answer of its scheduler; None if it gives none."""
 
     name: str
     offer: ClusterOffer
@@ -72,7 +74,8 @@ Gist: TypeAlias = tuple[str, bool, float]
 
 
 def gist(outlook: StartOutlook | None, now_s: float) -> Gist:
-    """Return what the order depends on in an outlook: as long as it is equal, the order is."""
+    """Return the part of an outlook that determines the order of the clusters. If it does not change, neither does the
+    order."""
     if outlook is None:
         return "", False, 0.0
     off_s = max(0.0, outlook.start_s - now_s)
@@ -146,17 +149,17 @@ def _blocked(facts: Mapping[str, str], excluded: Mapping[str, bool], order: Iter
 
 log = logging.getLogger(__name__)
 
-ASK_S = 5.0  # the longest time of a question
-AGAIN_S = 15.0  # the age of an answer after which it is asked for again
-REST_S = 30.0  # so long a worker that did not answer is not asked
-MOST = 256  # different questions that are kept; gangs beyond that go without answers
+ASK_S = 5.0  # the longest time to wait for an answer
+AGAIN_S = 15.0  # the age of an answer at which the question is sent again
+REST_S = 30.0  # how long a worker that did not answer is not asked
+MOST = 256  # the most different questions that are kept; for further gangs no worker is asked
 _ASKING = Reason(code=ReasonCode.BACKOFF, text="the clusters are being asked when each would start it", brief=True)
 
 
 @dataclass(slots=True)
 class _Equals:
-    """Equal gangs. `answers`: cluster -> its outlook, None if it gave none; `asked_s`: cluster -> when it was asked.
-    `gists`: cluster -> the part of its answer that the present choice was made of."""
+    """Equal gangs. `answers`: cluster -> its outlook, or None if it gave none. `asked_s`: cluster -> when it was asked.
+    `gists`: cluster -> the part of its answer on which the present choice is based."""
 
     namespace: str
     text: str
@@ -167,8 +170,8 @@ class _Equals:
 
 
 class Choices:
-    """The choices of one manager. `workers`: by name; `clusters`: returns the MultiKueueClusters by name. `changed`:
-    called with a gang whose choice may have changed."""
+    """The choices of one manager. `workers`: name -> worker. `clusters`: a function that returns name ->
+    MultiKueueCluster. `changed`: a function that is called with each gang whose choice may have changed."""
 
     def __init__(
         self,
@@ -180,10 +183,10 @@ class Choices:
         self._workers, self._clusters, self._now_s, self._changed = workers, clusters, now_s, changed
         self._asks = False
         self._equals: dict[tuple[str, str], _Equals] = {}
-        self._waiting: dict[str, None] = {}  # gangs for which a cluster is to be chosen
+        self._waiting: dict[str, None] = {}  # the gangs that wait for the choice of a cluster
         self._of_gang: dict[str, _Equals] = {}
-        self._mute: dict[str, Connection] = {}  # worker -> the connection over which it does not answer
-        self._rests_s: dict[str, float] = {}  # worker -> until then it is not asked (seconds since the epoch)
+        self._mute: dict[str, Connection] = {}  # worker -> the connection over which it refused questions
+        self._rests_s: dict[str, float] = {}  # worker -> when it may be asked again (seconds since the epoch)
         self._offers: dict[str, tuple[str, ClusterOffer]] = {}
         self._news = asyncio.Event()
 
@@ -211,7 +214,7 @@ class Choices:
         return rank(sought, candidates, self._now_s())
 
     def forget(self, gang: str) -> None:
-        """Note that the gang does not wait any more."""
+        """Forget a gang that no longer waits."""
         self._waiting.pop(gang, None)
         self._unregister(gang)
 
@@ -224,7 +227,7 @@ class Choices:
             self._equals.pop((equals.namespace, equals.text), None)
 
     def renew(self) -> None:
-        """Note that an offer may have changed."""
+        """Have every waiting gang read again, because an offer may have changed."""
         for gang in list(self._waiting):
             self._changed(gang)
 
@@ -258,7 +261,7 @@ class Choices:
 
     def _trouble(self, name: str, cluster: dict[str, Any]) -> str:
         worker = self._workers.get(name)
-        if worker is None or worker.state is None:  # this process is not connected to workers, or not yet
+        if worker is None or worker.state is None:  # this process has no connection to the worker (yet)
             return "" if is_active(cluster) else "not ready"
         return "" if worker.active else str(worker.state.text)[:200]
 
@@ -296,7 +299,8 @@ class Choices:
             await asyncio.gather(*asking.values(), return_exceptions=True)
 
     async def _ask_all(self, name: str) -> None:
-        """Ask one worker what it has not been asked for long. Without answers, waiting gangs go on without them."""
+        """Ask one worker about all equal gangs for which its answer is missing or old. If the worker does not answer,
+        the gangs are decided without its answer."""
         for equals in list(self._equals.values()):
             if not self._may_be_asked(name):
                 break
@@ -308,7 +312,7 @@ class Choices:
                 self._take(equals, name, None)
 
     async def _ask(self, name: str, equals: _Equals) -> StartOutlook | None:
-        """Return the worker's answer; None if it gives none."""
+        """Return the worker's answer; None if it refuses the question or does not answer in time."""
         link = self._workers[name].link
         try:
             async with asyncio.timeout(ASK_S):
@@ -346,10 +350,10 @@ class FiguredClusters:
         self.mark: Callable[[str], None] = lambda gang: None
         self._clusters = clusters
         self.choose: Choose = Choices({}, clusters, lambda: 0.0, lambda gang: None).choose
-        self._ours: dict[str, dict[str, int]] = {}  # cluster -> the requests of jobs that were sent there
+        self._ours: dict[str, dict[str, int]] = {}  # cluster -> the sum of the requests of jobs that were sent there
 
     def saw(self, gang: GangLifecycle) -> None:
-        """Count the requests of a gang that was sent to a worker. Each gang of a snapshot is seen once."""
+        """Add the requests of a gang that was sent to a worker. This is called once for each gang of a snapshot."""
         if (record := gang.elsewhere) is None or gang.spec is None:
             return
         total = self._ours.setdefault(record.cluster, {})
@@ -371,4 +375,4 @@ class FiguredClusters:
         return found
 
     async def run(self) -> None:
-        """Do nothing: a snapshot has no time."""
+        """Do nothing, because a snapshot does not change."""

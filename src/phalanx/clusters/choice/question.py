@@ -33,7 +33,7 @@ from phalanx.model.pod import CPU, MEMORY
 from phalanx.model.reason import NEVER, ReasonCode
 
 API: Final = "/apis/visibility.phalanx.dev/v1"
-_LONGEST, _LONGEST_TEXT = 3000, 300  # characters of a question, which becomes a part of a URL, and of a reason
+_LONGEST, _LONGEST_TEXT = 3000, 300  # the most characters of a question, which is a part of a URL, and of a reason
 _OPTIONS: Final = (
     *(labels.QUEUE, "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class", labels.GROUP, labels.QOS),
     *(labels.ESTIMATE, labels.PREEMPTIBLE, labels.RESERVATION, labels.DEADLINE),
@@ -52,7 +52,8 @@ class AskedPods(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StartQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A gang without names. `limit_s`: its time limit in seconds; 0: none."""
+    """A question: what matters for the start of a gang, without names. `limit_s`: its time limit in seconds; 0 if it
+    has none."""
 
     options: dict[str, str]
     pods: list[AskedPods]
@@ -61,8 +62,9 @@ class StartQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class StartOutlook(NamedTuple):
-    """When a cluster expects to start the gang. `start_s`: seconds since the epoch; infinite: not known. `code`,
-    `text`: why not at once. `never`: not before something changes there."""
+    """When a cluster expects to start the gang. `start_s`: the start in seconds since the epoch; infinite if it is not
+    known. `code`, `text`: why the gang does not start at once. `never`: the gang starts only if something changes in
+    that cluster."""
 
     start_s: float
     code: str = ""
@@ -71,7 +73,7 @@ class StartOutlook(NamedTuple):
 
 
 def question(sought: Sought) -> str:
-    """Return the question about a gang; empty if it is too long to be asked."""
+    """Return the question about a gang; "" if it is too long for a URL."""
     pods = [
         AskedPods(
             count=role.count,
@@ -92,12 +94,12 @@ def question(sought: Sought) -> str:
 
 
 def path_of(namespace: str) -> str:
-    """Return the path of questions about gangs of the namespace."""
+    """Return the URL path for questions about gangs of the namespace."""
     return f"{API}/namespaces/{namespace}/jobs/-/start"
 
 
 def read_question(text: str) -> StartQuestion:
-    """Return the question. Raises ValueError."""
+    """Return the question in the text. Raises ValueError."""
     asked = msgspec.json.decode(text[: _LONGEST + 1], type=StartQuestion)
     if not asked.pods or any(each.count < 1 for each in asked.pods):
         raise ValueError("it asks for no pods")
@@ -107,13 +109,14 @@ def read_question(text: str) -> StartQuestion:
 
 
 def answer_of(in_s: float, code: str, text: str) -> dict[str, Any]:
-    """Return the fields of an answer. `in_s`: seconds from now; infinite: not known."""
+    """Return the fields of an answer. `in_s`: the seconds until the start; infinite if it is not known."""
     said: dict[str, Any] = {"startsIn": round(in_s, 3)} if in_s < inf else {}
     return said | ({"reason": {"code": code, "message": text}} if code else {})
 
 
 def read_answer(answer: Any, now_s: float) -> StartOutlook | None:
-    """Return the outlook that a worker's answer gives; None if it gives none. Whatever is in the answer is bounded."""
+    """Return the outlook in a worker's answer; None if the answer has neither a start nor a reason. Texts of the answer
+    are cut to a maximal length."""
     if not isinstance(answer, Mapping) or answer.get("kind") != "JobStart":
         return None
     in_s, reason = answer.get("startsIn"), answer.get("reason")
@@ -141,14 +144,14 @@ def _span(seconds: float) -> str:
 PRICE: Final = "phalanx.dev/cluster-price"
 DATA_PREFIX: Final = "data.phalanx.dev/"
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_UNITS: Final = {CPU: 1000, MEMORY: 2**30, "ephemeral-storage": 2**30}  # amounts of the model in one priced unit
+_UNITS: Final = {CPU: 1000, MEMORY: 2**30, "ephemeral-storage": 2**30}  # the model's amount of one priced unit
 _MOST_NAMES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOffer:
     """`prices`: resource -> the price of a unit for an hour. `data`: the names of the data that the cluster has.
-    `wrong`: what cannot be read, and how to mend it; empty if all can."""
+    `wrong`: which values cannot be read, and how to correct them; empty if there are none."""
 
     prices: Mapping[str, float] = field(default_factory=dict)
     data: frozenset[str] = frozenset()
@@ -192,7 +195,7 @@ def _price(text: str) -> float | None:
 
 
 def data_names(text: str) -> tuple[str, ...]:
-    """Return the names in a job's list of data. Raises ValueError."""
+    """Return the names in a job's comma-separated list of data. Raises ValueError."""
     names = tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
     if (bad := next((name for name in names if not _NAME.fullmatch(name)), None)) is not None:
         raise ValueError(f"{bad[:60]!r} is no name of data: letters, digits, '-', '_' and '.', at most 63")

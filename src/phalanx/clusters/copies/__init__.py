@@ -3,6 +3,6 @@
 Parts, lowest first:
 
     sendable    the kinds of jobs that can be sent
-    content     the copy of a job in a worker: its content, whose it is, its status; a job that another cluster is to
-                run
+    content     the copy of a job in a worker: its content, its manager, its status; a job that is meant for
+                another cluster
 """

@@ -1,11 +1,12 @@
-"""The copy of a job in a worker: its content, whose it is, and the status that it gives back.
+"""The copy of a job in a worker: its content, the manager and the job to which it belongs, and the status that is
+copied back.
 
-A copy has the name and the namespace of its job. Labels have the job's uid, the manager's uid, and the time of the
-start, so that a copy of an earlier start is recognized. The pod templates are the user's, without the changes of the
-start on the manager, and the worker queues the copy by the labels of the job. Its pods have the label with the job's
-uid, too, so that the manager does not count them as the worker's own.
+A copy has the name and the namespace of its job. Its labels contain the job's uid, the manager's uid and the time of
+the start, so that a copy of an earlier start is recognized. The pod templates are the user's, without the changes of
+the start on the manager, and the worker queues the copy by the labels of the job. Its pods have the label with the
+job's uid, too, so that the manager does not count them as the worker's own.
 
-A job that another cluster is to run, as the gang of the job says it."""
+A job that is meant for another cluster, by the start record of its gang."""
 
 from __future__ import annotations
 
@@ -27,15 +28,15 @@ from phalanx.kube.read.workload.batch_job import BatchJob, original_template
 
 Object = Mapping[str, Any]
 
-JOB = "phalanx.dev/origin-uid"  # the uid of the job
-START = "phalanx.dev/origin-start"  # the time of its start
-MANAGER = "phalanx.dev/origin-manager"  # the uid of the manager's namespace kube-system
+JOB = "phalanx.dev/origin-uid"  # a label: the uid of the job
+START = "phalanx.dev/origin-start"  # a label: the start of the job to which the copy belongs
+MANAGER = "phalanx.dev/origin-manager"  # a label: the uid of the manager's namespace kube-system
 MADE = "phalanx.dev/origin-time"  # an annotation: when the copy was made, by the manager's clock
 _NOT_COPIED = frozenset(
     {*labels.WRITTEN, labels.USER, labels.CLUSTER_CHOICE, "kubectl.kubernetes.io/last-applied-configuration"}
 )
 _BY_ROLE = (f"{labels.PARALLELISM}.", f"{labels.TEMPLATE}.")
-_TOKENS = "kube-api-access-"  # the volumes that admission of the manager has added
+_TOKENS = "kube-api-access-"  # the prefix of volumes that admission on the manager added
 _OF_PODS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", labels.JOB_NAME)
 
 
@@ -55,9 +56,9 @@ def body(
     made_s: float,
     renamed: bool = False,
 ) -> dict[str, Any]:
-    """Return the copy of an object. `roles`: the same object as it was read; none of a bare pod. `made_s`: now, in
-    seconds since the epoch. `renamed`: True if Phalanx does not run in the worker, so that no pod may name it as its
-    scheduler."""
+    """Return the copy of an object. `roles`: the roles of this object; empty for a bare pod. `made_s`: the current
+    time, in seconds since the epoch. `renamed`: True if Phalanx does not run in the worker, so that no pod may name it
+    as its scheduler."""
     kind, meta = sendable.kind, obj["metadata"]
     return {
         "apiVersion": kind.api_version,
@@ -110,7 +111,8 @@ def _spec(sendable: Sendable, obj: Object, roles: Sequence[BatchJob], renamed: b
 
 
 def _of_user(job: BatchJob, shown: Object, renamed: bool) -> dict[str, Any]:
-    """Return the merge patch that takes away what the start on the manager changed, and that marks the pods."""
+    """Return the merge patch that reverts the changes of the start on the manager, and adds the label with the job's
+    uid to the pods."""
     spec = shown["spec"]
     own = original_template(shown["metadata"], spec["template"])
     meta = {k: v for k, v in (own.get("metadata") or {}).items() if k != "creationTimestamp"}
@@ -149,8 +151,8 @@ def _label(obj: Object, key: str) -> str:
 
 
 def made_s(copied: Object, start: StartRecord) -> float:
-    """Return when the copy was made, by the manager's clock (seconds since the epoch). A copy of an earlier version
-    does not say it: then the time of the start counts."""
+    """Return when the copy was made, by the manager's clock (seconds since the epoch). Copies that an earlier version
+    made do not have this time; for these, return the time of the start."""
     try:
         return read_moment((copied["metadata"].get("annotations") or {}).get(MADE))
     except MomentError:
@@ -158,8 +160,8 @@ def made_s(copied: Object, start: StartRecord) -> float:
 
 
 def status_to_write(sendable: Sendable, job: Object, copied: Object) -> dict[str, Any] | None:
-    """Return a merge patch of the job's status, when its copy has started or ended; None: nothing is to be written.
-    Changes in between are not written, so that a job costs few writes."""
+    """Return a merge patch for the job's status if its copy has started or ended; otherwise None. Changes in between
+    are not written, so that a job costs few writes."""
     if sendable.is_over(job):
         return None
     if not sendable.is_over(copied) and (not sendable.has_started(copied) or sendable.runs(job.get("status") or {})):
@@ -168,7 +170,8 @@ def status_to_write(sendable: Sendable, job: Object, copied: Object) -> dict[str
 
 
 def status_to_clear(sendable: Sendable, job: Object) -> dict[str, Any] | None:
-    """Return a merge patch of the status of a job that was suspended again; None: there is nothing to clear."""
+    """Return a merge patch that clears the status of a job that was suspended again; None if there is nothing to
+    clear."""
     if not sendable.is_suspended(job) or sendable.is_over(job):
         return None
     status, names = job.get("status") or {}, ("startTime", "active", "ready", "terminating")
@@ -203,8 +206,8 @@ def sent_to(job: Object) -> tuple[str, ...]:
 
 
 class Sent(NamedTuple):
-    """A job that another cluster is to run. `gang`: its gang. `members`: the job as it was read, namely the roles of an
-    object, or one bare pod."""
+    """A job that is meant for another cluster. `gang`: the id of its gang. `members`: the roles of the object, or the
+    one bare pod."""
 
     gang: str
     kind: Kind
@@ -229,12 +232,13 @@ class Sent(NamedTuple):
         return start_of(self.record)
 
     def same(self, other: Sent | None) -> bool:
-        """Return whether the other is the same start of the same job."""
+        """Return whether `other` is the same start of the same job."""
         return other is not None and (self.uid, self.start) == (other.uid, other.start)
 
 
 def sent_of(gang: GangLifecycle, record: StartRecord) -> Iterator[tuple[Key, Sent]]:
-    """Yield the objects of a gang that another cluster is to run. A bare pod must have the record of this start."""
+    """Yield the objects of a gang that is meant for another cluster. Bare pods without the record of this start are
+    left out."""
     found: dict[Key, list[BatchJob]] = {}
     for job in gang.jobs.values():
         if job.sent and not job.finished and job.adapter.kind in SENDABLE:
@@ -248,8 +252,8 @@ def sent_of(gang: GangLifecycle, record: StartRecord) -> Iterator[tuple[Key, Sen
 
 
 def waits_elsewhere(gang: GangLifecycle, objects: Mapping[Kind, Mapping[str, Any]]) -> bool:
-    """Return whether another cluster is to run the gang, and has started nothing of it. `objects`: the
-    objects of the manager, by kind and `namespace/name`."""
+    """Return whether the gang is meant for another cluster, and that cluster runs none of its objects yet. `objects`:
+    the objects of the manager, by kind and `namespace/name`."""
     record = gang.elsewhere
     found = [] if record is None else list(sent_of(gang, record))
     return bool(found) and not any(

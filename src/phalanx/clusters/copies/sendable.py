@@ -1,11 +1,13 @@
-"""The kinds of jobs that can be sent to other clusters: a kind is data, and one rule sends all of them.
+"""The kinds of jobs that can be sent to other clusters. A kind is described by data, and the same code sends all kinds.
 
 The roles of an object are read and changed through its adapter (`kube.read.workload.adapter`), as for a start in this
-cluster: its suspension, its pod templates, its end. What is added here: which field names the manager, which fields
-only make sense in one cluster, when the status says that the job runs, and which fields of the status are copied.
+cluster: its suspension, its pod templates, its end. This module adds for each kind: which field names the manager,
+which fields make sense in only one cluster, how the status shows that the job runs, and which fields of the status are
+copied.
 
-A Volcano Job has no field `managedBy`: its `schedulerName` names the manager. A TrainJob has no roles before its
-operator makes a JobSet, and a SparkApplication has no such field at all: they are not sent.
+A Volcano Job has no field `managedBy`, but its `schedulerName` names the manager. TrainJobs and SparkApplications are
+not sent: a TrainJob has no roles before its operator creates a JobSet, and a SparkApplication has no field that names a
+manager.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ Path: TypeAlias = tuple[str, ...]
 
 
 class Key(NamedTuple):
-    """A job of the manager, and its copies. `name`: `namespace/name`."""
+    """The key of a job of the manager and of its copies. `name`: `namespace/name`."""
 
     kind: Kind
     name: str
@@ -39,9 +41,9 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sendable:
-    """A kind of jobs. `managed`: the path of `managedBy` in the spec. `own`: further fields of the spec that copies
-    do not have. `runs`: returns whether a status says that the job runs. `copied`: the fields of the
-    status that are copied; empty: all."""
+    """A kind of jobs. `managed`: the path of `managedBy` in the spec. `own`: further fields of the spec that are not
+    copied. `runs`: a function that returns whether the job with this status runs. `copied`: the fields of the status
+    that are copied; empty if all are."""
 
     kind: Kind
     runs: Callable[[Object], bool]
@@ -59,11 +61,11 @@ class Sendable:
         return bool((self._shown(obj).get("spec") or {}).get("suspend"))
 
     def has_started(self, obj: Object) -> bool:
-        """Return whether the object is not suspended, and its status says that it runs."""
+        """Return whether the object is not suspended and runs by its status."""
         return not self.is_suspended(obj) and self.runs(obj.get("status") or {})
 
     def status_of(self, obj: Object) -> dict[str, Any]:
-        """Return the fields of its status that are copied."""
+        """Return those fields of the object's status that are copied."""
         status = obj.get("status") or {}
         return {name: status[name] for name in self.copied or status if name in status}
 
@@ -74,8 +76,8 @@ class Sendable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendablePods(Sendable):
-    """Bare pods, alone or of a group. A pod has no field for its manager: it is sent if its queue sends its jobs. The
-    pod on the manager gets the record of its start, and no node."""
+    """Bare pods, with or without a group. A pod has no field for its manager. It is sent if its queue sends jobs away.
+    The pod on the manager gets the record of its start, and no node."""
 
     def is_over(self, obj: Object) -> bool:
         return (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed")
@@ -86,8 +88,9 @@ class SendablePods(Sendable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendableVolcanoJobs(Sendable):
-    """Volcano Jobs, which have no field to suspend them. On the manager a Job waits without the record of its start. A
-    copy waits while its phase is Pending, but not if a policy of the Job has restarted it in its cluster."""
+    """Volcano Jobs, which have no field to suspend them. On the manager a Job is pending if it does not have the record
+    of its start. A copy is pending while its phase is Pending, unless a policy of the Job has restarted the copy in its
+    cluster."""
 
     def is_over(self, obj: Object) -> bool:
         return bool(ended(obj))
@@ -107,7 +110,7 @@ def _is(path: Path, *values: str) -> Callable[[Object], bool]:
 
 
 def _true(*types: str) -> Callable[[Object], bool]:
-    """Return a rule: one of these conditions is True."""
+    """Return a function that returns whether one of these conditions of a status is True."""
     return lambda status: any(
         one.get("type") in types and one.get("status") == "True" for one in status.get("conditions") or ()
     )

@@ -1,8 +1,8 @@
 """Warnings of a worker about a copy and its pods, as Events of the job on the manager.
 
-A copy is looked at when it is in trouble: it has not started for `LATE_S`, pods of it are not ready for as long, or it
-failed. Then the Events about it and about `PODS_ASKED` of its pods are listed, at most once in `AGAIN_S`. Each warning
-is reported once, and at most `MOST` for one start. So a job without trouble costs no call and no Event.
+A copy is in trouble if it has failed, or if after `LATE_S` it has not started or some of its pods are not ready. Then
+the Events about the copy and about `PODS_ASKED` of its pods are listed, at most once in `AGAIN_S`. Each warning is
+reported once, and at most `MOST` warnings for one start. So a job without trouble costs no call and no Event.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from phalanx.client.kind import EVENTS
 
 LATE_S, AGAIN_S = 60.0, 55.0
 MOST, PODS_ASKED, LISTED = 5, 3, 20
-_LONGEST, _KEPT = 300, 4096  # characters of a message; starts of which the reported warnings are kept
+_LONGEST, _KEPT = 300, 4096  # the most characters of a message; the most starts with remembered warnings
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}")
 
 Object = Mapping[str, Any]
@@ -25,8 +25,8 @@ _Calls = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
 class CopyLook(NamedTuple):
-    """A copy that is looked at. `start`: the uid of the job, and its start, which was decided at `begun_s` (seconds
-    since the epoch)."""
+    """A copy to check for trouble. `start`: the uid of the job, and its start. `begun_s`: when the start was decided
+    (seconds since the epoch)."""
 
     start: tuple[str, str]
     begun_s: float
@@ -46,16 +46,16 @@ class CopyLook(NamedTuple):
 
 
 class Echo:
-    """The warnings of all workers. `now_s`: seconds since the epoch."""
+    """The reported warnings of all workers. `now_s`: a function that returns the seconds since the epoch."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
-        self._reported: dict[tuple[str, str], set[tuple[str, str]]] = {}  # (uid, start) -> its warnings
+        self._reported: dict[tuple[str, str], set[tuple[str, str]]] = {}  # (uid, start) -> its reported warnings
         self._asked_s: dict[tuple[str, str], float] = {}
 
     async def warnings(self, look: CopyLook, pods: Iterable[Object], calls: _Calls) -> list[tuple[str, str]]:
-        """Return (reason, message) of the warnings that are not reported yet. `pods`: those of the worker. `calls`:
-        makes one call to it."""
+        """Return (reason, message) of each warning that is not reported yet. `pods`: the worker's pods. `calls`:
+        returns the context of one call to the worker."""
         now_s, start, copied = self._now_s(), look.start, look.copied
         if not look.is_in_trouble(now_s) or now_s - self._asked_s.get(start, -AGAIN_S) < AGAIN_S:
             return []
@@ -95,7 +95,7 @@ def _is_ready(pod: Object) -> bool:
 
 
 async def _listed(link: Connection, namespace: str, uid: str) -> list[tuple[str, str]]:
-    """Return (reason, message) of the warnings about an object; none if they may not be listed."""
+    """Return (reason, message) of each warning about an object; nothing if the user may not list Events."""
     try:
         found = await link.list(EVENTS, namespace, fieldSelector=f"involvedObject.uid={uid}", limit=str(LISTED))
     except ApiRefusal:

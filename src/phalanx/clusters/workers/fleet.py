@@ -1,12 +1,15 @@
-"""The workers of a manager, one for each MultiKueueCluster: their states are written, their nodes become events.
+"""The workers of a manager, one for each MultiKueueCluster. The module writes their states, and makes events from their
+nodes.
 
-A worker is made for each MultiKueueCluster, and made again if its source changes. Its state becomes the condition
-Active, its figures an annotation. Its nodes are events for the core; when it is removed, they are gone.
+A worker is created for each MultiKueueCluster, and replaced if its source changes. Its state is written as the
+condition Active, and its figures as an annotation. The core gets its nodes as events; when the worker is removed, the
+core is told that these nodes are gone.
 
-Calls to workers. Each worker gets few calls at a time, so a slow worker does not delay jobs of other workers.
+Calls to workers. The number of concurrent calls to each worker is limited, so that a slow worker does not delay the
+jobs of other workers.
 
-A job that cannot call its worker yet waits in the line of that worker. When a call ends, the first job of the line is
-looked at again. So every job can call its worker at some time, however many jobs wait for a slow worker."""
+A job that cannot call its worker yet waits in that worker's queue of callers. When a call ends, the first job in this
+queue is reconciled again. So every job can call its worker at some time, however many jobs wait for a slow worker."""
 
 from __future__ import annotations
 
@@ -33,15 +36,15 @@ from phalanx.model.node import Node
 
 log = logging.getLogger(__name__)
 
-FIGURES_S = 30.0  # the annotation with the figures is written this often at most
+FIGURES_S = 30.0  # the shortest interval between two writes of the annotation with the figures
 CHANGES_S = 0.5  # changes of a worker's pods within this time are handled together
 SPARE = 20  # reading the nodes of workers takes at most 1/SPARE of the time
 
 
 class Fleet:
-    """The workers of one manager. `api`, `informers`: the API of the manager, and its caches. `wake`: called when there
-    are events. `fence`: as `Connection.fence`. `state_changed`: called with a worker whose state has changed.
-    `job_changed`, `asked`, `kinds`: as in `Worker`."""
+    """The workers of one manager. `api`, `informers`: the manager's API and its caches. `wake`: a function that is
+    called when there are events. `fence`: see `Connection.fence`. `state_changed`: a function that is called with each
+    worker whose state has changed. `job_changed`, `asked`, `kinds`: see `Worker`."""
 
     def __init__(
         self,
@@ -56,17 +59,17 @@ class Fleet:
     ) -> None:
         self.workers: dict[str, Worker] = {}
         self.wake: Callable[[], None] = lambda: None
-        self.own_uid = ""  # of the manager's cluster, once it is known
+        self.own_uid = ""  # the uid of the manager's cluster; empty until it is known
         self._api, self._informers, self._now_s, self._fence = api, informers, now_s, fence
         self._state_changed, self._job_changed = state_changed, job_changed
         self._asked, self._kinds = asked, kinds
         self._states: dict[str, State | None] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._wrong: dict[str, State] = {}  # clusters without a worker
-        self._told: dict[str, dict[str, Node]] = {}  # worker -> its nodes as the core has them
-        self._written_s: dict[str, float] = {}  # worker -> when its figures were written (of the event loop)
+        self._wrong: dict[str, State] = {}  # cluster whose source cannot be used -> its state
+        self._told: dict[str, dict[str, Node]] = {}  # worker -> its nodes as the core knows them
+        self._written_s: dict[str, float] = {}  # worker -> when its figures were written (clock of the event loop)
         self._out: list[Event] = []
-        self._stale: dict[str, None] = {}  # clusters to look at
+        self._stale: dict[str, None] = {}  # the clusters to check in the next turn
         self._news = asyncio.Event()
 
     def events(self) -> Sequence[Event]:
@@ -90,7 +93,8 @@ class Fleet:
     # --- inside -----------------------------------------------------------------------------------------------------
 
     async def _turn(self) -> None:
-        """Look at the clusters that changed, and write what is to be written."""
+        """Wait for changes, then send events about the nodes of the changed clusters, and write their states and
+        figures."""
         try:
             async with asyncio.timeout(FIGURES_S):
                 await self._news.wait()
@@ -103,10 +107,10 @@ class Fleet:
             began_s = time.perf_counter()
             try:
                 self._tell_nodes(name)
-            except Exception:  # what one worker shows must not stop the scheduler, nor hide the others
+            except Exception:  # an odd object of one worker must stop neither the scheduler nor other workers
                 log.exception("the nodes of cluster %s cannot be read", name)
             spent_s += time.perf_counter() - began_s
-            await asyncio.sleep(0)  # the Lease is renewed meanwhile
+            await asyncio.sleep(0)  # let the task that renews the Lease run
             try:
                 await self._write(name)
             except ApiError as error:
@@ -124,7 +128,7 @@ class Fleet:
         asyncio.get_running_loop().call_later(5.0, self._touch, name)
 
     def _on_cluster(self, change: Change) -> None:
-        """Make, replace or end a worker."""
+        """Create, replace or remove the worker of a MultiKueueCluster."""
         obj = change.new or change.old or {}
         name = str(obj["metadata"]["name"])
         source = source_of(obj) if change.new is not None else None
@@ -161,8 +165,9 @@ class Fleet:
         )
 
     def same_as(self, name: str, uid: str) -> str:
-        """Return why no job is sent by this name to the cluster with this uid; empty: one may be. Of several names for
-        one cluster the first in the alphabet counts, so the choice is the same after each restart."""
+        """Return why no job is sent under this name to the cluster with this uid; empty if jobs may be sent. If a
+        cluster has several names, jobs are sent under the first in the alphabet, so the choice is the same after each
+        restart."""
         if uid and uid == self.own_uid:
             return "it is this cluster itself, so jobs would be sent in a circle"
         twins = (each.name for each in self.workers.values() if uid and each.uid == uid and each.name < name)
@@ -187,7 +192,7 @@ class Fleet:
             self.wake()
 
     async def _write(self, name: str) -> None:
-        """Write the condition Active and the figures, as far as they changed. Raises ApiError."""
+        """Write the condition Active and the figures, if they have changed. Raises ApiError."""
         known, worker = self._informers(MULTI_CLUSTERS).objects.get(name), self.workers.get(name)
         state = worker.state if worker is not None else self._wrong.get(name)
         if known is None or state is None:
@@ -231,12 +236,12 @@ class Fleet:
         return after
 
 
-AT_ONE = 6  # calls to one worker that are not answered
-CALL_S = 15.0  # the longest time of a call
+AT_ONE = 6  # the most concurrent calls to one worker
+CALL_S = 15.0  # the timeout of a call
 
 
 class WorkerBusy(Exception):
-    """Too many calls to the worker are not answered. The job is in the line for that worker now."""
+    """There are too many unanswered calls to the worker. The job is now in the worker's queue of callers."""
 
 
 class WorkerAway(Exception):
@@ -244,13 +249,13 @@ class WorkerAway(Exception):
 
 
 class WorkerCalls:
-    """The calls of one manager that are not answered. `look_again`: called with the next job of a line. `open`: the
-    number of calls, by worker."""
+    """The unanswered calls of one manager. `look_again`: a function that is called with the next job in a queue of
+    callers. `open`: worker -> number of unanswered calls."""
 
     def __init__(self, look_again: Callable[[Key], None]) -> None:
         self.open = Counter[str]()
         self._look_again = look_again
-        self._lines: dict[str, dict[Key, None]] = {}  # worker -> the jobs that wait for a call, the first one first
+        self._lines: dict[str, dict[Key, None]] = {}  # worker -> the jobs that wait to call it, in order
 
     @asynccontextmanager
     async def to(self, worker: Worker, key: Key) -> AsyncIterator[Connection]:
@@ -274,14 +279,14 @@ class WorkerCalls:
             self._call_up(worker.name)
 
     def leave(self, key: Key) -> None:
-        """Note that the job waits for no call any more."""
+        """Remove the job from all queues of callers."""
         for name, line in self._lines.items():
             if key in line:
                 del line[key]
                 self._call_up(name)
 
     def _join(self, name: str, key: Key) -> None:
-        """Let the job wait for a call to this worker, and to no other."""
+        """Add the job to the queue of callers of this worker, and remove it from the others."""
         for other, line in self._lines.items():
             if other != name and key in line:
                 del line[key]
@@ -293,7 +298,7 @@ class WorkerCalls:
             self._look_again(key)
 
     def _next(self, name: str) -> list[Key]:
-        """Return the jobs that may call the worker now."""
+        """Return the first waiting jobs, as many as may call the worker now."""
         return list(islice(self._lines.get(name, ()), self._free(name)))
 
     def _free(self, name: str) -> int:

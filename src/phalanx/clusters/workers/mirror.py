@@ -1,9 +1,10 @@
-"""The nodes of a worker as nodes of the manager, so that the core places a job on them as on its own.
+"""The nodes of a worker as nodes of the manager, so that the core can place a job on them as on the manager's own
+nodes.
 
-A node of a worker has the name `CLUSTER:NODE`, which no Node can have. It has the labels and taints of its node, and
-the label and the taint `phalanx.dev/cluster`. The taint must be tolerated by name, so only jobs that may be sent away
-are placed there. Its amounts are those that the worker's own pods leave free; jobs of this manager are charged by the
-core.
+A node of a worker has the name `CLUSTER:NODE`, which no Node can have. It has the labels and taints of that node, and
+in addition the label and the taint `phalanx.dev/cluster`. The taint must be tolerated by name, so only jobs that may be
+sent away are placed there. Its amounts are what the worker's own pods leave free. The core charges the jobs of this
+manager to it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from phalanx.model.pod import PODS, amounts
 
 Object = Mapping[str, Any]
 _OVER = ("Succeeded", "Failed")
-_UNBOUNDED = 2**40  # an amount of every resource, for a worker that shows no nodes
+_UNBOUNDED = 2**40  # the assumed amount of every resource, if a worker does not let its nodes be listed
 
 
 def mirrored(
@@ -44,8 +45,8 @@ def mirrored(
 
 
 def unbounded(cluster: str, resources: Iterable[str], *, reachable: bool) -> dict[str, Node]:
-    """Return one node without bounds for a worker that shows no nodes. Then only quotas decide how many jobs it gets.
-    `resources`: the names of resources that jobs request."""
+    """Return one node with practically unlimited amounts, for a worker that does not let its nodes be listed. Then only
+    quotas decide how many jobs it gets. `resources`: the names of resources that jobs request."""
     has = dict.fromkeys((*resources, "cpu", "memory", PODS), _UNBOUNDED)
     node = whole_cluster(cluster, has, reachable=reachable)
     return {node.name: node}

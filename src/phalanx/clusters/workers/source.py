@@ -3,8 +3,8 @@
 A kubeconfig in a Secret may name no file and no program, because users with write access to the Secret would then start
 programs on the scheduler's machine. A kubeconfig in a file may.
 
-Connect to the cluster that runs a job of the manager, with the rights of the caller: who may read its kubeconfig may
-read its logs."""
+Connect to the cluster that runs a job of the manager, with the rights of the caller: users who may read the kubeconfig
+of the cluster may read the logs of its jobs."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from phalanx.clusters.copies.content import sent_to
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.errors import PhalanxError
 
-NAMESPACE = "kueue-system"  # of the Secrets; MultiKueue reads them in the namespace of its controller
+NAMESPACE = "kueue-system"  # the namespace of the Secrets; MultiKueue reads them in the namespace of its controller
 KEY = "kubeconfig"
-_LONGEST = 1 << 20  # of a kubeconfig, in bytes; the API server allows no larger Secret
+_LONGEST = 1 << 20  # the most bytes of a kubeconfig; the API server allows no larger Secret
 
 
 class SourceError(Exception):
-    """A kubeconfig that cannot be used: what is wrong, and how to mend it."""
+    """A kubeconfig cannot be used. `text`: what is wrong. `mend`: how to correct it."""
 
     def __init__(self, text: str, mend: str) -> None:
         super().__init__(text)
@@ -44,7 +44,7 @@ class SourceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a kubeconfig is. `secret`: in a Secret of that name; otherwise `location` is the path of a file."""
+    """The place of a kubeconfig. `location`: the name of a Secret; if `secret` is False, the path of a file."""
 
     location: str
     secret: bool = True
@@ -55,7 +55,8 @@ class Source:
 
 
 def source_of(cluster: Mapping[str, Any]) -> Source | SourceError:
-    """Return the source that a MultiKueueCluster names, in the fields of v1beta1 or of v1beta2."""
+    """Return the source that a MultiKueueCluster names in the fields of v1beta1 or of v1beta2; a SourceError if it
+    names none that can be used."""
     spec = cluster.get("spec") or {}
     said = (spec.get("clusterSource") or {}).get("kubeConfig") or spec.get("kubeConfig")
     if not said or not said.get("location"):
@@ -104,7 +105,7 @@ async def _text_of(api: Connection, source: Source) -> str:
 
 
 def cluster_of(objects: Iterable[Mapping[str, Any]]) -> str:
-    """Return the other cluster that has the copies of these jobs; empty if their pods are in this one."""
+    """Return the other cluster that has the copies of these jobs; empty if their pods are in this cluster."""
     found = (sent_to(obj) for obj in objects)
     return next((clusters[-1] for clusters in found if clusters), "")
 

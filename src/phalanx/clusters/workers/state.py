@@ -1,8 +1,8 @@
 """The state of the connection to a worker: a condition of its MultiKueueCluster, and a row for people.
 
-The condition has Kueue's type, reasons and messages (`Active`, `BadKubeConfig`, `ClientConnectionFailed`). The message
-of a connection that does not work also says how to mend it. The row is JSON in an annotation of the MultiKueueCluster,
-because its status has no other field than conditions.
+The condition has Kueue's type, reasons and messages (`Active`, `BadKubeConfig`, `ClientConnectionFailed`). If a
+connection does not work, the message also says how to correct that. The row is JSON in an annotation of the
+MultiKueueCluster, because its status has no other field than conditions.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Why(StrEnum):
 
 
 class State(NamedTuple):
-    """The state of a connection. `text`: what is wrong. `mend`: what to do about it. `since_s`: since when, in seconds
-    since the epoch."""
+    """The state of a connection. `text`: what is wrong. `mend`: how to correct it. `since_s`: when the state began, in
+    seconds since the epoch."""
 
     why: Why
     text: str = ""
@@ -46,16 +46,16 @@ class State(NamedTuple):
         return f"{self.text}. {self.mend}" if self.mend else self.text
 
     def same(self, other: State | None) -> bool:
-        """Return whether only the time differs."""
+        """Return whether the states are equal except for the time."""
         return other is not None and self[:3] == other[:3]
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The capacity of a worker and its use. `nodes`, `ready`: the numbers of nodes, and of nodes that take pods. `has`,
-    `used`: the amounts of nodes that take pods, and the requests of the pods on them. `jobs`: the number of received
-    jobs that have not ended. `version`: the version of its Kubernetes. `scheduler`: the schedulers whose queues exist
-    in it. `note`: a restriction of these numbers. `lacks`: the kinds of jobs that the manager has, and that the worker
-    does not define or does not show."""
+    """The capacity of a worker and its use. `nodes`: the number of nodes. `ready`: the number of nodes that take pods.
+    `has`, `used`: the amounts of nodes that take pods, and the requests of the pods on them. `jobs`: the number of
+    received jobs that have not ended. `version`: the worker's version of Kubernetes. `scheduler`: the schedulers whose
+    queues the worker serves. `note`: a reason why these numbers are incomplete. `lacks`: the kinds of jobs that the
+    manager has, but that the worker does not define or does not let the manager list."""
 
     nodes: int = 0
     ready: int = 0
@@ -72,7 +72,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def read_figures(cluster: Mapping[str, Any]) -> Figures:
-    """Return the figures in the annotation of a MultiKueueCluster; empty ones if it has none that can be read."""
+    """Return the figures in the annotation of a MultiKueueCluster; empty figures if there is no annotation, or it
+    cannot be read."""
     said = (cluster["metadata"].get("annotations") or {}).get(FIGURES)
     try:
         return Figures() if said is None else msgspec.json.decode(said, type=Figures)
@@ -81,7 +82,8 @@ def read_figures(cluster: Mapping[str, Any]) -> Figures:
 
 
 def condition(state: State, old: Mapping[str, Any], generation: int, now_s: float) -> dict[str, Any]:
-    """Return the condition Active. `old`: the present one; its time stays while its status does."""
+    """Return the condition Active. `old`: the present condition; its transition time is kept if the status is the
+    same."""
     truth = "True" if state.active else "False"
     stays = old.get("status") == truth and old.get("lastTransitionTime")
     return {

@@ -1,7 +1,7 @@
 """One worker: its connection, the caches of its nodes, pods and of the jobs that were sent to it, and its state.
 
-The connection is made again whenever it fails, or when its kubeconfig changes. A worker that does not answer once is
-asked again at once; the second failure makes it unreachable. Its caches stay while it is unreachable.
+The connection is made again whenever it fails, or when the kubeconfig changes. If a worker does not answer, it is
+called again at once; after the second failure it counts as unreachable. Its caches stay while it is unreachable.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from phalanx.model.node import Node
 log = logging.getLogger(__name__)
 
 LOOK_S = 10.0  # the interval between calls that show whether a worker answers
-CALL_S = 10.0  # the longest time of such a call
-SOURCE_S = 60.0  # its kubeconfig is read again this often
+CALL_S = 10.0  # the timeout of such a call
+SOURCE_S = 60.0  # the interval between reads of the kubeconfig
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
-OLDEST = (1, 29)  # Kubernetes; older ones are not tested, and know no managedBy
+OLDEST = (1, 29)  # of Kubernetes; older versions are not tested, and do not have managedBy
 _HIDDEN = "its nodes and pods are hidden: jobs are sent by quota alone"
 _STRANGE = "Look whether its address is that of a Kubernetes API server, and what this scheduler's log says about it."
 _QUEUES = {"kueue.x-k8s.io": ("Kueue", ("v1beta1", "v1beta2")), "phalanx.dev": ("Phalanx", ())}
 
 
 class _NewSource(Exception):
-    """The kubeconfig has changed."""
+    """The kubeconfig of the worker has changed, or the worker defines more kinds."""
 
 
 class Worker:
-    """A worker by the name of its MultiKueueCluster.
+    """A worker. `name`: the name of its MultiKueueCluster.
 
-    `api`: the API of the manager. `changed`: called with this worker when its state or its capacity may have changed.
-    `job_changed`: called with a job that the worker received and that has changed. `fence`: as `Connection.fence`.
-    `asked`: returns the resources that jobs request, for workers that show no nodes. `kinds`: returns the kinds of jobs
-    that the manager has. `same_as`: returns, for its name and the uid of its cluster, why no job is sent to that
-    cluster by that name; empty: one may be."""
+    `api`: the API of the manager. `changed`: a function that is called with this worker when its state or its capacity
+    may have changed. `job_changed`: a function that is called with each received job that has changed. `fence`: see
+    `Connection.fence`. `asked`: a function that returns the resources that jobs request; it is used if the worker does
+    not let its nodes be listed. `kinds`: a function that returns the manager's kinds of jobs. `same_as`: see
+    `Fleet.same_as`."""
 
     def __init__(
         self,
@@ -67,11 +67,11 @@ class Worker:
         same_as: Callable[[str, str], str] = lambda name, uid: "",
     ) -> None:
         self.name, self.source = name, source
-        self.state: State | None = None  # None: the first attempt has not ended
+        self.state: State | None = None  # None until the first attempt to connect has ended
         self.link: Connection | None = None
         self.version = self.scheduler = self.uid = ""
         self._same_as = same_as
-        self.caches: dict[Kind, Informer] = {}  # caches of nodes and pods, if the worker shows them
+        self.caches: dict[Kind, Informer] = {}  # caches of nodes and pods, if the worker lets them be listed
         self.sent: dict[Kind, Informer] = {}  # caches of copies
         self._kinds = kinds
         self._api, self._now_s, self._fence, self._asked = api, now_s, fence, asked
@@ -83,19 +83,20 @@ class Worker:
         return self.state is not None and self.state.active
 
     def job(self, key: Key) -> dict[str, Any] | None:
-        """Return a job that was sent there, as last seen."""
+        """Return the newest known state of a job that was sent to the worker."""
         cache = self.sent.get(key.kind)
         return cache.objects.get(key.name) if cache is not None else None
 
     def jobs(self) -> Iterator[tuple[Key, dict[str, Any]]]:
-        """Yield the jobs that were sent there, as last seen."""
+        """Yield the newest known states of the jobs that were sent to the worker."""
         for kind, cache in self.sent.items():
             for name, obj in cache.objects.items():
                 yield Key(kind, name), obj
 
     @property
     def lacks(self) -> tuple[str, ...]:
-        """Return the kinds of jobs that the manager has, and that the worker does not define or does not show."""
+        """Return the kinds of jobs that the manager has, but that the worker does not define or does not let the
+        manager list."""
         return tuple(sorted(_named(kind) for kind in self._kinds() if kind not in self.sent)) if self.sent else ()
 
     async def run(self) -> None:
@@ -111,7 +112,7 @@ class Worker:
                 self._become(Why.BAD_CONFIG, error.text, error.mend)
             except (PhalanxError, OSError, TimeoutError) as error:
                 self._become(Why.FAILED, *_explained(error, self.source))
-            except Exception as error:  # whatever it answers, the connection is made again, and other workers go on
+            except Exception as error:  # an unexpected answer must neither end this task nor disturb other workers
                 log.exception("cluster %s", self.name)
                 self._become(Why.FAILED, f"its answers cannot be read: {type(error).__name__}: {error}", _STRANGE)
             await asyncio.sleep(pause_s)
@@ -144,7 +145,7 @@ class Worker:
                 await asyncio.gather(*watching, return_exceptions=True)
 
     async def _look_around(self, connection: Connection) -> None:
-        """Read its versions. Raises PhalanxError if jobs cannot be sent to it."""
+        """Read the worker's versions. Raises PhalanxError if jobs cannot be sent to the worker."""
         said = await connection.request("GET", "/version")
         self.version = str(said.get("gitVersion") or "") if isinstance(said, Mapping) else ""
         _require_version(self.version)
@@ -161,13 +162,13 @@ class Worker:
         watching: Iterable[asyncio.Future[None]],
     ) -> None:
         """Call the worker at intervals, until it refuses a call, its kubeconfig changes, or one of its caches fails.
-        Raises PhalanxError; whatever the cache raised."""
+        Raises PhalanxError, or the exception of the cache."""
         failures, clock = 0, asyncio.get_running_loop().time
         read_s = clock()
         while True:
             await asyncio.sleep(self.look_s if not failures else min(1.0, self.look_s))
             for ended in (task for task in watching if task.done()):
-                await ended  # a cache that does not follow its objects would hide the ends of jobs
+                await ended  # raises the exception of a failed cache, which would otherwise hide the ends of jobs
             try:
                 async with asyncio.timeout(CALL_S):
                     await connection.request("GET", "/version")
@@ -182,14 +183,15 @@ class Worker:
                     self._become(Why.FAILED, *_explained(error, self.source))
             if clock() - read_s >= SOURCE_S or failures > 1:
                 read_s = clock()
-                with suppress(ApiError):  # the manager's own API: it is asked again
+                with suppress(ApiError):  # if the manager's API does not answer, it is called again later
                     if await credentials(self._api, self.source) != first:
                         raise _NewSource
                 if not failures and await _shown(connection, set(self._kinds()) - self.sent.keys()):
-                    raise _NewSource  # it defines more kinds now
+                    raise _NewSource  # the worker defines more kinds now
 
     def _require_other(self) -> None:
-        """Raises PhalanxError if it is the manager itself, or a cluster that another name stands for."""
+        """Raises PhalanxError if the worker is the manager's own cluster, or if the same cluster has another name that
+        is used."""
         if text := self._same_as(self.name, self.uid):
             raise _Unfit(text, "Write the kubeconfig of another cluster, or delete this MultiKueueCluster.")
 
@@ -203,7 +205,8 @@ class Worker:
         self._job_changed(Key(change.kind, key_of(change.new or change.old or {})))
 
     def _lack(self) -> str:
-        """Return the kinds of jobs that are not sent to it, as a part of a sentence; empty if all are."""
+        """Return a part of a sentence that names the kinds of jobs that are not sent to the worker; empty if there are
+        none."""
         text = "it does not define or does not show these kinds of jobs, so none are sent to it"
         return f"{text}: {', '.join(self.lacks)}" if self.lacks else ""
 
@@ -212,7 +215,7 @@ class Worker:
         if state.same(self.state):
             return
         if self.state is not None and not state.active and not self.state.active:
-            state = state._replace(since_s=self.state.since_s)  # it is as long away as before, for another reason
+            state = state._replace(since_s=self.state.since_s)  # still unreachable, for another reason: the time stays
         self.state = state
         log.warning("cluster %s: %s", self.name, state.message)
         self._changed(self)
@@ -220,7 +223,7 @@ class Worker:
     # --- what it has ------------------------------------------------------------------------------------------------
 
     def nodes(self) -> dict[str, Node]:
-        """Return its nodes as nodes of the manager."""
+        """Return the worker's nodes as nodes of the manager."""
         if not self.sent:
             return {}
         if NODES not in self.caches:
@@ -230,7 +233,7 @@ class Worker:
         return mirrored(self.name, nodes, pods, ours, reachable=self.active)
 
     def figures(self) -> Figures:
-        """Return what it has and uses."""
+        """Return the worker's figures."""
         nodes = [read_node(dict(obj)) for obj in self._objects(NODES).values()]
         ready = {node.name: node for node in nodes if takes_pods(node)}
         used = used_by_node(self._objects(PODS).values())
@@ -251,7 +254,7 @@ class Worker:
 
 
 async def _shown(connection: Connection, kinds: Iterable[Kind]) -> list[Kind]:
-    """Return the kinds that the worker defines and shows to its account for this manager."""
+    """Return the kinds that the worker defines and lets the manager's user list."""
     found = []
     for kind in kinds:
         with suppress(ApiRefusal):
@@ -261,14 +264,16 @@ async def _shown(connection: Connection, kinds: Iterable[Kind]) -> list[Kind]:
 
 
 async def _uid(connection: Connection) -> str:
-    """Return the uid of a cluster, which is that of its namespace kube-system; empty if it may not be read."""
+    """Return the uid of a cluster, which is the uid of its namespace kube-system; empty if the user may not read
+    that."""
     with suppress(ApiRefusal):
         return str((await connection.get(NAMESPACES, "kube-system"))["metadata"]["uid"])
     return ""
 
 
 def _named(kind: Kind) -> str:
-    """Return the name of a kind. Volcano's Job has its group, too, because Kubernetes' Job has the same name."""
+    """Return the name of a kind. For Volcano's Job the name includes the group, because Kubernetes' Job has the same
+    name."""
     return f"{kind.name} of {kind.group}" if kind.name == JOBS.name and kind != JOBS else kind.name
 
 
@@ -281,7 +286,7 @@ def _sum(many: Any) -> dict[str, int]:
 
 
 def _require_version(version: str) -> None:
-    """Raises PhalanxError for a Kubernetes that is too old; a version that cannot be read passes."""
+    """Raises PhalanxError if this version of Kubernetes is too old. A version that cannot be read is accepted."""
     found = re.match(r"v?(\d+)\.(\d+)", version)
     if found and tuple(map(int, found.groups())) < OLDEST:
         raise _Unfit(
@@ -291,8 +296,8 @@ def _require_version(version: str) -> None:
 
 
 def _schedulers(groups: Any) -> str:
-    """Return the schedulers whose queues the worker serves. Raises PhalanxError if it serves no queues, because a
-    suspended Job would never start in it."""
+    """Return the schedulers whose queues the worker serves. Raises PhalanxError if the worker serves no queues, because
+    a suspended Job would never start there."""
     names, old = [], []
     for group in groups:
         name, wanted = _QUEUES.get(str(group.get("name")), ("", ()))
@@ -312,7 +317,7 @@ def _schedulers(groups: Any) -> str:
 
 
 class _Unfit(PhalanxError):
-    """A worker to which no job can be sent."""
+    """No job can be sent to the worker. `mend`: how to correct that."""
 
     def __init__(self, text: str, mend: str) -> None:
         super().__init__(text)
@@ -320,7 +325,7 @@ class _Unfit(PhalanxError):
 
 
 def _explained(error: BaseException, source: Source) -> Iterator[str]:
-    """Yield what is wrong, and how to mend it."""
+    """Yield two texts: what is wrong, and how to correct it."""
     if isinstance(error, _Unfit):
         yield from (str(error), error.mend)
         return
