@@ -150,8 +150,8 @@ def bill(schedule: Schedule) -> dict[str, float]:
     """Return the measures of the bill; empty if the cluster has no node groups.
 
     `bill`: the price of all nodes of groups, from arrival to removal. `node_hours`: the sum of these times.
-    `nodes_added`: the number of nodes that arrived. `paid_use_ratio`: the held part of the paid amount of the counted
-    resource."""
+    `nodes_added`: the number of nodes that arrived. `paid_use_ratio`: the amount of the counted resource that jobs held
+    on these nodes, divided by the amount that was paid for (both times hours)."""
     workload = schedule.workload
     if not workload.groups:
         return {}
