@@ -488,15 +488,16 @@ class Walk(Cycle):
         search = Search(self.facts, request, self.holder_for(request))
         units: list[tuple[str, int | None]] = [(name, None) for name in sorted(whole.gangs)]
         units += [(name, pod) for name, lost in sorted(whole.surplus.items()) for pod in sorted(lost, reverse=True)]
+        parts = []
         for taken in (each for count in range(len(units)) for each in combinations(units, count)):
             part = whole._replace(pods={min(pods): pods[min(pods)]}, **losing(taken))
             if next(faults(search, part.victims(self.facts)), None) is None if taken else search.is_enough({}):
-                rest = losing([each for each in units if each not in taken])
-                mine[0] = whole._replace(
-                    pods={each: node for each, node in whole.pods.items() if each != min(pods)}, **rest
-                )
-                return part
-        return None
+                parts.append((part, losing([each for each in units if each not in taken])))
+        if not parts:
+            return None
+        part, rest = parts[self.choices.choose(len(parts))]
+        mine[0] = whole._replace(pods={each: node for each, node in whole.pods.items() if each != min(pods)}, **rest)
+        return part
 
     def renew(self) -> None:
         """R13: after a decision that need not respect the reservation, make it anew."""
