@@ -69,7 +69,7 @@ _BUSY = replace(text_response("Too many requests, please try again later.\n", 42
 
 
 class Api:
-    """The server without its socket. `startup` before the first request, `shutdown` after the last."""
+    """The server without its socket. Call `startup` before the first request, and `shutdown` after the last."""
 
     def __init__(
         self, store: Store, registry: Registry, tokens: Tokens, accounts: AccountTokens, settings: StoreSettings
@@ -111,7 +111,7 @@ class Api:
             self._authorizer.grants.forget()
 
     async def shutdown(self) -> None:
-        """End the streams, then let the last writes reach the disk."""
+        """End the streams, and then wait until the last writes are on the disk."""
         self.hub.end_all()
         self.quota_usage.stop()
         await self._nodes.close()
@@ -327,8 +327,8 @@ def _delete_warnings(resource: Resource, options: DeleteOptions) -> tuple[str, .
 
 
 def _payer(user: User) -> str:
-    """Return on whose account a request goes. The service accounts of a namespace have one together: who may make one
-    may make a thousand."""
+    """Return the name under which the requests of a user are counted. All service accounts of a namespace have one name
+    together, because a user who can create one account can create a thousand."""
     return user.name.rpartition(":")[0] if user.name.startswith(_ACCOUNT) else user.name
 
 

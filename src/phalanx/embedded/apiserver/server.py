@@ -54,7 +54,7 @@ _OWN_FILES = 64  # open files of the process itself: database, logs, connections
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningServer:
-    """A server that serves: its address, and how to stop it."""
+    """A running server: its address, and the function that stops it."""
 
     url: str
     api: Api
@@ -62,7 +62,8 @@ class RunningServer:
 
 
 async def serve(settings: StoreSettings, ready: Callable[[RunningServer], None] | None = None) -> None:
-    """Serve until cancelled, or until the `stop` that `ready` is given is called. Raises `PhalanxError`."""
+    """Serve until cancelled, or until `stop` of the RunningServer that `ready` gets is called. Raises
+    `PhalanxError`."""
     with contextlib.ExitStack() as held:
         _make_directory(settings.data_dir)
         held.enter_context(_lock(settings.lock))
@@ -79,7 +80,7 @@ async def serve(settings: StoreSettings, ready: Callable[[RunningServer], None] 
 
 
 async def open_api(settings: StoreSettings) -> Api:
-    """Return the server without a socket: database open, the first objects made."""
+    """Return the server without a socket. Its database is open, and the first objects exist."""
     journal = Journal(settings.database, accept_loss=settings.accept_loss)
     fresh = journal.fact("furnished", 0) == 0
     store = Store(journal, settings.retention)
@@ -108,7 +109,7 @@ class _Sockets:
         self._stopped = asyncio.Event()
 
     def stop(self) -> None:
-        """Ask for the end; safe to call more than once, and from a signal handler of the loop."""
+        """Request the end of the server. It may be called several times, also from a signal handler of the loop."""
         self._stopped.set()
 
     async def run(self, listener: socket.socket, tls: ssl.SSLContext, ready: Callable[[], object]) -> None:
@@ -175,7 +176,7 @@ def _make_directory(path: Path) -> None:
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[IO[str]]:
-    """Hold the directory; the kernel lets go of it when the process ends, however it ends."""
+    """Lock the directory in this context. The kernel releases the lock when the process ends, however it ends."""
     with open(path, "a+", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

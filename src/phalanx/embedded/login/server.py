@@ -113,7 +113,7 @@ class _Logins:
     def __init__(self, connection: Connection, settings: LoginSettings) -> None:
         self._api, self._settings = connection, settings
         self._busy: set[int] = set()
-        self._writing = asyncio.Lock()  # for the token file
+        self._writing = asyncio.Lock()  # held while the token file is written
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         _, uid, gid = _peer(writer.get_extra_info("socket"))

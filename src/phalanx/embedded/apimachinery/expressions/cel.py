@@ -311,7 +311,7 @@ def without_structs(text: str) -> str:
     own depth. Strings and comments are skipped over whole."""
     found: list[str] = []
     structs: list[bool] = []  # for each open bracket: True if it opens a struct
-    name_starts = -1  # where in `found` a dotted name began, or -1
+    name_starts = -1  # the index in `found` at which a dotted name began; -1: none
     expects_field = False
     for kind, lexeme in tokens(text):
         if kind == "space":

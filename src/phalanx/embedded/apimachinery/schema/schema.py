@@ -60,7 +60,8 @@ _PLAIN: dict[Shape, type] = {"string": str, "boolean": bool}
 @cache
 def definitions() -> Mapping[str, Mapping[str, Any]]:
     """Return all definitions, by name (`io.k8s.api.core.v1.Pod`), as JSON schema with x-kubernetes-* extensions."""
-    package = find_spec("kubernetes_validate")  # not imported: an import brings jsonschema, of which nothing is needed
+    # The package is not imported, because that would import jsonschema, which is not needed.
+    package = find_spec("kubernetes_validate")
     assert package is not None
     assert package.origin is not None
     raw = (Path(package.origin).parent / SOURCE).read_bytes()

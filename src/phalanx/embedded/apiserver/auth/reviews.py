@@ -45,7 +45,7 @@ REVIEWS: tuple[Resource, ...] = (
 
 
 class Reviewer:
-    """Answers the questions."""
+    """Answers reviews."""
 
     def __init__(self, tokens: Tokens, authorizer: Authorizer) -> None:
         self._tokens, self._authorizer = tokens, authorizer

@@ -35,7 +35,7 @@ class ServedGroup(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueDocument:
-    """An answer. `etag` stands in quotes, as in the header."""
+    """A document as bytes. `etag`: its ETag in quotes, as in the header."""
 
     body: bytes
     media: str = JSON
@@ -43,7 +43,7 @@ class CatalogueDocument:
 
 
 class Catalogue:
-    """Answers /api, /apis and /openapi."""
+    """Answers requests for /api, /apis and /openapi."""
 
     def __init__(self, served: ServedGroup) -> None:
         self._served = served
@@ -66,7 +66,7 @@ class Catalogue:
         if key not in self._documents:
             value = self._aggregated(path, version) if version else self._value(path, server_address)
             if value is None:
-                return None  # not kept: there are more paths that name nothing than memory
+                return None  # not cached, because clients can ask for any number of paths that do not exist
             if len(self._documents) >= _KEPT:
                 self._documents = {}
             self._documents[key] = _document(value, _media(version))

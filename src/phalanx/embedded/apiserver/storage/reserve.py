@@ -22,7 +22,7 @@ _TRY_EVERY_S = 1.0
 
 
 class Reserve:
-    """The file. All methods block, for some milliseconds at most."""
+    """The reserve file. All methods block, for some milliseconds at most."""
 
     def __init__(self, path: Path, size_bytes: int = SIZE_BYTES) -> None:
         self.path, self.size_bytes = path, size_bytes

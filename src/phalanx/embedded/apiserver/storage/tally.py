@@ -12,7 +12,7 @@ Key = tuple[str, str]  # (group, plural)
 
 
 class StoreTally:
-    """The count of one store."""
+    """The counts of one store."""
 
     def __init__(self) -> None:
         self._objects: dict[str, Counter[Key]] = {}

@@ -165,7 +165,8 @@ class Hub:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._watches: dict[tuple[Key, str | None], dict[Watch, None]] = {}  # by kind and namespace; None: all
+        # (kind, namespace) -> its watches; None: all namespaces.
+        self._watches: dict[tuple[Key, str | None], dict[Watch, None]] = {}
         store.subscribe(self.publish)
 
     def publish(self, events: list[Event]) -> None:

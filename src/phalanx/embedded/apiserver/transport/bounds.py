@@ -44,7 +44,8 @@ def check_yaml(events: Iterator[yaml.Event]) -> None:
     """Read the events of a document to its end. Raises `Unbounded`: too deep, too many values, aliases that stand for
     too much, an anchor within itself."""
     sizes: dict[str | None, int] = {}  # anchor -> values, itself and aliases below it included
-    open_: list[tuple[str | None, int]] = []  # for each enclosing collection: its anchor, the values before it
+    # For each enclosing collection: its anchor, and the number of values before it.
+    open_: list[tuple[str | None, int]] = []
     values = aliased = 0
     for event in events:
         match event:

@@ -62,7 +62,7 @@ class RawRequest:
     websocket_key: bytes = b""  # the client asks for a stream over WebSocket
     websocket_protocols: bytes = b""
     spdy_protocols: bytes = b""  # the client asks for SPDY with one of these protocols
-    raw_path: bytes = b""  # as it was written, with its escapes
+    raw_path: bytes = b""  # the path as the client sent it, with its escapes
     others: tuple[tuple[bytes, bytes], ...] = ()  # all other headers, of a request to forward
     known: Callable[[str, bool], None] = _untold  # called with the user, and whether the user's connections are limited
 

@@ -28,10 +28,10 @@ class Request:
     user_agent: str = ""
     host: str = ""
     body: bytes = b""
-    websocket_key: str = ""  # with `websocket_protocols`: it asks for a WebSocket
+    websocket_key: str = ""  # not empty if the client asks for a WebSocket, with one of `websocket_protocols`
     websocket_protocols: str = ""
     spdy_protocols: str = ""  # the client asks for SPDY with one of these protocols
-    warnings: list[str] = field(default_factory=list)  # to be sent with the answer, also with a refusal
+    warnings: list[str] = field(default_factory=list)  # sent with the answer, even if it is a refusal
 
     def text(self, name: str, default: str = "") -> str:
         """Return the first value of a query parameter."""

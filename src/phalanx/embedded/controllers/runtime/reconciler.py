@@ -22,7 +22,7 @@ from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_del
 from phalanx.embedded.controllers.runtime.recorder import EventRecorder, marking
 from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
 
-_AGAIN_S = 0.1  # after a status that somebody else wrote meanwhile
+_AGAIN_S = 0.1  # the pause after a status that another writer has changed in the meantime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

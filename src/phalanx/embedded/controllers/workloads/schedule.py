@@ -25,7 +25,8 @@ _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _BOUNDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 _DURATION = re.compile(r"(\d+)([smh])")
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
-_MOST_DAYS = 366 * 8  # until the next 29 February that is a certain day of the week, nearly always
+# The most days that are searched: nearly always enough for a 29 February on a certain day of the week.
+_MOST_DAYS = 366 * 8
 
 Next = Callable[[datetime], datetime | None]
 

@@ -52,7 +52,8 @@ _HOSTS = "/etc/hosts"
 _LOOK_S = 0.05  # the interval of checks for the run record of a container that another process started
 _PIDS = 8192  # the most processes of a user's container, so that a fork bomb harms only its user
 _KEPT_ATTEMPTS = 2  # the present attempt and the one before, for `kubectl logs --previous`
-_MESSAGE_BYTES, _MESSAGE_LINES = 2048, 80  # for terminationMessagePolicy FallbackToLogsOnError
+# The part of the log that FallbackToLogsOnError takes as the termination message.
+_MESSAGE_BYTES, _MESSAGE_LINES = 2048, 80
 _LOG_END_BYTES, _LOG_END_LINES = 1024, 5  # the end of the log that the reason of the end quotes
 
 
@@ -126,7 +127,8 @@ class Container:
         if isinstance(state, RunningAttempt | Planned) and attempt.spec.confined and self._around.fence is not None:
             self._around.fence.note(self._record.uid, self._fenced(attempt.spec.user or 0))
         if isinstance(state, Exited) and state.reason == NEVER_STARTED:
-            self.known = replace(self.known, state=None)  # as before the attempt; its number is not used again
+            # The state before the attempt; the attempt's number is not used again.
+            self.known = replace(self.known, state=None)
         elif isinstance(state, Exited):
             self._note_end(state)
         elif isinstance(state, Planned):  # an agent that is gone started it just now

@@ -35,9 +35,9 @@ from phalanx.embedded.trees import remove_tree
 
 log = logging.getLogger(__name__)
 
-_RETRY_S = 0.5  # after a call whose answer did not come
-_MOMENT_S = 0.1  # between the start of a program and its report
-_FORCED_GRACE_S = 1.0  # for a pod whose object is gone already
+_RETRY_S = 0.5  # the pause after a call that was not answered
+_MOMENT_S = 0.1  # the time between the start of a program and its report
+_FORCED_GRACE_S = 1.0  # the grace period of a pod whose object does not exist any more
 _PEERS_S, _PEERS_AGAIN_S = 1.0, 0.02  # the longest wait for the peers' addresses; the pause between two reads
 _DEADLINE = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 

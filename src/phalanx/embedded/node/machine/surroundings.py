@@ -31,8 +31,9 @@ from phalanx.embedded.node.pod.demand import GPU, is_sidecar, limits, requests
 from phalanx.embedded.node.pod.environment import EnvironmentFault
 from phalanx.embedded.node.pod.lifecycle import BackOff
 
-VOLUMES = ".volumes"  # below a pod's directory, beside its containers; no container can have this name
-_TOKEN_S = 3607  # as the real admission plugin requests
+# The folder of the volumes in a pod's directory, beside the folders of its containers; no container can have this name.
+VOLUMES = ".volumes"
+_TOKEN_S = 3607  # the lifetime of tokens that the real admission plugin requests
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -54,7 +55,7 @@ class Surroundings:
     isolation: Isolation
     owners: Owners | None  # None: the machine is not shared, and pods run as the agent does, or as they say
     tell: Occurrences
-    shared_cpus: set[int]  # for containers without exclusive CPUs; empty: all
+    shared_cpus: set[int]  # the CPUs of containers without exclusive CPUs; empty: all CPUs
     pressures: set[str]  # the node's conditions that report a problem now (Registration)
     observe: Callable[[Object], Any]  # takes in the answer to a write, before the watch tells it
 

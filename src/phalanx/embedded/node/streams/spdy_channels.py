@@ -33,8 +33,8 @@ class SpdyChannels:
         self._socket = web.WebSocketResponse(protocols=PROTOCOLS)
         self._connection = spdy.SpdyConnection()
         self._asked = asked
-        self._streams: dict[int, int] = {}  # by channel
-        self._channels: dict[int, int] = {}  # by stream
+        self._streams: dict[int, int] = {}  # channel -> stream
+        self._channels: dict[int, int] = {}  # stream -> channel
         self._early: deque[tuple[int, bytes]] = deque()
 
     async def open(self, request: web.Request) -> web.WebSocketResponse:

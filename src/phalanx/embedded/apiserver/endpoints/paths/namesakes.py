@@ -19,7 +19,7 @@ _GIVEN = "default"  # the name of objects that Phalanx creates itself
 
 
 class Namesakes:
-    """Finds them. `may`: whether a user may do that in a namespace."""
+    """Finds kinds with the same name. `may`: returns True if a user has a right in a namespace."""
 
     def __init__(self, store: Store, registry: Registry, may: Callable[[User, AccessRequest, str], bool]) -> None:
         self._store, self._registry, self._may = store, registry, may

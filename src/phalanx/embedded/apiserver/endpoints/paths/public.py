@@ -36,7 +36,7 @@ VERSION = {
 
 
 class Public:
-    """Answers them."""
+    """Answers requests for these paths."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry

@@ -23,7 +23,7 @@ from phalanx.embedded.apiserver.transport.request import Request, Response, json
 
 
 class SlurmSubmissions:
-    """Answers this path. `secrets` and `jobs`: the kinds of the two objects."""
+    """Answers requests for this path. `secrets` and `jobs`: the kinds of the two objects."""
 
     def __init__(self, writer: ObjectWriter, authorizer: Authorizer, secrets: Resource, jobs: Resource) -> None:
         self._writer, self._authorizer = writer, authorizer

@@ -34,7 +34,8 @@ _NAMES = ("plural", "singular", "kind", "listKind")
 
 
 class DefinitionReconciler:
-    """Keeps the registry equal to the built-in and the defined kinds. Call `start` before the first request."""
+    """Keeps the registry up to date: it contains the built-in kinds, and those of definitions. Call `start` before the
+    first request."""
 
     def __init__(self, store: Store, registry: Registry, deleter: Deleter, builtin: Sequence[Resource]) -> None:
         self._store, self._registry, self._deleter, self._builtin = store, registry, deleter, tuple(builtin)

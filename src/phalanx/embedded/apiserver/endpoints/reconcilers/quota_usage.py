@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class QuotaUsage:
-    """Keeps the status of quotas up with their namespaces. `start` before the first request."""
+    """Keeps the status of quotas up to date. Call `start` before the first request."""
 
     def __init__(self, store: Store, registry: Registry, writer: ObjectWriter) -> None:
         self._store, self._registry, self._writer = store, registry, writer
@@ -52,7 +52,7 @@ class QuotaUsage:
             self._task.add_done_callback(self._ended)
 
     def stop(self) -> None:
-        """Count no more: the server ends."""
+        """Stop counting, because the server ends."""
         if self._task is not None:
             self._task.cancel()
 

@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class TypeChecking:
-    """Keeps the status of policies up with their specs. `start` before the first request."""
+    """Keeps the status of policies up to date with their specs. Call `start` before the first request."""
 
     def __init__(self, store: Store, registry: Registry, writer: ObjectWriter) -> None:
         self._store, self._registry, self._writer = store, registry, writer

@@ -78,7 +78,7 @@ OF_NUMBERS: tuple[Resource, ...] = tuple(
 
 
 class _Asked(NamedTuple):
-    """The part of a request that is passed on."""
+    """The part of a request that is forwarded."""
 
     method: str
     target: str
@@ -86,7 +86,7 @@ class _Asked(NamedTuple):
 
 
 class Aggregated:
-    """Answers for those groups and paths. `folder`: where the socket lies."""
+    """Answers requests for these groups and paths. `folder`: the folder of the socket."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _PASSED_ON = ("follow", "tailLines", "sinceSeconds", "sinceTime", "timestamps", "previous", "limitBytes")
 
-KEPT = "-"  # in place of the name of a pod
+KEPT = "-"  # takes the place of a pod's name in the path that lists pods with kept logs
 
 
 class Logs:
@@ -113,7 +113,7 @@ class Logs:
 
 
 class _Pieces:
-    """The pieces of a log that a node sends, as they come."""
+    """The pieces of a log, as the node sends them."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response

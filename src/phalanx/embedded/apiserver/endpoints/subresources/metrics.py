@@ -36,7 +36,7 @@ Summary = Mapping[str, Any]
 
 
 class Metrics:
-    """Answers get and list."""
+    """Answers requests to get and list metrics."""
 
     def __init__(self, store: Store, nodes: NodeClient) -> None:
         self._store, self._nodes = store, nodes

@@ -14,20 +14,21 @@ from phalanx.embedded.apiserver.storage.settings import StoreSettings
 from phalanx.embedded.apiserver.storage.store import Object
 
 if TYPE_CHECKING:
-    import aiohttp  # at run time with the first question: importing it is a third of the server's start
+    import aiohttp  # imported at the first request, because its import takes a third of the server's start time
 
 _CONNECT_TIMEOUT_S = 10.0
 
 
 class NodeClient:
-    """Asks nodes. `close` it."""
+    """Sends requests to the agents of nodes. The caller must `close` it."""
 
     def __init__(self, settings: StoreSettings) -> None:
         self._settings = settings
         self._session: aiohttp.ClientSession | None = None
 
     async def get(self, node: Object, path: str) -> aiohttp.ClientResponse:
-        """Return the node's answer with status 200, its body unread. Raises `ApiError` for any other."""
+        """Return the node's answer if its status is 200, without reading its body. Raises `ApiError` for any other
+        answer."""
         import aiohttp
 
         address, port = endpoint_of(node)
@@ -36,7 +37,7 @@ class NodeClient:
             try:
                 response = await self._open(f"{scheme}://{address}:{port}{path}", scheme)
             except aiohttp.ClientConnectorCertificateError as error:
-                failure = error  # not the node's certificate: send nothing to this program
+                failure = error  # another program with a certificate that is not the node's: send it nothing
                 break
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 failure = error
@@ -57,7 +58,7 @@ class NodeClient:
 
     @property
     def session(self) -> aiohttp.ClientSession:
-        """Return the pool of connections; it has no limit of time but for connecting."""
+        """Return the pool of connections. Only the connecting has a time limit."""
         import aiohttp
 
         if self._session is None:

@@ -45,7 +45,7 @@ SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Succ
 
 
 class PodActions:
-    """Answers POST to a pod's subresources, and to the collection of bindings."""
+    """Answers a POST to a subresource of a pod, or to the collection of bindings."""
 
     def __init__(self, store: Store, writer: ObjectWriter, deleter: Deleter) -> None:
         self._store, self._writer, self._deleter = store, writer, deleter

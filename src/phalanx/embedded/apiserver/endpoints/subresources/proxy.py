@@ -41,7 +41,7 @@ _BODILESS = (204, 304)
 
 
 class Proxy:
-    """Passes requests on."""
+    """Forwards requests to pods and nodes."""
 
     def __init__(self, store: Store, nodes: NodeClient) -> None:
         self._store, self._nodes = store, nodes

@@ -94,7 +94,7 @@ def _with(obj: Any, keys: list[str], value: Any) -> Any:
 
 
 class Scales:
-    """Answers `/scale`: an update of it is an update of the object, and admission sees both."""
+    """Answers requests for `/scale`. An update of the Scale is an update of the object, and both pass admission."""
 
     def __init__(self, store: Store, writer: ObjectWriter) -> None:
         self._store, self._writer = store, writer

@@ -30,7 +30,7 @@ _CONNECT_TIMEOUT_S = 10.0
 
 
 class Streams:
-    """Joins clients and nodes."""
+    """Connects the WebSockets of clients with those of nodes."""
 
     def __init__(self, store: Store, settings: StoreSettings) -> None:
         self._store, self._settings = store, settings
@@ -70,7 +70,7 @@ class Streams:
                 async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                     return await asyncio.open_connection(host, port, ssl=context, limit=Tunnel.HEAD_BYTES)
             except ssl.SSLCertVerificationError as error:
-                failure = error  # not the node's certificate: send nothing to this program
+                failure = error  # another program with a certificate that is not the node's: send it nothing
                 break
             except (OSError, TimeoutError) as error:
                 failure = error

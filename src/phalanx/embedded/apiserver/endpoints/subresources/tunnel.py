@@ -41,7 +41,7 @@ class Tunnel:
     """The other side of a connection. Iterating yields the data for the client, beginning with the answer to its
     handshake."""
 
-    HEAD_BYTES = 64 * 1024  # at most
+    HEAD_BYTES = 64 * 1024  # the longest answer to a handshake
 
     def __init__(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._head, self._reader, self._writer = head, reader, writer

@@ -25,7 +25,7 @@ from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, R
 from phalanx.errors import PhalanxError
 
 COMPONENT: Final = "appwrapper"
-_POLL_S: Final = 2.0  # for objects that are being removed, and for kinds without a watch
+_POLL_S: Final = 2.0  # the interval of checks of objects that are being removed, and of kinds without a watch
 _ASK_S: Final = 2.0  # the pause until a kind that is not served is looked up again
 _FATAL: Final = frozenset({400, 403, 404, 405, 409, 422})
 

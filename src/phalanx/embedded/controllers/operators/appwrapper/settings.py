@@ -14,7 +14,7 @@ from typing import Any, Final
 
 _PREFIX: Final = "workload.codeflare.dev.appwrapper/"
 _DAY_S, _SUCCESS_S = 86_400.0, 7 * 86_400.0
-_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}  # as Go writes durations
+_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}  # the units of Go durations
 _PART = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|h|m|s)")
 _DURATION = re.compile(rf"(?:{_PART.pattern}){{1,8}}|0")
 _DEFAULTS_S: Final[Mapping[str, float]] = {

@@ -19,7 +19,7 @@ _GROUP = "training.kubeflow.org"
 JOB, TYPE, INDEX = f"{_GROUP}/job-name", f"{_GROUP}/replica-type", f"{_GROUP}/replica-index"
 _PORT_NAME, _PORT = "pytorchjob-port", 23456
 MOST_REPLICAS = 10_000  # replicas of one replica type
-TYPES = ("Master", "Worker")  # in the order of their ranks
+TYPES = ("Master", "Worker")  # the replica types, in the order of their ranks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,8 @@ from phalanx.embedded.node.container.cgroup.limits import CONTROLLERS, CgroupLim
 
 _ALWAYS = ("devices", "cpuacct")  # used with version 1; `cpuacct` only measures
 _TOGETHER = "memory.oom.group"  # an out-of-memory kill ends the whole container, not its pod
-_LEAF = "phalanx-agent"  # where the agent itself goes: a v2 group with children may hold no process
+# The group into which the agent moves itself, because a v2 group with child groups may not contain a process.
+_LEAF = "phalanx-agent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

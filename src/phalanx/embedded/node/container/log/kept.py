@@ -17,7 +17,7 @@ import msgspec
 
 from phalanx.embedded.node.container.durable import write_whole
 
-FOLDER = "kept-logs"  # in the data directory of a node
+FOLDER = "kept-logs"  # the folder of kept logs in the data directory of a node
 _RECORD = "pod.json"
 _NAME = re.compile(r"[a-z0-9][-a-z0-9.]{0,252}")  # names of namespaces, uids and containers; never a path
 _MOST_PODS = 5_000  # the most pods of a namespace that are listed

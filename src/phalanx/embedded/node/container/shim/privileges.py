@@ -27,7 +27,7 @@ from phalanx.embedded.node.container.shim.syscalls import (
 _ACCOUNTS_BYTES = 1 << 20  # bytes of an image's /etc/passwd and /etc/group that are read
 _CAPABILITIES = 64
 CAP_KILL = 5
-_ASKED = -1  # no number of a user: setfsuid(2) changes nothing, and says who it is
+_ASKED = -1  # not the number of a user: setfsuid(2) then changes nothing, and returns the present user
 
 
 def become_user(spec: dict[str, Any]) -> None:

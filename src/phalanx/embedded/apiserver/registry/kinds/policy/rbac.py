@@ -73,7 +73,8 @@ class RoleBindingStrategy(ResourceStrategy):
         if obj["roleRef"] == old["roleRef"]:
             return []
         names = (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
-        shown = {go: obj["roleRef"].get(key, "") for go, key in names}  # in the notation of the internal Go type
+        # The fields have their names in the internal Go type.
+        shown = {go: obj["roleRef"].get(key, "") for go, key in names}
         return [invalid_value("roleRef", shown, "cannot change roleRef")]
 
 

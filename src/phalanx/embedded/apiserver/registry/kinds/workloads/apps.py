@@ -27,7 +27,8 @@ from phalanx.embedded.apiserver.registry.kinds.workloads import rollout
 
 _ACTED_ON = ("deployment", "replicaset", "statefulset")
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
-EMPTY_SELECTOR = "empty selector is invalid for {}"  # of a ReplicaSet, too, the real server says deployment
+# The real server also calls a ReplicaSet "deployment" in this message.
+EMPTY_SELECTOR = "empty selector is invalid for {}"
 _CHANGEABLE = {"replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "minReadySeconds"} | {
     "persistentVolumeClaimRetentionPolicy"
 }
@@ -101,7 +102,8 @@ class WorkloadStrategy(SpecAndStatus):
                     found.append(invalid_value("spec.selector", selector, text))
                 return
             if not selector:
-                name = "deployment" if self.kind == "replicaset" else self.kind  # as Kubernetes words it
+                # The real server also calls a ReplicaSet "deployment" in this message.
+                name = "deployment" if self.kind == "replicaset" else self.kind
                 found.append(invalid_value("spec.selector", selector, EMPTY_SELECTOR.format(name)))
         if selector != {} and not selects(selector, labels or {}):
             found.append(invalid_value("spec.template.metadata.labels", labels, UNMATCHED))
