@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from phalanx import loop
-from phalanx.cli.files.setup_file import setup_of
+from phalanx.cli.files.policy_file import setup_of
 from phalanx.cli.study.simulation.cells import TraceSource, workload_of
 from phalanx.model.event import Event, Submitted
 from phalanx.model.job import Phase

@@ -9,7 +9,7 @@ from dataclasses import replace
 from study import HERE, Cell, Figures, Row, Study, trace
 
 from phalanx import loop
-from phalanx.cli.files.setup_file import setup_of
+from phalanx.cli.files.policy_file import setup_of
 from phalanx.simulator.measures.measure import measure
 from phalanx.simulator.readers import philly
 from phalanx.simulator.run.play import play as simulate

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.cli.cluster.jobs.finding import Finder, FoundJob
-from phalanx.cli.cluster.jobs.following import Followed
+from phalanx.cli.cluster.jobs.output import Followed
 from phalanx.cli.views.page.agents import ClusterAgent
 from phalanx.client.connection import Connection
 from tests.cli.upstart import Up, started, until

@@ -5,7 +5,7 @@ from __future__ import annotations
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.cli.commands.status.explain import as_said_by, not_scheduled, row_of, row_of_pods
 from phalanx.cli.views.job import reading
-from phalanx.cli.views.job.job_row import short_row
+from phalanx.cli.views.job.job_view import short_row
 from phalanx.client.connection import Object
 from phalanx.client.kind import PODS, Kind
 from phalanx.dialects.frame.peer_reasons import Peer

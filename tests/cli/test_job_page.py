@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from phalanx.cli.views.job import job_page, job_view, reading
-from phalanx.cli.views.job.job_row import short_row
+from phalanx.cli.views.job.job_view import short_row
 from tests.cli.test_job_reading import (
     CREATED,
     CREATED_S,

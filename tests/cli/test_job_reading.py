@@ -15,8 +15,7 @@ from phalanx.cli.commands.status.explain import row_of
 from phalanx.cli.commands.status.jobs import Shown
 from phalanx.cli.terminal.output import table
 from phalanx.cli.views.job import job_view, reading
-from phalanx.cli.views.job.expected_start import interval
-from phalanx.cli.views.job.job_row import COLUMNS, JobRow, short_row
+from phalanx.cli.views.job.job_view import COLUMNS, JobRow, interval, short_row
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind

@@ -1,4 +1,4 @@
-"""`cli/views/job/job_row.py`: A job as a row of `phalanx jobs`."""
+"""`cli/views/job/job_view.py`: A job as a row of `phalanx jobs`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.cli.cluster.target import Scope
 from phalanx.cli.commands.status.jobs import print_changes
-from phalanx.cli.views.job.job_row import JobRow, short_row, tasks_together
+from phalanx.cli.views.job.job_view import JobRow, short_row, tasks_together
 from tests.cli.test_job_reading import NOW_S, array_job, batch_job, foreign_pod, node, queue, rows, snapshot
 
 

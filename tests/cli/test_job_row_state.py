@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from phalanx.cli.commands.status.jobs import Shown
 from phalanx.cli.views.job import reading
-from phalanx.cli.views.job.job_row import wide_row
+from phalanx.cli.views.job.job_view import wide_row
 from tests.cli.test_job_reading import NOW_S, batch_job, node, queue, snapshot
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from phalanx.cli.views.job.job_page import _cluster_lines, _verdict
-from phalanx.cli.views.job.job_row import COLUMNS, table_of
-from phalanx.cli.views.job.job_view import JobView
+from phalanx.cli.views.job.job_view import COLUMNS, JobView, table_of
 from phalanx.model.reason import Reason, ReasonCode
 
 HERE = JobView(

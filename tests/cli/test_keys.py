@@ -1,4 +1,4 @@
-"""`cli/terminal/keys.py`: single keys of a terminal, as they are pressed."""
+"""`cli/terminal/conversation.py`: single keys of a terminal, as they are pressed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pty
 import termios
 from contextlib import suppress
 
-from phalanx.cli.terminal.keys import keys_in, pressed_keys
+from phalanx.cli.terminal.conversation import keys_in, pressed_keys
 
 
 def test_arrows_of_both_modes_are_known_and_other_function_keys_are_left_out() -> None:

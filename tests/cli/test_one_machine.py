@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from phalanx.cli.local.local_cluster import LocalMachines
-from phalanx.cli.local.node_groups.one_machine import local_provisioning
+from phalanx.cli.local.node_groups.option import local_provisioning
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.informer import Informer
 from phalanx.errors import PhalanxError

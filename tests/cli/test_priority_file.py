@@ -9,9 +9,8 @@ import pytest
 
 from phalanx import WaitingJob
 from phalanx.cli.app import build
-from phalanx.cli.files.policy_file import settings_from, settings_of
+from phalanx.cli.files.policy_file import settings_from, settings_of, setup_of
 from phalanx.cli.files.recording import require_recordable
-from phalanx.cli.files.setup_file import setup_of
 from phalanx.errors import PhalanxError
 from phalanx.model.policy import Backfill, Policy
 from phalanx.model.queue import QueueOrder

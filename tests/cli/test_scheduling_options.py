@@ -12,7 +12,7 @@ import yaml
 
 from phalanx.cli import app as cli
 from phalanx.cli.files.manifest import queued, read_files
-from phalanx.cli.submission.scheduling_options import WishOptions, length_s, moment_s
+from phalanx.cli.submission.job_options import WishOptions, length_s, moment_s
 from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
 from phalanx.kube.gang.spec.job_options import job_options, options_of

@@ -10,7 +10,7 @@ import msgspec
 
 from phalanx.cli.views import queue_view
 from phalanx.cli.views.job import job_page, reading
-from phalanx.cli.views.job.job_row import JobRow
+from phalanx.cli.views.job.job_view import JobRow
 from phalanx.cli.views.job.served import ServedViews
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer

@@ -9,11 +9,11 @@ import pytest
 
 from phalanx.cli.cluster.jobs.ending import why_stuck
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member
-from phalanx.cli.cluster.jobs.following import Followed
+from phalanx.cli.cluster.jobs.output import Followed
 from phalanx.cli.cluster.live_state import Snapshot, _with_events
 from phalanx.cli.commands.status.jobs import Shown
 from phalanx.cli.views.job import job_page, reading
-from phalanx.cli.views.job.job_row import short_row, wide_row
+from phalanx.cli.views.job.job_view import short_row, wide_row
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS, PODS, Kind

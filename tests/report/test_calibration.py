@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from phalanx import loop
-from phalanx.cli.files.setup_file import setup_of
+from phalanx.cli.files.policy_file import setup_of
 from phalanx.model.event import Event, Submitted
 from phalanx.model.job import Job, Phase
 from phalanx.model.plan import Plan

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from phalanx import loop
-from phalanx.cli.files.setup_file import setup_of
+from phalanx.cli.files.policy_file import setup_of
 from phalanx.cli.study.simulation.cells import TraceSource, workload_of
 from phalanx.simulator.run.play import play
 

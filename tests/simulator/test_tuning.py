@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from phalanx.cli.app import build
-from phalanx.cli.files.setup_file import setup_of
+from phalanx.cli.files.policy_file import setup_of
 from phalanx.cli.study.simulation.cells import Cell, TraceSource
 from phalanx.cli.study.simulation.options import Tuning
 from phalanx.cli.study.simulation.tuning import BASELINES, Bounds, TuningPlan, plan_of, policy_of, tuned, written

@@ -12,7 +12,7 @@ import pytest
 from phalanx.errors import PhalanxError
 from phalanx.ledger.entry import JobEntry, StartEntry, State, url_of
 from phalanx.ledger.store import Ledger
-from phalanx.slurm.cluster.ledger.book import Book
+from phalanx.slurm.cluster.ledger import Book
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.ended import ended, recorded, recorded_of
 from phalanx.slurm.jobs.view import Job

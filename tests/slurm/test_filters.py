@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from phalanx.slurm.commands.accounting import sacct
-from phalanx.slurm.commands.cluster.verbs.reservations import entity_of
+from phalanx.slurm.commands.cluster.verbs.nodes import entity_of
 from phalanx.slurm.commands.cluster.verbs.update import asked
 from phalanx.slurm.commands.jobs import sprio
 from phalanx.slurm.jobs import fields

@@ -12,7 +12,7 @@ from phalanx.providers.counted import suspend
 from phalanx.slurm.cluster import admission, site
 from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.commands.cluster import sinfo
-from phalanx.slurm.commands.cluster.sinfo_fields import document
+from phalanx.slurm.commands.cluster.sinfo_rows import document
 from phalanx.slurm.jobs import pages
 from phalanx.slurm.jobs.nodes import Used, nodes, with_cloud
 from phalanx.slurm.submission.creation import hardware

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.slurm.commands.launch.multi_prog import commands
+from phalanx.slurm.commands.launch.srun_options import commands
 from phalanx.slurm.jobs.steps.layout import block, cyclic, gpu_options, gpus_of_task
 from phalanx.slurm.jobs.steps.records import StepRecord, ended, read
 from phalanx.slurm.notation.amounts import spread

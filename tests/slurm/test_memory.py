@@ -13,8 +13,7 @@ from phalanx.ledger.store import Ledger
 from phalanx.slurm.commands.accounting import sacct
 from phalanx.slurm.jobs import view
 from phalanx.slurm.jobs.ended import recorded
-from phalanx.slurm.jobs.steps.memory import MemoryKills
-from phalanx.slurm.jobs.steps.records import StepRecord
+from phalanx.slurm.jobs.steps.records import MemoryKills, StepRecord
 from phalanx.slurm.jobs.steps.report import Report, highest
 from tests.slurm.test_ended import ASK, entry
 

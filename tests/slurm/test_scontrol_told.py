@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.cluster.site import Partition, Site
 from phalanx.slurm.commands.cluster import scontrol
-from phalanx.slurm.commands.cluster.verbs import hold, nodes, script, show, told
+from phalanx.slurm.commands.cluster.verbs import hold, nodes, show, told
 from phalanx.slurm.commands.cluster.verbs import named as names
 from phalanx.slurm.commands.cluster.verbs.update import job as changes
 from phalanx.slurm.jobs.ask import Ask
@@ -262,10 +262,10 @@ def test_a_job_that_runs_keeps_nodes_of_its_own(value: str, why: str) -> None:
 
 
 def test_write_config(monkeypatch: pytest.MonkeyPatch, capsys: Any, tmp_path: Path) -> None:
-    monkeypatch.setattr(script.Api, "open", lambda: None)
+    monkeypatch.setattr(show.Api, "open", lambda: None)
     here = Site(cluster="lab", partitions=[Partition(name="p", nodes=["n1", "n2"], default=True, max_min=60)])
-    monkeypatch.setattr(script.site, "load", lambda api: here)
-    monkeypatch.setattr(script.times, "moment", lambda at_s: "NOW")
+    monkeypatch.setattr(show.site, "load", lambda api: here)
+    monkeypatch.setattr(show.times, "moment", lambda at_s: "NOW")
     assert scontrol.run(["write", "config", str(tmp_path / "a")]) == 0
     assert scontrol.run(["write", "config", str(tmp_path / "no" / "a")]) == 0
     told = capsys.readouterr()

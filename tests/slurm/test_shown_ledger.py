@@ -12,10 +12,9 @@ import pytest
 from phalanx.embedded.apiserver.endpoints.paths.slurm_view import SHOWN
 from phalanx.ledger.entry import JobEntry, StartEntry, State, url_of
 from phalanx.ledger.store import Ledger
+from phalanx.slurm.cluster import ledger
 from phalanx.slurm.cluster.api import Refused
-from phalanx.slurm.cluster.ledger import book, fetched
-from phalanx.slurm.cluster.ledger.fetched import Part, fetch, spans
-from phalanx.slurm.cluster.ledger.shown import rows
+from phalanx.slurm.cluster.ledger import Part, fetch, rows, spans
 from phalanx.slurm.commands.accounting import sacct
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.ended import recorded
@@ -65,7 +64,7 @@ def test_words_of_others_are_not_shown(url: str) -> None:
 
 def test_rows_are_those_that_are_asked_for(url: str) -> None:
     def numbers(**query: str) -> list[int]:
-        at = fetched.JOB_COLUMNS.index("number")
+        at = ledger.JOB_COLUMNS.index("number")
         return sorted(row[at] for row in asked(url, "bob", **query)["jobs"])
 
     assert numbers() == [1, 2, 3]
@@ -94,7 +93,7 @@ class Serving:
         self._url, self.asked = url, list[dict[str, str]]()
 
     def call(self, method: str, path: str, **query: str) -> bytes:
-        assert (method, path) == ("GET", fetched.PATH)
+        assert (method, path) == ("GET", ledger.PATH)
         self.asked.append(query)
         return msgspec.json.encode(asked(self._url, "bob", **query))
 
@@ -103,17 +102,17 @@ def test_sacct_reads_what_the_server_shows(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server = Serving(url)
-    monkeypatch.setattr(book.Api, "open", lambda: server)
+    monkeypatch.setattr(ledger.Api, "open", lambda: server)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("PHALANX_LEDGER", raising=False)
-    book._is_served.cache_clear()
+    ledger._is_served.cache_clear()
     try:
         assert sacct.run(["-n", "-P", "-X", "-j", "2", "-o", "JobID,User,State,Elapsed"]) == 0
         assert capsys.readouterr().out == "2|bob|COMPLETED|00:01:30\n"
         assert [(job.number, job.ask.workdir) for job in recorded(numbers=[1, 2])] == [(1, ""), (2, PRIVATE[0])]
     finally:
-        book._is_served.cache_clear()
+        ledger._is_served.cache_clear()
     assert {"numbers": "1-2"} in server.asked
 
 
@@ -133,10 +132,10 @@ def test_where_nothing_is_served_there_is_no_ledger(tmp_path: Path, monkeypatch:
         def call(self, method: str, path: str, **query: str) -> bytes:
             raise Refused(404, "not found")
 
-    monkeypatch.setattr(book.Api, "open", lambda: Other(""))
+    monkeypatch.setattr(ledger.Api, "open", lambda: Other(""))
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("PHALANX_LEDGER", raising=False)
-    book._is_served.cache_clear()
-    assert book.ledger_url() == ""
-    book._is_served.cache_clear()
+    ledger._is_served.cache_clear()
+    assert ledger.ledger_url() == ""
+    ledger._is_served.cache_clear()

@@ -1,10 +1,9 @@
-"""`slurm/commands/cluster/sinfo_fields.py`: what sinfo shows of partitions and nodes."""
+"""`slurm/commands/cluster/sinfo_rows.py`: what sinfo shows of partitions and nodes."""
 
 from __future__ import annotations
 
 from phalanx.slurm.cluster.site import Partition, Site
-from phalanx.slurm.commands.cluster.sinfo_fields import Seen
-from phalanx.slurm.commands.cluster.sinfo_rows import rows_of
+from phalanx.slurm.commands.cluster.sinfo_rows import Seen, rows_of
 from phalanx.slurm.jobs.nodes import Node
 
 

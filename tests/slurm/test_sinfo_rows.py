@@ -9,8 +9,7 @@ import pytest
 
 from phalanx.slurm.cluster.site import Partition, Site
 from phalanx.slurm.commands.cluster import sinfo
-from phalanx.slurm.commands.cluster.sinfo_fields import Seen
-from phalanx.slurm.commands.cluster.sinfo_rows import rows_of, sort_rows
+from phalanx.slurm.commands.cluster.sinfo_rows import Seen, rows_of, sort_rows
 from phalanx.slurm.jobs.nodes import Node
 
 SITE = Site(

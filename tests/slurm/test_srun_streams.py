@@ -1,4 +1,4 @@
-"""`slurm/commands/launch/srun_streams.py`: the files that srun's options name."""
+"""`slurm/commands/launch/srun_options.py`: the files that srun's options name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.slurm.commands.launch.srun_streams import named_by, outputs_of, source_of
+from phalanx.slurm.commands.launch.srun_options import named_by, outputs_of, source_of
 from phalanx.slurm.options import Usage
 
 AROUND = {"SLURM_JOB_USER": "ada", "SLURM_JOB_NAME": "x", "SLURMD_NODENAME": "n1"}

@@ -1,10 +1,10 @@
-"""`slurm/commands/launch/srun_variables.py`: variables that stand for options of srun."""
+"""`slurm/commands/launch/srun_options.py`: variables that stand for options of srun."""
 
 from __future__ import annotations
 
 import pytest
 
-from phalanx.slurm.commands.launch.srun_variables import preserved, with_variables
+from phalanx.slurm.commands.launch.srun_options import preserved, with_variables
 
 
 def test_variables_stand_for_options_that_are_not_typed() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.slurm.commands.launch.multi_prog import commands
+from phalanx.slurm.commands.launch.srun_options import commands
 
 SRUN = (sys.executable, "-c", "import sys; from phalanx.slurm.main import main; sys.exit(main('srun'))")
 

@@ -16,16 +16,14 @@ from typing import Any
 
 from phalanx.api.values import Explanation, Job, Queue, Result, Simulated, Table
 from phalanx.cli.cluster.jobs.finding import Finder, FoundJob
-from phalanx.cli.cluster.jobs.following import Followed
-from phalanx.cli.cluster.jobs.output import LogWishes, read_lines
+from phalanx.cli.cluster.jobs.output import Followed, LogWishes, read_lines
 from phalanx.cli.cluster.jobs.standing import RUNNING, recorded_standing
 from phalanx.cli.cluster.live_state import look
 from phalanx.cli.cluster.target import Target, connected, current_namespace, find_ledger_of
 from phalanx.cli.commands.attend.logs import log_sources
 from phalanx.cli.commands.status.explain import explained, not_scheduled
 from phalanx.cli.files.manifest import Document, job, queued
-from phalanx.cli.submission.job_options import JobOptions
-from phalanx.cli.submission.scheduling_options import WishOptions
+from phalanx.cli.submission.job_options import JobOptions, WishOptions
 from phalanx.cli.submission.sending import create_document, require_queues
 from phalanx.cli.views import entry_view, queue_view
 from phalanx.cli.views.job import job_view, reading

@@ -186,7 +186,7 @@ def _measured(world: KubeWorld, glance: Glance, metrics: Scheduler | None) -> lo
 def _shown_rows(ledger: str) -> LedgerRows:
     """Return the reader of the ledger's rows. Its modules are imported here: few clusters have a ledger."""
     from phalanx.embedded.apiserver.endpoints.paths.slurm_view import SHOWN
-    from phalanx.slurm.cluster.ledger.shown import rows
+    from phalanx.slurm.cluster.ledger import rows
 
     return partial(rows, ledger, fields=SHOWN)
 

@@ -1,23 +1,123 @@
-"""`--policy FILE`: the settings of the whole cluster, from YAML or Python, with errors that name the line."""
+"""`--policy FILE`: the settings of the whole cluster, from YAML or Python, with errors that name the line.
+
+`--policy FILE.py`: a policy whose priorities a Python function computes.
+
+The file defines `priority(job)`, where `job` is a `phalanx.WaitingJob`; a higher value is sooner. It may define
+`policy`, a dict with the fields of a policy file, and for simulations `queues`, a list as a setup file has it.
+
+A way to schedule, as a file: `policy` (as `phalanx scheduler --policy` reads it) and `queues`, each a `name` and the
+fields of the Queue resource's spec.
+
+`each` is the spec of a queue. It is used for every queue that the trace names and `queues` does not contain. Its
+`parent` may be one of `queues`. With `flat: true` all jobs go into the policy's default queue, and the queues in the
+trace are ignored."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+import math
+import runpy
+import time
+import traceback
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import yaml
 
-from phalanx.cli.files.priority_file import SUFFIX, Tolerant, read_priority_file
+from phalanx.cli.files.placed_file import read_placed
 from phalanx.dialects.enabled import DIALECTS as FRAMED
 from phalanx.dialects.job_kinds.replica_types import NAME as KUBEFLOW
-from phalanx.dialects.schema.fields import Misread
+from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.dialects.schema.fields import Path as Place
 from phalanx.dialects.schema.policy import read_policy
+from phalanx.dialects.schema.queue import read_queue
 from phalanx.errors import PhalanxError
-from phalanx.model.policy import Policy
+from phalanx.model.policy import Policy, PriorityFunction, WaitingJob
+from phalanx.model.queue import Queue
+from phalanx.simulator.run.setup import ONE, Setup, built_in
+
+SUFFIX = ".py"
+_LAST = -math.inf  # the priority of a job whose priority cannot be computed: behind all others
+_SAY_AGAIN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityFile:
+    """The definitions of a file. `function`: the priority function, which raises PhalanxError if the file's `priority`
+    fails. `policy`, `queues`: these variables of the file."""
+
+    function: PriorityFunction
+    policy: Mapping[str, Any]
+    queues: Any
+
+
+def read_priority_file(file: Path) -> PriorityFile:
+    """Run the file as Python, and return its definitions. Raises PhalanxError with the file and the line."""
+    if not file.is_file():
+        raise PhalanxError(f"{file}: there is no such file")
+    try:
+        found = runpy.run_path(str(file), run_name=file.stem)
+    except SyntaxError as error:
+        raise PhalanxError(f"{error.filename}:{error.lineno or 1}: this is not Python: {error.msg}") from None
+    except Exception as error:  # any error in the file is for its author to mend
+        raise PhalanxError(f"{_place(file, error)}: {type(error).__name__}: {error}") from None
+    function, policy = found.get("priority"), found.get("policy", {})
+    if not callable(function):
+        raise PhalanxError(f"{file}: define a function `priority(job)` that returns a number; higher is sooner")
+    if not isinstance(policy, dict):
+        raise PhalanxError(
+            f"{file}: `policy` is a dict with the fields of a policy file, such as {{'backfill': 'easy'}}"
+        )
+    return PriorityFile(_Checked(file, function), policy, found.get("queues"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """The priority function of the file. Raises PhalanxError if the function fails or does not return a number."""
+
+    file: Path
+    function: Callable[[WaitingJob], Any]
+
+    def __call__(self, job: WaitingJob, /) -> float:
+        try:
+            value = self.function(job)
+        except Exception as error:  # the function is of the same author
+            raise PhalanxError(
+                f"{_place(self.file, error)}: {type(error).__name__}: {error}, for job {job.id}"
+            ) from None
+        if not isinstance(value, int | float) or math.isnan(value):
+            raise PhalanxError(f"{self.file}: priority returned {value!r} for job {job.id}; return a number")
+        return float(value)
+
+
+class Tolerant:
+    """A priority function for a scheduler, which must not stop at an error. A job whose priority cannot be computed
+    comes last. The error is logged, at most once a minute."""
+
+    __slots__ = ("_function", "_said_s")
+
+    def __init__(self, function: PriorityFunction) -> None:
+        self._function = function
+        self._said_s = -math.inf
+
+    def __call__(self, job: WaitingJob, /) -> float:
+        try:
+            return self._function(job)
+        except PhalanxError as error:
+            if time.monotonic() >= self._said_s + _SAY_AGAIN_S:
+                self._said_s = time.monotonic()
+                logging.getLogger(__name__).error("%s; the job comes after all others", error)  # noqa: TRY400 - the text is all that the administrator needs
+            return _LAST
+
+
+def _place(file: Path, error: Exception) -> str:
+    """Return `FILE:LINE`, the last line of the file that ran before the error."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    return f"{file}:{lines[-1]}" if lines else str(file)
+
 
 DIALECTS = frozenset({KUBEFLOW, *FRAMED})
 _DIALECTS = "dialects"  # key in the text for other processes
@@ -100,3 +200,66 @@ def _line(node: Any, path: Place) -> int:
             break
         found, node = inside[0].start_mark.line + 1, inside[1]
     return int(found)
+
+
+Read = TypeVar("Read")
+
+SUFFIXES = {".yaml", ".yml", ".json"}
+
+
+def setup_of(name: str) -> Setup:
+    """Return the setup of a built-in name or a file. Raises PhalanxError."""
+    file = Path(name)
+    if file.suffix == SUFFIX:
+        return _in_python(file)
+    return read_placed(file, lambda said: _setup(said, file.stem)) if file.suffix in SUFFIXES else built_in(name)
+
+
+def _in_python(file: Path) -> Setup:
+    """Return the setup of a file with a priority function. Unless the file defines queues, it has one queue with that
+    priority as its order."""
+    read = read_priority_file(file)
+    said: dict[str, Any] = {"policy": read.policy}
+    said["queues"] = [{"name": ONE, "order": "multifactor"}] if read.queues is None else read.queues
+    said["flat"] = read.queues is None
+    try:
+        setup = _setup(Fields(said), file.stem)
+    except Misread as misread:
+        raise PhalanxError(f"{file}: {misread}") from None
+    return replace(setup, policy=replace(setup.policy, priority_function=read.function))
+
+
+def _setup(said: Fields, stem: str) -> Setup:
+    queues = tuple(_queue(entry) for entry in said.each("queues"))
+    each = said.value("each")
+    setup = Setup(
+        name=said.text("name", stem),
+        policy=_within("policy", lambda: read_policy(said.value("policy"))),
+        queues=queues,
+        flat=said.flag("flat", not queues and each is None),
+        of_each=None if each is None else _within("each", lambda: read_queue("", each)),
+    )
+    said.done()
+    if setup.flat and setup.policy.default_queue not in {queue.name for queue in queues}:
+        return Setup(name=setup.name, policy=setup.policy, queues=(*queues, Queue(name=setup.policy.default_queue)))
+    return setup
+
+
+def _queue(entry: Fields) -> Queue:
+    name = entry.text("name")
+    if not name:
+        raise Misread((*entry.path, "name"), "a queue has a name")
+    spec = {key: value for key, value in entry.values.items() if key != "name"}
+    try:
+        return read_queue(name, spec)
+    except Misread as misread:
+        raise Misread((*entry.path, *misread.path[1:]), misread.text) from None
+
+
+def _within(name: str, read: Callable[[], Read]) -> Read:
+    """Call `read` and return the result. Raises `Misread` with the path from the top of the file."""
+    try:
+        return read()
+    except Misread as misread:
+        path = misread.path[1:] if misread.path[:1] == ("spec",) else misread.path
+        raise Misread((name, *path), misread.text) from None

@@ -5,8 +5,7 @@ node_groups     node groups, as users write them
 backup          a cluster in one file, and back
 detached        … in the background
 supervisor      child processes: kept alive, and none outlives its parent
-local_pods      pods that are processes of this machine
-draining        … ended, as `kubectl drain` does it
+draining        … ended, as `kubectl drain` does it; pods that are processes of this machine
 offered_kinds   the job kinds of other projects that are served without their controllers
 local_cluster   the API server and the control plane on one data directory
 """

@@ -153,7 +153,7 @@ class LocalMachines:
 
             offered(self.kinds)
         if self.node_group or self.node_groups is not None:
-            from phalanx.cli.local.node_groups.one_machine import (
+            from phalanx.cli.local.node_groups.option import (
                 read_local_groups,  # most starts have no group, and it is much to import
             )
 

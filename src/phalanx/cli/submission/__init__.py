@@ -1,7 +1,6 @@
 """Jobs that are made from options and sent to the API.
 
-scheduling_options  the time and the conditions of a job's start
-job_options         a Job without YAML
+job_options         a Job without YAML; the time and the conditions of a job's start
 script              scripts with their options in them
 arrays              one Job for each task of an array
 copying             the object of a job as its user wrote it

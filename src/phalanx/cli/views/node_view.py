@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phalanx.cli.cluster.live_state import Snapshot
-from phalanx.cli.local.local_pods import is_simulated
+from phalanx.cli.local.draining import is_simulated
 from phalanx.kube.read.node import read_node
 from phalanx.kube.read.pod import read_pod
 from phalanx.kube.read.template.pod_shape import ShapeCache

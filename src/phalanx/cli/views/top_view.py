@@ -11,7 +11,7 @@ from rich.text import Text
 
 from phalanx.cli.terminal.output import table
 from phalanx.cli.views import node_view, queue_view
-from phalanx.cli.views.job import job_row
+from phalanx.cli.views.job import job_view
 from phalanx.cli.views.job.job_view import JobView
 from phalanx.cli.views.node_view import GPU, NodeView
 from phalanx.cli.views.queue_view import QueueView
@@ -115,7 +115,7 @@ def node_row(view: NodeView, picture: TopPicture) -> list[str]:
 def job_cells(view: JobView, picture: TopPicture) -> list[str]:
     """Return the cells of `JOB_COLUMNS`."""
     row = view.row(None, picture.now_s)
-    name, queue, state, pods, since, where = job_row.short_row(row, picture.now_s, with_namespace=True)
+    name, queue, state, pods, since, where = job_view.short_row(row, picture.now_s, with_namespace=True)
     return [
         name,
         view.user,

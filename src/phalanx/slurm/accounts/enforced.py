@@ -100,7 +100,7 @@ def _wall_used_up(here: Site, ask: Ask) -> str:
     if not limited:
         return ""
     from phalanx.slurm.accounts.used import Period, held
-    from phalanx.slurm.cluster.ledger.book import Book, ledger_url
+    from phalanx.slurm.cluster.ledger import Book, ledger_url
 
     if not ledger_url():
         return ""

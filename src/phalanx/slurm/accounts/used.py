@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from phalanx.slurm.cluster.ledger.book import Book, marks
+from phalanx.slurm.cluster.ledger import Book, marks
 
 _USER = "CASE WHEN j.number IS NOT NULL AND j.group_name <> '' THEN j.group_name ELSE j.user_name END"
 _NAMES = {"cpu": "cpu", "memory": "mem", "nvidia.com/gpu": "gres/gpu"}

@@ -3,24 +3,92 @@
 The client of the long-running parts is asynchronous and knows proxies, plug-ins and watches; importing it takes as long
 as a whole command may. Here is what a command needs: a kubeconfig, one connection, JSON. A kubeconfig with a credential
 plug-in or a proxy is refused with what to do about it.
-"""
+
+HTTP/1.1 on one blocking connection, as little of it as a command needs.
+
+The standard library's client reads header lines by its parser of mail: importing that took a fifth of a short command.
+The parser here is httptools', as in the client of the long-running parts.
+
+Every failure is an `OSError`: the request may or may not have been carried out, and the connection is of no use then.
+
+Calls for many things at once, over several connections.
+
+Jobs and pods of all users, as far as the API server shows them.
+
+1. `phalanx up` serves what Slurm shows everybody (`/slurm/v1/…`): jobs of others without scripts and directories.
+2. Elsewhere operators and admins list all namespaces.
+3. Everybody else sees the jobs of the kubeconfig's namespace, as with Slurm's PrivateData=jobs.
+
+The first of these lists that the server grants is used for the rest of the command."""
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Mapping
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
+import httptools
 import msgspec
 
 from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigError, KubeconfigUser, Pem, current_context
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.http import Connection
 
 if TYPE_CHECKING:
     import ssl
+
+
+_AT_A_TIME = 1 << 14  # bytes; a TLS record has no more
+
+
+class Connection:
+    """An HTTP connection. `usable`: True if the connection has delivered an answer, and the server announced to keep it
+    open; the server may have closed it later."""
+
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, timeout_s: float) -> None:
+        """Raises OSError."""
+        plain = socket.create_connection((host, port), timeout_s)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
+        self._host = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._parser = httptools.HttpResponseParser(self)
+        self._content = io.BytesIO()
+        self._whole = False
+        self.usable = False
+
+    def call(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> tuple[int, bytes]:
+        """Send a request, and return the HTTP status and the content of the response. Raises OSError."""
+        length = {} if body is None else {"Content-Length": str(len(body))}
+        lines = [f"{method} {target} HTTP/1.1", f"Host: {self._host}"]
+        lines += [f"{name}: {value}" for name, value in {**headers, **length}.items()]
+        if any("\n" in line or "\r" in line for line in lines):
+            raise ConnectionError("the kubeconfig or the request has a line break where none may be")
+        self._content, self._whole, self.usable = io.BytesIO(), False, False
+        self._socket.sendall("\r\n".join([*lines, "", ""]).encode() + (body or b""))
+        while not self._whole:
+            if not (part := self._socket.recv(_AT_A_TIME)):
+                raise ConnectionError("it closed the connection")
+            try:
+                self._parser.feed_data(part)
+            except httptools.HttpParserError as error:
+                raise ConnectionError(f"it does not answer in HTTP ({error})") from error
+        return self._parser.get_status_code(), self._content.getvalue()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    # --- what the parser tells ------------------------------------------------------------------------------------
+
+    def on_body(self, body: bytes) -> None:
+        self._content.write(body)
+
+    def on_message_complete(self) -> None:
+        self._whole, self.usable = True, self._parser.should_keep_alive()
+
 
 Object = dict[str, Any]
 _HERE = "{namespace}"  # in paths: stands for the namespace of the `Api`
@@ -227,3 +295,66 @@ def _message(content: bytes) -> str:
         return str(msgspec.json.decode(content, type=dict[str, Any]).get("message") or "")
     except msgspec.MsgspecError:
         return content[:300].decode(errors="replace")
+
+
+_CONNECTIONS, _MANY = 8, 64
+T = TypeVar("T")
+
+
+def for_each(api: Api, things: Iterable[T], work: Callable[[Api, T], None]) -> None:
+    """Do the work for each thing. Many things use several connections, because the server writes concurrent changes to
+    its disk together. Few things are done one after the other, in their order. After a failure no further thing is
+    begun. Raises the first PhalanxError."""
+    left = deque(things)
+    failed: list[PhalanxError] = []
+
+    def some(connection: Api) -> None:
+        while left and not failed:
+            try:
+                thing = left.popleft()
+            except IndexError:  # another thread took the last thing
+                return
+            try:
+                work(connection, thing)
+            except PhalanxError as error:
+                failed.append(error)
+
+    if len(left) < _MANY:
+        some(api)
+    else:
+        _over_several(api, some, left.clear)
+    if failed:
+        raise failed[0]
+
+
+def _over_several(api: Api, some: Callable[[Api], None], stop: Callable[[], None]) -> None:
+    from threading import Thread
+
+    others = [Thread(target=some, args=(api.another(),)) for _ in range(_CONNECTIONS - 1)]
+    for other in others:
+        other.start()
+    try:
+        some(api)
+    finally:
+        stop()  # after Ctrl-C no thread begins another thing
+        for other in others:
+            other.join()
+
+
+_ALL = {JOBS: ("/slurm/v1/jobs", "/apis/batch/v1/jobs"), PODS: ("/slurm/v1/pods", "/api/v1/pods")}
+_NOT_SHOWN = (401, 403, 404, 405)
+
+
+def listed(api: Api, path: str, **query: str) -> bytes:
+    """Return the content of the list. `path`: JOBS or PODS. Raises Refused, Unreachable."""
+    places = (*_ALL[path], path) if not api.of_job else (path,)
+    for at in range(min(api.sight, len(places) - 1), len(places)):
+        try:
+            content = api.list(places[at], **query)
+        except Refused as error:
+            if error.code not in _NOT_SHOWN or at == len(places) - 1:
+                raise
+            continue
+        api.sight = at
+        return content
+    raise AssertionError  # the last path returns or raises

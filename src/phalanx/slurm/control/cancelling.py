@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from phalanx.slurm.cluster.api import SECRETS, Api, Refused
-from phalanx.slurm.cluster.together import for_each
+from phalanx.slurm.cluster.api import SECRETS, Api, Refused, for_each
 from phalanx.slurm.jobs.ask import CANCELLED
 from phalanx.slurm.jobs.names import name_of, path_of, secret_of
 from phalanx.slurm.jobs.view import Job

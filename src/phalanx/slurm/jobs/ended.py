@@ -12,8 +12,7 @@ from signal import SIGKILL
 import msgspec
 
 from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.cluster.ledger.book import Book, ledger_url, marks
-from phalanx.slurm.cluster.ledger.fetched import Part
+from phalanx.slurm.cluster.ledger import Book, Part, ledger_url, marks
 from phalanx.slurm.jobs.ask import NODE_FAILED, parse_ask
 from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.jobs.view import BY_SIGNAL, REASONS, Job, jobs

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from phalanx.client.quantity import QuantityError, parse
-from phalanx.slurm.cluster.api import PODS, Api
-from phalanx.slurm.cluster.sight import listed
+from phalanx.slurm.cluster.api import PODS, Api, listed
 from phalanx.slurm.cluster.site import FEATURE, POWER, Site
 
 PATH = "/api/v1/nodes"

@@ -10,12 +10,10 @@ from typing import Any
 
 import msgspec
 
-from phalanx.slurm.cluster.api import JOBS, PODS, Api
-from phalanx.slurm.cluster.sight import listed
+from phalanx.slurm.cluster.api import JOBS, PODS, Api, listed
 from phalanx.slurm.jobs.ask import ASK, DEADLINE_SLACK_S, NUMBER, Ask, Asks, printable
 from phalanx.slurm.jobs.steps import records
-from phalanx.slurm.jobs.steps.memory import OUT_OF_MEMORY
-from phalanx.slurm.jobs.steps.records import StepRecord
+from phalanx.slurm.jobs.steps.records import OUT_OF_MEMORY, StepRecord
 from phalanx.slurm.notation import arrays
 
 SHORT = {

@@ -1,10 +1,9 @@
 """From a script and options to objects of the API.
 
 asked        what a job asks, from a script's lines and options
-numbers      the next job number
 manifest     the objects that are a job
 environment  what a job's environment says
-dependency   on which jobs a job depends
+numbers      the next job number; on which jobs a job depends
 creation     objects made, and taken back if one fails
 expected     when a job would start
 het          jobs of several components

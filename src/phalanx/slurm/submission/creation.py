@@ -17,14 +17,13 @@ import msgspec
 from phalanx.client.moment import write_moment
 from phalanx.slurm.accounts.enforced import POLICY, check
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import JOBS, SECRETS, Api, Object, Refused
-from phalanx.slurm.cluster.together import for_each
+from phalanx.slurm.cluster.api import JOBS, SECRETS, Api, Object, Refused, for_each
 from phalanx.slurm.cluster.token import give
 from phalanx.slurm.jobs.ask import DEADLINE_SLACK_S, KEY, TOOLS, TOOLS_PATH, Ask
 from phalanx.slurm.jobs.names import name_of
 from phalanx.slurm.notation.arrays import Array
 from phalanx.slurm.options import Usage
-from phalanx.slurm.submission import dependency, manifest, numbers
+from phalanx.slurm.submission import manifest, numbers
 from phalanx.slurm.submission.asked.hardware import FAILED, Hardware, fails
 from phalanx.slurm.submission.asked.request import Options, SubmissionRequest, partitions, require_room
 from phalanx.slurm.submission.asked.size import require_gres
@@ -163,10 +162,10 @@ def _task(ask: Ask, array: Array, first: int, at: int) -> Ask:
     return msgspec.structs.replace(ask, array=first, task=array.tasks[at], throttle=array.throttle, tasks_of=spans)
 
 
-def needs_of(api: Api, asked: SubmissionRequest, task: int | None) -> dependency.Needs:
+def needs_of(api: Api, asked: SubmissionRequest, task: int | None) -> numbers.Needs:
     try:
-        return dependency.read(api, asked.said.get("dependency") or "", task)
-    except dependency.DependencyError as error:
+        return numbers.read(api, asked.said.get("dependency") or "", task)
+    except numbers.DependencyError as error:
         raise fails(str(error)) from None
 
 
@@ -184,7 +183,7 @@ def create_all(api: Api, parts: Iterable[Object], owners: list[Object]) -> None:
     for_each(api, parts, make)
 
 
-def scheduling_words(ask: Ask, needs: dependency.Needs) -> dict[str, str]:
+def scheduling_words(ask: Ask, needs: numbers.Needs) -> dict[str, str]:
     """Return the annotations that the scheduler reads."""
     found = {
         "time-limit": f"{ask.limit_min * 60}s" if ask.limit_min is not None else "",

@@ -7,6 +7,5 @@ finding    from a name to the objects that a user made
 standing   how far a job is
 choosing   jobs by their names, or by user, queue and state
 changing   cancel, hold and release a job, and set its nice value
-following  a job's objects and pods, until the job has ended
-output     the logs of a job
+output     the logs of a job; a job's objects and pods, until the job has ended
 """

@@ -14,9 +14,9 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from phalanx.cli.cluster.jobs.finding import Finder, FoundJob, pods_of
-from phalanx.cli.cluster.jobs.following import Followed
 from phalanx.cli.cluster.jobs.output import (
     ContainerLog,
+    Followed,
     Line,
     LogWishes,
     attempts,

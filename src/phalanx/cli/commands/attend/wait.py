@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from phalanx.cli.cluster.jobs.choosing import for_each
 from phalanx.cli.cluster.jobs.finding import Finder, FoundJob
-from phalanx.cli.cluster.jobs.following import Followed
+from phalanx.cli.cluster.jobs.output import Followed
 from phalanx.cli.cluster.jobs.standing import RUNNING, STUCK, TIMED_OUT, Standing, recorded_standing
 from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger_of
 from phalanx.cli.terminal.output import note, print_json

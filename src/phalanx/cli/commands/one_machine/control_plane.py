@@ -28,7 +28,7 @@ from phalanx.cli.cluster.scheduling import AnswerOf, schedule
 from phalanx.cli.files.policy_file import DIALECTS, PolicySettings, settings_of
 from phalanx.cli.local.data_directory import DataDirectory
 from phalanx.cli.local.local_cluster import LocalMachines, keep_logs_s
-from phalanx.cli.local.node_groups.one_machine import local_provisioning
+from phalanx.cli.local.node_groups.option import local_provisioning
 from phalanx.cli.local.offered_kinds import install_offered, offered
 from phalanx.cli.terminal.output import log_to_stderr
 from phalanx.cli.terminal.stopping import until_stopped

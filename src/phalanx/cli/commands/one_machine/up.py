@@ -20,8 +20,8 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from phalanx.cli.local.data_directory import DataDirectory, chosen_directory
+from phalanx.cli.local.draining import cordon, running_pods
 from phalanx.cli.local.local_cluster import LocalCluster, LocalMachines, free_port, running
-from phalanx.cli.local.local_pods import cordon, running_pods
 from phalanx.cli.local.supervisor import Child, SupervisedProgram
 from phalanx.cli.terminal.output import counted
 from phalanx.cli.terminal.stopping import StopWish, stop_wish

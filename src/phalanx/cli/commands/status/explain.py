@@ -19,8 +19,8 @@ from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger
 from phalanx.cli.terminal.output import counted, print_json
 from phalanx.cli.views.entry_view import changes, last_entry, record
 from phalanx.cli.views.entry_view import page as page_of
-from phalanx.cli.views.job import told_numbers
-from phalanx.cli.views.job.job_row import MANY_JOBS, JobRow
+from phalanx.cli.views.job import job_view
+from phalanx.cli.views.job.job_view import MANY_JOBS, JobRow
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import EVENTS
 from phalanx.client.moment import write_moment
@@ -127,7 +127,7 @@ async def _explain_by_numbers(connection: Connection, namespace: str, job: str, 
     if json:
         print_json(numbers)
     else:
-        print("\n".join(told_numbers.page(numbers, time.time())))
+        print("\n".join(job_view.page(numbers, time.time())))
     return True
 
 

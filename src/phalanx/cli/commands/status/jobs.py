@@ -16,7 +16,7 @@ from phalanx.cli.cluster.target import Scope, Target, connected, find_ledger_of,
 from phalanx.cli.terminal.moments import past_moment
 from phalanx.cli.terminal.output import console, note, print_json, print_json_line, print_table, table
 from phalanx.cli.terminal.stopping import until_stopped
-from phalanx.cli.views.job.job_row import JobRow, StateName, short_row, table_of, tasks_together
+from phalanx.cli.views.job.job_view import JobRow, StateName, short_row, table_of, tasks_together
 from phalanx.cli.views.job.looking import look_at_rows
 from phalanx.client.connection import Connection
 from phalanx.errors import PhalanxError

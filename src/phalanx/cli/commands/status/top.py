@@ -17,7 +17,7 @@ from rich.text import Text
 from phalanx.cli.cluster.live_state import Snapshot, look
 from phalanx.cli.cluster.numbers.fetching import fetch_summaries
 from phalanx.cli.cluster.target import Target, connected, current_namespace, find_ledger_of, require_namespace
-from phalanx.cli.terminal.keys import DOWN, QUIT, pressed_keys
+from phalanx.cli.terminal.conversation import DOWN, QUIT, pressed_keys
 from phalanx.cli.terminal.output import console, note, print_json, print_table
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.cli.views import node_view, queue_view

@@ -13,7 +13,7 @@ from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
 
-from phalanx.cli.files.setup_file import setup_of
+from phalanx.cli.files.policy_file import setup_of
 from phalanx.cli.study.simulation.cells import Cell, CellOutcome, Lost, TraceSource, run_all, workload_of
 from phalanx.cli.study.simulation.options import AtLeastOne, Chance, Given, Results, Tuning
 from phalanx.cli.study.simulation.results import (

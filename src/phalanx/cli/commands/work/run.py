@@ -19,8 +19,7 @@ from cyclopts import Parameter
 from phalanx.cli.cluster.jobs.attending import Attendance, attend
 from phalanx.cli.cluster.target import Namespace, Target, connected
 from phalanx.cli.files.manifest import Document, job, queued
-from phalanx.cli.submission.job_options import JobOptions
-from phalanx.cli.submission.scheduling_options import WishOptions
+from phalanx.cli.submission.job_options import JobOptions, WishOptions
 from phalanx.cli.submission.sending import create_document, not_known, require_class, require_queues, too_large
 from phalanx.cli.terminal.conversation import is_at_terminal
 from phalanx.cli.terminal.output import note, print_json_line

@@ -19,8 +19,7 @@ from phalanx.cli.commands.work.run import follow as follow_job
 from phalanx.cli.files.manifest import Document, is_job, job, queued, read_files
 from phalanx.cli.files.rendezvous import has_rendezvous, service_of
 from phalanx.cli.submission.arrays import tasks_of
-from phalanx.cli.submission.job_options import JobOptions, given
-from phalanx.cli.submission.scheduling_options import WishOptions
+from phalanx.cli.submission.job_options import JobOptions, WishOptions, given
 from phalanx.cli.submission.sending import (
     create_document,
     not_known,

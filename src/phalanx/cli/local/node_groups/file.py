@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phalanx.cli.files.placed_file import read_placed
-from phalanx.cli.local.node_groups.names import wrong_key, wrong_resource, wrong_value
 from phalanx.cli.local.node_groups.provider_fields import (
     Autoscaler,
     CloudProvider,
     MachineProvider,
     ProviderFields,
     read_provider,
+    wrong_key,
+    wrong_resource,
+    wrong_value,
 )
 from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.kube.read.labels import NODE_GROUP

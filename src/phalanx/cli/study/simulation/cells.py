@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from phalanx import loop
-from phalanx.cli.files.setup_file import SUFFIXES, setup_of
+from phalanx.cli.files.policy_file import SUFFIXES, setup_of
 from phalanx.cli.study.simulation.workload_file import assembled, read_cluster, read_workload
 from phalanx.cli.study.simulation.workload_nodes import WorkloadSite
 from phalanx.cli.terminal.output import counted

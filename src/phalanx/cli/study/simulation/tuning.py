@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from phalanx.cli.files.setup_file import SUFFIXES
+from phalanx.cli.files.policy_file import SUFFIXES
 from phalanx.cli.study.simulation.cells import Cell, CellOutcome, run_all, workload_of
 from phalanx.cli.study.simulation.options import Tuning, seconds
 from phalanx.cli.study.simulation.results import command, rows_of, table_rows, whole

@@ -1,2 +1,2 @@
-"""A cluster that is supposed to be otherwise: `alteration` (fewer or more nodes), `supposed` (objects that do not exist
-yet), `outlook` (two futures side by side), `effects` (their difference in brief)."""
+"""A cluster that is supposed to be otherwise: `supposed` (objects that do not exist yet, fewer or more
+nodes), `outlook` (two futures side by side), `effects` (their difference in brief)."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.cli.terminal.output import counted, duration
-from phalanx.cli.views.job.expected_start import interval, start_record
+from phalanx.cli.views.job.job_view import interval, start_record
 from phalanx.client.moment import write_moment
 from phalanx.model.reason import Reason, StartForecast
 from phalanx.simulator.run.forward import Course, Future

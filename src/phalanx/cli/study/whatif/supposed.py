@@ -4,26 +4,22 @@ The manifests are added to the listed objects (or to nothing, if only a snapshot
 world on these caches, which is never run, yields its first events. So a Job becomes the same gang as in the cluster:
 with its limits, priority and labels, with the LimitRanges and quotas of its namespace, and with the other members of
 its gang. A Job gets the fields that `phalanx submit` adds, and the defaults of the API server.
-"""
+
+The changes of `phalanx whatif` as events for the cluster state: deleted objects and added nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from phalanx.cli.files.manifest import Document, queued
 from phalanx.cli.files.policy_file import DIALECTS
 from phalanx.client.connection import Connection, Object
 from phalanx.client.informer import Informer, key_of
-from phalanx.client.kind import (
-    JOBS,
-    LIMIT_RANGES,
-    NODES,
-    PRIORITY_CLASSES,
-    RESOURCE_QUOTAS,
-    RUNTIME_CLASSES,
-    Kind,
-)
+from phalanx.client.kind import JOBS, LIMIT_RANGES, NODES, PRIORITY_CLASSES, RESOURCE_QUOTAS, RUNTIME_CLASSES, Kind
 from phalanx.client.moment import write_moment
 from phalanx.dialects.enabled import DIALECTS as FRAMED
 from phalanx.dialects.schema.fields import Fields, Misread
@@ -39,7 +35,19 @@ from phalanx.kube.read.workload.batch_job import read_job
 from phalanx.kube.routing.caches import LOOKED_UP, REQUIRED
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import KubeWorld
-from phalanx.model.event import Event
+from phalanx.model.event import (
+    Event,
+    Finished,
+    FlavorGone,
+    NodeGone,
+    NodeSeen,
+    Opened,
+    QueueGone,
+    ReservationGone,
+    Vacated,
+)
+from phalanx.model.job import Outcome, Phase
+from phalanx.model.node import Node
 from phalanx.state.cluster import Cluster
 
 KINDS: Final = (
@@ -186,3 +194,80 @@ def _require_readable(document: Document, kind: Kind, obj: Object) -> None:
             f"{document.place()}: this cannot be read as a {kind.name} ({type(error).__name__}: {error}). Nothing was "
             "tried. An API server would say what is wrong with it: kubectl create --dry-run=server -f FILE."
         ) from None
+
+
+HOSTNAME = "kubernetes.io/hostname"
+MOST_NODES = 100_000
+_POOL = re.compile(r"(\d+)(?:x(.+))?")
+
+
+def deletions(book: Cluster, names: Iterable[str], namespace: str) -> Iterator[Event]:
+    """Yield the events that delete these objects. `names`: each is KIND/NAME. Raises PhalanxError for an object that
+    does not exist."""
+    for text in names:
+        kind, _, name = text.partition("/")
+        match kind.lower().removesuffix("s"):
+            case "job":
+                yield Finished(_named(text, name if "/" in name else f"{namespace}/{name}", book.jobs), Outcome.DELETED)
+            case "node":
+                yield from _without_node(book, _named(text, name, nodes_of(book)))
+            case "queue":
+                yield QueueGone(_named(text, name, book.queues))
+            case "flavor":
+                yield FlavorGone(_named(text, name, book.flavors))
+            case "reservation":
+                yield ReservationGone(_named(text, name, book.reservations))
+            case _:
+                raise PhalanxError(
+                    f"--delete {text}: write job/NAMESPACE/NAME, node/NAME, queue/NAME, flavor/NAME or "
+                    "reservation/NAME. Nothing was tried."
+                )
+
+
+def additions(book: Cluster, pools: Sequence[str], like: str | None) -> Iterator[Event]:
+    """`pools`: COUNTxNODE each, or COUNT of nodes as `like`. Raises PhalanxError."""
+    known = nodes_of(book)
+    taken = set(known)
+    for text in pools:
+        found = _POOL.fullmatch(text)
+        model = (found[2] or like) if found else None
+        if found is None or model is None or not 1 <= int(found[1]) <= MOST_NODES:
+            raise PhalanxError(
+                f"--add-nodes {text}: say how many, and like which node: --add-nodes 4xNODE, or --add-nodes 4 --like "
+                f"NODE (from 1 to {MOST_NODES}). Nothing was tried."
+            )
+        node = known[_named(f"node/{model}", model, known)]
+        number = 0
+        for _ in range(int(found[1])):
+            while (name := f"{node.name}-more-{number}") in taken:
+                number += 1
+            taken.add(name)
+            yield NodeSeen(_another(node, name))
+
+
+def nodes_of(book: Cluster) -> dict[str, Node]:
+    return {node.name: node for node in book.columns.nodes if node is not None}
+
+
+def _another(node: Node, name: str) -> Node:
+    """Return a copy of the node under another name: empty, ready and schedulable."""
+    labels = tuple((key, name if key == HOSTNAME else text) for key, text in node.labels)
+    return replace(node, name=name, labels=labels, unschedulable=False, ready=True, used=())
+
+
+def _without_node(book: Cluster, name: str) -> Iterator[Event]:
+    """Yield the events that remove the node and its pods. Started jobs then need another node for these pods."""
+    yield from (Vacated(pod) for pod, (node, _) in book.foreign.items() if node == name)
+    for job, record in book.jobs.items():
+        lost = tuple(slot for slot, node in record.placements.items() if node == name)
+        if lost and record.phase is not Phase.QUEUED:
+            yield Opened(job, lost)
+    yield NodeGone(name)
+
+
+def _named(text: str, name: str, known: Mapping[str, Any]) -> str:
+    if name in known:
+        return name
+    near = difflib.get_close_matches(name, known, 3)
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(sorted(known)[:8]) or 'none'}."
+    raise PhalanxError(f"{text}: there is no {name!r}. Nothing was tried. {hint}")

@@ -10,10 +10,8 @@ from phalanx.cli.cluster.jobs.ending import obstacles
 from phalanx.cli.cluster.jobs.standing import STUCK
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.terminal.output import amounts_text, counted, duration
-from phalanx.cli.views.job import told_numbers
-from phalanx.cli.views.job.expected_start import interval, said, start_record
-from phalanx.cli.views.job.job_row import MANY_JOBS, RUNS
-from phalanx.cli.views.job.job_view import WAITS, JobView
+from phalanx.cli.views.job import job_view
+from phalanx.cli.views.job.job_view import MANY_JOBS, RUNS, WAITS, JobView, interval, said, start_record
 from phalanx.kube.read.pod import Pod
 from phalanx.model.job import Role
 from phalanx.model.pod import format_amount
@@ -44,7 +42,7 @@ def page(view: JobView, snapshot: Snapshot) -> str:
 def whole_record(view: JobView, snapshot: Snapshot) -> dict[str, Any]:
     """Return the page of one job as a record for `--json`."""
     told = snapshot.numbers.get(view.id)
-    numbers = {} if told is None else {"numbers": told_numbers.record(told)}
+    numbers = {} if told is None else {"numbers": job_view.record(told)}
     return {**view.record(), "expected_start": start_record(_start(view, snapshot)), **numbers}
 
 
@@ -128,7 +126,7 @@ def _line_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
     """Yield the lines about the job's place in the queue's order. A job that fits may start before an earlier job that
     does not."""
     if (numbers := snapshot.numbers.get(view.id)) is not None:
-        yield from told_numbers.lines(numbers)
+        yield from job_view.lines(numbers)
         yield from _start_lines(view, snapshot)
     if view.state not in WAITS or snapshot.partial:
         return

@@ -1,20 +1,189 @@
-"""A job as people see it: the value that rows and pages are made of."""
+"""A job as people see it: the value that rows and pages are made of.
+
+A job as a row of `phalanx jobs`. Pure, and imports no scheduler: rows may come from the scheduler itself.
+
+When a waiting job is expected to start, as people and programs read it. Pure.
+
+The numbers that the cluster serves to a user about the user's own job, if the user may not list the jobs of
+others."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil, floor, inf
+from typing import Any, Literal
 
 from phalanx.cli.cluster.jobs.ending import in_brief
 from phalanx.cli.cluster.jobs.finding import kind_text
-from phalanx.cli.terminal.output import amounts_text, counted
-from phalanx.cli.views.job.expected_start import said, start_record
-from phalanx.cli.views.job.job_row import JobRow
+from phalanx.cli.cluster.numbers.fetching import forecast_of
+from phalanx.cli.terminal.output import amounts_text, counted, duration
+from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS
 from phalanx.client.moment import write_moment
 from phalanx.dialects.frame.peer_reasons import words
 from phalanx.model.job import Role
-from phalanx.model.reason import Reason, StartForecast
+from phalanx.model.reason import Reason, StartForecast, format_time
+from phalanx.slurm.notation.arrays import shown
+
+COLUMNS = ("JOB", "QUEUE", "STATE", "PODS", "SINCE", "WHERE, OR WHY NOT")
+GIVES_WAY = ("SINCE", "QUEUE")
+WIDE = ("JOB", "USER", "QUEUE", "STATE", "PODS", "GPUS", "EACH POD", "SINCE", "LEFT", "EXPECTED", "WHERE, OR WHY NOT")
+WIDE_GIVES_WAY = ("EACH POD", "SINCE", "USER", "QUEUE", "LEFT", "GPUS", "EXPECTED")
+StateName = Literal["queued", "promised", "starting", "running", "stuck", "stopping", "complete", "failed"]
+MANY_JOBS = 200  # with more live jobs, commands compute no forecast
+RUNS = ("running", "stuck")  # states in which a time limit passes
+_TOGETHER = frozenset({"queued", "complete", "failed"})  # states of tasks that are shown as one line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """A row.
+
+    `id`: the scheduler's name of the job. `name`, `kind`: the name and kind of the object that the user created.
+    `placed`: how many of the `wanted` pods have a node. `minimum`: the number of pods that must start together; None if
+    that is all pods, or if the job has groups. `each`: the request of each pod. `where`: the nodes, or why the job
+    waits. `expected`: the expected start, as text.
+    `task`: the number of a task within its `array`, of which `cap` run at a time (0: all).
+    `cluster`: the other cluster that runs the job.
+    `record`: all that `--json` prints, if it was asked for.
+    Times are in seconds since the epoch."""
+
+    id: str
+    name: str
+    kind: str
+    user: str
+    queue: str
+    state: str
+    wanted: int
+    placed: int
+    since_s: float
+    submitted_s: float
+    limit_s: float | None
+    priority: int
+    gpus: int
+    each: str
+    where: str
+    expected: str = ""
+    array: str = ""
+    task: int | None = None
+    cap: int = 0
+    cluster: str = ""
+    minimum: int | None = None
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def namespace(self) -> str:
+        return self.id.partition("/")[0]
+
+    @property
+    def title(self) -> str:
+        """Return NAMESPACE/NAME of the object that the user made."""
+        return f"{self.namespace}/{self.name}"
+
+
+def short_row(row: JobRow, now_s: float, *, with_namespace: bool) -> list[str]:
+    """Return the cells of `COLUMNS`."""
+    return [
+        row.title if with_namespace else row.name,
+        row.queue,
+        row.state,
+        f"{row.placed}/{row.wanted}" + (f" (min {row.minimum})" if row.minimum else ""),
+        duration(now_s - row.since_s),
+        f"{row.expected}; {row.where}" if row.expected else row.where,
+    ]
+
+
+def wide_row(row: JobRow, now_s: float, *, with_namespace: bool) -> list[str]:
+    """Return the cells of `WIDE`."""
+    name, queue, state, pods, since, _ = short_row(row, now_s, with_namespace=with_namespace)
+    start, left = row.expected.removeprefix("expected "), _left(row, now_s)
+    return [name, row.user, queue, state, pods, str(row.gpus or ""), row.each, since, left, start, row.where]
+
+
+def table_of(
+    rows: Sequence[JobRow], now_s: float, *, with_namespace: bool, wide: bool = False
+) -> tuple[Sequence[str], list[list[str]], Sequence[str]]:
+    """Return the columns of a table of jobs, its cells, and the columns that a narrow terminal leaves out. There is a
+    column CLUSTER if another cluster runs one of the jobs."""
+    columns, gives_way = (WIDE, WIDE_GIVES_WAY) if wide else (COLUMNS, GIVES_WAY)
+    lines = [(wide_row if wide else short_row)(row, now_s, with_namespace=with_namespace) for row in rows]
+    if not any(row.cluster for row in rows):
+        return columns, lines, gives_way
+    with_cluster = [[*line[:-1], row.cluster, line[-1]] for row, line in zip(rows, lines, strict=True)]
+    return (*columns[:-1], "CLUSTER", columns[-1]), with_cluster, gives_way
+
+
+def tasks_together(found: Sequence[JobRow]) -> list[JobRow]:
+    """Return the rows of the jobs. Those tasks of an array that do not run and are in the same state become one row:
+    `sweep[5-9%2]`."""
+    groups = defaultdict[tuple[str, str, str], list[JobRow]](list)
+    for row in found:
+        if row.task is not None and row.state in _TOGETHER:
+            groups[row.namespace, row.array, row.state].append(row)
+    first = {id(group[0]): group for group in groups.values() if len(group) > 1}
+    rest = {id(row) for group in first.values() for row in group[1:]}
+    return [_together(first[id(row)]) if id(row) in first else row for row in found if id(row) not in rest]
+
+
+def _together(tasks: Sequence[JobRow]) -> JobRow:
+    first = tasks[0]
+    return replace(
+        first,
+        name=f"{first.array}{shown([task.task for task in tasks if task.task is not None], first.cap)}",
+        wanted=sum(task.wanted for task in tasks),
+        placed=sum(task.placed for task in tasks),
+        minimum=None,
+        since_s=min(task.since_s for task in tasks),
+    )
+
+
+def _left(row: JobRow, now_s: float) -> str:
+    """Return the time that the job may still run; its time limit if it does not run."""
+    if row.limit_s is None:
+        return ""
+    return duration(row.since_s + row.limit_s - now_s if row.state in RUNS else row.limit_s)
+
+
+def said(expected: StartForecast, now_s: float) -> str:
+    """Return the text `expected 14:20–15:05 UTC`; if only time limits are known, `expected by 15:40 UTC`."""
+    if expected.nearly_sure_s[0] < expected.latest_s:
+        return f"expected {interval(expected.likely_s, now_s)}"
+    return f"expected by {interval((expected.latest_s, expected.latest_s), now_s)}"
+
+
+def interval(from_to_s: tuple[float, float], now_s: float) -> str:
+    """Return an interval as `14:20–15:05 UTC`. The start is rounded down and the end is rounded up to whole minutes. A
+    date is shown where the day is not today."""
+    from_s, to_s = from_to_s
+    if from_s == to_s:
+        return f"{_minute(ceil(to_s / 60) * 60, now_s)} UTC"
+    first = _minute(floor(from_s / 60) * 60, now_s)
+    return f"after {first} UTC" if to_s == inf else f"{first}–{_minute(ceil(to_s / 60) * 60, from_s)} UTC"
+
+
+def _minute(at_s: float, now_s: float) -> str:
+    return format_time(at_s, now_s).removesuffix(":00 UTC")
+
+
+def start_record(found: StartForecast | None) -> dict[str, Any] | None:
+    """Return an expected start, for `--json`."""
+    if found is None:
+        return None
+    interval_known = found.latest_s < inf or found.nearly_sure_s[0] < found.nearly_sure_s[1]
+    return {
+        "at": _moment(found.start_s),
+        "likely": [_moment(at_s) for at_s in found.likely_s] if interval_known else None,
+        "nearly_sure": [_moment(at_s) for at_s in found.nearly_sure_s] if interval_known else None,
+        "latest": _moment(found.latest_s),
+        "after": found.after,
+    }
+
+
+def _moment(at_s: float) -> str | None:
+    return write_moment(at_s) if at_s < inf else None
+
 
 _NODES_SHOWN = 3
 _GPU = "nvidia.com/gpu"
@@ -169,3 +338,39 @@ def _places(nodes: dict[str, int]) -> str:
     shown = [f"{node} x{pods}" if pods > 1 else node for node, pods in sorted(nodes.items())[:_NODES_SHOWN]]
     more = len(nodes) - len(shown)
     return ", ".join(shown) + (f" and {counted(more, 'more node')}" if more else "")
+
+
+def lines(numbers: Object) -> Iterator[str]:
+    """Yield the lines of `phalanx explain`: the place in the queue, the demand ahead, and the user's own usage."""
+    if position := numbers.get("position"):
+        yield "place"
+        yield f"  {position} of {numbers['waiting']} that wait in queue {numbers['queue']}"
+        yield f"  ahead: {_demand(numbers['ahead'])}"
+    yield "your jobs in this queue"
+    yield f"  running: {_demand(numbers['own']['running'])}"
+    yield f"  waiting: {_demand(numbers['own']['waiting'])}"
+
+
+def page(numbers: Object, now_s: float) -> Iterator[str]:
+    """Yield the page of `phalanx explain` about a job that the user may not read. `now_s`: since the epoch."""
+    meta = numbers["metadata"]
+    yield f"{meta['namespace']}/{meta['name']}: {numbers['state']}, in queue {numbers['queue']}"
+    if (reason := numbers.get("reason")) is not None:
+        yield "reason"
+        yield f"  {reason['code']}: {reason['message']}"
+    yield from lines(numbers)
+    if (found := forecast_of(numbers)) is not None:
+        yield "expected start"
+        yield f"  {interval(found.likely_s, now_s)}"
+
+
+def record(numbers: Object) -> dict[str, Any]:
+    """Return the numbers as a record for `--json`."""
+    return {name: numbers[name] for name in ("position", "waiting", "ahead", "own", "expectedStart") if name in numbers}
+
+
+def _demand(found: Object) -> str:
+    if not found["jobs"]:
+        return "no job"
+    amounts = ", ".join(f"{amount} {name}" for name, amount in found["amounts"].items())
+    return f"{counted(found['jobs'], 'job')}, {counted(found['pods'], 'pod')}" + (f" ({amounts})" if amounts else "")

@@ -8,7 +8,7 @@ import msgspec
 
 from phalanx.cli.cluster.jobs.finding import kind_word
 from phalanx.cli.cluster.numbers.fetching import fetch_rows
-from phalanx.cli.views.job.job_row import JobRow
+from phalanx.cli.views.job.job_view import JobRow
 from phalanx.client.connection import Connection
 
 

@@ -10,8 +10,7 @@ from phalanx.cli.cluster.jobs.ending import failure, pod_failure, why_stuck
 from phalanx.cli.cluster.jobs.finding import controller_of, kind_text, reference_text
 from phalanx.cli.cluster.jobs.standing import STUCK
 from phalanx.cli.cluster.live_state import Snapshot
-from phalanx.cli.views.job.job_row import MANY_JOBS
-from phalanx.cli.views.job.job_view import WAITS, JobView
+from phalanx.cli.views.job.job_view import MANY_JOBS, WAITS, JobView
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.clusters.copies.content import waits_elsewhere

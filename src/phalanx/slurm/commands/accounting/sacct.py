@@ -13,7 +13,7 @@ import msgspec
 
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api, Refused, Unreachable
-from phalanx.slurm.cluster.ledger.book import ledger_url
+from phalanx.slurm.cluster.ledger import ledger_url
 from phalanx.slurm.commands.accounting.sacct_fields import FIELDS, SacctLine, columns_of, eligible_s, flags
 from phalanx.slurm.jobs.ask import BATCH
 from phalanx.slurm.jobs.chosen import Chosen, Id, NoJob, chosen, read_ids, read_states

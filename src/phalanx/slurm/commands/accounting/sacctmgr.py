@@ -85,7 +85,7 @@ def _carry_out(verb: str, arguments: Sequence[str], said: Mapping[str, str | Non
             api = Api.open()
             return _CHANGES[verb](SiteChange(api, site.load(api), "immediate" in said), arguments[1:])
         case "dump" | "load":
-            from phalanx.slurm.commands.accounting.entities.files import dump, load
+            from phalanx.slurm.commands.accounting.entities.accounts import dump, load
 
             return (dump if verb == "dump" else load)(arguments[1:])
         case "shutdown":

@@ -21,8 +21,7 @@ from phalanx.slurm.accounts.tree import is_administrator
 from phalanx.slurm.accounts.used import Held, held, waited_cpu_s
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.cluster.ledger.book import Book
-from phalanx.slurm.cluster.ledger.fetched import Part
+from phalanx.slurm.cluster.ledger import Book, Part
 from phalanx.slurm.commands.accounting.entities.words import typed
 from phalanx.slurm.commands.accounting.sreport_asked import TRES, Asked, asked, tres_of
 from phalanx.slurm.commands.accounting.table import AccountingColumn, chosen_columns, show

@@ -1,8 +1,7 @@
 """Commands for the cluster.
 
 sdiag       jobs since midnight, and what the scheduler does
-sinfo_fields  columns and JSON of sinfo
-sinfo_rows  rows of sinfo, and their order
+sinfo_rows  rows of sinfo, and their order; columns and JSON of sinfo
 sinfo       partitions and nodes
 configured  what scontrol shows of the site itself
 verbs       what scontrol does, by its verbs

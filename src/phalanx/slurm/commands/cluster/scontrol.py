@@ -21,10 +21,8 @@ from phalanx.slurm.commands.cluster.verbs.hold import (
     to_running,
     top,
 )
-from phalanx.slurm.commands.cluster.verbs.nodes import reboot
-from phalanx.slurm.commands.cluster.verbs.reservations import create, delete
-from phalanx.slurm.commands.cluster.verbs.script import write
-from phalanx.slurm.commands.cluster.verbs.show import show
+from phalanx.slurm.commands.cluster.verbs.nodes import create, delete, reboot
+from phalanx.slurm.commands.cluster.verbs.show import show, write
 from phalanx.slurm.commands.cluster.verbs.told import message_of, notify, pid_of, pids_of, wait_for
 from phalanx.slurm.commands.cluster.verbs.update.job import update
 from phalanx.slurm.options import OptionReader, Usage, declare, interactive, require_cluster

@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.cluster.ledger.book import Book, ledger_url
-from phalanx.slurm.cluster.ledger.fetched import Part
+from phalanx.slurm.cluster.ledger import Book, Part, ledger_url
 from phalanx.slurm.jobs.view import jobs
 from phalanx.slurm.notation import times
 from phalanx.slurm.options import OptionReader, Usage, declare, say

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.commands.cluster.sinfo_fields import FIELDS, NAMES, Seen, SinfoRow, name_of
-from phalanx.slurm.commands.cluster.sinfo_rows import rows_of, sort_rows
+from phalanx.slurm.commands.cluster.sinfo_rows import FIELDS, NAMES, Seen, SinfoRow, name_of, rows_of, sort_rows
 from phalanx.slurm.jobs.nodes import Node, Used, nodes, used, with_cloud
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.amounts import read_width
@@ -124,7 +123,7 @@ def _every_s(text: str | None) -> float:
 def _show(api: Api, here: site.Site, said: Mapping[str, str | None], wanted: list[set[str]] | None) -> None:
     found = [replace(one, node=replace(one.node, shape=here.sockets.get(one.node.name, ""))) for one in see(api, here)]
     if "json" in said:
-        from phalanx.slurm.commands.cluster.sinfo_fields import document
+        from phalanx.slurm.commands.cluster.sinfo_rows import document
 
         print(document(here, found))
         return

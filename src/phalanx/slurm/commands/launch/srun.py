@@ -15,20 +15,27 @@ from functools import partial
 from signal import SIGKILL
 
 from phalanx.slurm.cluster.api import Api, Unreachable
-from phalanx.slurm.commands.launch.multi_prog import commands, require_file
-from phalanx.slurm.commands.launch.srun_programs import around_step
-from phalanx.slurm.commands.launch.srun_streams import Said, named_by, outputs_of, source_of, streams_of
-from phalanx.slurm.commands.launch.srun_variables import preserved, with_variables
+from phalanx.slurm.commands.launch.srun_options import (
+    Said,
+    around_step,
+    commands,
+    named_by,
+    outputs_of,
+    preserved,
+    require_file,
+    source_of,
+    streams_of,
+    with_variables,
+)
 from phalanx.slurm.jobs.ask import STEP, Ask
 from phalanx.slurm.jobs.names import path_of, path_within
 from phalanx.slurm.jobs.steps import layout, records
 from phalanx.slurm.jobs.steps.booking import Busy, Steps
-from phalanx.slurm.jobs.steps.memory import OUT_OF_MEMORY
 from phalanx.slurm.jobs.steps.pods.channel import Broken
 from phalanx.slurm.jobs.steps.pods.place import Allocation, Gone, Waits, allocation
 from phalanx.slurm.jobs.steps.pods.remote import ALL, RemoteStep
 from phalanx.slurm.jobs.steps.pods.remote import run as run_remote
-from phalanx.slurm.jobs.steps.records import StepRecord
+from phalanx.slurm.jobs.steps.records import OUT_OF_MEMORY, StepRecord
 from phalanx.slurm.jobs.steps.report import highest
 from phalanx.slurm.jobs.steps.tasks import Step
 from phalanx.slurm.jobs.steps.tasks import run as run_tasks

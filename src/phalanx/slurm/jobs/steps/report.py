@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 
-from phalanx.slurm.jobs.steps.memory import OUT_OF_MEMORY
+from phalanx.slurm.jobs.steps.records import OUT_OF_MEMORY
 from phalanx.slurm.notation.arrays import shown
 
 _TOGETHER_S = 0.03

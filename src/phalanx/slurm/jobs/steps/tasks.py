@@ -17,7 +17,7 @@ from typing import IO
 
 from phalanx.slurm.jobs.steps.around_task import directory_of, find_program, make_tmpdir, run_epilog, run_prolog
 from phalanx.slurm.jobs.steps.interrupts import HANDLED, interruptible
-from phalanx.slurm.jobs.steps.memory import MemoryKills
+from phalanx.slurm.jobs.steps.records import MemoryKills
 from phalanx.slurm.jobs.steps.report import Report
 
 _PIECE = 65536

@@ -32,9 +32,9 @@ from typing import Any
 
 from phalanx.slurm.jobs.steps import around_task
 from phalanx.slurm.jobs.steps.layout import gpus_of_task
-from phalanx.slurm.jobs.steps.memory import MemoryKills
 from phalanx.slurm.jobs.steps.pods import channel
 from phalanx.slurm.jobs.steps.pods.channel import Broken, Channel
+from phalanx.slurm.jobs.steps.records import MemoryKills
 
 _TASK = struct.Struct("!I")
 _GRACE_S = 2.0

@@ -13,10 +13,14 @@ import msgspec
 
 from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.commands.cluster.verbs.named import parts_of, refusal, say_of, with_ended, without_job
-from phalanx.slurm.commands.cluster.verbs.nodes import update_node, update_partition
-from phalanx.slurm.commands.cluster.verbs.reservations import entity_of, update_reservation
+from phalanx.slurm.commands.cluster.verbs.nodes import (
+    entity_of,
+    minutes,
+    update_node,
+    update_partition,
+    update_reservation,
+)
 from phalanx.slurm.commands.cluster.verbs.update import asked
-from phalanx.slurm.commands.cluster.verbs.values import minutes
 from phalanx.slurm.control import running
 from phalanx.slurm.jobs.ask import ASK, TEXT_MOST, Ask, read_ask
 from phalanx.slurm.jobs.chosen import is_user
@@ -25,7 +29,7 @@ from phalanx.slurm.jobs.names import path_of
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.notation import times
 from phalanx.slurm.options import Usage, say
-from phalanx.slurm.submission import dependency
+from phalanx.slurm.submission import numbers
 from phalanx.slurm.submission.asked.forms import read_nice
 from phalanx.slurm.submission.creation import scheduling_words
 
@@ -98,7 +102,7 @@ def _update_job(text: str, said: dict[str, str]) -> int:
                 () if why else [job, *(one for one in found if one.base == job.base and one.ask.task in job.others)]
             ):
                 _update_one(api, one, said, within)
-        except (dependency.DependencyError, asked.Refusal) as error:
+        except (numbers.DependencyError, asked.Refusal) as error:
             why = str(error)
         except Refused as error:
             why = "Job has already finished" if error.code == _GONE else error.message
@@ -169,7 +173,7 @@ def _update_one(api: Api, job: Job, said: dict[str, str], within: asked.Around) 
     before = there["metadata"].get("annotations") or {}
     ask = read_ask(before) or asked.copied(job.ask)
     needs = _change(api, job, ask, said, within)
-    changed: dict[str, Any] = {**_UNSAID, **scheduling_words(ask, needs or dependency.Needs())}
+    changed: dict[str, Any] = {**_UNSAID, **scheduling_words(ask, needs or numbers.Needs())}
     kept = _HELD if needs is not None else (*_HELD, *_AFTER)
     changed |= {name: before.get(name) for name in kept}
     if ask.hold != job.ask.hold:
@@ -195,7 +199,7 @@ _NAMES = frozenset({
 })  # fmt: skip
 
 
-def _change(api: Api, job: Job, ask: Ask, said: dict[str, str], within: asked.Around) -> dependency.Needs | None:
+def _change(api: Api, job: Job, ask: Ask, said: dict[str, str], within: asked.Around) -> numbers.Needs | None:
     """Apply the changes to `ask`, and return the new dependencies if they changed. Raises Usage, DependencyError."""
     needs = None
     for name, value in said.items():
@@ -231,7 +235,7 @@ def _change(api: Api, job: Job, ask: Ask, said: dict[str, str], within: asked.Ar
                     raise asked.Refusal("Invalid qos specification")
                 ask.qos = value
             case "dependency":
-                needs = dependency.read(api, value, job.ask.task, job.number)
+                needs = numbers.read(api, value, job.ask.task, job.number)
                 ask.dependency = needs.shown
             case _:
                 asked.change(job, ask, _SAME.get(name, name), value, within)
