@@ -3,7 +3,7 @@
 A queue with `excess_delay_s` whose usage has been above its limit for that time loses pods until its usage is within
 the limit. No queue on its path falls below its guarantee. No more is evicted than necessary: a pod that is larger than
 the remaining excess stays. The excess of a queue with children is divided among them by their usage above their
-guarantees.
+guarantees. If no part is as large as a pod, one queue loses a pod.
 
 Pods above the minimums of jobs are evicted first, then whole jobs. In both steps, jobs of the lowest priority come
 first, and of these the latest.
@@ -75,13 +75,15 @@ def victims(cluster: Cluster, branch: Branch) -> Iterator[tuple[JobRecord, tuple
         total = each.account.total
         for key in excess.keys() & each.quota.guaranteed.keys():
             excess[key] = min(excess[key], max(0, total[key] - each.quota.guaranteed[key]))
-    for name, part in divided(branch, excess):
-        yield from victims_of_queue(cluster, name, part)
+    found = [each for name, part in divided(branch, excess) for each in victims_of_queue(cluster, name, part)]
+    whole = (list(victims_of_queue(cluster, name, part)) for name, part in divided(branch, excess, whole=True))
+    yield from found or next(filter(None, whole), [])
 
 
-def divided(branch: Branch, excess: Excess) -> Iterator[tuple[str, Excess]]:
+def divided(branch: Branch, excess: Excess, *, whole: bool = False) -> Iterator[tuple[str, Excess]]:
     """Yield (queue, the excess that its own jobs must lose). The excess of a queue is divided among its children and
-    its own jobs, in proportion to their usage above guarantees, rounded down."""
+    its own jobs, in proportion to their usage above guarantees, rounded down. `whole`: yield for each queue all that it
+    could lose alone."""
     if not branch.children:
         yield branch.name, excess
         return
@@ -89,11 +91,9 @@ def divided(branch: Branch, excess: Excess) -> Iterator[tuple[str, Excess]]:
     spare[branch.name] = {key: amount for key, amount in branch.account.own.items() if amount}
     total = {key: sum(each.get(key, 0) for each in spare.values()) for key in excess}
     for name, held in spare.items():
-        part: Excess = {key: excess[key] * held[key] // total[key] for key in excess.keys() & held.keys() if held[key]}
-        if name == branch.name:
-            yield name, part
-        else:
-            yield from divided(branch.children[name], part)
+        own = held if whole else {key: excess[key] * held[key] // total[key] for key in excess.keys() & held.keys()}
+        part = {key: min(excess[key], own[key]) for key in excess.keys() & own.keys()}
+        yield from divided(branch.children[name], part, whole=whole) if name in branch.children else [(name, part)]
 
 
 def above_guarantee(branch: Branch) -> Excess:
