@@ -109,6 +109,41 @@ def test_without_a_master_all_workers_must_succeed(api_server: ServerProcess) ->
     scenario(api_server, play)
 
 
+def test_an_elastic_job_succeeds_with_one_worker(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await submit(here, worker=replicas(2), elasticPolicy={"minReplicas": 1, "maxReplicas": 2})
+        first, _ = await here.pods(2)
+        await here.end(first)
+        await status(here, "Succeeded")
+
+    scenario(api_server, play)
+
+
+def test_an_evicted_worker_is_made_again(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await submit(here, worker=replicas(2, "OnFailure"))
+        first, second = await here.pods(2)
+        for pod in (first, second):
+            await begin(here, pod)
+        await here.connection.delete(PODS, first["metadata"]["name"], here.namespace)
+        uid = first["metadata"]["uid"]
+        await here.until(lambda: here.list(PODS), lambda pods: len(pods) == 2 and pods[0]["metadata"]["uid"] != uid)
+        conditions = (await here.get(PYTORCH_JOBS, "ddp") or {})["status"]["conditions"]
+        assert "Failed" not in {one["type"] for one in conditions}
+
+    scenario(api_server, play)
+
+
+def test_without_retries_a_failed_pod_fails_it(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await submit(here, worker=replicas(1, "OnFailure"), runPolicy={"backoffLimit": 0})
+        [pod] = await here.pods(1)
+        await here.end(pod, "Failed", 1)
+        await status(here, "Failed")
+
+    scenario(api_server, play)
+
+
 def test_while_suspended_it_has_no_pods(api_server: ServerProcess) -> None:
     async def play(here: Cluster) -> None:
         await submit(here, replicas(1), replicas(1), runPolicy={"suspend": True})
@@ -136,13 +171,23 @@ def test_a_pod_that_failed_fails_it(api_server: ServerProcess) -> None:
     scenario(api_server, play)
 
 
-@pytest.mark.parametrize(("code", "ends"), [(1, "Failed"), (137, "Restarting")])
-def test_by_exit_code_a_signal_is_tried_again(api_server: ServerProcess, code: int, ends: str) -> None:
+@pytest.mark.parametrize(
+    ("policy", "code", "ends"),
+    [
+        ("ExitCode", 1, "Failed"),
+        ("ExitCode", 137, "Restarting"),
+        ("OnFailure", 1, "Restarting"),
+        ("Always", 1, "Restarting"),
+    ],
+)
+def test_failed_pods_are_made_again_as_their_policy_says(
+    api_server: ServerProcess, policy: str, code: int, ends: str
+) -> None:
     async def play(here: Cluster) -> None:
-        await submit(here, worker=replicas(1, "ExitCode"))
+        await submit(here, worker=replicas(1, policy))
         [pod] = await here.pods(1)
         uid = pod["metadata"]["uid"]
-        assert pod["spec"]["restartPolicy"] == "Never"
+        assert pod["spec"]["restartPolicy"] == ("Never" if policy == "ExitCode" else policy)
         await here.end(pod, "Failed", code)
         await status(here, ends)
         if ends == "Restarting":

@@ -1,8 +1,11 @@
 """Compute a PyTorchJob's status and the next steps from its pods. A pure function.
 
 The rules are the training operator's. The job succeeds with its Master, or, without a Master, when every Worker has
-succeeded. A failed pod fails the job, unless its type restarts by exit code and the code is retryable (128 and above: a
-signal). Times and conditions follow its common JobStatus.
+succeeded (an elastic job: when one has). A failed pod is created again, unless its type never restarts, or restarts by
+exit code and the code is not retryable (below 128: no signal); then the job fails. So an evicted worker comes back.
+Times and conditions follow its common JobStatus.
+
+Source: pkg/controller.v1/common and pytorch/pytorchjob_controller.go of kubeflow/training-operator v1.9.0.
 """
 
 from __future__ import annotations
@@ -78,9 +81,13 @@ class _Conditions:
 
 @dataclass(slots=True)
 class _Tally:
+    """The pods of one replica type. `failed` includes `fatal`, the pods that fail the job. `retry`: pods to delete, so
+    that they are created again."""
+
     active: int = 0
     succeeded: int = 0
     failed: int = 0
+    fatal: int = 0
     retry: list[Object] = field(default_factory=list)
 
 
@@ -132,12 +139,13 @@ def _live(
         return _end(job, status, conditions, pods, "Failed", *failure)
     first = next(iter(specs), "")
     leading = tallies.get(first, _Tally())
-    if first and leading.succeeded >= count(specs[first]) > 0:
+    enough = 1 if first == "Worker" and job["spec"].get("elasticPolicy") else count(specs[first]) if first else 0
+    if leading.succeeded >= enough > 0:
         text = f"{_NAME} {name} is successfully completed."
         return _end(job, status, conditions, pods, "Succeeded", f"{_NAME}Succeeded", text)
     retry = [pod for tally in tallies.values() for pod in tally.retry]
-    if retry:
-        text = f"{_NAME} {name} is restarting because {len(retry)} replica(s) failed."
+    if failed := sum(tally.failed for tally in tallies.values()):
+        text = f"{_NAME} {name} is restarting because {failed} replica(s) failed."
         conditions.deny("Running")
         conditions.set("Restarting", f"{_NAME}Restarting", text)
     elif leading.active and any(phase(pod) == "Running" for pod in pods):
@@ -158,11 +166,12 @@ def _tally(pods: Sequence[Object], kind: str, policy: str) -> _Tally:
         match phase(pod):
             case "Succeeded":
                 found.succeeded += 1
-            case "Failed" if policy == "ExitCode" and _exit_code(pod) >= _RETRYABLE:
-                if not is_deleting(pod):
-                    found.retry.append(pod)
             case "Failed":
                 found.failed += 1
+                if policy == "Never" or (policy == "ExitCode" and _exit_code(pod) < _RETRYABLE):
+                    found.fatal += 1
+                elif not is_deleting(pod):
+                    found.retry.append(pod)
             case _:
                 found.active += is_active(pod)
     return found
@@ -174,9 +183,10 @@ def _counts(job: Object, kind: str, tally: _Tally) -> dict[str, Any]:
 
 
 def _exit_code(pod: Object) -> int:
+    """Return the highest exit code of its containers. A pod without one was evicted, which is retryable."""
     containers = (pod.get("status") or {}).get("containerStatuses") or ()
     ended = ((one.get("state") or {}).get("terminated") or {} for one in containers)
-    return max((int(one.get("exitCode") or 0) for one in ended), default=0)
+    return max((int(one["exitCode"]) for one in ended if "exitCode" in one), default=_RETRYABLE)
 
 
 def _deadline_s(status: dict[str, Any], policy: Object) -> float:
@@ -196,7 +206,7 @@ def _failure(
         if again > limit or (again == limit and limit > 0):
             return "BackoffLimitExceeded", _with_cause("Job has reached the specified backoff limit", pods)
     for kind in specs:
-        if tallies[kind].failed:
+        if tallies[kind].fatal or (limit == 0 and tallies[kind].failed):
             text = f"{_NAME} is failed because {tallies[kind].failed} {kind} replica(s) failed."
             return f"{_NAME}Failed", _with_cause(text, pods)
     return None
