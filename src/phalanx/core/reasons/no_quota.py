@@ -111,9 +111,9 @@ def never_allowed(cluster: Cluster, own: str, lack: QuotaShortfall) -> Reason:
         "asked": json_number(lack.asked),
         "allowed": json_number(lack.allowed),
     }
+    kept = f" less {amount(bound.key, lack.used)} that queues keep, used or not" if lack.used else ""
     match bound.rule:
         case Rule.POOL | Rule.KEEP:
-            kept = f" less {amount(bound.key, lack.used)} that queues keep, used or not" if lack.used else ""
             text = f"{asked} to borrow, but the cluster has {allowed}{kept}"
             return Reason(
                 code=ReasonCode.NEVER_FITS,
@@ -124,7 +124,8 @@ def never_allowed(cluster: Cluster, own: str, lack: QuotaShortfall) -> Reason:
         case Rule.GUARANTEE:
             text = f"{asked} asked, but {queue} is guaranteed {allowed}, and this may not borrow"
         case Rule.LIMIT:
-            text = f"{asked} asked, but {queue} allows {allowed} in all"
+            text = f"{asked} asked, but {queue} allows {allowed} in all{kept}"
+            numbers |= {"kept": json_number(lack.used)} if lack.used else {}
         case Rule.USER | Rule.GROUP:
             text = f"{asked} asked, but {queue} allows {who(bound.rule, bound.whose)} {allowed}"
         case Rule.JOB:
