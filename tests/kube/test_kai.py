@@ -17,6 +17,7 @@ from tests.kube.stage import Stage
 from tests.kube.test_bind_barrier import play, settle
 
 ON = frozenset({kinds.NAME})
+_LABELS = {"priorityClassName": "priorityClassName"}  # those without KAI's prefix
 OPEN = {name: {"quota": -1, "limit": -1, "overQuotaWeight": 1} for name in ("cpu", "memory", "gpu")}
 
 
@@ -37,7 +38,7 @@ def queue(stage: Stage, name: str, parent: str = "", **resources: Any) -> None:
 
 def pod(name: str, cpu: str = "1", *, owner: str = "", group: str = "", **labels: str) -> Object:
     found = double.pod(name, cpu, scheduler=kinds.SCHEDULER_NAME)
-    said = {f"kai.scheduler/{key.replace('_', '-')}": text for key, text in labels.items()}
+    said = {_LABELS.get(key, f"kai.scheduler/{key.replace('_', '-')}"): text for key, text in labels.items()}
     found["metadata"]["labels"] = {"kai.scheduler/queue": "q", **said}
     if group:
         found["metadata"]["annotations"]["pod-group-name"] = group
@@ -483,5 +484,40 @@ def test_one_definition_that_cannot_be_read_holds_up_no_other(monkeypatch: pytes
             queue(stage, "late")
             stage.put(pod("later", queue="late"))
             await stage.until(lambda: set(stage.api.bound()) == {"other", "later"})
+
+    play(scene())
+
+
+def test_a_job_that_is_not_preemptible_counts_only_those_like_it_against_the_quota() -> None:
+    """It preempts for the limit of its queue, and not because preemptible pods use more than the quota."""
+
+    async def scene(limit: int, left: int) -> None:
+        stage = stage_with(10)
+        queue(stage, "r", cpu={"quota": 2000, "limit": limit, "overQuotaWeight": 1})
+        stage.put(*(pod(f"l{number}", queue="r", priorityClassName="train") for number in range(4)))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 4)
+            stage.put(*(pod(f"h{number}", queue="r", priorityClassName="build") for number in range(4)))
+            await stage.until(lambda: sum(name.startswith("h") for name in stage.api.bound()) == 2)
+            await settle(stage)
+            assert sum(name.startswith("l") for name in stage.api.bound()) == left
+            assert sum(name.startswith("h") for name in stage.api.bound()) == 2
+
+    play(scene(4000, 2))
+    play(scene(-1, 4))
+
+
+def test_a_queue_without_a_weight_reclaims_up_to_its_quota() -> None:
+    async def scene() -> None:
+        stage = stage_with(10)
+        for name in "ab":
+            queue(stage, name, cpu={"quota": 2000, "limit": -1, "overQuotaWeight": 0})
+        stage.put(*(pod(f"a{number}", queue="a") for number in range(10)))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 10)
+            stage.put(*(pod(f"b{number}", queue="b") for number in range(10)))
+            await stage.until(lambda: sum(name.startswith("b") for name in stage.api.bound()) == 2)
+            await settle(stage, 40)
+            assert sum(name.startswith("a") for name in stage.api.bound()) == 8
 
     play(scene())

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from phalanx.model.queue import BorrowingPolicy, Queue, QueueState
 
 from .facts import Facts, Work, plus, times, total
 from .tree import ROOT, Amounts
 
 Usage = dict[str, Amounts]  # queue -> what the jobs of the queue itself are charged
+FIRM = "not preemptible: "  # before a queue: its jobs that are not preemptible
 Share = tuple[int, float]
 NO_SHARE: Share = (0, 0.0)
 
@@ -19,7 +22,7 @@ def charges(facts: Facts, *, counts_given_back: bool = True) -> Usage:
     usage = dict.fromkeys(facts.queues, facts.zero)
     for work in facts.works.values():
         if (pods := work.charged()) and work.queue in usage:
-            usage[work.queue] = plus(usage[work.queue], work.asks, pods)
+            usage = less(usage, work, -pods)
     if not counts_given_back:
         for queue, amounts in facts.given_back.items():
             usage[queue] = plus(usage[queue], amounts)
@@ -27,13 +30,16 @@ def charges(facts: Facts, *, counts_given_back: bool = True) -> Usage:
 
 
 def less(usage: Usage, work: Work, pods: int) -> Usage:
-    """Return the charges without `pods` pods of the job."""
-    return {**usage, work.queue: plus(usage[work.queue], work.asks, -pods)}
+    """Return the charges without `pods` pods of the job. Those of jobs that are not preemptible are noted twice."""
+    names = [work.queue] if work.job.preemptible else [work.queue, FIRM + work.queue]
+    nothing = (0,) * len(work.asks)
+    return {**usage, **{name: plus(usage.get(name, nothing), work.asks, -pods) for name in names}}
 
 
-def used(facts: Facts, usage: Usage, queue: str) -> Amounts:
-    """Return the usage of the queue and of all queues below it."""
-    return total((used(facts, usage, child) for child in facts.tree.children[queue]), usage.get(queue, facts.zero))
+def used(facts: Facts, usage: Usage, queue: str, which: str = "") -> Amounts:
+    """Return the usage of the queue and of all queues below it. `which`: FIRM for jobs that are not preemptible."""
+    below = (used(facts, usage, child, which) for child in facts.tree.children[queue])
+    return total(below, usage.get(which + queue, facts.zero))
 
 
 def share(facts: Facts, usage: Usage, queue: str, more: Amounts, *, is_own: bool = False) -> Share:
@@ -84,11 +90,7 @@ def _allows_at(facts: Facts, after: Usage, before: Usage, work: Work, queue: str
     """R9: limits hold for usage and for claims; `borrow` may keep a queue within its guarantee."""
     tree, amounts = facts.tree, used(facts, after, queue)
     if any(tree.limit[queue]):
-        bound = [(limit, amount) for limit, amount in zip(tree.limit[queue], amounts, strict=True)]
-        if any(
-            asks and limit is not None and amount > limit
-            for asks, (limit, amount) in zip(work.asks, bound, strict=True)
-        ):
+        if not _is_within(work, amounts, tree.limit[queue]):
             return False
         claims, old = claim(facts, after, queue), claim(facts, before, queue)
         most = tuple(new if limit is None else limit for limit, new in zip(tree.limit[queue], claims, strict=True))
@@ -96,8 +98,15 @@ def _allows_at(facts: Facts, after: Usage, before: Usage, work: Work, queue: str
             return False
     if borrows(facts.queues[queue], work):
         return True
-    bounds = zip(work.asks, amounts, tree.guaranteed[queue], strict=True)
-    return all(not asks or most is None or amount <= most for asks, amount, most in bounds)
+    if facts.queues[queue].borrow is BorrowingPolicy.PREEMPTIBLE:
+        amounts = used(facts, after, queue, FIRM)
+    return _is_within(work, amounts, tree.guaranteed[queue])
+
+
+def _is_within(work: Work, amounts: Amounts, bounds: Sequence[int | None]) -> bool:
+    """Return whether the amounts that the job requests are within the bounds."""
+    rows = zip(work.asks, amounts, bounds, strict=True)
+    return all(not asks or most is None or amount <= most for asks, amount, most in rows)
 
 
 def borrows(queue: Queue, work: Work) -> bool:

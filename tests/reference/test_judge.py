@@ -233,12 +233,7 @@ CASES = [
     ("R22", "crash1", 1, ""),
     ("", "growth_by_two_pods", 0, "shrink j1 3 for j4; shrink j1 2 for j4; nominate j4 1@n0 2@n0"),
     ("R18", "growth_by_two_pods", 0, "shrink j1 3 for j4; shrink j1 2 for j4; nominate j4 1@n0"),
-    (
-        "",
-        "not_preemptible_preemptor",
-        1,
-        "preempt j1 for j2; preempt j0 for j2; shrink j4 1 2 for j2; nominate j2 0@n3",
-    ),
+    ("", "not_preemptible_preemptor", 1, "shrink j4 1 2 for j2; nominate j2 0@n3"),
     ("", "replaced_and_preempted", 0, "place j1 1@n0 2@n1; preempt j0 for j1; nominate j1 0@n1"),
     ("", "reservation_of_a_replacement", 0, "place j2 0@n1 1@n1"),
     ("", "reservation_of_a_replacement", 0, "place j2 0@n1 1@n1; start j4 0@n1"),

@@ -193,7 +193,7 @@ def queue_charge(cluster: Cluster, record: JobRecord) -> Charge | None:
         return None
     job = record.job
     cost = gang_cost(record.gang, pods, record.flavors, cluster.tree.branch(cluster.queue_of(job)).flavors)
-    return Charge(cluster.queue_of(job), job.user, job.group, cost, 1, job.id)
+    return Charge(cluster.queue_of(job), job.user, job.group, cost, 1, job.id, job.preemptible)
 
 
 def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:

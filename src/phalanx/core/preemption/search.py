@@ -278,7 +278,7 @@ class VictimSearch:
     def quota_short(self) -> ledger.QuotaShortfall | None:
         """Return the limit or quota that does not allow the job; None if all allow it."""
         branch, charge = self.rights.branch, self.offer.charge
-        return ledger.shortfall(self.ledger, branch, charge, preemptible=self.job.preemptible)
+        return ledger.shortfall(self.ledger, branch, charge)
 
     def evict_for_shortfall(self, short: ledger.QuotaShortfall) -> bool:
         """Evict candidates that are charged to the queue whose quota is short, until less quota is missing. Return

@@ -41,13 +41,12 @@ class FlavorAssignment(NamedTuple):
     charge: Charge
     borrows: bool = False
     short: QuotaShortfall | None = None
-    preemptible: bool = True
     besides: tuple[FlavorAssignment, ...] = ()
 
 
 def never_allowed(tree: QueueTree, offer: FlavorAssignment) -> QuotaShortfall | None:
     """Return the shortfall that the offer would have if no job ran; None if it would have none."""
-    return shortfall(EmptyLedger(tree), tree.branches[offer.charge.queue], offer.charge, preemptible=offer.preemptible)
+    return shortfall(EmptyLedger(tree), tree.branches[offer.charge.queue], offer.charge)
 
 
 def flavor_assignments(
@@ -60,18 +59,18 @@ def flavor_assignments(
     pods, cost, jobs = key.gang.minimums, key.gang.due(), int(key.kind == Kind.JOB)
     if jobs and branch.queue is not None and not branch.queue.gang:
         pods, cost = (0,) * len(pods), ()  # pods of such a job are charged one by one, when they are placed
-    whole = Charge(queue, job.user, job.group, cost, jobs, job.id)
+    whole = Charge(queue, job.user, job.group, cost, jobs, job.id, job.preemptible)
     if branch.unbounded:
         return [FlavorAssignment((), key.gang, whole)]
     if not branch.flavors:
-        found = flavor_assignment(ledger, branch, (), key.gang, whole, preemptible=job.preemptible)
+        found = flavor_assignment(ledger, branch, (), key.gang, whole)
         return with_partial_admission(cluster, ledger, branch, found) if jobs and key.gang.optional else [found]
     every = []
     ways = [given] if given else role_flavors.combinations(cluster.flavors, branch.flavors, key.gang)
     for flavors in ways:
         charge = whole._replace(cost=gang_cost(key.gang, pods, flavors, branch.flavors))
         gang = cluster.with_flavors(key.gang, flavors)
-        every.append(flavor_assignment(ledger, branch, flavors, gang, charge, preemptible=job.preemptible))
+        every.append(flavor_assignment(ledger, branch, flavors, gang, charge))
     if jobs and key.gang.optional:
         every = [fewer for each in every for fewer in with_partial_admission(cluster, ledger, branch, each)]
     return every if given else by_preference(cluster, ledger, branch, key, job, every)
@@ -90,9 +89,7 @@ def with_partial_admission(
         if way.roles not in seen:
             cost = gang_cost(whole.gang, way.pods, whole.flavors, branch.flavors)
             charge = whole.charge._replace(cost=cost)
-            seen[way.roles] = flavor_assignment(
-                ledger, branch, whole.flavors, whole.gang, charge, preemptible=whole.preemptible
-            )
+            seen[way.roles] = flavor_assignment(ledger, branch, whole.flavors, whole.gang, charge)
         return seen[way.roles]
 
     found = {way.roles: way for way in partial.partial_admissions(whole.gang, lambda way: offered(way).short is None)}
@@ -116,7 +113,7 @@ def capped_gang(cluster: Cluster, ledger: QuotaLedger, offer: FlavorAssignment) 
         while low < high:
             middle = (low + high + 1) // 2
             wanted = gang_cost(gang, [*pods[:at], middle, *pods[at + 1 :]], offer.flavors, branch.flavors)
-            if shortfall(ledger, branch, offer.charge._replace(cost=wanted), preemptible=offer.preemptible):
+            if shortfall(ledger, branch, offer.charge._replace(cost=wanted)):
                 high = middle - 1
             else:
                 low = middle
@@ -144,18 +141,12 @@ def charge_for_pods(offer: FlavorAssignment, pods: Sequence[int]) -> Charge:
 
 
 def flavor_assignment(
-    ledger: QuotaLedger, branch: Branch, flavors: tuple[str, ...], gang: Gang, charge: Charge, *, preemptible: bool
+    ledger: QuotaLedger, branch: Branch, flavors: tuple[str, ...], gang: Gang, charge: Charge
 ) -> FlavorAssignment:
     """Return the assignment of these flavors, with its shortfall if quota does not allow it."""
-    short = shortfall(ledger, branch, charge, preemptible=preemptible)
-    borrows = (
-        short is None
-        and bool(branch.quota.guaranteed)
-        and key_beyond_guarantee(ledger, branch, charge.cost) is not None
-    )
-    return FlavorAssignment(
-        flavors=flavors, gang=gang, charge=charge, borrows=borrows, short=short, preemptible=preemptible
-    )
+    short = shortfall(ledger, branch, charge)
+    beyond = short is None and key_beyond_guarantee(branch, ledger.account(branch).total, charge.cost)
+    return FlavorAssignment(flavors=flavors, gang=gang, charge=charge, borrows=bool(beyond), short=short)
 
 
 def by_preference(
@@ -170,9 +161,7 @@ def by_preference(
         capped = {each.flavors: counts_of(capped_gang(cluster, ledger, each)) for each in found if not each.short}
         sizes = {flavors: sum(counts) for flavors, counts in capped.items()}
         pods = max(capped.values(), key=sum, default=pods)
-    preferences = Preferences(
-        ledger, branch, cluster.flavors, key.gang, found[0].charge, pods, preemptible=job.preemptible
-    )
+    preferences = Preferences(ledger, branch, cluster.flavors, key.gang, found[0].charge, pods)
 
     def rank(offer: FlavorAssignment) -> tuple[bool, int, Rank]:
         place = preferences.rank(offer.flavors, mode_of(offer))

@@ -57,8 +57,6 @@ class Preferences:
         gang: Gang,
         charge: Charge,
         pods: Sequence[int],
-        *,
-        preemptible: bool,
     ) -> None:
         assert branch.queue is not None  # the root names no flavors
         self.wish = branch.queue.fungibility
@@ -74,7 +72,7 @@ class Preferences:
                     for name in flavors
                 ]
                 charges = [charge._replace(cost=cost, jobs=0) for cost in costs]
-                modes = [flavor_mode(ledger, branch, each, preemptible=preemptible) for each in charges]
+                modes = [flavor_mode(ledger, branch, each) for each in charges]
                 order, leading = preferred_order(modes, self.wish)
                 self.roles[-1].append(FlavorPreference({flavors[at]: place for place, at in enumerate(order)}, leading))
                 best = order[leading - 1]  # the flavor at which the search stopped
@@ -91,11 +89,11 @@ class Preferences:
         return 0 if leads else 1 + mode_class(mode, self.wish), *(place for place, _ in places)
 
 
-def flavor_mode(ledger: QuotaLedger, branch: Branch, charge: Charge, *, preemptible: bool) -> FlavorMode:
+def flavor_mode(ledger: QuotaLedger, branch: Branch, charge: Charge) -> FlavorMode:
     """Return the mode of the charge: within the guarantee, by borrowing, or short of quota."""
-    if shortfall(ledger, branch, charge, preemptible=preemptible) is not None:
+    if shortfall(ledger, branch, charge) is not None:
         return FlavorMode.SHORT
-    borrows = bool(branch.quota.guaranteed) and key_beyond_guarantee(ledger, branch, charge.cost) is not None
+    borrows = key_beyond_guarantee(branch, ledger.account(branch).total, charge.cost) is not None
     return FlavorMode.BORROWS if borrows else FlavorMode.FITS
 
 

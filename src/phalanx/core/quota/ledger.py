@@ -7,6 +7,7 @@ at every level; whether the queue may borrow; and at the root, whether other que
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -155,19 +156,17 @@ class EmptyLedger(QuotaLedger):
         return account
 
 
-def shortfall(ledger: QuotaLedger, branch: Branch, charge: Charge, *, preemptible: bool) -> QuotaShortfall | None:
+def shortfall(ledger: QuotaLedger, branch: Branch, charge: Charge) -> QuotaShortfall | None:
     """Return the first limit, from the queue up, that does not allow the charge; None if all do."""
     for each in branch.path:
-        if short := branch_shortfall(ledger, each, charge, preemptible=preemptible):
+        if short := branch_shortfall(ledger, each, charge):
             return short
     if not ledger.tree.keeps:
         return None
     return kept_shortfall(ledger, branch, charge.cost) or pool_shortfall(ledger, branch, charge.cost)
 
 
-def branch_shortfall(
-    ledger: QuotaLedger, branch: Branch, charge: Charge, *, preemptible: bool
-) -> QuotaShortfall | None:
+def branch_shortfall(ledger: QuotaLedger, branch: Branch, charge: Charge) -> QuotaShortfall | None:
     """Return the first limit of one branch that does not allow the charge; None if all do."""
     queue, account = branch.queue, ledger.account(branch)
     if queue is None:
@@ -194,14 +193,13 @@ def branch_shortfall(
         tally = account.jobs.get(charge.job, NOTHING)
         if found := subject_shortfall(branch.name, queue.per_job, tally, charge, charge.job, Rule.JOB):
             return found
-    if queue.borrow.allows(preemptible=preemptible):
+    if queue.borrow.allows(preemptible=charge.preemptible):
         return None
-    if (over := key_beyond_guarantee(ledger, branch, charge.cost)) is None:
+    usage = branch.usage_within_guarantee(account)
+    if (over := key_beyond_guarantee(branch, usage, charge.cost)) is None:
         return None
-    used = account.total.get(over, 0)
-    return quota_shortfall(
-        Bound(branch.name, Rule.GUARANTEE, over), dict(charge.cost)[over], used, branch.quota.guaranteed[over]
-    )
+    bound, asked = Bound(branch.name, Rule.GUARANTEE, over), dict(charge.cost)[over]
+    return quota_shortfall(bound, asked, usage.get(over, 0), branch.quota.guaranteed[over])
 
 
 def subject_shortfall(
@@ -229,13 +227,12 @@ def quota_shortfall(bound: Bound, asked: Amount, used: Amount, allowed: int) -> 
     return QuotaShortfall(bound=bound, asked=asked, used=used, allowed=allowed)
 
 
-def key_beyond_guarantee(ledger: QuotaLedger, branch: Branch, cost: Cost) -> Key | None:
-    """Return the first (flavor, resource) key for which the charge would exceed the guarantee of the branch; None if
-    there is none. Keys without a guarantee do not count."""
-    total = ledger.account(branch).total
+def key_beyond_guarantee(branch: Branch, usage: Mapping[Key, Amount], cost: Cost) -> Key | None:
+    """Return the first (flavor, resource) key for which the usage with the cost would exceed the guarantee of the
+    branch; None if there is none. Keys without a guarantee do not count."""
     for key, asked in cost:
         allowed = branch.quota.guaranteed.get(key)
-        if allowed is not None and total.get(key, 0) + asked > allowed:
+        if allowed is not None and usage.get(key, 0) + asked > allowed:
             return key
     return None
 

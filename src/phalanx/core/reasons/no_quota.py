@@ -193,13 +193,19 @@ def gives_back(cluster: Cluster, ledger: QuotaLedger, bound: Bound, job: str) ->
 
 def counts(bound: Bound, record: JobRecord, path: Sequence[Branch]) -> bool:
     """Return whether the job's charge counts for the bound. `path`: the path of its queue."""
-    if all(branch.name != bound.queue for branch in path):
+    branch = next((branch for branch in path if branch.name == bound.queue), None)
+    if branch is None or (is_firm(branch, bound) and record.job.preemptible):
         return False
     if bound.rule in {Rule.USER, Rule.USER_RUNNING}:
         return record.job.user == bound.whose
     if bound.rule is Rule.JOB:
         return record.job.id == bound.whose
     return bound.rule not in OF_SOMEBODY or record.job.group == bound.whose
+
+
+def is_firm(branch: Branch, bound: Bound) -> bool:
+    """Return whether the bound of the branch counts only jobs that are not preemptible."""
+    return bound.rule is Rule.GUARANTEE and branch.counts_firm
 
 
 def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
@@ -237,10 +243,9 @@ def largest(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
     if it has no children or the limit is for a user, group or job."""
     branch = cluster.tree.branch(bound.queue)
     if branch.children and bound.rule not in OF_SOMEBODY:
-        found = [
-            (f"queue {child.name!r}", ledger.account(child).total.get(bound.key, 0))
-            for child in branch.children.values()
-        ]
+        accounts = [(child.name, ledger.account(child)) for child in branch.children.values()]
+        usages = [(name, each.firm if is_firm(branch, bound) else each.total) for name, each in accounts]
+        found = [(f"queue {name!r}", usage.get(bound.key, 0)) for name, usage in usages]
     else:
         found = [(job, use(cluster, ledger, job, bound.key)) for job in candidates(cluster, ledger, bound)]
     return tuple(sorted((each for each in found if each[1]), key=lambda each: (-each[1], each[0]))[:LARGEST])
@@ -258,12 +263,8 @@ def candidates(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> list[str]
         most = (job for job, _ in cluster.consumers.largest(bound.key[1], LOOKED_AT // 10))
         found = dict.fromkeys((*most, *ledger.of_jobs))
         jobs = [job for job in found if cluster.queue_of(cluster.jobs[job].job) in names]
-    match bound.rule:
-        case Rule.USER | Rule.USER_RUNNING:
-            return [job for job in jobs if cluster.jobs[job].job.user == bound.whose]
-        case Rule.GROUP | Rule.GROUP_RUNNING:
-            return [job for job in jobs if cluster.jobs[job].job.group == bound.whose]
-    return jobs
+    path = tree.branch(bound.queue).path  # all of the jobs are below it
+    return [job for job in jobs if counts(bound, cluster.jobs[job], path)]
 
 
 def those_that_run(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> tuple[str, ...]:

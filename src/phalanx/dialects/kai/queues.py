@@ -3,6 +3,7 @@
 - A quota of -1 guarantees every request within the queue's limit and the quotas above it. A limit of -1 means no limit.
   A missing limit, or 0, admits no pods.
 - Memory is in megabytes of 10^6 bytes, cpu in millicores, gpu in devices.
+- A queue whose weights are 0 reclaims up to its quota only.
 - The longer of both minimum runtimes protects a job. They are inherited from the queues above.
 - A queue whose parent is missing is left out, with all queues below it.
 - The queues without a parent divide the cluster like the children of one queue, `ROOT`.
@@ -162,6 +163,8 @@ def _queue(
         for theirs, (ours, _) in RESOURCES.items()
     }
     lines = [specs[name] for name in (each.name, *each.above)]
+    deserved = [name for name, _ in RESOURCES.values() if name in each.deserved]  # the others are unlimited
+    beyond = not deserved or any(weights[name] for name in deserved)
     spared = [_runtime_s(word, lines, shard) for word in ("preemptMinRuntime", "reclaimMinRuntime")]
     priority = spec.get("priority")
     return Queue(
@@ -176,7 +179,7 @@ def _queue(
         preemption=QueuePreemption(
             within=WithinQueue.LOWER,
             reclaim=ReclaimWithinCohort.ANY,
-            down_to=ReclaimFloor.FAIR_SHARE,
+            down_to=ReclaimFloor.FAIR_SHARE if beyond else ReclaimFloor.GUARANTEE,
             min_run_s=max(spared),
             consolidate=consolidate,
         ),

@@ -62,7 +62,7 @@ def amount_left(branch: Branch, account: QueueUsage, bound: Bound, pool: Mapping
         case Rule.LIMIT:
             return branch.quota.limit.get(key, 0) - account.total.get(key, 0)
         case Rule.GUARANTEE:
-            return branch.quota.guaranteed.get(key, 0) - account.total.get(key, 0)
+            return branch.quota.guaranteed.get(key, 0) - branch.usage_within_guarantee(account).get(key, 0)
         case Rule.POOL:
             return pool.get(key, 0) - account.claimed.get(key, 0)
         case Rule.KEEP:

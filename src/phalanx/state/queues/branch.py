@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -115,6 +115,15 @@ class Branch:
         limits = self.limits
         limited = limits.users or limits.groups or limits.jobs or bounds_jobs(queue.total)
         return bool(limited or self.quota.limit or self.flavors or queue.borrow is not BorrowingPolicy.ALL)
+
+    @property
+    def counts_firm(self) -> bool:
+        """Return whether the guarantee bounds only the jobs that are not preemptible."""
+        return self.queue is not None and self.queue.borrow is BorrowingPolicy.PREEMPTIBLE
+
+    def usage_within_guarantee(self, account: QueueUsage) -> Mapping[Key, Amount]:
+        """Return the usage that may not exceed the guarantee for a job that may not borrow."""
+        return account.firm if self.counts_firm else account.total
 
     def relation_to(self, other: Branch) -> QueueRelation:
         """Return the relation of this queue to the other one."""

@@ -163,7 +163,8 @@ def bounds_jobs(limits: Limits) -> bool:
 class Charge(NamedTuple):
     """The charge of a started or nominated job: to its queue, to the queues above, and to its user and group in each.
 
-    `jobs`: the number of running jobs that the charge counts as; 0 for further pods of a started job."""
+    `jobs`: the number of running jobs that the charge counts as; 0 for further pods of a started job.
+    `preemptible`: whether the job is."""
 
     queue: str
     user: str
@@ -171,6 +172,7 @@ class Charge(NamedTuple):
     cost: Cost
     jobs: int = 1
     job: str = ""
+    preemptible: bool = True
 
 
 def gang_cost(
@@ -209,16 +211,18 @@ class QueueUsage:
     """The usage that is charged to a branch.
 
     `total`: key -> usage of the queue and all queues below.
+    `firm`: key -> the part of `total` of jobs that are not preemptible.
     `own`: key -> usage of the queue's own jobs; only if it has children.
     `claimed`: key -> own usage and claims of the children.
     `users`, `groups`, `jobs`: usage of each; only those that `limits` has a limit for.
     `shares`: charge -> the branch's share with it, until an amount changes (`core.quota.ledger`)."""
 
-    __slots__ = ("claimed", "groups", "jobs", "limits", "own", "running", "shares", "total", "users")
+    __slots__ = ("claimed", "firm", "groups", "jobs", "limits", "own", "running", "shares", "total", "users")
 
     def __init__(self, limits: JobLimits = NO_LIMITS) -> None:
         self.limits = limits
         self.total: dict[Key, Amount] = {}
+        self.firm: dict[Key, Amount] = {}
         self.claimed: dict[Key, Amount] = {}
         self.own: dict[Key, Amount] = {}
         self.running = 0
@@ -230,7 +234,7 @@ class QueueUsage:
     def copy(self) -> QueueUsage:
         other = QueueUsage(self.limits)
         other.total, other.claimed, other.running = dict(self.total), dict(self.claimed), self.running
-        other.own = dict(self.own)
+        other.own, other.firm = dict(self.own), dict(self.firm)
         other.users = {name: tally.copy() for name, tally in self.users.items()}
         other.groups = {name: tally.copy() for name, tally in self.groups.items()}
         other.jobs = {name: tally.copy() for name, tally in self.jobs.items()}
@@ -245,7 +249,8 @@ class QueueUsage:
             }
             for some in (self.users, self.groups, self.jobs)
         )
-        amounts = ({key: used for key, used in each.items() if used} for each in (self.total, self.claimed, self.own))
+        kinds = (self.total, self.firm, self.claimed, self.own)
+        amounts = ({key: used for key, used in each.items() if used} for each in kinds)
         return (*amounts, self.running, *tallies)
 
     def add(self, charge: Charge, sign: int) -> None:
@@ -254,6 +259,8 @@ class QueueUsage:
         total, limits = self.total, self.limits
         for key, amount in charge.cost:
             total[key] = total.get(key, 0) + sign * amount
+            if not charge.preemptible:
+                self.firm[key] = self.firm.get(key, 0) + sign * amount
         self.running += sign * charge.jobs
         if limits.users:
             _add(self.users, charge.user, charge, sign)

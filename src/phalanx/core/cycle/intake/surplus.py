@@ -201,7 +201,7 @@ class Surplus:
         job, gang = growing.record.job, growing.record.gang
         counts = [pods if at == role else 0 for at in range(len(gang.roles))]
         cost = gang_cost(gang, counts, growing.start.flavors, growing.branch.flavors)
-        return Charge(growing.branch.name, job.user, job.group, cost, 0, job.id)
+        return Charge(growing.branch.name, job.user, job.group, cost, 0, job.id, job.preemptible)
 
     def grow(self, growing: Growing, forecast: BackfillForecast, *, alone: bool) -> bool:
         """Place the next pod of the job. `alone`: place as many as fit, because no other queue competes. Return whether
@@ -217,11 +217,11 @@ class Surplus:
 
     def affordable(self, growing: Growing, role: int, most: int) -> int:
         """Return the number of pods of the role, at most `most`, that quota allows."""
-        low, high, job = 0, most, growing.record.job
+        low, high = 0, most
         while low < high:
             middle = (low + high + 1) // 2
             charge = self.charge(growing, role, middle)
-            if quota.shortfall(self.state.ledger, growing.branch, charge, preemptible=job.preemptible):
+            if quota.shortfall(self.state.ledger, growing.branch, charge):
                 high = middle - 1
             else:
                 low = middle
