@@ -53,8 +53,7 @@ def pod_group(defined: KaiDefinitions, told: Told, objects: Objects, now: str) -
     there = objects.get(kinds.POD_GROUPS, {}).get(key)
     found = terms(defined, _said(told), objects)
     body = None if GROUP_NAME in told.options or found.awaits is not None else _body(name, told, found)
-    queue = (objects.get(kinds.QUEUES, {}).get(found.queue) or {}).get("status") or {}
-    status = _status(defined, told, found, (there or {}).get("status") or {}, queue, now)
+    status = _status(defined, told, found, (there or {}).get("status") or {}, objects, now)
     return Answer(kind=kinds.POD_GROUPS, key=key, body=body, status=status)
 
 
@@ -173,8 +172,10 @@ def _sub_group(group: Object, root: str, leaves: Mapping[str, int]) -> Object:
     return {"name": group["name"], **parent, **least}
 
 
-def _status(defined: KaiDefinitions, told: Told, found: PodGroupTerms, old: Object, queue: Object, now: str) -> Object:
-    """Return the status of a PodGroup. `old`: its status now. `queue`: the status of its Queue."""
+def _status(
+    defined: KaiDefinitions, told: Told, found: PodGroupTerms, old: Object, objects: Objects, now: str
+) -> Object:
+    """Return the status of a PodGroup. `old`: its status now."""
     allocated, requested = amounts(told)
     finished = told.stage is Stage.FINISHED
     resources = {
@@ -184,11 +185,11 @@ def _status(defined: KaiDefinitions, told: Told, found: PodGroupTerms, old: Obje
     }
     kept = {"resourcesStatus": resources}
     waits = told.stage is Stage.WAITING and told.reason is not None
-    return {**kept, "schedulingConditions": [_condition(defined, told, found, old, queue, now)]} if waits else kept
+    return {**kept, "schedulingConditions": [_condition(defined, told, found, old, objects, now)]} if waits else kept
 
 
 def _condition(
-    defined: KaiDefinitions, told: Told, found: PodGroupTerms, old: Object, queue: Object, now: str
+    defined: KaiDefinitions, told: Told, found: PodGroupTerms, old: Object, objects: Objects, now: str
 ) -> Object:
     """Return the condition of an unschedulable gang. It is unchanged if its content is; each change gets the next
     number."""
@@ -197,7 +198,7 @@ def _condition(
     kai = word(told.reason.code, Peer.KAI, told.reason.numbers)
     reasons: list[Object] = []
     if isinstance(kai, str):
-        details = {"queueDetails": _details(defined, told, found, queue)}
+        details = {"queueDetails": _details(defined, told, found, objects)}
         reasons = [{"reason": kai, "message": text, "details": details}]
     elif told.reason.code in _OF_NODES:
         reasons = [{"reason": _NO_NODE, "message": text}]
@@ -216,12 +217,15 @@ def _condition(
     return {**said, "lastTransitionTime": now, "transitionID": str(int(number) + 1 if number.isdigit() else 1)}
 
 
-def _details(defined: KaiDefinitions, told: Told, found: PodGroupTerms, status: Object) -> Object:
-    """Return the amounts that a quota allows and has given, as KAI shows them. `status`: of the Queue."""
-    queue = defined.known.get(found.queue)
-    asked = amounts(told)[1]
+def _details(defined: KaiDefinitions, told: Told, found: PodGroupTerms, objects: Objects) -> Object:
+    """Return the amounts that a quota allows and has given, as KAI shows them: of the gang's Queue, or of the one above
+    it whose quota is short."""
+    short = kinds.queue_of(str(told.reason.numbers.get("queue", ""))) if told.reason is not None else ""
+    name = short if short in defined.known else found.queue
+    queue, asked = defined.known.get(name), amounts(told)[1]
+    status = (objects.get(kinds.QUEUES, {}).get(name) or {}).get("status") or {}
     details: Object = {
-        "name": found.queue,
+        "name": name,
         "podGroupRequestedResources": _all_plain(asked),
         "podGroupRequestedNonPreemptibleResources": _all_plain({} if found.preemptible else asked),
         "queueAllocatedResources": _all_plain(read_amounts(status.get("allocated"))),
@@ -240,11 +244,17 @@ def _all_plain(sums: Mapping[str, Amount], absent: int = 0) -> Object:
 
 
 def _plain(sums: Mapping[str, Amount]) -> Object:
-    """Return amounts without suffixes of bytes."""
+    """Return amounts without suffixes of bytes. KAI writes GPUs without a part beyond the first GPU, and an unlimited
+    number of them as 0."""
+    shown = {name: _gpus(amount) if name == GPU else amount for name, amount in sums.items()}
     return {
         name: quantity(name, amount) if name == CPU or not isinstance(amount, int) else str(amount)
-        for name, amount in sorted(sums.items())
+        for name, amount in sorted(shown.items())
     }
+
+
+def _gpus(amount: Amount) -> Amount:
+    return amount if 0 < amount < 1 else max(0, int(amount))
 
 
 def _queue_status(queue: KaiQueue, sums: tuple[Sums, Sums, Sums]) -> Object:
