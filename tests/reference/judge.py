@@ -411,8 +411,9 @@ class Walk(Cycle):
     def start(self, request: Request, mine: list[Decision], held: Reservation | None) -> None:
         """R10, R12: place the minimum; an elastic job gets the rest in the second pass."""
         work, first = request.work, mine.pop(0)
-        pods = dict(sorted(first.pods.items()))
+        pods = first.pods  # in the order of the decisions
         if request.kind is Kind.JOB:
+            pods = dict(sorted(pods.items()))
             if len(pods) < work.minimum:
                 raise Broken("R10", f"{request.name} starts with {len(pods)} pods of its minimum {work.minimum}")
             if work.is_elastic:
