@@ -192,8 +192,15 @@ def test_failed_pods_are_made_again_as_their_policy_says(
         await status(here, ends)
         if ends == "Restarting":
             await here.until(lambda: here.list(PODS), lambda pods: pods and pods[0]["metadata"]["uid"] != uid)
+            await here.until(
+                lambda: here.get(PYTORCH_JOBS, "ddp"), lambda job: counts(job).keys() == {"active", "selector"}
+            )
 
     scenario(api_server, play)
+
+
+def counts(job: Object | None) -> Object:
+    return (job or {})["status"]["replicaStatuses"]["Worker"]
 
 
 def test_a_deadline_ends_it(api_server: ServerProcess) -> None:

@@ -178,8 +178,11 @@ def _tally(pods: Sequence[Object], kind: str, policy: str) -> _Tally:
 
 
 def _counts(job: Object, kind: str, tally: _Tally) -> dict[str, Any]:
+    """Return the counts of a replica type as a merge patch: None removes a count that has become 0."""
+    old = ((job.get("status") or {}).get("replicaStatuses") or {}).get(kind) or {}
     numbers = {"active": tally.active, "succeeded": tally.succeeded, "failed": tally.failed}
-    return {name: number for name, number in numbers.items() if number} | {"selector": selector(job, kind)}
+    counts = {name: number or None for name, number in numbers.items() if number or name in old}
+    return {**counts, "selector": selector(job, kind)}
 
 
 def _exit_code(pod: Object) -> int:
