@@ -40,7 +40,7 @@ from phalanx.embedded.apiserver.endpoints.subresources.metrics import Metrics
 from phalanx.embedded.apiserver.endpoints.subresources.node_client import NodeClient
 from phalanx.embedded.apiserver.endpoints.subresources.pods import PodActions
 from phalanx.embedded.apiserver.endpoints.subresources.proxy import Proxy
-from phalanx.embedded.apiserver.endpoints.subresources.scale import Scales
+from phalanx.embedded.apiserver.endpoints.subresources.scale import SCALE, Scales
 from phalanx.embedded.apiserver.endpoints.subresources.streams import STREAMS, Streams
 from phalanx.embedded.apiserver.endpoints.write import ObjectWriter, WrittenObject
 from phalanx.embedded.apiserver.registry.metrics import GROUP as METRICS
@@ -207,6 +207,8 @@ class Api:
     async def _dispatch(self, verb: str, target: RouteTarget, request: Request) -> Response:
         if verb != "watch" and target.sub != "log":
             check_timeout(request)
+        if target.resource.deprecation:
+            request.warnings.append(target.resource.deprecation)
         match verb:
             case "get":
                 return await self._get(target, request)
@@ -233,7 +235,7 @@ class Api:
         if target.sub == "log":
             return await self._logs.read(target.namespace, target.name, request)
         if target.sub == "scale":
-            return answers.value(request, self._scales.read(target))
+            return answers.one(SCALE, request, self._scales.read(target))
         resource = target.resource
         if resource.group in GROUPS:
             return await self._aggregated.get(request)
@@ -262,7 +264,7 @@ class Api:
         body = _body(target, request)
         intent = _intent(request, "UpdateOptions", body)
         if target.sub == "scale":
-            return answers.value(request, await self._scales.update(target, body, intent))
+            return answers.one(SCALE, request, await self._scales.update(target, body, intent))
         self._may_create(target, request)
         return _written(target, request, await self.writer.update(target, body, intent))
 
@@ -278,7 +280,7 @@ class Api:
         body, findings = parts.patch_body(media, request.body, intent.validation)
         intent = replace(intent, findings=findings)
         if target.sub == "scale":
-            return answers.value(request, await self._scales.patch(target, media, body, intent))
+            return answers.one(SCALE, request, await self._scales.patch(target, media, body, intent))
         written = await self.writer.patch(target, media, body, intent, force=force)
         return _written(target, request, written)
 

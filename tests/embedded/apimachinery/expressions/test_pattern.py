@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.embedded.apimachinery.expressions.cel import compiled as compiled_cel
 from phalanx.embedded.apimachinery.expressions.pattern import PatternError, compiled
-from phalanx.embedded.apiserver.registry.crd.check import schema_causes
+from phalanx.embedded.apiserver.registry.crd.schema_check import schema_causes
 from phalanx.embedded.apiserver.registry.crd.structural import causes
 
 EXPLOSIVE = ("(a+)+$", "^(a|aa)*$", "^(([a-z])+.)+[A-Z]([a-z])+$", "(.*a){30}$", "(x+x+)+y")

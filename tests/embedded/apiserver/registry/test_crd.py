@@ -186,6 +186,7 @@ def test_only_the_first_of_what_a_text_lacks_is_told() -> None:
     assert [one.line() for one in found] == [
         'a: Invalid value: "c": a in body should be at least 3 chars long',
         "b: Invalid value: 1: b in body should have at least 2 properties",
+        "b.x: Required value",
     ]
 
 
@@ -349,8 +350,9 @@ def test_each_served_version_is_a_resource_and_old_ones_warn() -> None:
     found = resources_of(definition(spec__versions=[beta, alpha, version]))
     assert [one.version for one in found] == ["v1", "v1beta1"]
     assert [sub.name for sub in found[0].subresources] == ["status", "scale"]
-    assert found[1].strategy.warnings({}, None) == [
-        "example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget"
+    assert [one.deprecation for one in found] == [
+        "",
+        "example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget",
     ]
 
 

@@ -21,6 +21,7 @@ import msgspec
 
 from phalanx.embedded.apimachinery.caching import RULE, cached
 from phalanx.embedded.apimachinery.expressions.metering import EXCEEDED, TICK, Budget, growth, metered, tokens
+from phalanx.embedded.apimachinery.expressions.pattern import PatternError
 from phalanx.embedded.apimachinery.expressions.pattern import compiled as regular
 from phalanx.embedded.apimachinery.schema.quantity import QuantityError
 from phalanx.embedded.apimachinery.schema.quantity import parse as parse_quantity
@@ -34,6 +35,38 @@ _LITERAL = re.compile(r"""(?P<quote>["'])[^"'\\]*(?P=quote)""")
 
 class ExpressionError(Exception):
     """An expression that cannot be compiled, or whose evaluation failed; the text says why."""
+
+
+_CALL_ERROR = re.compile(
+    r"Function '(\w+)' error: (?:Python function call failed: \w+: )?(.*?)\.? Check function arguments and their types\.",
+    re.DOTALL,
+)
+_CONVERTED = {"duration": "google.protobuf.Duration", "timestamp": "google.protobuf.Timestamp"}
+_OF_NUMBERS = {
+    "division by zero in CEL expression": "division by zero",
+    "modulo by zero in CEL expression": "modulus by zero",
+}
+_CONVERTED |= {sort: sort for sort in ("int", "uint", "double", "bool")}
+
+
+def _in_go(error: str) -> str:
+    """Return an error of a function as the Go library words it."""
+    found = _CALL_ERROR.fullmatch(error)
+    if found is None:
+        return _of_operator(error)
+    if sort := _CONVERTED.get(found[1]):
+        return f"type conversion error from 'string' to '{sort}'"
+    return found[2]
+
+
+def _of_operator(error: str) -> str:
+    text, is_pattern, _ = error.partition("' not a valid regex:")
+    if is_pattern:
+        try:
+            regular(text[1:])
+        except PatternError as wrong:
+            return str(wrong)
+    return "integer overflow" if error.startswith("Arithmetic overflow") else _OF_NUMBERS.get(error, error)
 
 
 def _worded(error: str) -> str:
@@ -70,7 +103,38 @@ def _within(signs: int) -> None:
 
 
 def _substring(text: str, start: int, end: int | None = None) -> str:
-    return text[start:end]
+    last = len(text) if end is None else end
+    for at in (start, last):
+        _in_range(text, at)
+    if start > last:
+        raise ValueError(f"invalid substring range. start: {start}, end: {last}")
+    return text[start:last]
+
+
+def _char_at(text: str, at: int) -> str:
+    _in_range(text, at)
+    return text[at : at + 1]
+
+
+def _in_range(text: str, at: int) -> None:
+    if not 0 <= at <= len(text):
+        raise ValueError(f"index out of range: {at}")
+
+
+def _split(text: str, separator: str, most: int = -1) -> list[str]:
+    if most == 0:
+        return []
+    return text.split(separator, most - 1 if most > 0 else -1) if separator else list(text)
+
+
+def _bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "TRUE", "True", "t", "1"):
+        return True
+    if value in ("false", "FALSE", "False", "f", "0"):
+        return False
+    raise ValueError(value)
 
 
 def _quantity(text: str) -> str:
@@ -99,7 +163,8 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "isLessThan": lambda one, other: _compare_to(one, other) < 0,
     "isGreaterThan": lambda one, other: _compare_to(one, other) > 0,
     "escapeKey": _escape_key,
-    "charAt": lambda text, at: text[at],
+    "bool": _bool,
+    "charAt": _char_at,
     "find": lambda text, pattern: match[0] if (match := regular(pattern).search(text)) else "",
     "findAll": lambda text, pattern: [match[0] for match in regular(pattern).finditer(text)],
     "indexOf": _index_of,
@@ -108,7 +173,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "lastIndexOf": lambda text, part: text.rfind(part),
     "lowerAscii": lambda text: text.lower(),
     "replace": _replace,
-    "split": lambda text, separator: text.split(separator),
+    "split": _split,
     "substring": _substring,
     "sum": sum,
     "trim": lambda text: text.strip(),
@@ -208,8 +273,8 @@ class Expression:
             return msgspec.json.decode(data)
         except KeyError as error:
             raise ExpressionError(f"no such key: {error.args[0]}") from None
-        except (TypeError, ValueError, RuntimeError, IndexError) as error:
-            raise ExpressionError(EXCEEDED if EXCEEDED in str(error) else str(error)) from None
+        except (TypeError, ValueError, RuntimeError, IndexError, ArithmeticError) as error:
+            raise ExpressionError(EXCEEDED if EXCEEDED in str(error) else _in_go(str(error))) from None
 
     def _computed(self, scope: CelScope) -> Any:
         left = scope.budget.left

@@ -31,4 +31,22 @@ def compiled(text: str) -> re2._Regexp:
         return re2.compile(text, _OPTIONS)
     except re2.error as error:
         why = error.args[0] if error.args else ""
-        raise PatternError(f"error parsing regexp: {why.decode() if isinstance(why, bytes) else why}") from None
+        raise PatternError(f"error parsing regexp: {_as_go(why.decode() if isinstance(why, bytes) else why)}") from None
+
+
+# How RE2 and Go word the same mistakes.
+_WORDS = {
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "trailing \\": "trailing backslash at end of expression",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+}
+
+
+def _as_go(said: str) -> str:
+    what, _, where = said.partition(": ")
+    return f"{_WORDS.get(what, what)}: `{where}`"

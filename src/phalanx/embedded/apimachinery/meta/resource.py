@@ -126,6 +126,7 @@ class Resource:
     schema: Mapping[str, Any] | None = None
     strategy: ResourceStrategy = field(default_factory=ResourceStrategy)
     custom: bool = False  # defined by a CustomResourceDefinition
+    deprecation: str = ""  # the warning that comes with each answer
     # For a kind that is another kind's objects in another shape (events.k8s.io/v1 shows core v1 events): where they
     # are stored, and the translations. Strategies get the stored shape.
     storage: tuple[str, str] | None = None

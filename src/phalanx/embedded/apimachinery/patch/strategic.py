@@ -252,7 +252,7 @@ def _fresh(value: Any) -> Any:
     """Return a value of the patch for a field that the object does not have: without nulls and without directives,
     because there is nothing to remove or to order."""
     if isinstance(value, dict):
-        if value.get(DIRECTIVE) == "delete":
+        if DIRECTIVE in value:
             return _GONE
         kept = {}
         for key, item in value.items():

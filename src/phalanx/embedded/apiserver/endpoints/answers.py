@@ -225,7 +225,7 @@ async def many(resource: Resource, request: Request, found: Sequence[Stored], me
         case "Table":
             body = parts.table_list(resource, found, meta, request.text("includeObject", "Metadata"), form.version)
         case "PartialObjectMetadata":
-            body = _joined(head, [form.one(stored) for stored in found])
+            body = _joined(head, [form.one(stored) for stored in found]) if found else encode(head | {"items": None})
         case _:
             body = _joined(head, _items(resource, form, found))
     if form.media == YAML:

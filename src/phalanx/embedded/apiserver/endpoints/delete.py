@@ -37,7 +37,7 @@ from phalanx.embedded.apiserver.registry.kinds.nodes.priority import SYSTEM
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.store import Object, Store, Stored, decode, encode
 from phalanx.embedded.apiserver.transport import negotiation
-from phalanx.embedded.apiserver.transport.options import dry_run, number
+from phalanx.embedded.apiserver.transport.options import is_dry_run, number
 from phalanx.embedded.apiserver.transport.request import Request
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
@@ -69,18 +69,13 @@ class DeleteOptions:
 
 
 def delete_options(request: Request, body: Any) -> DeleteOptions:
-    """Return the options of a deletion, from the body (a DeleteOptions object, or None) and the query. Raises
-    `ApiError` 400 or 422."""
-    given = _decoded(body)
+    """Return the options of a deletion: those of the body (a DeleteOptions object), or without one (None) those of the
+    query. Raises `ApiError` 400 or 422."""
+    given = _from_query(request) if body is None else _decoded(body)
     grace = given.get("gracePeriodSeconds")
-    if grace is None:
-        grace = number(request, "gracePeriodSeconds")
     if grace is not None and grace < 0:
         grace = 1  # Kubernetes' API reference: negative values are treated as one second
-    policy = given.get("propagationPolicy") or request.text("propagationPolicy")
-    orphan = given.get("orphanDependents")
-    if orphan is None and "orphanDependents" in request.query:
-        orphan = request.flag("orphanDependents")
+    policy, orphan = given.get("propagationPolicy") or "", given.get("orphanDependents")
     if policy and policy not in _POLICIES:
         cause = not_supported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil"))
         raise invalid("meta.k8s.io", "DeleteOptions", "", [cause])
@@ -95,7 +90,7 @@ def delete_options(request: Request, body: Any) -> DeleteOptions:
         policy=policy,
         uid=conditions.get("uid") or "",
         version=conditions.get("resourceVersion") or "",
-        dry_run=dry_run(request, "DeleteOptions", given.get("dryRun")),
+        dry_run=is_dry_run(given.get("dryRun") or (), _KIND),
         by="" if request.user.name.startswith("system:") else request.user.name,
         user=request.user,
     )
@@ -109,10 +104,18 @@ def delete_body(request: Request) -> Any:
     return value
 
 
+def _from_query(request: Request) -> Object:
+    """Return the options in the query. Raises `ApiError` 400."""
+    if not request.query:
+        return {}
+    given: Object = {"gracePeriodSeconds": number(request, "gracePeriodSeconds")}
+    if "orphanDependents" in request.query:
+        given["orphanDependents"] = request.flag("orphanDependents")
+    return given | {"propagationPolicy": request.text("propagationPolicy"), "dryRun": request.query.get("dryRun")}
+
+
 def _decoded(body: Any) -> Object:
     """Return the options in the body. With an invalid body nothing is deleted. Raises `ApiError` 400."""
-    if body is None:
-        return {}
     found: Object = body
     kind, version = found.get("kind") or _KIND, found.get("apiVersion") or "meta.k8s.io/v1"
     if kind != _KIND:

@@ -134,7 +134,7 @@ class ReadEndpoints:
             frame=form.frame,
         )
         try:
-            self._begin(target, options, watch, form)
+            self._begin(target, options, watch)
         except ApiError as error:
             if error.code != 410:
                 raise
@@ -144,32 +144,35 @@ class ReadEndpoints:
             self._hub,
             resource.key,
             watch,
-            bookmark=(lambda: self._bookmark(resource, form)) if options.bookmarks else None,
+            bookmark=(lambda: watch.bookmark(self._bookmark(resource))) if options.bookmarks else None,
             interval_s=self._settings.bookmark_interval_s,
             end_s=options.timeout_s or self._settings.watch_timeout_s * (1 + random.random()),
         )
         return Response(media=form.stream_media, stream=stream)
 
-    def _begin(self, target: RouteTarget, options: ListOptions, watch: Watch, form: answers.Form) -> None:
+    def _begin(self, target: RouteTarget, options: ListOptions, watch: Watch) -> None:
         """Give the watch its first objects or events, and register it, in one turn of the event loop, so that it misses
         no event."""
         resource = target.resource
         version = options.version
         self._check_not_future(version)
         initial = options.send_initial_events
+        if initial is None and not options.version_match:
+            initial = not version
         if initial or (initial is None and not version):
             namespace = watch.namespace if resource.namespaced else ""
-            last = self._bookmark(resource, form, initial_end=True) if initial and options.bookmarks else b""
+            last = self._bookmark(resource, initial_end=True) if initial and options.bookmarks else None
             watch.begin(self._store.scan(resource.key, namespace), (), last)
         elif version:
             watch.begin((), self._store.events_since(version, resource.key))
         self._hub.open(resource.key, watch)
 
-    def _bookmark(self, resource: Resource, form: answers.Form, *, initial_end: bool = False) -> bytes:
+    def _bookmark(self, resource: Resource, *, initial_end: bool = False) -> Stored:
         meta: dict[str, Any] = {"resourceVersion": str(self._store.version)}
         if initial_end:
             meta["annotations"] = {"k8s.io/initial-events-end": "true"}
-        return form.frame("BOOKMARK", form.value(parts.empty(resource) | {"metadata": meta}))
+        obj = parts.empty(resource) | {"metadata": meta}
+        return Stored(self._store.version, encode(obj), obj)
 
 
 class _WatchStream:
@@ -242,7 +245,7 @@ def _parse_token(token: str) -> tuple[int, tuple[str, str]]:
     if len(token) > _MOST_SIGNS:
         raise _no_token("it is too long")
     data = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
-    if why := syntax_error(data.decode("latin-1").encode()):
+    if why := syntax_error(data):
         raise _no_token(why)
     try:
         raw = msgspec.json.decode(data, type=_Token)

@@ -158,6 +158,7 @@ class ObjectWriter:
             if resource.strategy.allow_create_on_update and target.subresource is None:
                 return await self.create(target, obj, intent)
             raise not_found(resource.group, resource.plural, target.name)
+        self._check_uid(resource, meta, old, intent)
         self._check_version(resource, meta, old, target)
         intent.warn(objectmeta.without_double_owners(meta))
         return await self.replace(target, obj, old, intent)
@@ -171,6 +172,13 @@ class ObjectWriter:
         if name != target.name:
             raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
 
+    def _check_uid(self, resource: Resource, meta: objectmeta.Meta, old: Stored, intent: Intent) -> None:
+        uid = meta.get("uid")
+        if uid and uid != old.obj["metadata"]["uid"]:
+            name = meta["name"]
+            why = other_uid(resource, old.obj["metadata"], uid, dry_run=intent.dry_run)
+            raise conflict(resource.group, resource.plural, name, why)
+
     def _check_version(self, resource: Resource, meta: objectmeta.Meta, old: Stored, target: RouteTarget) -> None:
         raw = meta.get("resourceVersion") or ""
         if raw and (why := not_unsigned(raw)):
@@ -182,11 +190,6 @@ class ObjectWriter:
                 raise _invalid_as(subject, resource, target.name, [cause])
         elif int(raw) != old.version:
             raise conflict(resource.group, resource.plural, target.name, _STALE)
-        uid = meta.get("uid")
-        if uid and uid != old.obj["metadata"]["uid"]:
-            registry = f"{resource.group}/{resource.plural}" if resource.group else resource.plural
-            why = other_uid(registry, old.obj["metadata"], uid)
-            raise conflict(resource.group, resource.plural, target.name, why)
 
     async def replace(
         self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, *, applied: bool = False
@@ -198,10 +201,9 @@ class ObjectWriter:
         objectmeta.keep_system_fields(meta, old_meta)
         meta["resourceVersion"] = old_meta["resourceVersion"]  # shows validation that the object is not new
         strategy.default(obj)
-        validate = self._prepare(target, obj, before)
         beneath = WHOLE if target.subresource is None else Beneath(name=target.sub)
-        if self._knowledge.admit(resource, obj, before, intent.user, beneath) and beneath is not WHOLE:
-            self._prepare(target, obj, before)  # undo forbidden changes by policies
+        self._knowledge.admit(resource, obj, before, intent.user, beneath)
+        validate = self._prepare(target, obj, before)  # as the real server, after admission has changed what it wants
         await self._consulted(target, obj, old, intent, beneath)
         if causes := [*self._knowledge.validate_changed_meta(resource, obj, before, target.sub), *validate()]:
             raise invalid(resource.key[0], resource.kind, target.name, causes)
@@ -381,12 +383,24 @@ def as_revision(obj: Object) -> Object:
     return obj | {"metadata": dict(obj["metadata"])}
 
 
-def other_uid(registry: str, meta: objectmeta.Meta, wanted: str) -> str:
-    """Return the message that a stored object has another uid than a write expects. `registry`: the object's path in
-    etcd, such as `apps/deployments`. `meta`: its metadata."""
+# Where the real server keeps kinds in etcd under another name than their own.
+_ETCD_NAMES = {
+    ("", "replicationcontrollers"): "controllers",
+    ("", "endpoints"): "services/endpoints",
+    ("", "nodes"): "minions",
+    ("", "services"): "services/specs",
+    ("networking.k8s.io", "ingresses"): "ingress",
+}
+
+
+def other_uid(resource: Resource, meta: objectmeta.Meta, wanted: str, *, dry_run: bool = False) -> str:
+    """Return the message that a stored object has another uid than a write expects. `meta`: its metadata. The message
+    for a dry run has the object's path in etcd without its first part."""
+    place = f"{resource.group}/{resource.plural}" if resource.custom else resource.plural
+    place = _ETCD_NAMES.get(resource.key, place) if dry_run else f"registry/{_ETCD_NAMES.get(resource.key, place)}"
     where = f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else meta["name"]
     return (
-        f"StorageError: invalid object, Code: 4, Key: /registry/{registry}/{where}, ResourceVersion: 0, "
+        f"StorageError: invalid object, Code: 4, Key: /{place}/{where}, ResourceVersion: 0, "
         f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {meta['uid']}"
     )
 

@@ -141,7 +141,14 @@ JOBS = _kind(
 RESOURCES: tuple[Resource, ...] = (
     _core("Binding", "bindings", verbs=("create",)),
     _core("ConfigMap", "configmaps", strategy=ConfigMapStrategy(), short_names=("cm",)),
-    _core("Endpoints", "endpoints", strategy=EndpointsStrategy(), short_names=("ep",), singular="endpoints"),
+    _core(
+        "Endpoints",
+        "endpoints",
+        strategy=EndpointsStrategy(),
+        short_names=("ep",),
+        singular="endpoints",
+        deprecation="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+    ),
     _core("Event", "events", strategy=CoreEventStrategy(), short_names=("ev",)),
     _core("LimitRange", "limitranges", strategy=LimitRangeStrategy(), short_names=("limits",)),
     _core(

@@ -53,7 +53,7 @@ class Watch:
         self.overrun = False
         self._initial: Iterator[bytes] = iter(())
 
-    def begin(self, present: Iterable[Stored], past: Iterable[Event], last: bytes = b"") -> None:
+    def begin(self, present: Iterable[Stored], past: Iterable[Event], last: Stored | None = None) -> None:
         """Queue the initial events of the watch: the existing objects, the events since a version, and the bookmark
         that ends them. They are rendered while the client reads, so that they need no buffer, even for 100,000 pods.
         """
@@ -61,9 +61,10 @@ class Watch:
         lines = itertools.chain(
             (self._frame("ADDED", self._look_at(one)) for one in matching),
             (line for event in past if (line := self._seen(event)) is not None),
+            (self.bookmark(one) for one in (last,) if one is not None),
         )
         first = next(lines, b"")  # now, so that the first line of the stream is the one with the opening
-        self._initial = itertools.chain((first,), lines, (last,))
+        self._initial = itertools.chain((first,), lines)
 
     def offer(self, event: Event) -> None:
         """Take in a committed event, if this watch is about its object."""
@@ -91,6 +92,10 @@ class Watch:
             return self.render(stored)
         opening, self._opening = self._opening, None
         return opening(stored)
+
+    def bookmark(self, stored: Stored) -> bytes:
+        """Return the line with an empty object that says how far the watch has come."""
+        return self._frame("BOOKMARK", self._look_at(stored))
 
     def _line(self, event: Event, kind: str, stored: Stored) -> bytes:
         if self._opening is not None:

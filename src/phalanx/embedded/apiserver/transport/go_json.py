@@ -31,7 +31,7 @@ class _Wrong(Exception):
 
 def syntax_error(data: bytes) -> str:
     """Return the error for a text that is no JSON; "" for one that is."""
-    text = data.decode("utf-8", "replace")
+    text = data.decode("utf-8", "surrogateescape")
     try:
         at = _space(text, _value(text, _space(text, 0)))
         if at < len(text):
@@ -49,9 +49,12 @@ def _space(text: str, at: int) -> int:
 def _unexpected(text: str, at: int, where: str) -> _Wrong:
     if at >= len(text):
         return _Wrong(_END)
-    sign = {"'": "\\'", '"': '"'}.get(text[at], json.dumps(text[at], ensure_ascii=False)[1:-1])
+    first = text[at].encode("utf-8", "surrogateescape")[0]  # Go reports the byte, as if it were a sign
+    sign = {"'": "\\'", '"': '"'}.get(text[at], json.dumps(chr(first), ensure_ascii=False)[1:-1])
     if sign.startswith("\\u00"):
         sign = f"\\x{sign[-2:]}"
+    elif not sign.isprintable():
+        sign = f"\\u00{first:02x}"
     return _Wrong(f"invalid character '{sign}' {where}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from phalanx.embedded.apimachinery.meta.status import (
@@ -136,15 +137,17 @@ def not_unsigned(text: str) -> str:
     return ""
 
 
-def dry_run(request: Request, kind: str, body_values: list[str] | None = None) -> bool:
+def dry_run(request: Request, kind: str) -> bool:
     """Return whether the request is a dry run. `kind`: the kind of the options, for the message. Raises `ApiError`
     422."""
-    values = body_values or request.query.get("dryRun")
-    if not values:
-        return False
+    return is_dry_run(request.query.get("dryRun") or (), kind)
+
+
+def is_dry_run(values: Sequence[str], kind: str) -> bool:
+    """Return whether these values of `dryRun` ask for a dry run. Raises `ApiError` 422."""
     if any(value != "All" for value in values):
         raise invalid(_GROUP, kind, "", [not_supported("dryRun", values, ("All",))])
-    return True
+    return bool(values)
 
 
 _UNITS = ("ns", "us", "µs", "μs", "ms", "s", "m", "h")

@@ -54,8 +54,8 @@ def test_defaults_and_columns(tmp_path: Path) -> None:
             node = await client.make(NODES, named("n", spec={"drivers": [driver]}))
             assert node["spec"]["drivers"] == [driver | {"topologyKeys": None}]
             assert (await row(client, NODES))[:2] == ["n", 1]
-            await client.make(CAPACITIES, named("c", storageClassName="fast", capacity="1024Mi"))
-            assert await row(client, CAPACITIES) == ["c", "fast", "1Gi"]
+            room = await client.make(CAPACITIES, named("c", storageClassName="fast", capacity="1024Mi"))
+            assert await row(client, CAPACITIES) == ["c", room["metadata"]["creationTimestamp"]]
             made = await client.make(ATTACHMENTS, named("v", spec=ATTACHED, status={"attached": True}))
             assert made["status"] == {"attached": False}
             done = await client.ask("PATCH", f"{ATTACHMENTS}/v/status", {"status": {"attached": True}}, MERGE)

@@ -67,7 +67,7 @@ class PodActions:
         body = await self._writer.admitted(target, BINDING, body, intent)
         _check_node_target(body.get("target") or {})
         stored = self._pod(target.namespace, name)
-        _check_bindable(stored.obj, name, meta)
+        _check_bindable(target.resource, stored.obj, name, meta)
         if not intent.dry_run:
             await self._store.put(PODS, target.namespace, name, bound(stored, body))
         return answers.value(request, SUCCESS, 201)
@@ -77,7 +77,7 @@ class PodActions:
             raise bad_request("name in URL does not match name in Eviction object")
         body = await self._writer.admitted(target, EVICTION, body, intent)
         stored = self._pod(target.namespace, target.name)
-        options = replace(delete_options(request, body.get("deleteOptions")), user=None)
+        options = replace(delete_options(request, body.get("deleteOptions") or {}), user=None)
         budget = disruption.allow(stored.obj, self._budgets(target.namespace), objectmeta.now_text())
         if not (intent.dry_run or options.dry_run):
             if budget is not None:
@@ -123,10 +123,10 @@ def _check_node_target(target: Object) -> None:
         raise ApiError(500, "", "target.name: Required value")
 
 
-def _check_bindable(pod: Object, name: str, binding: Object) -> None:
+def _check_bindable(resource: Resource, pod: Object, name: str, binding: Object) -> None:
     meta, spec = pod["metadata"], pod["spec"]
     if binding.get("uid") and binding["uid"] != meta["uid"]:
-        raise conflict("", "pods", name, other_uid("pods", meta, binding["uid"]))
+        raise conflict("", "pods", name, other_uid(resource, meta, binding["uid"]))
     if meta.get("deletionTimestamp"):
         raise conflict("", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
     if spec.get("nodeName"):

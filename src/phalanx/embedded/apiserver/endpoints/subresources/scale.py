@@ -15,7 +15,7 @@ from phalanx.embedded.apimachinery.patch.patch import apply_patch
 from phalanx.embedded.apiserver.endpoints.decoding import Intent
 from phalanx.embedded.apiserver.endpoints.write import ObjectWriter
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
-from phalanx.embedded.apiserver.storage.store import Store, decode
+from phalanx.embedded.apiserver.storage.store import Store, Stored, decode, encode
 from phalanx.embedded.apiserver.transport.tables.printer import selector_text
 
 _SCALE = "io.k8s.api.autoscaling.v1.Scale"
@@ -93,16 +93,21 @@ def _with(obj: Any, keys: list[str], value: Any) -> Any:
     return {**held, keys[0]: _with(held.get(keys[0]), keys[1:], value)}
 
 
+def _shown(scale: Object) -> Stored:
+    """Return a Scale as answers take it; no Scale is stored."""
+    return Stored(int(scale["metadata"].get("resourceVersion") or 0), encode(scale), scale)
+
+
 class Scales:
     """Answers requests for `/scale`. An update of the Scale is an update of the object, and both pass admission."""
 
     def __init__(self, store: Store, writer: ObjectWriter) -> None:
         self._store, self._writer = store, writer
 
-    def read(self, target: RouteTarget) -> Object:
-        return scale_of(target.resource, self._object(target))
+    def read(self, target: RouteTarget) -> Stored:
+        return _shown(scale_of(target.resource, self._object(target)))
 
-    async def update(self, target: RouteTarget, scale: Any, intent: Intent) -> Object:
+    async def update(self, target: RouteTarget, scale: Any, intent: Intent) -> Stored:
         scale = self._writer.checked(SCALE, scale, intent)
         resource, obj = target.resource, self._object(target)
         name = (scale.get("metadata") or {}).get("name") or target.name
@@ -115,9 +120,9 @@ class Scales:
         wanted = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}
         whole = RouteTarget(resource=resource, namespace=target.namespace, name=target.name)
         written = await self._writer.update(whole, wanted, intent)
-        return scale_of(resource, written.stored.obj)
+        return _shown(scale_of(resource, written.stored.obj))
 
-    async def patch(self, target: RouteTarget, media: str, patch: Any, intent: Intent) -> Object:
+    async def patch(self, target: RouteTarget, media: str, patch: Any, intent: Intent) -> Stored:
         now = scale_of(target.resource, self._object(target), is_written=True)
         return await self.update(target, apply_patch(media, now, patch, _SCALE), intent)
 

@@ -1,19 +1,16 @@
 """The errors of a CustomResourceDefinition, in the words of the real server.
 
-Where every version has the same schema the real server keeps it once, above the versions, and speaks of it as
-`spec.validation`; `_schema_path` follows it there. Source: k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/
-validation and /pkg/apiserver/schema/validation.go.
+What all versions have alike the real server keeps once, above the versions: it speaks of their schema as
+`spec.validation`. Source: k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from phalanx.embedded.apimachinery.expressions.jsonpath import steps_of
-from phalanx.embedded.apimachinery.expressions.pattern import PatternError, compiled
 from phalanx.embedded.apimachinery.meta.status import (
     Cause,
     duplicate,
@@ -21,10 +18,10 @@ from phalanx.embedded.apimachinery.meta.status import (
     invalid_value,
     not_supported,
     required,
+    too_many,
 )
-from phalanx.embedded.apiserver.registry.crd.list_types import list_type_causes
-from phalanx.embedded.apiserver.registry.crd.rules import RULES, mistakes
-from phalanx.embedded.apiserver.registry.crd.structural import causes
+from phalanx.embedded.apiserver.registry.crd.field_path import field_at
+from phalanx.embedded.apiserver.registry.crd.schema_check import schema_causes
 
 Json = Mapping[str, Any]
 
@@ -41,61 +38,75 @@ _NOT_1123 = (
     "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
-_FREE = ("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields")
-_TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _NO_PATH = "must be a simple json path starting with ."
 _ROOT_WITH_STATUS = (
     'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
 )
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+_COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+_NOT_SELECTABLE = (
+    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
+)
+_MOST_SELECTABLE, _LONGEST_WARNING = 8, 256
+_SCALE_PATHS = {
+    "specReplicasPath": (".spec",),
+    "statusReplicasPath": (".status",),
+    "labelSelectorPath": (".spec", ".status"),
+}
+_APPROVED = "api-approved.kubernetes.io"
 
 
-def definition_causes(obj: Json) -> list[Cause]:
-    """Return what is wrong with a new definition."""
+def definition_causes(obj: Json, old: Json | None = None) -> list[Cause]:
+    """Return what is wrong with a definition. `old`: what it replaces; None for a new one."""
     spec = obj.get("spec") or {}
-    names, versions = spec.get("names") or {}, spec.get("versions") or []
-    found = [
-        *_approval_causes(obj, spec),
-        *_name_causes(obj, spec, names),
-        *_scope_causes(spec),
-        *_version_causes(versions),
-    ]
+    given, names = spec.get("versions"), spec.get("names") or {}
+    versions = given or []
+    found = [*(() if old else _name_causes(obj, spec, names)), *_group_causes(spec), *_scope_causes(spec)]
+    found += _version_causes(versions)
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        shown = [_internal(one, versions) for one in versions] or given
+        found.append(invalid_value("spec.versions", shown, "must have exactly one version marked as storage version"))
+    if versions and (first := versions[0].get("name") or "") and _LABEL_1035.fullmatch(first) is None:
+        found.append(invalid_value("spec.version", first, _NOT_1035))  # the older name of the first version
     found += _names_causes(names)
-    found += [cause for place, version in enumerate(versions) for cause in _one_version(place, version, versions)]
+    if versions:
+        found += _shared_causes(versions)
     found += _conversion_causes(spec.get("conversion") or {})
     found += _unserved_causes(spec)
-    if not (obj.get("status") or {}).get("storedVersions"):
-        found.append(invalid_value("status.storedVersions", None, "must have at least one stored version"))
-    return found
+    if old is not None:
+        found += _change_causes(spec, old)
+    found += _stored_causes(obj, old)
+    found += _migration_causes(obj, old) if old is not None else ()
+    return [*found, *_approval_causes(obj, spec, old)]
 
 
-def change_causes(obj: Json, old: Json) -> list[Cause]:
-    """Return the forbidden changes: an established definition keeps its group, scope and names."""
-    found, spec, before = [], obj.get("spec") or {}, old.get("spec") or {}
+def _change_causes(spec: Json, old: Json) -> Iterator[Cause]:
+    """Yield the forbidden changes: an established definition keeps its scope and kind, any its group and plural."""
+    before = old.get("spec") or {}
     names, former = spec.get("names") or {}, before.get("names") or {}
     pairs = [("spec.group", spec.get("group"), before.get("group"))]
-    if _established(old):
-        pairs += [
-            ("spec.scope", spec.get("scope"), before.get("scope")),
-            ("spec.names.kind", names.get("kind"), former.get("kind")),
-        ]
     pairs.append(("spec.names.plural", names.get("plural"), former.get("plural")))
+    if _established(old):
+        kinds = ("spec.names.kind", names.get("kind"), former.get("kind"))
+        pairs = [("spec.scope", spec.get("scope"), before.get("scope")), kinds, *pairs]
     for path, new, was in pairs:
         if new != was:
-            found.append(invalid_value(path, new, "field is immutable"))
-    return [*found, *_stored_causes(obj, old), *_migration_causes(obj, old)]
+            yield invalid_value(path, new, "field is immutable")
 
 
-def _stored_causes(obj: Json, old: Json) -> list[Cause]:
+def _stored_causes(obj: Json, old: Json | None) -> Iterator[Cause]:
     have = {version.get("name") for version in (obj.get("spec") or {}).get("versions") or ()}
-    stored = (old.get("status") or {}).get("storedVersions") or ()
+    if not (stored := (obj.get("status") or {}).get("storedVersions")):
+        yield invalid_value("status.storedVersions", stored, "must have at least one stored version")
+        return
+    for version in (obj.get("spec") or {}).get("versions") or ():
+        if version.get("storage") and (name := version.get("name")) not in stored:
+            yield invalid_value("status.storedVersions", stored, f"must have the storage version {name}")
     text = "missing from spec.versions; {} was previously a storage version, and must remain in spec.versions until a "
     text += "storage migration ensures no data remains persisted in {} and removes {} from status.storedVersions"
-    return [
-        invalid_value(f"status.storedVersions[{place}]", name, text.replace("{}", name))
-        for place, name in enumerate(stored)
-        if name not in have
-    ]
+    for place, name in enumerate(stored):
+        if name not in have:
+            yield invalid_value(f"status.storedVersions[{place}]", name, text.replace("{}", name))
 
 
 def _migration_causes(obj: Json, old: Json) -> Iterator[Cause]:
@@ -119,9 +130,13 @@ def _established(obj: Json) -> bool:
 
 
 def _name_causes(obj: Json, spec: Json, names: Json) -> Iterator[Cause]:
-    name, group = (obj.get("metadata") or {}).get("name", ""), spec.get("group", "")
-    if name and name != f"{names.get('plural', '')}.{group}":
+    name = (obj.get("metadata") or {}).get("name", "")
+    if name and name != f"{names.get('plural', '')}.{spec.get('group', '')}":
         yield invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+
+
+def _group_causes(spec: Json) -> Iterator[Cause]:
+    group = spec.get("group", "")
     if not group:
         yield required("spec.group")
     elif _SUBDOMAIN.fullmatch(group) is None:
@@ -130,13 +145,15 @@ def _name_causes(obj: Json, spec: Json, names: Json) -> Iterator[Cause]:
         yield invalid_value("spec.group", group, "should be a domain with at least one dot")
 
 
-def _approval_causes(obj: Json, spec: Json) -> Iterator[Cause]:
-    """Yield the causes for a group of the Kubernetes project without its approval (KEP-1111)."""
+def _approval_causes(obj: Json, spec: Json, old: Json | None) -> Iterator[Cause]:
+    """Yield the causes for a new group of the Kubernetes project without its approval (KEP-1111)."""
     group, annotations = spec.get("group") or "", (obj.get("metadata") or {}).get("annotations") or {}
-    if group.endswith((".k8s.io", ".kubernetes.io")) and not annotations.get("api-approved.kubernetes.io"):
-        text = 'protected groups must have approval annotation "api-approved.kubernetes.io", see '
+    if not group.endswith((".k8s.io", ".kubernetes.io")) or annotations.get(_APPROVED):
+        return
+    if old is None or ((old.get("metadata") or {}).get("annotations") or {}).get(_APPROVED):
+        text = f'protected groups must have approval annotation "{_APPROVED}", see '
         text += "https://github.com/kubernetes/enhancements/pull/1111"
-        yield required("metadata.annotations[api-approved.kubernetes.io]", text)
+        yield required(f"metadata.annotations[{_APPROVED}]", text)
 
 
 def _scope_causes(spec: Json) -> Iterator[Cause]:
@@ -148,48 +165,85 @@ def _scope_causes(spec: Json) -> Iterator[Cause]:
 
 
 def _version_causes(versions: list[Json]) -> Iterator[Cause]:
-    seen: set[str] = set()
     for place, version in enumerate(versions):
-        name = version.get("name") or ""
-        if name in seen:
-            yield duplicate(f"spec.versions[{place}].name", name)
-        seen.add(name)
+        if _schema(version) is None:
+            yield required(f"spec.versions[{place}].schema.openAPIV3Schema")
+    for place, version in enumerate(versions):
+        path, name = f"spec.versions[{place}]", version.get("name") or ""
         if _LABEL_1035.fullmatch(name) is None:
-            if not place:
-                yield invalid_value("spec.version", name, _NOT_1035)  # the older name of the first version
-            yield invalid_value(f"spec.versions[{place}].name", name, _NOT_1035)
-    if sum(bool(version.get("storage")) for version in versions) != 1:
-        shown = [_internal(version, versions) for version in versions]
-        yield invalid_value("spec.versions", shown, "must have exactly one version marked as storage version")
+            yield invalid_value(f"{path}.name", name, _NOT_1035)
+        yield from _deprecation_causes(version, f"{path}.deprecationWarning")
+        yield from _part_causes(version, path, f"{path}.schema", _own_parts(versions))
+    if len({version.get("name") for version in versions}) < len(versions):
+        shown = [_internal(one, versions) for one in versions]
+        yield invalid_value("spec.versions", shown, "must contain unique version names")
+
+
+def _deprecation_causes(version: Json, path: str) -> Iterator[Cause]:
+    warning = version.get("deprecationWarning")
+    if warning is None:
+        return
+    if not version.get("deprecated"):
+        yield invalid_value(path, warning, "can only be set for deprecated versions")
+        return
+    if len(warning) > _LONGEST_WARNING:
+        yield invalid_value(path, warning, f"must be <= {_LONGEST_WARNING} characters long")
+    if not warning:
+        yield invalid_value(path, warning, "must not be an empty string")
+    if (at := next((at for at, sign in enumerate(warning) if not sign.isprintable()), None)) is not None:
+        said = f"must only contain printable UTF-8 characters; non-printable character found at index {at}"
+        yield invalid_value(path, warning, said)
 
 
 def _internal(version: Json, versions: list[Json]) -> dict[str, Any]:
     """Return a version with the fields of the real server's internal type, as error messages print it."""
-    shared = _shares_schema(versions)
+    own = {name: version.get(name) for name in _own_parts(versions)}
     return {
         "Name": version.get("name", ""),
         "Served": bool(version.get("served")),
         "Storage": bool(version.get("storage")),
         "Deprecated": bool(version.get("deprecated")),
         "DeprecationWarning": version.get("deprecationWarning"),
-        "Schema": None if shared else version.get("schema"),
-        "Subresources": None if shared else version.get("subresources"),
-        "AdditionalPrinterColumns": None if shared else version.get("additionalPrinterColumns"),
-        "SelectableFields": None if shared else version.get("selectableFields"),
+        "Schema": own.get("schema"),
+        "Subresources": own.get("subresources"),
+        "AdditionalPrinterColumns": own.get("additionalPrinterColumns"),
+        "SelectableFields": own.get("selectableFields"),
     }
 
 
 def _conversion_causes(conversion: Json) -> Iterator[Cause]:
     strategy, webhook = conversion.get("strategy"), conversion.get("webhook") or {}
+    client, reviews = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or ()
     if not strategy:
         yield required("spec.conversion.strategy")
     elif strategy not in ("None", "Webhook"):
         yield not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))
-    elif strategy == "Webhook":
-        if not webhook.get("clientConfig"):
-            yield required("spec.conversion.webhookClientConfig", "required when strategy is set to Webhook")
-        if not webhook.get("conversionReviewVersions"):
-            yield required("spec.conversion.conversionReviewVersions")
+    if strategy != "Webhook":
+        for field, given in (("webhookClientConfig", client), ("conversionReviewVersions", reviews)):
+            if given:
+                yield forbidden_field(
+                    f"spec.conversion.{field}", "should not be set when strategy is not set to Webhook"
+                )
+        return
+    if client is None:
+        yield required("spec.conversion.webhookClientConfig", "required when strategy is set to Webhook")
+    elif (client.get("url") is None) == (client.get("service") is None):
+        yield required("spec.conversion.webhookClientConfig", "exactly one of url or service is required")
+    yield from _review_causes(reviews)
+
+
+def _review_causes(versions: Sequence[str]) -> Iterator[Cause]:
+    path = "spec.conversion.conversionReviewVersions"
+    if not versions:
+        yield required(path)
+        return
+    for place, version in enumerate(versions):
+        if version in versions[:place]:
+            yield invalid_value(f"{path}[{place}]", version, "duplicate version")
+        elif _LABEL_1035.fullmatch(version) is None:
+            yield invalid_value(f"{path}[{place}]", version, _NOT_1035)
+    if not set(versions) & {"v1", "v1beta1"}:
+        yield invalid_value(path, list(versions), "must include at least one of v1, v1beta1")
 
 
 def calls_for_webhook(spec: Json) -> bool:
@@ -210,75 +264,111 @@ def _unserved_causes(spec: Json) -> Iterator[Cause]:
 
 
 def _names_causes(names: Json) -> Iterator[Cause]:
-    for field in ("plural", "singular", "kind", "listKind"):
+    fields = ("plural", "singular", "kind", "listKind")
+    yield from (required(f"spec.names.{field}") for field in fields if not names.get(field))
+    for field in fields:
         value = names.get(field) or ""
-        if not value:
-            yield required(f"spec.names.{field}")
-        elif value and _LABEL_1035.fullmatch(value.lower() if "ind" in field else value) is None:
+        if value and _LABEL_1035.fullmatch(value.lower() if "ind" in field else value) is None:
             detail = f"may have mixed case, but should otherwise match: {_NOT_1035}" if "ind" in field else _NOT_1035
             yield invalid_value(f"spec.names.{field}", value, detail)
-    for field in ("shortNames", "categories"):
-        for place, value in enumerate(names.get(field) or ()):
-            if _LABEL_1035.fullmatch(value) is None:
-                yield invalid_value(f"spec.names.{field}[{place}]", value, _NOT_1035)
+    yield from _labels(names, "shortNames")
     if names.get("kind") and names.get("kind") == names.get("listKind"):
         yield invalid_value("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
+    yield from _labels(names, "categories")
 
 
-# --- one version -------------------------------------------------------------------------------------------------
+def _labels(names: Json, field: str) -> Iterator[Cause]:
+    for place, value in enumerate(names.get(field) or ()):
+        if _LABEL_1035.fullmatch(value) is None:
+            yield invalid_value(f"spec.names.{field}[{place}]", value, _NOT_1035)
 
 
-def _shares_schema(versions: list[Json]) -> bool:
-    """Return whether all versions have the same schema, subresources and columns."""
-    parts = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
-    return all(version.get(part) == versions[0].get(part) for version in versions for part in parts)
+# --- schema, subresources, columns and selectable fields ----------------------------------------------------------
+
+_PARTS = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
 
 
-def _schema_path(place: int, versions: list[Json]) -> str:
-    return "spec.validation" if _shares_schema(versions) else f"spec.versions[{place}].schema"
+def _own_parts(versions: list[Json]) -> list[str]:
+    """Return the parts in which versions differ. The real server keeps the others once, above the versions."""
+    return [part for part in _PARTS if any(one.get(part) != versions[0].get(part) for one in versions)]
 
 
-def _one_version(place: int, version: Json, versions: list[Json]) -> Iterator[Cause]:
-    schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    if schema is None:
-        yield required(f"spec.versions[{place}].schema.openAPIV3Schema")
-        return
-    if place and _shares_schema(versions):
-        return
-    path = f"{_schema_path(place, versions)}.openAPIV3Schema"
-    if schema.get("type") != "object":
-        if not schema.get("type"):
-            yield required(f"{path}.type", "must not be empty at the root")
-        else:
-            yield invalid_value(f"{path}.type", schema["type"], "must be object at the root")
-            if "status" in (version.get("subresources") or {}):
-                yield invalid_value(f"{path}.type", schema["type"], _ROOT_WITH_STATUS)
-    yield from schema_causes(schema, path, root=True)
-    yield from _column_causes(place, version, versions)
+def _schema(version: Json) -> Json | None:
+    found: Json | None = (version.get("schema") or {}).get("openAPIV3Schema")
+    return found
 
 
-def _column_causes(place: int, version: Json, versions: list[Json]) -> Iterator[Cause]:
-    prefix = "spec" if _shares_schema(versions) else f"spec.versions[{place}]"
-    for number, column in enumerate(version.get("additionalPrinterColumns") or ()):
-        path = f"{prefix}.additionalPrinterColumns[{number}]"
-        if not column.get("name"):
-            yield required(f"{path}.name")
-        if not column.get("type"):
-            yield required(f"{path}.type", f"must be one of {','.join(_COLUMN_TYPES)}")
-        elif column["type"] not in _COLUMN_TYPES:
-            yield invalid_value(f"{path}.type", column["type"], f"must be one of {','.join(_COLUMN_TYPES)}")
-        if not column.get("jsonPath"):
-            yield required(f"{path}.JSONPath")
-        elif mistake := _path_mistake(column["jsonPath"]):
-            yield invalid_value(f"{path}.JSONPath", column["jsonPath"], mistake)
-    scale = (version.get("subresources") or {}).get("scale")
-    for field in ("specReplicasPath", "statusReplicasPath", "labelSelectorPath") if scale is not None else ():
-        here, value = f"{prefix}.subresources.scale.{field}", (scale or {}).get(field)
+def _shared_causes(versions: list[Json]) -> Iterator[Cause]:
+    own = _own_parts(versions)
+    yield from _part_causes(versions[0], "spec", "spec.validation", [part for part in _PARTS if part not in own])
+
+
+def _part_causes(version: Json, path: str, schema_path: str, parts: list[str]) -> Iterator[Cause]:
+    schema, subresources = _schema(version), version.get("subresources") or {}
+    if "schema" in parts and schema is not None:
+        here = f"{schema_path}.openAPIV3Schema"
+        if subresources.get("status") is not None and (sort := schema.get("type")) not in (None, "", "object"):
+            yield invalid_value(f"{here}.type", sort, _ROOT_WITH_STATUS)
+        if schema.get("nullable"):
+            yield forbidden_field(f"{here}.nullable", "nullable cannot be true at the root")
+        yield from schema_causes(schema, here, root=True)
+    if "subresources" in parts and (scale := subresources.get("scale")) is not None:
+        yield from _scale_causes(scale, f"{path}.subresources.scale")
+    if "additionalPrinterColumns" in parts:
+        for number, column in enumerate(version.get("additionalPrinterColumns") or ()):
+            yield from _column_causes(column, f"{path}.additionalPrinterColumns[{number}]")
+    if "selectableFields" in parts and schema is not None:
+        yield from _selectable_causes(version.get("selectableFields") or (), schema, f"{path}.selectableFields")
+
+
+def _scale_causes(scale: Json, path: str) -> Iterator[Cause]:
+    for field, places in _SCALE_PATHS.items():
+        here, value = f"{path}.{field}", scale.get(field)
         if not value:
             if field != "labelSelectorPath":
                 yield required(here)
         elif not value.startswith("."):
             yield invalid_value(here, value, _NO_PATH)
+        elif not value.startswith(tuple(f"{place}." for place in places)):
+            where = places[0] if len(places) == 1 else f"either {' or '.join(places)}"
+            yield invalid_value(here, value, f"should be a json path under {where}")
+
+
+def _column_causes(column: Json, path: str) -> Iterator[Cause]:
+    if not column.get("name"):
+        yield required(f"{path}.name")
+    if not column.get("type"):
+        yield required(f"{path}.type", f"must be one of {','.join(_COLUMN_TYPES)}")
+    elif column["type"] not in _COLUMN_TYPES:
+        yield invalid_value(f"{path}.type", column["type"], f"must be one of {','.join(_COLUMN_TYPES)}")
+    if (form := column.get("format")) and form not in _COLUMN_FORMATS:
+        yield invalid_value(f"{path}.format", form, f"must be one of {','.join(_COLUMN_FORMATS)}")
+    if not column.get("jsonPath"):
+        yield required(f"{path}.JSONPath")
+    elif mistake := _path_mistake(column["jsonPath"]):
+        yield invalid_value(f"{path}.JSONPath", column["jsonPath"], mistake)
+
+
+def _selectable_causes(fields: Sequence[Json], schema: Json, path: str) -> Iterator[Cause]:
+    seen: set[str] = set()
+    for place, field in enumerate(fields):
+        here, given = f"{path}[{place}].jsonPath", field.get("jsonPath") or ""
+        found = field_at(given, schema, brackets=False)
+        if not given:
+            yield required(here)
+            continue
+        if isinstance(found, str):
+            yield invalid_value(here, given, f"is an invalid path: {found}")
+            continue
+        if given.startswith(".metadata"):
+            yield invalid_value(here, given, "must not point to fields in metadata")
+        if found.get("type") not in ("string", "boolean", "integer"):
+            yield invalid_value(here, given, _NOT_SELECTABLE)
+        if given in seen:
+            yield duplicate(here, given)
+        seen.add(given)
+    if len(seen) > _MOST_SELECTABLE:
+        yield too_many(path, len(seen), _MOST_SELECTABLE)
 
 
 def _path_mistake(path: str) -> str:
@@ -289,81 +379,3 @@ def _path_mistake(path: str) -> str:
     except ValueError as error:
         return str(error)
     return ""
-
-
-def schema_causes(schema: Json, path: str, *, root: bool = False) -> Iterator[Cause]:
-    """Yield what keeps a schema from being structural."""
-    for word, problem in (("$ref", "$ref is not supported"), ("definitions", "definitions is not supported")):
-        if schema.get(word):
-            yield Cause("FieldValueForbidden", f"Forbidden: {problem}", f"{path}.{word}")
-    if schema.get("uniqueItems"):
-        text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield Cause("FieldValueForbidden", f"Forbidden: {text}", f"{path}.uniqueItems")
-    if schema.get("properties") and isinstance(schema.get("additionalProperties"), Mapping):
-        text = "additionalProperties and properties are mutual exclusive"
-        yield Cause("FieldValueForbidden", f"Forbidden: {text}", f"{path}.additionalProperties")
-    if pattern := schema.get("pattern"):
-        yield from _pattern_causes(pattern, f"{path}.pattern")
-    if (sort := schema.get("type")) and sort not in _TYPES:
-        yield not_supported(f"{path}.type", sort, _TYPES)
-    if schema.get("x-kubernetes-preserve-unknown-fields") is False:
-        yield invalid_value(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
-    yield from list_type_causes(schema, path)
-    yield from _rule_causes(schema, path, root=root)
-    for key, inner in sorted((schema.get("properties") or {}).items()):
-        inner = inner or {}
-        here = f"{path}.properties[{key}]"
-        if root and key == "metadata":
-            continue
-        yield from _typed(inner, here, "must not be empty for specified object fields")
-        yield from schema_causes(inner, here)
-        if inner.get("default") is not None:
-            yield from _default_causes(inner, f"{here}.default")
-    if isinstance(inner := schema.get("additionalProperties"), Mapping):
-        yield from _typed(inner, f"{path}.additionalProperties", "must not be empty for specified object fields")
-        yield from schema_causes(inner, f"{path}.additionalProperties")
-    if schema.get("type") == "array":
-        if not isinstance(items := schema.get("items"), Mapping):
-            yield required(f"{path}.items", "must be specified")
-            return
-        yield from _typed(items, f"{path}.items", "must not be empty for specified array items")
-        yield from schema_causes(items, f"{path}.items")
-
-
-def _default_causes(schema: Json, path: str) -> Iterator[Cause]:
-    """Yield errors of a default. Their messages name fields relative to the default."""
-    for cause in causes(schema["default"], schema, path=path):
-        yield replace(cause, message=cause.message.replace(f"{path}.", "").replace(f"{path} in body", " in body"))
-
-
-def _pattern_causes(pattern: str, path: str) -> Iterator[Cause]:
-    try:
-        compiled(pattern)
-    except PatternError as error:
-        yield invalid_value(path, pattern, f"must be a valid regular expression, but isn't: {error}")
-
-
-def _typed(schema: Json, path: str, missing: str) -> Iterator[Cause]:
-    if not schema.get("type") and not any(schema.get(word) for word in _FREE):
-        yield required(f"{path}.type", missing)
-
-
-def _rule_causes(schema: Json, path: str, *, root: bool) -> Iterator[Cause]:
-    for place, rule in enumerate(schema.get(RULES) or ()):
-        here, text = f"{path}.{RULES}[{place}]", rule.get("rule") or ""
-        if not text.strip():
-            yield required(f"{here}.rule", "rule is not specified")
-        elif mistake := mistakes(text, schema, root=root):
-            yield invalid_value(f"{here}.rule", _shown(rule), mistake)
-
-
-def _shown(rule: Json) -> Json:
-    """Return a rule with the fields of the real server's internal type, as error messages print it."""
-    return {
-        "Rule": rule.get("rule", ""),
-        "Message": rule.get("message", ""),
-        "MessageExpression": rule.get("messageExpression", ""),
-        "Reason": rule.get("reason"),
-        "FieldPath": rule.get("fieldPath", ""),
-        "OptionalOldSelf": rule.get("optionalOldSelf"),
-    }

@@ -11,7 +11,7 @@ Sources: k8s.io/apiextensions-apiserver/pkg/registry/customresource and /customr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -20,11 +20,13 @@ from phalanx.embedded.apimachinery.expressions.jsonpath import find
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, ResourceStrategy, Subresource
 from phalanx.embedded.apimachinery.meta.status import NO_FIELD, Cause, bad_request, invalid_value
 from phalanx.embedded.apimachinery.schema import schema as builtin_schema
+from phalanx.embedded.apimachinery.schema import string_format
 from phalanx.embedded.apimachinery.schema.typed import ABSENT
-from phalanx.embedded.apiserver.registry.crd.check import calls_for_webhook, change_causes, definition_causes
+from phalanx.embedded.apiserver.registry.crd.check import calls_for_webhook, definition_causes
 from phalanx.embedded.apiserver.registry.crd.replicas import replica_causes
 from phalanx.embedded.apiserver.registry.crd.rules import broken, not_enforced, ruled
 from phalanx.embedded.apiserver.registry.crd.structural import causes, defaulted, pruned
+from phalanx.embedded.apiserver.registry.crd.structure import parts
 from phalanx.embedded.apiserver.registry.discovery import version_order
 
 KEY = ("apiextensions.k8s.io", "customresourcedefinitions")
@@ -46,6 +48,7 @@ class DefinitionStrategy(ResourceStrategy):
     """The rules of CustomResourceDefinition itself."""
 
     deletion_counts = False
+    allow_unconditional_update = False
 
     def default(self, obj: Object) -> None:
         """Set the names that follow from others, and the conversion None. Objects that readers share are not edited."""
@@ -60,7 +63,7 @@ class DefinitionStrategy(ResourceStrategy):
 
     def prepare_create(self, obj: Object) -> None:
         obj["metadata"]["generation"] = 1
-        stored = [one.get("name", "") for one in _versions(obj) if one.get("storage")]
+        stored = [one.get("name", "") for one in _versions(obj) if one.get("storage")][:1]
         obj["status"] = {
             "conditions": None,
             "acceptedNames": {"plural": "", "kind": ""},
@@ -72,9 +75,8 @@ class DefinitionStrategy(ResourceStrategy):
         if obj.get("spec") != old.get("spec"):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
             stored = list(status.get("storedVersions") or ())
-            names = (one.get("name", "") for one in _versions(obj) if one.get("storage"))
-            stored += [name for name in names if name not in stored]
-            status["storedVersions"] = stored
+            name = next((one.get("name", "") for one in _versions(obj) if one.get("storage")), None)
+            status["storedVersions"] = stored if name is None or name in stored else [*stored, name]
         obj["status"] = status
 
     def prepare_status_update(self, obj: Object, old: Object) -> None:
@@ -82,16 +84,18 @@ class DefinitionStrategy(ResourceStrategy):
         obj["metadata"] = {**old["metadata"], "managedFields": obj["metadata"].get("managedFields")}
 
     def validate(self, obj: Object) -> list[Cause]:
-        return definition_causes(obj)
+        return [] if obj["metadata"].get("resourceVersion") else definition_causes(obj)
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        return change_causes(obj, old)
+        return definition_causes(obj, old)
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
-        """Return warnings about accepted fields without an effect here."""
+        """Return warnings about unknown formats, and accepted fields without an effect here."""
         if old is not None and old.get("spec") == obj.get("spec"):
             return []
-        found = [
+        before = set() if old is None else set(_unknown_formats(old))
+        found = [f'unrecognized format "{form}"' for form in _unknown_formats(obj) if form not in before]
+        found += [
             f"{version['name']}: this API server cannot evaluate {what}, so this rule is not enforced: {rule}"
             for version in _versions(obj)
             for rule, what in not_enforced((version.get("schema") or {}).get("openAPIV3Schema") or {})
@@ -114,6 +118,23 @@ class DefinitionStrategy(ResourceStrategy):
             status.get("conditions") or (), condition("Terminating", "True", "InstanceDeletionPending", message, now)
         )
         obj["status"] = {**status, "conditions": conditions}
+
+
+def _unknown_formats(obj: Object) -> Iterator[str]:
+    """Yield the formats in the schemas of a definition that are unknown, as often as the real server looks at one: what
+    all versions have alike it has once."""
+    schemas = [(version.get("schema") or {}).get("openAPIV3Schema") or {} for version in _versions(obj)]
+    alike = all(one == schemas[0] for one in schemas)
+    for schema in schemas[:1] if alike else schemas:
+        yield from _formats_in(schema)
+
+
+def _formats_in(schema: Mapping[str, Any]) -> Iterator[str]:
+    form = schema.get("format")
+    if form and not string_format.is_known(form, schema.get("type") or ""):
+        yield form
+    for inner in parts(schema):
+        yield from _formats_in(inner)
 
 
 def condition(kind: str, status: str, reason: str, message: str, now: str) -> Object:
@@ -179,10 +200,10 @@ def _resource(definition: Object, version: Object) -> Resource:
             schema,
             has_status="status" in subresources,
             selectable=tuple(one["jsonPath"] for one in version.get("selectableFields") or ()),
-            deprecation=_deprecation(definition, version),
             scale=subresources.get("scale"),
         ),
         custom=True,
+        deprecation=_deprecation(definition, version),
         from_stored=_stamped(names["kind"], f"{spec['group']}/{version['name']}") if several else None,
         printer_columns=tuple(version.get("additionalPrinterColumns") or ()),
         scale=subresources.get("scale"),
@@ -236,11 +257,9 @@ class CustomStrategy(ResourceStrategy):
         *,
         has_status: bool = False,
         selectable: tuple[str, ...] = (),
-        deprecation: str = "",
         scale: Mapping[str, Any] | None = None,
     ) -> None:
-        self._schema, self._has_status, self._deprecation = schema, has_status, deprecation
-        self._scale = scale or {}
+        self._schema, self._has_status, self._scale = schema, has_status, scale or {}
         self._selectable = {path.removeprefix("."): path for path in selectable}
 
     def decode(self, obj: Object) -> list[str]:
@@ -318,9 +337,6 @@ class CustomStrategy(ResourceStrategy):
     @cached_property
     def _ruled(self) -> Mapping[str, Any]:
         return ruled(self._schema) or {}
-
-    def warnings(self, obj: Object, old: Object | None) -> list[str]:
-        return [self._deprecation] if self._deprecation else []
 
     def selectable_names(self) -> Iterable[str]:
         return self._selectable

@@ -199,26 +199,36 @@ def not_enforced(schema: Schema) -> Iterator[tuple[str, str]]:
 
 
 def mistakes(text: str, schema: Schema, *, root: bool = False) -> str:
-    """Return why a rule cannot be used with its schema; "" if it can. The library does not check types."""
+    """Return why a rule cannot be used with its schema; "" if it can."""
     if unsupported(text):
         return ""
-    if root:
-        schema = {**schema, "x-kubernetes-embedded-resource": True}
+    wrong, sort = _compiled_as(text, schema, root=root)
+    if wrong:
+        return f"compilation failed: {wrong}"
+    return "" if sort in ("bool", DYN) else "cel expression must evaluate to a bool"
+
+
+def message_mistake(text: str, schema: Schema, *, root: bool = False) -> str:
+    """Return why an expression cannot make the message of a rule; "" if it can."""
+    if unsupported(text):
+        return ""
+    wrong, sort = _compiled_as(text, schema, root=root)
+    if wrong:
+        return f"messageExpression compilation failed: {wrong}"
+    return "" if sort in ("string", DYN) else "messageExpression must evaluate to a string"
+
+
+def _compiled_as(text: str, schema: Schema, *, root: bool) -> tuple[str, Type]:
+    """Return why an expression does not compile, and the type of its values. The library does not check types."""
     try:
         compiled(text)
     except ExpressionError as error:
-        return (
-            f"compilation failed: {error}"
-            if str(error).startswith("ERROR: ")
-            else f"compilation failed: ERROR: {error}"
-        )
+        return (str(error) if str(error).startswith("ERROR: ") else f"ERROR: {error}"), DYN
     if wrong := undeclared(text, _DECLARED):
-        return f"compilation failed: {wrong}"
-    own = type_of(schema)
+        return wrong, DYN
+    own = type_of({**schema, "x-kubernetes-embedded-resource": True} if root else schema)
     verdict = check(text, {"self": own, "oldSelf": own})
-    if verdict.errors:
-        return "compilation failed: " + "\n".join(verdict.errors)
-    return "" if verdict.type in ("bool", DYN) else "cel expression must evaluate to a bool"
+    return "\n".join(verdict.errors), verdict.type
 
 
 # Fields of a resource that rules may always read, whatever its schema.

@@ -121,8 +121,8 @@ def causes(value: Any, schema: Schema, old: Any = ABSENT, path: str = "") -> Ite
     kind = type_name(value)
     if value is None and schema.get("nullable"):
         return
-    if (wanted := _wanted_type(schema)) and not _fits(kind, value, wanted):
-        yield _type_cause(path, wanted, kind)
+    if wanted := _wanted_type(schema):
+        yield from _type_causes(value, schema, wanted, kind, path)
     if value is not None:
         yield from _combined_causes(value, schema, path)
     match value:
@@ -136,8 +136,15 @@ def causes(value: Any, schema: Schema, old: Any = ABSENT, path: str = "") -> Ite
             yield from _list_causes(value, schema, old, path)
         case dict():
             yield from _object_causes(value, schema, old, path)
-    if "enum" in schema and value not in schema["enum"]:
+    if "enum" in schema and not any(_equals(value, one) for one in schema["enum"]):
         yield not_supported(path, value, [_plain(one) for one in schema["enum"]])
+
+
+def _equals(value: Any, allowed: Any) -> bool:
+    """Return whether a value is one of an enumeration, whose type numbers take."""
+    if isinstance(value, float) and type(allowed) is int:
+        return int(value) == allowed
+    return bool(value == allowed) and isinstance(value, bool) == isinstance(allowed, bool)
 
 
 def _plain(value: Any) -> str:
@@ -176,6 +183,25 @@ def _wrong(path: str, value: Any, said: str) -> Cause:
 
 def _shown(value: Any) -> str:
     return msgspec.json.encode(value).decode()
+
+
+_GO_FORMATS = {"integer": "int64", "number": "double"}
+
+
+def _type_causes(value: Any, schema: Schema, wanted: str, kind: str, path: str) -> Iterator[Cause]:
+    """Yield the error of a value of another type. Where a format is known, the type of texts and lists is not judged,
+    and that of other values is named by its format."""
+    form = schema.get("format") or ""
+    fits = _fits(kind, value, wanted)
+    if form and value is not None and string_format.is_known(form, wanted):
+        if kind not in ("string", "array"):
+            if not fits:
+                yield _type_cause(path, form, _GO_FORMATS.get(kind, ""))
+            return
+        if wanted not in ("number", "integer"):
+            return
+    if not fits:
+        yield _type_cause(path, wanted, kind)
 
 
 def _type_cause(path: str, wanted: str, found: str) -> Cause:
@@ -223,7 +249,9 @@ def _number_causes(value: float, schema: Schema, path: str) -> Iterator[Cause]:
         yield _wrong(
             path, value, f"should be less than {'' if schema.get('exclusiveMaximum') else 'or equal to '}{high}"
         )
-    if step and value % step:
+    if step and isinstance(value, int) and not int(step):  # integers are divided by integers
+        yield invalid_value(path, 0, f"factor MultipleOf declared for {path} must be positive: 0")
+    elif step and value % (int(step) if isinstance(value, int) else step):
         yield _wrong(path, value, f"should be a multiple of {step}")
     limit = {"int32": 2**31, "int64": 2**63}.get(schema.get("format") or "")
     if limit and not -limit <= value < limit:
@@ -265,7 +293,7 @@ def _duplicates(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     seen: Counter[str] = Counter()
     for place, item in enumerate(value):
-        if kind == "map" and item is None:
+        if item is None:
             continue
         if kind == "map" and not isinstance(item, dict):
             yield invalid_value(f"{path}[{place}]", item, "must be an object for an array of list-type map")
@@ -277,14 +305,12 @@ def _duplicates(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
 
 
 def _object_causes(value: Object, schema: Schema, old: Any, path: str) -> Iterator[Cause]:
-    """Yield the errors of an object. If it has too few or too many properties, they are not checked."""
+    """Yield the errors of an object."""
     most, least = schema.get("maxProperties"), schema.get("minProperties")
     if most is not None and len(value) > most:
         yield too_many(path, len(value), most)
-        return
     if least is not None and len(value) < least:
         yield _wrong(path, len(value), f"should have at least {least} properties")
-        return
     for key in schema.get("required") or ():
         if key not in value:
             yield required(_at(path, key))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from phalanx.embedded.apiserver.transport.tables.duration import since
+from phalanx.embedded.apiserver.transport.tables.duration import human, since
 from phalanx.embedded.apiserver.transport.tables.printer import Object, age, labels_text
 
 
@@ -201,6 +201,34 @@ def ingress_cells(ingress: Object, now_s: float) -> list[Any]:
         addresses,
         ports,
         age(ingress, now_s),
+    ]
+
+
+def ingress_class_cells(ingress_class: Object, now_s: float) -> list[Any]:
+    meta, spec = ingress_class["metadata"], ingress_class.get("spec") or {}
+    chosen = (meta.get("annotations") or {}).get("ingressclass.kubernetes.io/is-default-class") == "true"
+    shown = "<none>"
+    if given := spec.get("parameters"):
+        group = f".{given['apiGroup']}" if given.get("apiGroup") is not None else ""
+        shown = f"{given.get('kind', '')}{group}/{given.get('name', '')}"
+    name = meta["name"] + (" (default)" if chosen else "")
+    return [name, spec.get("controller", ""), shown, age(ingress_class, now_s)]
+
+
+def signing_cells(request: Object, now_s: float) -> list[Any]:
+    """Return the cells of a CertificateSigningRequest."""
+    spec, status = request["spec"], request.get("status") or {}
+    kinds = {one.get("type") for one in status.get("conditions") or ()}
+    state = "Denied" if "Denied" in kinds else "Approved" if "Approved" in kinds else "Pending"
+    state += ",Failed" if "Failed" in kinds else ""
+    lasting_s = spec.get("expirationSeconds")
+    return [
+        request["metadata"]["name"],
+        age(request, now_s),
+        spec.get("signerName") or "<none>",
+        spec.get("username", ""),
+        "<none>" if lasting_s is None else human(lasting_s),
+        state + (",Issued" if status.get("certificate") else ""),
     ]
 
 

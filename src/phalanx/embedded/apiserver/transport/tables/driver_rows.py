@@ -21,10 +21,6 @@ def driver_cells(driver: Object, now_s: float) -> list[Any]:
     ]
 
 
-def capacity_cells(capacity: Object, now_s: float) -> list[Any]:
-    return [capacity["metadata"]["name"], capacity.get("storageClassName", ""), capacity.get("capacity", "<unset>")]
-
-
 def attachment_cells(attachment: Object, now_s: float) -> list[Any]:
     spec = attachment["spec"]
     return [

@@ -8,6 +8,8 @@ from typing import Any
 
 from phalanx.embedded.apiserver.transport.tables.duration import since
 
+_NAMES = ("Name", "Attacher")  # columns of the format `name`
+
 Object = dict[str, Any]
 Cells = Callable[[Object, float], list[Any]]
 
@@ -41,7 +43,10 @@ def _column(text: str) -> PrinterColumn:
     text, wide = text.removesuffix("+"), text.endswith("+")
     name, _, kind = text.partition(":")
     return PrinterColumn(
-        name=name, type=kind or "string", format="name" if name == "Name" else "", priority=1 if wide else 0
+        name=name,
+        type=kind or "string",
+        format="name" if name in _NAMES and not kind else "",
+        priority=1 if wide else 0,
     )
 
 

@@ -15,22 +15,31 @@ from phalanx.embedded.apiserver.transport.tables.core_rows import (
     endpoints_cells,
     event_cells,
     ingress_cells,
+    ingress_class_cells,
     new_event_cells,
     node_cells,
     quota_cells,
     service_cells,
+    signing_cells,
     slice_cells,
     storage_class_cells,
     volume_cells,
 )
 from phalanx.embedded.apiserver.transport.tables.driver_rows import (
     attachment_cells,
-    capacity_cells,
     claim_state,
     driver_cells,
 )
 from phalanx.embedded.apiserver.transport.tables.pod_row import pod_cells
-from phalanx.embedded.apiserver.transport.tables.printer import Cells, Object, Printer, age, columns, name_and_age
+from phalanx.embedded.apiserver.transport.tables.printer import (
+    Cells,
+    Object,
+    Printer,
+    age,
+    columns,
+    name_and_age,
+    selector_text,
+)
 from phalanx.embedded.apiserver.transport.tables.workload_rows import (
     cron_job_cells,
     daemon_set_cells,
@@ -180,7 +189,7 @@ PRINTERS: Mapping[tuple[str, str], Printer] = {
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _WEBHOOKS,
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _WEBHOOKS,
     ("autoscaling", "HorizontalPodAutoscaler"): _printer(
-        "Name | Reference | Targets | MinPods | MaxPods:integer | Replicas:integer | Age",
+        "Name | Reference | Targets | MinPods | MaxPods | Replicas | Age",
         name_and_age(
             _scaled,
             lambda one: "<unknown>",
@@ -189,10 +198,21 @@ PRINTERS: Mapping[tuple[str, str], Printer] = {
             lambda one: one.get("status", {}).get("currentReplicas", 0),
         ),
     ),
+    ("autoscaling", "Scale"): _printer(
+        "Name:string | Desired:integer | Available:integer | Age",
+        name_and_age(lambda one: one["spec"].get("replicas", 0), lambda one: one["status"].get("replicas", 0)),
+    ),
     ("coordination.k8s.io", "Lease"): _printer(
         "Name | Holder | Age", name_and_age(lambda one: one.get("spec", {}).get("holderIdentity") or "")
     ),
     ("discovery.k8s.io", "EndpointSlice"): _printer("Name | AddressType | Ports | Endpoints | Age", slice_cells),
+    ("certificates.k8s.io", "CertificateSigningRequest"): _printer(
+        "Name | Age | SignerName | Requestor | RequestedDuration | Condition", signing_cells
+    ),
+    ("networking.k8s.io", "IngressClass"): _printer("Name | Controller | Parameters | Age", ingress_class_cells),
+    ("networking.k8s.io", "NetworkPolicy"): _printer(
+        "Name | Pod-Selector | Age", name_and_age(lambda one: selector_text(one["spec"].get("podSelector")))
+    ),
     ("networking.k8s.io", "Ingress"): _printer("Name | Class | Hosts | Address | Ports | Age", ingress_cells),
     ("storage.k8s.io", "StorageClass"): _printer(
         "Name | Provisioner | ReclaimPolicy | VolumeBindingMode | AllowVolumeExpansion | Age", storage_class_cells
@@ -205,7 +225,6 @@ PRINTERS: Mapping[tuple[str, str], Printer] = {
     ("storage.k8s.io", "CSINode"): _printer(
         "Name | Drivers:integer | Age", name_and_age(lambda one: len(one["spec"].get("drivers") or ()))
     ),
-    ("storage.k8s.io", "CSIStorageCapacity"): _printer("Name | StorageClassName | Capacity", capacity_cells),
     ("storage.k8s.io", "VolumeAttachment"): _printer(
         "Name | Attacher | PV | Node | Attached:boolean | Age", attachment_cells
     ),

@@ -8,6 +8,7 @@ object or none. Source: k8s.io/apiserver/pkg/registry/rest/table.go, apiextensio
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from phalanx.embedded.apimachinery.expressions.jsonpath import find
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apimachinery.meta.status import bad_request
 from phalanx.embedded.apimachinery.schema.schema import definitions
+from phalanx.embedded.apiserver.transport.tables.documentation import DOCUMENTED, SHARED
 from phalanx.embedded.apiserver.transport.tables.duration import since
 from phalanx.embedded.apiserver.transport.tables.pod_row import pod_conditions
 from phalanx.embedded.apiserver.transport.tables.printer import Printer, PrinterColumn, columns
@@ -25,7 +27,7 @@ _GENERIC = Printer(
     columns=columns("Name | Created At:date"),
     cells=lambda obj, _: [obj["metadata"]["name"], obj["metadata"].get("creationTimestamp")],
 )
-_AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+_AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}  # of a kind without columns
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
@@ -66,12 +68,13 @@ def as_partial_metadata(obj: Object, version: str = "v1") -> Object:
 def printer_of(resource: Resource) -> Printer:
     """Return the printer of a kind."""
     if resource.custom:
-        return _custom_printer(resource.printer_columns or (_AGE,))
+        return _custom_printer(resource.printer_columns) if resource.printer_columns else _custom_ages()
     return PRINTERS.get((resource.group, resource.kind), _GENERIC)
 
 
 def _row(resource: Resource, printer: Printer, obj: Object, include_object: str, now_s: float, version: str) -> Object:
-    row: Object = {"cells": printer.cells(obj, now_s)}
+    full = obj if "name" in obj["metadata"] else {"spec": {}, **obj, "metadata": {"name": ""}}  # a bookmark is empty
+    row: Object = {"cells": printer.cells(full, now_s)}
     if resource.kind == "Pod" and not resource.group and (conditions := pod_conditions(obj)):
         row["conditions"] = conditions
     match include_object:
@@ -89,17 +92,25 @@ def _definition(resource: Resource, column: PrinterColumn) -> Object:
         "name": column.name,
         "type": column.type,
         "format": column.format,
-        "description": column.description or _documentation(resource.schema_name, column.name),
+        "description": column.description or _documentation(resource, column.name),
         "priority": column.priority,
     }
 
 
-def _documentation(schema_name: str, column: str) -> str:
-    """Return what the API's documentation says of the field that a column shows, found by the column's name."""
-    words = column.replace("-", " ").split()
-    field = words[0].lower() + "".join(word.capitalize() for word in words[1:]) if words else ""
-    places = [(_META, "name" if field == "name" else "creationTimestamp")] if field in _METADATA_FIELDS else []
-    places += [(f"{schema_name}{part}", field) for part in ("Spec", "Status", "")]
+def _documentation(resource: Resource, column: str) -> str:
+    """Return the documentation of a column: what is noted for it, else what the API says of the field of its name."""
+    noted = DOCUMENTED.get((resource.group, resource.kind), {}).get(column, SHARED.get(column))
+    if noted is None:
+        words = column.replace("-", " ").split()
+        field = words[0].lower() + "".join(word.capitalize() for word in words[1:]) if words else ""
+        places = [(_META, "name" if field == "name" else "creationTimestamp")] if field in _METADATA_FIELDS else []
+        places += [(f"{resource.schema_name}{part}", field) for part in ("Spec", "Status", "")]
+    elif noted.startswith("."):
+        kind, _, field = noted[1:].rpartition(".")
+        package = "io.k8s.api" if "." in kind else resource.schema_name.rpartition(".")[0]
+        places = [(f"{package}.{kind}", field)]
+    else:
+        return noted
     for name, key in places:
         found = definitions().get(name, {}).get("properties", {}).get(key, {})
         if found.get("description"):
@@ -120,6 +131,13 @@ def _custom_printer(definitions: Iterable[Mapping[str, Any]]) -> Printer:
         return [obj["metadata"]["name"], *(_custom_cell(obj, one, now_s) for one in wanted)]
 
     return Printer(columns=(*columns("Name"), *map(_custom_column, wanted)), cells=cells)
+
+
+@cache
+def _custom_ages() -> Printer:
+    """Return the printer of a kind whose definition names no columns."""
+    made = definitions()[_META]["properties"]["creationTimestamp"]["description"]
+    return _custom_printer(({**_AGE, "description": made},))
 
 
 def _custom_column(definition: Mapping[str, Any]) -> PrinterColumn:

@@ -50,13 +50,13 @@ def job_spec(found: Found, spec: Spec) -> None:
     selector = spec.get("selector")
     if selector is None:
         found.append(required("spec.selector"))
-        return
-    before = len(found)
-    label_selector(found, selector, "spec.selector")
-    if len(found) > before:
-        return
+    else:
+        before = len(found)
+        label_selector(found, selector, "spec.selector")
+        if len(found) > before:
+            return
     template_labels = (spec["template"].get("metadata") or {}).get("labels")
-    if not selects(selector, template_labels or {}):
+    if selector is None or not selects(selector, template_labels or {}):
         text = "`selector` does not match template `labels`"
         found.append(invalid_value("spec.template.metadata.labels", template_labels, text))
 

@@ -12,13 +12,38 @@ from collections.abc import Iterable, Mapping
 from cryptography import x509
 
 from phalanx.embedded.apimachinery.meta.resource import Object, User
-from phalanx.embedded.apimachinery.meta.status import Cause, forbidden_field, invalid_value, required
+from phalanx.embedded.apimachinery.meta.status import Cause, duplicate, invalid_value, not_supported, required
 from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, formatted
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
 
 GROUP = "certificates.k8s.io"
 _SHORTEST_S = 600
+_USAGES = (
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+)
 
 
 def ask_as(obj: Object, user: User) -> None:
@@ -40,10 +65,16 @@ class SigningRequestStrategy(SpecAndStatus):
             x509.load_pem_x509_csr(base64.b64decode(spec.get("request") or ""))
         except (ValueError, binascii.Error):
             found.append(
-                invalid_value("spec.request", spec.get("request") or "", "PEM block type must be CERTIFICATE REQUEST")
+                invalid_value("spec.request", spec.get("request"), "PEM block type must be CERTIFICATE REQUEST")
             )
-        if not spec.get("usages"):
+        usages = spec.get("usages") or ()
+        if not usages:
             found.append(required("spec.usages"))
+        for index, usage in enumerate(usages):
+            if usage not in _USAGES:
+                found.append(not_supported(f"spec.usages[{index}]", usage, _USAGES))
+            elif usage in usages[:index]:
+                found.append(duplicate(f"spec.usages[{index}]", usage))
         if not (signer := spec.get("signerName")):
             found.append(required("spec.signerName"))
         else:
@@ -64,5 +95,6 @@ class SigningRequestStrategy(SpecAndStatus):
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         return {"spec.signerName": obj["spec"].get("signerName", "")}
 
-    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        return [] if obj["spec"] == old["spec"] else [forbidden_field("spec", "may not change after creation")]
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        super().prepare_update(obj, old)
+        obj["spec"] = old["spec"]

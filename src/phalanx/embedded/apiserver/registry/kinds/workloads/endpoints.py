@@ -58,6 +58,12 @@ class EndpointSliceStrategy(Counted):
             port.setdefault("name", "")
             port.setdefault("protocol", "TCP")
 
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        """Labels count, too."""
+        super().prepare_update(obj, old)
+        if obj["metadata"].get("labels") != old["metadata"].get("labels"):
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
         chosen(found, "addressType", obj.get("addressType"), _ADDRESS_TYPES)

@@ -96,6 +96,10 @@ class IngressStrategy(SpecAndStatus):
 class IngressClassStrategy(Counted):
     """`ingressclasses.networking.k8s.io`."""
 
+    def default(self, obj: Object) -> None:
+        if parameters := obj["spec"].get("parameters"):
+            parameters.setdefault("scope", "Cluster")
+
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
         if not (controller := obj["spec"].get("controller")):

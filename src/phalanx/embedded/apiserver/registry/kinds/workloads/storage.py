@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from phalanx.embedded.apimachinery.meta.objectmeta import now_text
 from phalanx.embedded.apimachinery.meta.resource import Object, ResourceStrategy
 from phalanx.embedded.apimachinery.meta.status import (
     Cause,
@@ -177,7 +178,18 @@ class VolumeStrategy(SpecAndStatus):
             path.setdefault("type", "")
 
     def first_status(self, obj: Object) -> Object:
-        return {"phase": "Pending"}
+        return {"phase": "Pending", "lastPhaseTransitionTime": obj["metadata"]["creationTimestamp"]}
+
+    def prepare_status_update(self, obj: Object, old: Object) -> None:
+        """Note when the phase changes."""
+        super().prepare_status_update(obj, old)
+        status, before = obj["status"], old.get("status") or {}
+        since, then = status.get("lastPhaseTransitionTime"), before.get("lastPhaseTransitionTime")
+        if status.get("phase") != before.get("phase"):
+            if since in (None, then):
+                status["lastPhaseTransitionTime"] = now_text()
+        elif since is None and then is not None:
+            status["lastPhaseTransitionTime"] = then
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
