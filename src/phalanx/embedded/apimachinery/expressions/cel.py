@@ -38,7 +38,8 @@ class ExpressionError(Exception):
 
 
 _CALL_ERROR = re.compile(
-    r"Function '(\w+)' error: (?:Python function call failed: \w+: )?(.*?)\.? Check function arguments and their types\.",
+    r"Function '(\w+)' error: (?:Python function call failed: \w+: )?(.*?)\.?"
+    r" Check function arguments and their types\.",
     re.DOTALL,
 )
 _CONVERTED = {"duration": "google.protobuf.Duration", "timestamp": "google.protobuf.Timestamp"}
