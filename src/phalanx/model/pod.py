@@ -41,7 +41,7 @@ def format_amount(resource: str, amount: Amount) -> str:
     return str(amount)
 
 
-# Sorted (resource, amount) pairs without zeros. Such tuples are hashable, so equal requests share one `PodShape`.
+# Sorted (resource, amount) pairs without zeros. Such tuples are hashable, so equal requests share one `Shape`.
 Amounts: TypeAlias = tuple[tuple[str, int], ...]
 
 CPU, MEMORY, PODS = "cpu", "memory", "pods"

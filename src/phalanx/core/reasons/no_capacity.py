@@ -1,7 +1,7 @@
 """Capacity is short: the resource, the amounts, the jobs that hold it, and its expected release.
 
 This reason is computed most often, and few of them are read. So only facts that change later are stored (`NoRoom`).
-They become a sentence when a user reads the reason (`model.reason.LateReason`)."""
+They become a sentence when a user reads the reason (`model.reason.LazyReason`)."""
 
 from __future__ import annotations
 

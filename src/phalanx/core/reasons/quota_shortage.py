@@ -1,7 +1,7 @@
 """Quota is short: the limit, the requested, used and allowed amounts, the consumers, and the expected release.
 
 In queues with limits this reason is computed as often as `no_capacity`, and read as seldom. So facts that change later
-are stored at once (`QuotaShortage`), and the sentence is made when a user reads it (`model.reason.LateReason`)."""
+are stored at once (`QuotaShortage`), and the sentence is made when a user reads it (`model.reason.LazyReason`)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ CODES: Final[dict[Rule, ReasonCode]] = {
 
 
 class QuotaConsumers(NamedTuple):
-    """The largest consumers of the amount that a bound limits. `holders`: queues or jobs with their amounts. `running`:
-    for a limit on running jobs, a few of these jobs. `jobs`: the largest jobs, if `holders` are queues."""
+    """The largest consumers of the amount that a bound limits. `consumers`: queues or jobs with their amounts.
+    `running`: for a limit on running jobs, a few of these jobs. `jobs`: the largest jobs, if `consumers` are queues."""
 
     consumers: Holders = ()
     running: tuple[str, ...] = ()
@@ -41,9 +41,8 @@ class QuotaConsumers(NamedTuple):
 
 
 class QuotaShortage(NamedTuple):
-    """The facts of the reason. `own`: the job's queue. `within`: (pods that the limit allows, pods that the gang
-    needs).
-    `enough`: the expected release: (seconds since the epoch, days from now)."""
+    """The facts of the reason. `own`: the job's queue. `within`: (number of pods that the limit allows, number of pods
+    that the gang needs). `enough`: the expected release: (seconds since the epoch, days from now)."""
 
     own: str
     lack: QuotaShortfall

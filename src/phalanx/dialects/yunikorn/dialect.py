@@ -277,7 +277,7 @@ def parent_of(defined: YuniKornDefinitions, namespace: str) -> str:
 
 def unpacked(data: str) -> str:
     """Return the text of a value in base64 and gzip. At most as many bytes are unpacked as a configuration may have.
-    Raises ConfigurationError."""
+    Raises YuniKornConfigurationError."""
     try:
         return zlib.decompressobj(_GZIP).decompress(base64.b64decode(data), MOST_BYTES + 1).decode()
     except (ValueError, zlib.error) as error:

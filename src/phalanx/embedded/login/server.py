@@ -108,7 +108,7 @@ def _require_nobody(path: Path) -> None:
 
 
 class _Logins:
-    """The logins. `busy`: the Unix users who are logging in."""
+    """The present logins. A user has one login at a time."""
 
     def __init__(self, connection: Connection, settings: LoginSettings) -> None:
         self._api, self._settings = connection, settings

@@ -49,8 +49,8 @@ class ContainerLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogWishes:
-    """The lines that the user asked for. `tail`: the number of last lines of each container. `since_s`: only lines
-    after this time, in seconds since the epoch."""
+    """The lines that the user asked for. `tail`: the number of last lines of each container. `since`: only lines from
+    this time on (RFC 3339); "": all lines."""
 
     tail: int | None = None
     since: str = ""

@@ -11,7 +11,7 @@ subresource (`pods/status`, `pods/binding`) matches only rules that name this su
 
 An expression that cannot be evaluated is a failure of the policy: `failurePolicy` Fail refuses the request, Ignore
 passes it. Source: KEP-3488, KEP-3962 and k8s.io/apiserver/pkg/admission/plugin/policy. Not served: `paramRef.selector`
-(refused in `validate_binding`), audit annotations (there is no audit log).
+(the binding is refused at its write), audit annotations (there is no audit log).
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class Committed:
 
 
 class Knowledge:
-    """The answers that write pipelines ask for about kinds. `lookup` reads the committed objects, for admission."""
+    """The functions about kinds that the write pipelines call."""
 
     def __init__(
         self,

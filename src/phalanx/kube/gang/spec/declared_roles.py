@@ -36,7 +36,7 @@ class GangSpecError(PhalanxError):
 
 
 def read_resources(text: str) -> dict[str, int]:
-    """Parse amounts: `{"cpu": "3", "memory": "3Gi"}` or `cpu=3,memory=3Gi`. Raises DeclarationError."""
+    """Parse amounts: `{"cpu": "3", "memory": "3Gi"}` or `cpu=3,memory=3Gi`. Raises GangSpecError."""
     try:
         if text.lstrip().startswith("{"):
             pairs: Mapping[str, Any] = read_json(text, dict[str, Any])

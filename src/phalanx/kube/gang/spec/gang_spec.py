@@ -355,7 +355,7 @@ def _owner(members: GangMembers) -> Owner | None:
 
 
 def _said(members: GangMembers) -> dict[str, Any]:
-    """Return the members' options other than queue, size and shape. Raises DeclarationError."""
+    """Return the members' options other than queue, size and shape. Raises GangSpecError."""
     said = job_options(members, members.id.partition("/")[0])
     ends = [member.active_s for member in members.everyone]
     if None not in ends:

@@ -1,6 +1,6 @@
 """Read the scheduling options of a gang's members: from labels and annotations to the fields of `model.Job`.
 
-Each option may be set on any member, and all members that set it must agree. An invalid value raises a DeclarationError
+Each option may be set on any member, and all members that set it must agree. An invalid value raises a GangSpecError
 with the object, the option, the value and the allowed values. The gang then waits with the reason `Invalid`.
 """
 
@@ -37,7 +37,7 @@ class OptionSource(Protocol):
 
 
 def single_value(members: OptionSource, key: str, default: str = "") -> str:
-    """Return the value of the option `key`; `default` if no member sets it. Raises DeclarationError if members have
+    """Return the value of the option `key`; `default` if no member sets it. Raises GangSpecError if members have
     different values."""
     said = members.options(key)
     if len(said) > 1:
@@ -76,7 +76,7 @@ def closeness(
 
 
 def read_option(members: OptionSource, key: str, read: Callable[[str], Value]) -> Value | None:
-    """Return the parsed value of the option `key`; None if no member sets it. Raises DeclarationError."""
+    """Return the parsed value of the option `key`; None if no member sets it. Raises GangSpecError."""
     text = single_value(members, key)
     if not text:
         return None

@@ -200,7 +200,7 @@ class Shim:
 
 def separate_processes(spec: dict[str, Any]) -> None:
     """Let future children have a new PID namespace, or another container's; this process stays in its own. Raises
-    Refused."""
+    SyscallRefused."""
     if (target := spec.get("processes_of")) is not None:
         join_processes(target["pid"], target["start"], user_namespace=bool(spec.get("user_namespace")))
         return
