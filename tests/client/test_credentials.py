@@ -23,7 +23,7 @@ from phalanx.client.access.credentials import Identity, read_credentials
 from phalanx.client.access.kubeconfig import KubeconfigError, read_kubeconfig
 from phalanx.client.connection import ApiUnknown, Connection
 from phalanx.client.http import HttpAnswer
-from phalanx.embedded.apiserver.auth.certificates import ensure
+from phalanx.embedded.apiserver.auth.authority import ensure
 from phalanx.errors import PhalanxError
 
 GOOD = """\

@@ -16,7 +16,7 @@ from phalanx.cli.local.node_groups.file import GroupInFile, read_node_groups
 from phalanx.cli.local.node_groups.provider_fields import CloudProvider
 from phalanx.client.connection import Connection
 from phalanx.client.kind import JOBS, NODES, PODS
-from phalanx.embedded.apiserver.auth.certificates import ensure
+from phalanx.embedded.apiserver.auth.authority import ensure
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.model.node import Taint

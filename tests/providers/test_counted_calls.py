@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.kind import NODES, PODS
-from phalanx.embedded.apiserver.auth.certificates import ensure
+from phalanx.embedded.apiserver.auth.authority import ensure
 from phalanx.errors import PhalanxError
 from phalanx.providers.counted import calls
 from phalanx.providers.counted.called import Program, Webhook, read_token, wrong_url

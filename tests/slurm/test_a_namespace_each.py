@@ -13,7 +13,7 @@ import yaml
 
 from phalanx.client.connection import Object
 from phalanx.embedded.apiserver.auth.authentication import token_of, write_tokens
-from phalanx.embedded.apiserver.auth.authorization import MASTERS
+from phalanx.embedded.apiserver.auth.rbac import MASTERS
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Refused

@@ -16,7 +16,7 @@ from phalanx.embedded.controllers.job.backoff import Pace
 from phalanx.embedded.controllers.job.controller import JobSettings
 from phalanx.embedded.controllers.run import Settings, run_controllers
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
-from phalanx.embedded.controllers.runtime.work_queue import Retry
+from phalanx.embedded.controllers.runtime.reconciler import Retry
 from tests.embedded.apiserver.process import ServerProcess
 
 FAST = Settings(

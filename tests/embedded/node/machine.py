@@ -15,7 +15,7 @@ from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import EVENTS, LEASES, NAMESPACES, NODES, PODS, Kind
 from phalanx.embedded.node.container.attempt import Attempt, RunningAttempt, attempts
-from phalanx.embedded.node.container.cgroup.groups import Cgroups, remove
+from phalanx.embedded.node.container.cgroup import Cgroups, remove
 from phalanx.embedded.node.machine.settings import NodeSettings, Patience
 from phalanx.embedded.node.pod.record import records
 from phalanx.embedded.node.run import run_node

@@ -12,8 +12,7 @@ from phalanx.embedded.apimachinery.expressions.admission_policy import PolicyRea
 from phalanx.embedded.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apiserver.admission.policies import PATCHES
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
-from phalanx.extensions.webhook.difference import difference
-from phalanx.extensions.webhook.review import UnreadableReview, judge, read
+from phalanx.extensions.webhook.review import UnreadableReview, difference, judge, read
 from phalanx.kube.install.admission_policy import (
     ACCOUNT,
     INSTALLED,

@@ -26,7 +26,7 @@ from phalanx.client.quantity import QuantityError, parse
 from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.embedded.login.quota import parse_quota
 from phalanx.embedded.node.container.image import read_images
-from phalanx.embedded.node.machine.devices.listed import read_devices
+from phalanx.embedded.node.machine.devices.pool import read_devices
 from phalanx.embedded.node.machine.rdma import parse_rdma, rdma_cards, require_rdma
 from phalanx.errors import PhalanxError
 from phalanx.slurm.main import SOCKET_NAME, service_command

@@ -15,11 +15,9 @@ from phalanx.embedded.apimachinery.fair_queue import FairQueue, TooManyRequests
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apimachinery.meta.status import ApiError, not_found
 from phalanx.embedded.apiserver.auth.account_tokens import TOKEN_REQUEST, AccountTokens
-from phalanx.embedded.apiserver.auth.authentication import Tokens
-from phalanx.embedded.apiserver.auth.authorization import MASTERS, Authorizer
-from phalanx.embedded.apiserver.auth.impersonation import acting
+from phalanx.embedded.apiserver.auth.authentication import Tokens, acting
 from phalanx.embedded.apiserver.auth.rbac import GROUP as RBAC
-from phalanx.embedded.apiserver.auth.rbac import AccessRequest
+from phalanx.embedded.apiserver.auth.rbac import MASTERS, AccessRequest, Authorizer
 from phalanx.embedded.apiserver.auth.reviews import AUTHENTICATION, AUTHORIZATION, Reviewer
 from phalanx.embedded.apiserver.endpoints import answers, parts
 from phalanx.embedded.apiserver.endpoints.decoding import Intent
@@ -28,8 +26,7 @@ from phalanx.embedded.apiserver.endpoints.listing import ReadEndpoints
 from phalanx.embedded.apiserver.endpoints.paths.attributes import attributes
 from phalanx.embedded.apiserver.endpoints.paths.namesakes import Namesakes
 from phalanx.embedded.apiserver.endpoints.paths.public import Public
-from phalanx.embedded.apiserver.endpoints.paths.slurm_numbers import SlurmNumbers
-from phalanx.embedded.apiserver.endpoints.paths.slurm_submissions import SlurmSubmissions
+from phalanx.embedded.apiserver.endpoints.paths.slurm_numbers import SlurmNumbers, SlurmSubmissions
 from phalanx.embedded.apiserver.endpoints.paths.slurm_view import JOBS, PODS, ROOT, SlurmView
 from phalanx.embedded.apiserver.endpoints.reconcilers.definitions import DefinitionReconciler
 from phalanx.embedded.apiserver.endpoints.reconcilers.quota_usage import QuotaUsage

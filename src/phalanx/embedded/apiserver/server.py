@@ -25,11 +25,11 @@ from typing import IO
 from phalanx.embedded.apimachinery.connections import Connections
 from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.app import Api
-from phalanx.embedded.apiserver.auth import certificates
+from phalanx.embedded.apiserver.auth import authority
 from phalanx.embedded.apiserver.auth.account_tokens import AccountTokens
 from phalanx.embedded.apiserver.auth.authentication import Tokens, ensure_user, token_of, write_tokens
-from phalanx.embedded.apiserver.auth.authorization import MASTERS
-from phalanx.embedded.apiserver.auth.private import write_private
+from phalanx.embedded.apiserver.auth.authority import write_private
+from phalanx.embedded.apiserver.auth.rbac import MASTERS
 from phalanx.embedded.apiserver.auth.reviews import REVIEWS
 from phalanx.embedded.apiserver.endpoints.reconcilers import bootstrap
 from phalanx.embedded.apiserver.endpoints.subresources.aggregated import AGGREGATED, OF_NUMBERS
@@ -212,7 +212,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _credentials(settings: StoreSettings, port: int) -> ssl.SSLContext:
     """Create the certificates, tokens and the kubeconfig; existing ones stay."""
-    certificates.ensure(settings.pki, settings.host)
+    authority.ensure(settings.pki, settings.host)
     try:
         if not settings.tokens.exists():
             write_tokens(settings.tokens, [(ADMIN, ADMIN, (MASTERS,))])
@@ -221,7 +221,7 @@ def _credentials(settings: StoreSettings, port: int) -> ssl.SSLContext:
             write_private(settings.kubelet_token, secrets.token_urlsafe(32) + "\n")
         host = "127.0.0.1" if settings.host in ("0.0.0.0", "") else settings.host  # noqa: S104 (compared, not bound)
         for file, user in ((settings.kubeconfig, ADMIN), (settings.control_plane_kubeconfig, CONTROL_PLANE)):
-            certificates.write_kubeconfig(
+            authority.write_kubeconfig(
                 file,
                 server=f"https://{host}:{port}",
                 ca_certificate=settings.ca_certificate,

@@ -24,18 +24,14 @@ from phalanx.client.kind import (
     VOLUMES,
     Kind,
 )
-from phalanx.embedded.controllers.disruption.controller import DisruptionController
-from phalanx.embedded.controllers.gang.protection import PodGroupProtection
+from phalanx.embedded.controllers.disruption import DisruptionController
+from phalanx.embedded.controllers.gang import PodGroupProtection
 from phalanx.embedded.controllers.job.controller import JobController, JobSettings
-from phalanx.embedded.controllers.lifetime.accounts import AccountController
 from phalanx.embedded.controllers.lifetime.garbage import GarbageCollector
-from phalanx.embedded.controllers.lifetime.namespace import NamespaceController
-from phalanx.embedded.controllers.lifetime.pod_gc import PodCollector
-from phalanx.embedded.controllers.lifetime.ttl import TtlController
-from phalanx.embedded.controllers.nodes.node_health import NodeHealth
-from phalanx.embedded.controllers.nodes.taint_eviction import TaintEviction
-from phalanx.embedded.controllers.operators.appwrapper.controller import AppWrapperController
-from phalanx.embedded.controllers.operators.appwrapper.wrapping import Wrapping
+from phalanx.embedded.controllers.lifetime.namespace import AccountController, NamespaceController
+from phalanx.embedded.controllers.lifetime.pod_gc import PodCollector, TtlController
+from phalanx.embedded.controllers.nodes import NodeHealth, TaintEviction
+from phalanx.embedded.controllers.operators.appwrapper.controller import AppWrapperController, Wrapping
 from phalanx.embedded.controllers.operators.install import install_operators
 from phalanx.embedded.controllers.operators.job_set.controller import JobSetController
 from phalanx.embedded.controllers.operators.mpi_job.controller import MPIJobController
@@ -47,13 +43,13 @@ from phalanx.embedded.controllers.operators.volcano.around.flows import CRONS, J
 from phalanx.embedded.controllers.operators.volcano.around.pod_groups import PodGroupController
 from phalanx.embedded.controllers.operators.volcano.controller import VolcanoJobController
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, Informers
-from phalanx.embedded.controllers.runtime.pod_index import OwnerPodIndex
+from phalanx.embedded.controllers.runtime.pod_state import OwnerPodIndex
 from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
 from phalanx.embedded.controllers.runtime.recorder import EventRecorder, marking
 from phalanx.embedded.controllers.workloads.cron_job import CronJobController
 from phalanx.embedded.controllers.workloads.deployment import DeploymentController
+from phalanx.embedded.controllers.workloads.endpoints import ServiceController
 from phalanx.embedded.controllers.workloads.replica_set import ReplicaSetController, ReplicationControllerController
-from phalanx.embedded.controllers.workloads.service import ServiceController
 from phalanx.embedded.controllers.workloads.stateful_set import StatefulSetController
 from phalanx.embedded.controllers.workloads.volumes.binding import VolumeBinding
 from phalanx.embedded.controllers.workloads.volumes.protection import VolumeProtection

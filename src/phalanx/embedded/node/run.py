@@ -23,16 +23,14 @@ from phalanx.embedded.endless import endless
 from phalanx.embedded.node.agent.agent import Agent
 from phalanx.embedded.node.agent.server import serving, shared_token
 from phalanx.embedded.node.agent.usage import Meter
-from phalanx.embedded.node.container.cgroup.groups import Cgroups
-from phalanx.embedded.node.container.cgroup.limits import CONTROLLERS
+from phalanx.embedded.node.container.cgroup import CONTROLLERS, Cgroups
 from phalanx.embedded.node.container.durable import sole_owner
 from phalanx.embedded.node.container.isolation import Isolation, find_isolation
 from phalanx.embedded.node.images.store import ImageStore
 from phalanx.embedded.node.machine.devices.amd import RESOURCE as AMD_GPU
 from phalanx.embedded.node.machine.devices.amd import AmdGpu, AmdGpus, find_amd_gpus
-from phalanx.embedded.node.machine.devices.listed import watch_listed
 from phalanx.embedded.node.machine.devices.mig import MigInstance, MigInstances, find_instances, instance_files
-from phalanx.embedded.node.machine.devices.pool import DevicePool
+from phalanx.embedded.node.machine.devices.pool import DevicePool, watch_listed
 from phalanx.embedded.node.machine.events import Occurrences
 from phalanx.embedded.node.machine.machine import (
     HUGE_PAGES,
@@ -58,8 +56,8 @@ from phalanx.embedded.node.machine.surroundings import Surroundings
 from phalanx.embedded.node.network.addresses import Networks, networks
 from phalanx.embedded.node.network.fence import NetworkFence, take_down
 from phalanx.embedded.node.network.naming import Naming
+from phalanx.embedded.node.pod.admission import GPU
 from phalanx.embedded.node.pod.allotment import DEVICES
-from phalanx.embedded.node.pod.demand import GPU
 from phalanx.embedded.node.simulated.nodes import SimulatedNodes
 from phalanx.errors import PhalanxError
 

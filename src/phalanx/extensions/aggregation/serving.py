@@ -22,7 +22,7 @@ from phalanx.client.connection import ApiError as Unanswered
 from phalanx.embedded.apimachinery.meta.resource import Resource
 from phalanx.embedded.apimachinery.meta.status import ApiError, forbidden
 from phalanx.embedded.apiserver.auth.authority import Pair
-from phalanx.embedded.apiserver.registry.catalogue import Catalogue
+from phalanx.embedded.apiserver.registry.discovery import Catalogue
 from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.extensions.aggregation.access import Access
 from phalanx.extensions.aggregation.front_proxy import FrontProxy

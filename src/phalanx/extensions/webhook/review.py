@@ -6,35 +6,56 @@ object.
 
 An answer depends on the review alone: nothing is read, kept or written. An object without a matching policy is allowed
 unchanged. Source of the format: k8s.io/api/admission/v1.
-"""
+
+Compute the JSON patch (RFC 6902) from one JSON value to another, without operations that change nothing.
+
+Objects are compared field by field. Every other value, also a list, is replaced as a whole, because the policies change
+only fields."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from phalanx.client.policies import MUTATING, MUTATING_BINDINGS, VALIDATING, VALIDATING_BINDINGS
-from phalanx.embedded.apimachinery.expressions.admission_policy import (
-    Patches,
-    PolicyReader,
-    Review,
-    mutate,
-    validate,
-)
+from phalanx.embedded.apimachinery.expressions.admission_policy import Patches, PolicyReader, Review, mutate, validate
 from phalanx.embedded.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apimachinery.patch.json_patch import json_patch
 from phalanx.embedded.apimachinery.schema.typed import merged
-from phalanx.extensions.webhook.difference import difference
-from phalanx.kube.install.admission_policy import (
-    GUARDED,
-    INSTALLED,
-    RECORDS_POLICIES,
-)
+from phalanx.kube.install.admission_policy import GUARDED, INSTALLED, RECORDS_POLICIES
+
+Operation = dict[str, Any]
+
+
+def difference(before: Any, after: Any) -> list[Operation]:
+    return list(_between(before, after, ""))
+
+
+def _between(before: Any, after: Any, path: str) -> Iterator[Operation]:
+    if before is after:
+        return
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        if type(before) is not type(after) or before != after:
+            yield {"op": "replace", "path": path, "value": after}
+        return
+    for key in before.keys() - after.keys():
+        yield {"op": "remove", "path": f"{path}/{_escaped(key)}"}
+    for key, value in after.items():
+        below = f"{path}/{_escaped(key)}"
+        if key in before:
+            yield from _between(before[key], value, below)
+        else:
+            yield {"op": "add", "path": below, "value": value}
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
 
 Object = dict[str, Any]
 

@@ -10,7 +10,7 @@ import pytest
 
 from phalanx.embedded.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
-from phalanx.embedded.apiserver.registry.catalogue import Catalogue, CatalogueDocument
+from phalanx.embedded.apiserver.registry.discovery import Catalogue, CatalogueDocument
 from phalanx.embedded.apiserver.registry.routing import Registry
 from phalanx.embedded.apiserver.transport.negotiation import accepted
 

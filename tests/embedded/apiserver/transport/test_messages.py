@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phalanx.embedded.apimachinery.schema import schema
 from phalanx.embedded.apiserver.transport.protobuf import messages
-from phalanx.embedded.apiserver.transport.protobuf.numbers import numbers
+from phalanx.embedded.apiserver.transport.protobuf.messages import numbers
 
 
 def test_every_field_of_a_definition_has_a_number_and_the_other_way_round() -> None:

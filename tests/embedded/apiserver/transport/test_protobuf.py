@@ -11,7 +11,7 @@ from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apimachinery.schema import schema
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
 from phalanx.embedded.apiserver.transport.protobuf import protobuf
-from phalanx.embedded.apiserver.transport.protobuf.numbers import numbers
+from phalanx.embedded.apiserver.transport.protobuf.messages import numbers
 
 
 def number(value: int) -> bytes:

@@ -10,7 +10,7 @@ import yaml
 from phalanx.embedded.apimachinery.meta.resource import Resource
 from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
-from phalanx.embedded.apiserver.transport.tables.duration import human, seconds_of
+from phalanx.embedded.apiserver.transport.tables.printer import human, seconds_of
 from phalanx.embedded.apiserver.transport.tables.table import as_table
 
 BORN, NOW_S = "2026-01-01T00:00:00Z", seconds_of("2026-01-01T00:10:00Z")

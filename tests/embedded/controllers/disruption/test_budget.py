@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.moment import write_moment
-from phalanx.embedded.controllers.disruption.budget import Expected, expected, failed_status, status_of
+from phalanx.embedded.controllers.disruption import Expected, expected, failed_status, status_of
 from tests.embedded.controllers.objects import NOW_S, pod
 
 NOW = write_moment(NOW_S)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.kind import JOBS, POD_GROUPS, PODS, WORKLOADS
-from phalanx.embedded.controllers.gang.pod_group import is_gang
+from phalanx.embedded.controllers.gang import is_gang
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, scenario
 from tests.embedded.controllers.objects import job

@@ -19,8 +19,7 @@ from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, PODS
 from phalanx.embedded.controllers.job.controller import JobController
 from phalanx.embedded.controllers.runtime.calls import Calls, SharedInformers
-from phalanx.embedded.controllers.runtime.pod_index import OwnerPodIndex
-from phalanx.embedded.controllers.runtime.pod_state import uid_of
+from phalanx.embedded.controllers.runtime.pod_state import OwnerPodIndex, uid_of
 from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import FAST, Cluster, scenario

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.embedded.controllers.job.template import PodMaker
+from phalanx.embedded.controllers.job.pods import PodMaker
 from phalanx.embedded.controllers.runtime.pod_state import INDEX_FAILURES, INDEX_IGNORED, TRACKING
 from tests.embedded.controllers.objects import job, pod
 

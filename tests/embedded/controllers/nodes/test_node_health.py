@@ -9,7 +9,7 @@ import pytest
 from phalanx.client.connection import Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import LEASES, NODES
-from phalanx.embedded.controllers.nodes.node_health import LEASE_NAMESPACE, NodeHealth, taints_of, unknown_conditions
+from phalanx.embedded.controllers.nodes import LEASE_NAMESPACE, NodeHealth, taints_of, unknown_conditions
 from phalanx.embedded.controllers.runtime.calls import Calls
 
 

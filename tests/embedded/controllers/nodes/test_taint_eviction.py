@@ -9,7 +9,7 @@ import pytest
 from phalanx.client.connection import STRATEGIC_PATCH
 from phalanx.client.kind import NODES, PODS
 from phalanx.client.moment import write_moment
-from phalanx.embedded.controllers.nodes.taint_eviction import stay_s
+from phalanx.embedded.controllers.nodes import stay_s
 from phalanx.embedded.controllers.runtime.pod_state import condition
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, scenario

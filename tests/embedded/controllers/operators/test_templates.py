@@ -12,11 +12,13 @@ from phalanx.client.connection import Object
 from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.registry.crd.crd import CustomStrategy, resources_of
 from phalanx.embedded.controllers.operators.install import definitions
-from phalanx.embedded.controllers.operators.job_set import jobs, judge
+from phalanx.embedded.controllers.operators.job_set import jobs
+from phalanx.embedded.controllers.operators.job_set.controller import judge as judge_job_set
 from phalanx.embedded.controllers.operators.mpi_job import objects
 from phalanx.embedded.controllers.operators.train_job import mpi
 from phalanx.embedded.controllers.operators.train_job.job_set import STEP, make_job_set
-from phalanx.embedded.controllers.operators.training import pods, status
+from phalanx.embedded.controllers.operators.training import pods
+from phalanx.embedded.controllers.operators.training.controller import judge as judge_training
 
 META = {"name": "j", "namespace": "ns", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z", "generation": 1}
 RESOURCES = {one["spec"]["names"]["kind"]: resources_of(one)[0] for one in definitions()}
@@ -57,14 +59,14 @@ def train_job() -> Object:
 
 
 def pytorch_job(job: Object) -> None:
-    status.judge(job, [], 0.0)
+    judge_training(job, [], 0.0)
     for replica in pods.replicas(job):
         pods.make_service(job, replica)
         pods.make_pod(job, replica)
 
 
 def job_set(one: Object) -> None:
-    judge.judge(one, [], 0.0)
+    judge_job_set(one, [], 0.0)
     jobs.make_service(one)
     for replica in jobs.replicas(one):
         jobs.template_patch(one, replica, jobs.make_job(one, replica, suspended=False))

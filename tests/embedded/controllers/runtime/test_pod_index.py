@@ -7,7 +7,7 @@ from typing import Any
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change
 from phalanx.client.kind import PODS
-from phalanx.embedded.controllers.runtime.pod_index import CONTROLLER_UID, OwnerPodIndex
+from phalanx.embedded.controllers.runtime.pod_state import CONTROLLER_UID, OwnerPodIndex
 
 
 def pod(name: str, owner: str = "", namespace: str = "n", **labels: str) -> Object:

@@ -10,9 +10,8 @@ from phalanx.client.connection import Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import PODS, Kind
 from phalanx.embedded.controllers.runtime.calls import Calls
-from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
+from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler, Retry
 from phalanx.embedded.controllers.runtime.recorder import EventRecorder
-from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 JOBS = Kind(group="batch.example", plural="jobs", name="Job")
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from phalanx.client.connection import ApiUnknown
-from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
+from phalanx.embedded.controllers.runtime.reconciler import Retry, WorkQueue
 from tests import clockwork
 
 

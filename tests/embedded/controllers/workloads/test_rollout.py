@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from phalanx.embedded.controllers.workloads.rollout import Size, bounds, step
+from phalanx.embedded.controllers.workloads.deployment import Size, bounds, step
 
 
 def full(count: int) -> Size:

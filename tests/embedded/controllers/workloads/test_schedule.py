@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from phalanx.embedded.controllers.workloads.schedule import schedule
+from phalanx.embedded.controllers.workloads.cron_job import schedule
 
 AT = datetime(2026, 1, 31, 23, 59, 30, tzinfo=ZoneInfo("UTC"))  # a Saturday
 

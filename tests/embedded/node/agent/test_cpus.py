@@ -12,7 +12,7 @@ import pytest
 from phalanx.client.kind import NODES
 from phalanx.embedded.node import run
 from phalanx.embedded.node.agent.cpus import allot_cpus, exclusive_cpus, listed, machine_cpus
-from phalanx.embedded.node.container.cgroup.groups import Cgroups
+from phalanx.embedded.node.container.cgroup import Cgroups
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario
 from tests.embedded.node.objects import container

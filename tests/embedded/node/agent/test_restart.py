@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.embedded.node.container.cgroup.groups import Cgroups
+from phalanx.embedded.node.container.cgroup import Cgroups
 from phalanx.embedded.node.container.durable import sole_owner
 from phalanx.embedded.node.pod.record import records
 from phalanx.errors import PhalanxError

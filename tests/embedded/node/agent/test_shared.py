@@ -11,7 +11,7 @@ import pytest
 
 from phalanx.client.connection import STRATEGIC_PATCH
 from phalanx.client.kind import CONFIG_MAPS, NAMESPACES, PODS, SECRETS
-from phalanx.embedded.node.container.cgroup.groups import Cgroups
+from phalanx.embedded.node.container.cgroup import Cgroups
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario
 from tests.embedded.node.objects import container

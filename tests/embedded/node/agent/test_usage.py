@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from phalanx.embedded.node.agent.usage import Meter, read_group, read_machine
-from phalanx.embedded.node.container.cgroup.groups import Cgroups
+from phalanx.embedded.node.container.cgroup import Cgroups
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario
 from tests.embedded.node.objects import container, running

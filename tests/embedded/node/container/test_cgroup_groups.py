@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from phalanx.embedded.node.container import cgroup as cgroup
 from phalanx.embedded.node.container.attempt import Attempt, Exited, RunSpec
-from phalanx.embedded.node.container.cgroup import groups as cgroup
-from phalanx.embedded.node.container.cgroup.groups import Cgroups
-from phalanx.embedded.node.container.cgroup.limits import CgroupLimits, Hierarchy, hierarchies, settings
+from phalanx.embedded.node.container.cgroup import CgroupLimits, Cgroups, Hierarchy, hierarchies, settings
 
 LIMITS = CgroupLimits(cpu_request_milli=500, cpu_limit_milli=1500, memory_limit_bytes=64 << 20, pids_limit=100)
 
@@ -91,7 +90,7 @@ def test_files_of_both_versions(version: int, expected: dict[str, str]) -> None:
 IN_A_V2_GROUP = """
 import sys
 from pathlib import Path
-from phalanx.embedded.node.container.cgroup import groups as cgroup
+from phalanx.embedded.node.container import cgroup as cgroup
 own, controller = Path(sys.argv[1]), sys.argv[2]
 (own / "cgroup.procs").write_text("0")
 groups = cgroup.Cgroups([cgroup.Hierarchy(version=2, controllers=(controller,), own=own)], "phalanx")

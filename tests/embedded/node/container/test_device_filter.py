@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.embedded.node.container.cgroup.device_filter import try_program, withhold
-from phalanx.embedded.node.container.cgroup.groups import Cgroups
-from phalanx.embedded.node.container.cgroup.limits import CgroupLimits, Hierarchy
+from phalanx.embedded.node.container.cgroup import CgroupLimits, Cgroups, Hierarchy, try_program, withhold
 
 OPEN = """
 import sys

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.kind import NODES
-from phalanx.embedded.node.container.cgroup.groups import Cgroups
+from phalanx.embedded.node.container.cgroup import Cgroups
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import QUICK, Client, scenario
 from tests.embedded.node.objects import container

@@ -1,4 +1,4 @@
-"""`embedded/node/machine/devices/listed.py`: devices that a file lists."""
+"""`embedded/node/machine/devices/pool.py`: devices that a file lists."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.embedded.node.machine.devices.listed import read_devices
+from phalanx.embedded.node.machine.devices.pool import read_devices
 from phalanx.errors import PhalanxError
 
 

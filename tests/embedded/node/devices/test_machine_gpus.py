@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.embedded.node import run
-from phalanx.embedded.node.container.cgroup.groups import Cgroups
+from phalanx.embedded.node.container.cgroup import Cgroups
 from phalanx.embedded.node.machine import machine
 from phalanx.embedded.node.machine.machine import Gpu, find_gpus
 from tests.embedded.apiserver.process import ServerProcess

@@ -1,4 +1,4 @@
-"""`embedded/node/machine/devices/protocol.py`: the messages between the kubelet and device plugins."""
+"""`embedded/node/machine/devices/plugins.py`: the messages between the kubelet and device plugins."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.node.machine.devices.plugins import SOCKET, serve_plugins
+from phalanx.embedded.node.machine.devices.plugins import SOCKET, message, serve_plugins, service
 from phalanx.embedded.node.machine.devices.pool import DevicePool
-from phalanx.embedded.node.machine.devices.protocol import message, service
 from phalanx.rpc.library import grpc
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.devices.test_devices import RESOURCE, asking, offers

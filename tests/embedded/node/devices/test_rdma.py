@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.embedded.node.container.cgroup.groups import Cgroups
-from phalanx.embedded.node.container.cgroup.limits import CgroupLimits, Hierarchy
+from phalanx.embedded.node.container.cgroup import CgroupLimits, Cgroups, Hierarchy
 from phalanx.embedded.node.machine.rdma import parse_rdma, rdma_cards, rdma_limits, rdma_resources, require_rdma
 from phalanx.errors import PhalanxError
 

@@ -12,10 +12,8 @@ import msgspec
 import pytest
 
 from phalanx.embedded.node.container.attempt import Attempt, Root, RunSpec
-from phalanx.embedded.node.images.reference import normalized
-from phalanx.embedded.node.images.sources import build_debian, import_image
-from phalanx.embedded.node.images.store import ImageStore, StoredImage
-from phalanx.embedded.node.images.tree import copy_tree
+from phalanx.embedded.node.images.sources import build_debian, copy_tree, import_image
+from phalanx.embedded.node.images.store import ImageStore, StoredImage, normalized
 from phalanx.embedded.node.images.unpack import Allowance
 from phalanx.errors import PhalanxError
 from tests.embedded.node.images.roots import archive, layout, member

@@ -1,10 +1,10 @@
-"""`embedded/node/network/hosts_file.py`: A pod's /etc/hosts, which changes while programs read it."""
+"""`embedded/node/network/names.py`: A pod's /etc/hosts, which changes while programs read it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from phalanx.embedded.node.network import hosts_file
+from phalanx.embedded.node.network import names
 
 
 def live(path: Path) -> set[str]:
@@ -13,20 +13,20 @@ def live(path: Path) -> set[str]:
 
 def test_a_hosts_file_follows_and_does_not_grow(tmp_path: Path) -> None:
     path = tmp_path / "hosts"
-    hosts_file.create(path, ["127.64.0.1 me"], b"127.0.0.1 localhost")
+    names.create(path, ["127.64.0.1 me"], b"127.0.0.1 localhost")
     head = {"127.64.0.1 me", "127.0.0.1 localhost"}
     for number in range(50):
         lines = {f"127.64.0.{number} p-{number}.s.default", f"127.64.1.{number} s"}
-        hosts_file.show(path, lines)
+        names.show(path, lines)
         assert live(path) == head | lines
     assert path.stat().st_size < 1000
-    hosts_file.show(path, [])
+    names.show(path, [])
     assert live(path) == head
 
 
 def test_a_line_longer_than_a_block_keeps_its_end(tmp_path: Path) -> None:
     path, line = tmp_path / "hosts", f"127.64.0.1 {'x' * 60}.default.svc.cluster.local {'x' * 60}"
-    hosts_file.create(path, [], b"")
-    hosts_file.show(path, ["127.64.0.2 short", line])
-    hosts_file.show(path, [line])
+    names.create(path, [], b"")
+    names.show(path, ["127.64.0.2 short", line])
+    names.show(path, [line])
     assert live(path) == {line}

@@ -1,9 +1,9 @@
-"""`embedded/node/network/nft.py`: rules of the kernel, by nft(8)."""
+"""`embedded/node/network/redirect.py`: rules of the kernel, by nft(8)."""
 
 from __future__ import annotations
 
-from phalanx.embedded.node.network import nft
+from phalanx.embedded.node.network import redirect
 
 
 def test_a_table_is_taken_away_whether_or_not_it_is_there() -> None:
-    assert nft.without("inet x") == "table inet x\ndelete table inet x\n"
+    assert redirect.without("inet x") == "table inet x\ndelete table inet x\n"

@@ -1,10 +1,10 @@
-"""`embedded/node/pod/demand.py`: what a pod asks of its node, as the kubelet's admission counts it."""
+"""`embedded/node/pod/admission.py`: what a pod asks of its node, as the kubelet's admission counts it."""
 
 from __future__ import annotations
 
 import pytest
 
-from phalanx.embedded.node.pod.demand import demand, oom_score
+from phalanx.embedded.node.pod.admission import demand, oom_score
 from tests.embedded.node.objects import asking, container, pod
 
 

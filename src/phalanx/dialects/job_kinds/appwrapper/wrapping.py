@@ -1,5 +1,5 @@
 """Implements for AppWrappers the functions that their controller calls
-(`embedded.controllers.operators.appwrapper.wrapping`)."""
+(`embedded.controllers.operators.appwrapper.controller`)."""
 
 from __future__ import annotations
 

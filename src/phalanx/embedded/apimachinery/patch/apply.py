@@ -48,10 +48,10 @@ from phalanx.embedded.apimachinery.schema.typed import (
     compare,
     field_set,
     merged,
+    problems,
     with_named_fields,
     without,
 )
-from phalanx.embedded.apimachinery.schema.typed_check import problems
 
 
 def apply(

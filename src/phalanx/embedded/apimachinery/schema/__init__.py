@@ -7,6 +7,5 @@ gotypes/       what Go's types know and the OpenAPI definitions leave out
 scalars        single values, decoded as Go does
 schema         OpenAPI definitions, and objects decoded by them
 field_set      sets of paths to fields
-typed          objects compared and merged field by field
-typed_check    what keeps a configuration from being one of its kind
+typed          objects compared and merged field by field; what keeps a configuration from being one of its kind
 """

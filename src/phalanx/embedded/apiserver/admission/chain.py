@@ -19,7 +19,7 @@ from phalanx.embedded.apimachinery.schema import quantity
 from phalanx.embedded.apiserver.admission import limit_ranger, service_addresses, volcano
 from phalanx.embedded.apiserver.admission import resource_quota as quota
 from phalanx.embedded.apiserver.admission import service_account as accounts
-from phalanx.embedded.apiserver.registry.kinds.nodes.priority import SYSTEM
+from phalanx.embedded.apiserver.registry.kinds.nodes.scheduling import SYSTEM
 
 Key = tuple[str, str]
 

@@ -26,7 +26,7 @@ import msgspec
 from phalanx.embedded.apimachinery.meta.objectmeta import now_text, time_text
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apimachinery.meta.status import bad_request, conflict, invalid, invalid_value, not_found
-from phalanx.embedded.apiserver.auth.private import write_private
+from phalanx.embedded.apiserver.auth.authority import write_private
 from phalanx.embedded.apiserver.storage.store import Store
 
 GROUP = "authentication.k8s.io"

@@ -13,8 +13,7 @@ from phalanx.embedded.apimachinery.meta.status import ApiError, Cause, bad_reque
 from phalanx.embedded.apimachinery.meta.status import invalid as refusal
 from phalanx.embedded.apiserver.auth.account_tokens import ISSUER
 from phalanx.embedded.apiserver.auth.authentication import Tokens
-from phalanx.embedded.apiserver.auth.authorization import Authorizer
-from phalanx.embedded.apiserver.auth.rbac import AccessRequest, Rule
+from phalanx.embedded.apiserver.auth.rbac import AccessRequest, Authorizer, Rule
 
 Object = dict[str, Any]
 AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"

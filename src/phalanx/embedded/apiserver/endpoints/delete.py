@@ -33,7 +33,7 @@ from phalanx.embedded.apimachinery.schema import schema
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.endpoints.decoding import SCHEME
 from phalanx.embedded.apiserver.endpoints.write import as_revision, is_graceful
-from phalanx.embedded.apiserver.registry.kinds.nodes.priority import SYSTEM
+from phalanx.embedded.apiserver.registry.kinds.nodes.scheduling import SYSTEM
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.store import Object, Store, Stored, decode, encode
 from phalanx.embedded.apiserver.transport import negotiation

@@ -27,9 +27,9 @@ from phalanx.embedded.apiserver.admission import chain, pod_security, volcano
 from phalanx.embedded.apiserver.admission.hooks.webhooks import Webhooks
 from phalanx.embedded.apiserver.admission.policies import WHOLE, Beneath, Forms, Policies, RightsOf
 from phalanx.embedded.apiserver.admission.resource_quota import HeldQuota
-from phalanx.embedded.apiserver.auth.authorization import MASTERS
-from phalanx.embedded.apiserver.registry.catalogue import Catalogue
+from phalanx.embedded.apiserver.auth.rbac import MASTERS
 from phalanx.embedded.apiserver.registry.crd.crd import CustomStrategy
+from phalanx.embedded.apiserver.registry.discovery import Catalogue
 from phalanx.embedded.apiserver.registry.kinds.policy import signing
 from phalanx.embedded.apiserver.registry.routing import Registry, method_not_allowed
 from phalanx.embedded.apiserver.storage.store import Store, Stored, decode, encode

@@ -3,9 +3,8 @@
 As in Kubernetes (pkg/registry) the strategies of the kinds are here too.
 
     routing       paths, and the resources that they name
-    discovery     groups, versions and resources
     openapi       OpenAPI of them
-    catalogue     both of these as documents that are made once
+    discovery     groups, versions and resources; both of these as documents that are made once
     kinds         built-in kinds: defaults, validation, what an update may change
     crd           CustomResourceDefinitions and the kinds that they define
     value_types   the types that expressions see in objects of a kind

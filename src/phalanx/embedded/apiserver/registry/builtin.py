@@ -18,9 +18,8 @@ from phalanx.embedded.apiserver.registry.kinds.batch.job import CronJobStrategy,
 from phalanx.embedded.apiserver.registry.kinds.batch.pod_group import PodGroupStrategy, PodGroupTemplatesStrategy
 from phalanx.embedded.apiserver.registry.kinds.drivers import claims, csi
 from phalanx.embedded.apiserver.registry.kinds.drivers.slices import SliceStrategy
-from phalanx.embedded.apiserver.registry.kinds.nodes.lease import LeaseStrategy
-from phalanx.embedded.apiserver.registry.kinds.nodes.node import NamespaceStrategy, NodeStrategy
-from phalanx.embedded.apiserver.registry.kinds.nodes.priority import PriorityClassStrategy, RuntimeClassStrategy
+from phalanx.embedded.apiserver.registry.kinds.nodes.node import LeaseStrategy, NamespaceStrategy, NodeStrategy
+from phalanx.embedded.apiserver.registry.kinds.nodes.scheduling import PriorityClassStrategy, RuntimeClassStrategy
 from phalanx.embedded.apiserver.registry.kinds.pods.pod import PodStrategy
 from phalanx.embedded.apiserver.registry.kinds.policy.admission_policy import (
     BindingStrategy,
@@ -34,7 +33,11 @@ from phalanx.embedded.apiserver.registry.kinds.policy.rbac import RoleBindingStr
 from phalanx.embedded.apiserver.registry.kinds.policy.signing import SigningRequestStrategy
 from phalanx.embedded.apiserver.registry.kinds.policy.webhook import WebhookStrategy
 from phalanx.embedded.apiserver.registry.kinds.workloads import event
-from phalanx.embedded.apiserver.registry.kinds.workloads.apps import ReplicationControllerStrategy, WorkloadStrategy
+from phalanx.embedded.apiserver.registry.kinds.workloads.apps import (
+    PodTemplateStrategy,
+    ReplicationControllerStrategy,
+    WorkloadStrategy,
+)
 from phalanx.embedded.apiserver.registry.kinds.workloads.config import (
     ConfigMapStrategy,
     SecretStrategy,
@@ -47,7 +50,6 @@ from phalanx.embedded.apiserver.registry.kinds.workloads.network import (
     IngressStrategy,
     NetworkPolicyStrategy,
 )
-from phalanx.embedded.apiserver.registry.kinds.workloads.pod_template import PodTemplateStrategy
 from phalanx.embedded.apiserver.registry.kinds.workloads.service import ServiceStrategy
 from phalanx.embedded.apiserver.registry.kinds.workloads.storage import ClaimStrategy, ClassStrategy, VolumeStrategy
 from phalanx.embedded.apiserver.registry.routing import PROXY

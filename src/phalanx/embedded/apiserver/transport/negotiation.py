@@ -19,7 +19,7 @@ import yaml
 from phalanx.embedded.apimachinery.caching import cached
 from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request
 from phalanx.embedded.apimachinery.patch.json_patch import go_kind
-from phalanx.embedded.apiserver.transport import bounds, go_json
+from phalanx.embedded.apiserver.transport import go_json
 from phalanx.embedded.apiserver.transport.protobuf import protobuf
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", protobuf.MEDIA
@@ -125,13 +125,13 @@ _EXPLAINED_BYTES = 64 * 1024
 
 def decode_json(body: bytes) -> Any:
     """Return the value of a JSON text. Raises `ValueError` with Go's words: it is no JSON, or too deep."""
-    bounds.check_json(body)
+    go_json.check_json(body)
     try:
         value = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         why = go_json.syntax_error(body) if len(body) <= _EXPLAINED_BYTES else ""
         raise ValueError(why or str(error)) from None
-    bounds.check_values(body, value)
+    go_json.check_values(body, value)
     return value
 
 
@@ -276,7 +276,7 @@ _TO_JSON = "error converting YAML to JSON: "  # begins the message about an appl
 def decode_yaml(body: bytes) -> Any:
     """Return a YAML document as a JSON value: every key becomes text. Raises `ApiError` 400."""
     try:
-        bounds.check_yaml(yaml.parse(body, Loader=Yaml11Loader))
+        go_json.check_yaml(yaml.parse(body, Loader=Yaml11Loader))
         return _textual(yaml.load(body, Loader=Yaml11Loader))  # noqa: S506 (a safe loader without timestamps)
     except (yaml.YAMLError, ValueError, KeyError) as error:  # KeyError: `!!bool x`
         raise bad_request(f"{_TO_JSON}yaml: {_yaml_error(error)}") from None

@@ -22,15 +22,16 @@ from typing import Any
 from phalanx.client.connection import ApiError, ApiRefusal, Object
 from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import JOBS, PODS
-from phalanx.embedded.controllers.gang.pod_group import Gangs
+from phalanx.embedded.controllers.gang import Gangs
 from phalanx.embedded.controllers.job.backoff import Pace, Streak
 from phalanx.embedded.controllers.job.decide import JobStep, decide
 from phalanx.embedded.controllers.job.pods import COMPONENT, IndexedPods, is_unknown
 from phalanx.embedded.controllers.job.track import Done, Track, TrackNote, set_condition, settle, track
 from phalanx.embedded.controllers.job.view import JobObservation, is_finished, view_of
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
-from phalanx.embedded.controllers.runtime.pod_index import CONTROLLER_UID, OwnerPodIndex
 from phalanx.embedded.controllers.runtime.pod_state import (
+    CONTROLLER_UID,
+    OwnerPodIndex,
     controller_of,
     is_active,
     is_deleting,
@@ -40,9 +41,9 @@ from phalanx.embedded.controllers.runtime.pod_state import (
     restarts,
     uid_of,
 )
+from phalanx.embedded.controllers.runtime.reconciler import Retry, WorkQueue
 from phalanx.embedded.controllers.runtime.recorder import BROKEN, EventRecorder, broken_message
 from phalanx.embedded.controllers.runtime.selector import as_query
-from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
 
 _OURS = {None, "kubernetes.io/job-controller"}
 

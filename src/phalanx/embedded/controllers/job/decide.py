@@ -21,8 +21,8 @@ from phalanx.embedded.controllers.runtime.pod_state import (
     phase,
     removal_rank,
     restarts,
+    seconds,
 )
-from phalanx.embedded.controllers.runtime.timestamp import seconds
 
 PODS_PER_LOOK = 500
 

@@ -2,8 +2,6 @@
 
 ownership           decide about an object whose owners are deleted
 garbage             the garbage collector
-namespace           the content of terminating namespaces
-ttl                 finished Jobs
-pod_gc              too many finished pods, and pods of deleted nodes
-accounts            the default objects of each namespace
+pod_gc              too many finished pods, and pods of deleted nodes; finished Jobs
+namespace           the content of terminating namespaces; the default objects of each namespace
 """

@@ -38,7 +38,7 @@ from phalanx.embedded.controllers.lifetime.ownership import (
 )
 from phalanx.embedded.controllers.runtime.calls import JSON_PATCH, Calls, gone
 from phalanx.embedded.controllers.runtime.discovery import IGNORED, Catalog, discover
-from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
+from phalanx.embedded.controllers.runtime.reconciler import Retry, WorkQueue
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,11 @@
 
 The content of every kind is deleted as a collection; objects with finalizers stay until somebody removes these. Until
 then the namespace says in its conditions what is left (k8s.io/kubernetes/pkg/controller/namespace/deletion).
-"""
+
+Create the default objects of every namespace: the service account `default`, and the ConfigMap `kube-root-ca.crt`
+with the certificate of the API's authority, with which pods verify the server.
+
+Source: k8s.io/kubernetes/pkg/controller/serviceaccount and pkg/controller/certificates/rootcacertpublisher."""
 
 from __future__ import annotations
 
@@ -14,12 +18,12 @@ from typing import Any
 
 from phalanx.client.connection import ApiError, ApiRefusal, Object
 from phalanx.client.informer import Change, key_of
-from phalanx.client.kind import NAMESPACES, Kind
+from phalanx.client.kind import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, Kind
 from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.discovery import Catalog, discover
 from phalanx.embedded.controllers.runtime.pod_state import is_deleting
-from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
+from phalanx.embedded.controllers.runtime.reconciler import Retry, WorkQueue
 
 FINALIZER = "kubernetes"
 
@@ -181,3 +185,37 @@ def merged(before: list[dict[str, Any]], after: list[dict[str, str]], now: str) 
         same = old is not None and old["status"] == entry["status"]
         result.append({**entry, "lastTransitionTime": old["lastTransitionTime"] if old is not None and same else now})
     return [*known.values(), *result]
+
+
+DEFAULT, ROOT_CA = "default", "kube-root-ca.crt"
+
+
+class AccountController:
+    """Call `start`, then run `queue`. `root_ca`: the certificate (PEM) to publish; "": none is published."""
+
+    def __init__(self, calls: Calls, root_ca: str, *, retry: Retry | None = None) -> None:
+        self._calls, self._root_ca = calls, root_ca
+        self._namespaces = calls.cache(NAMESPACES)
+        self.queue = WorkQueue("service accounts", self._look, workers=4, retry=retry)
+
+    def start(self) -> None:
+        self._namespaces.subscribe(self._changed)
+
+    def _changed(self, change: Change) -> None:
+        if change.new is not None and change.old is None and not is_deleting(change.new):
+            self.queue.add(key_of(change.new))
+
+    async def _look(self, name: str) -> None:
+        if self._root_ca:
+            await self._make(SERVICE_ACCOUNTS, DEFAULT, name)
+            await self._make(CONFIG_MAPS, ROOT_CA, name, {"data": {"ca.crt": self._root_ca}})
+
+    async def _make(self, kind: Kind, name: str, namespace: str, content: Object | None = None) -> None:
+        """Create the object if it does not exist. An existing one stays, because an older certificate of the same
+        authority is equally valid."""
+        body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, **(content or {})}
+        try:
+            await self._calls.create(kind, body, namespace)
+        except ApiRefusal as error:
+            if error.code not in (403, 404, 409):  # the namespace is going, or gone
+                raise

@@ -15,8 +15,7 @@ import msgspec
 
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
 from phalanx.client.kind import CRDS, Kind
-from phalanx.embedded.controllers.operators.training.definition import definition
-from phalanx.embedded.controllers.operators.training.template import spelt_out
+from phalanx.embedded.controllers.operators.training.definition import definition, spelt_out
 
 
 def definitions() -> list[Object]:

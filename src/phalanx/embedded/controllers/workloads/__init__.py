@@ -1,12 +1,9 @@
 """Controllers of CronJobs, of long-running pods, of Services and of volumes.
 
-schedule      the due times of a cron schedule
-cron_job      create due Jobs, and delete old ones
+cron_job      create due Jobs, and delete old ones; the due times of a cron schedule
 replica_set   a fixed number of pods of a template
-rollout       the present number of pods of each of a Deployment's templates
-deployment    ReplicaSets, one for each template
+deployment    ReplicaSets, one for each template; the present number of pods of each of a Deployment's templates
 stateful_set  pods that keep their names
-endpoints     the addresses of a Service
-service       keep Endpoints and EndpointSlices up to date
+endpoints     the addresses of a Service; keep Endpoints and EndpointSlices up to date
 volumes       claims and their volumes
 """

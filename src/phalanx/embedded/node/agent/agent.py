@@ -19,11 +19,10 @@ from phalanx.embedded.node.agent import disk
 from phalanx.embedded.node.agent.cpus import allot_cpus, machine_cpus
 from phalanx.embedded.node.agent.pod import AgentPod, keep_logs
 from phalanx.embedded.node.container.attempt import RunningAttempt, attempts
-from phalanx.embedded.node.container.cgroup.groups import remove
+from phalanx.embedded.node.container.cgroup import remove
 from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
-from phalanx.embedded.node.pod.admission import Rejection, admit
+from phalanx.embedded.node.pod.admission import GPU, Amounts, Rejection, admit, demand
 from phalanx.embedded.node.pod.allotment import allot_devices, allot_named, sharing_container, told_devices
-from phalanx.embedded.node.pod.demand import GPU, Amounts, demand
 from phalanx.embedded.node.pod.record import PodRecord, records
 from phalanx.embedded.node.pod.status import TERMINAL, at, rejected
 from phalanx.embedded.node.pod.volumes import remove as remove_volumes

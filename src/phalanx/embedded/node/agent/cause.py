@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from phalanx.embedded.node.container.attempt import Exited
-from phalanx.embedded.node.pod.demand import limits
+from phalanx.embedded.node.pod.admission import limits
 from phalanx.embedded.node.pod.lifecycle import Known
 
 Object = Mapping[str, Any]

@@ -17,6 +17,7 @@ from phalanx.client.quantity import amount
 from phalanx.embedded.node.agent.cause import out_of_memory
 from phalanx.embedded.node.agent.cpus import listed
 from phalanx.embedded.node.agent.root import capabilities, resolver, root_of, security_context
+from phalanx.embedded.node.container import cgroup
 from phalanx.embedded.node.container.attempt import (
     NEVER_STARTED,
     Attempt,
@@ -28,8 +29,7 @@ from phalanx.embedded.node.container.attempt import (
     RunSpec,
     attempts,
 )
-from phalanx.embedded.node.container.cgroup import groups
-from phalanx.embedded.node.container.cgroup.limits import CgroupLimits
+from phalanx.embedded.node.container.cgroup import CgroupLimits
 from phalanx.embedded.node.container.exec import run_hook
 from phalanx.embedded.node.container.image import HOST_IMAGE, Image
 from phalanx.embedded.node.container.isolation import ROOT_PREFIX
@@ -41,8 +41,8 @@ from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.network.fence import Fenced
 from phalanx.embedded.node.network.names import host_name
 from phalanx.embedded.node.pod import volumes
+from phalanx.embedded.node.pod.admission import demand, every_container, limits, oom_score, requests
 from phalanx.embedded.node.pod.allotment import device_variables
-from phalanx.embedded.node.pod.demand import demand, every_container, limits, oom_score, requests
 from phalanx.embedded.node.pod.environment import EnvironmentFault, command_line, environment
 from phalanx.embedded.node.pod.lifecycle import Known, Waiting
 from phalanx.embedded.node.pod.record import PodRecord
@@ -158,8 +158,8 @@ class Container:
         assert self._attempt is not None
         self.release()
         dirs = self._attempt.spec.cgroup_dirs
-        groups.kill(dirs)
-        groups.remove(dirs)
+        cgroup.kill(dirs)
+        cgroup.remove(dirs)
         if (
             state.exit_code
             and not state.message

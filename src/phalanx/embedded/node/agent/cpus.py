@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from phalanx.embedded.node.pod.demand import limits, requests
+from phalanx.embedded.node.pod.admission import limits, requests
 
 Object = Mapping[str, Any]
 Cpus = tuple[int, ...]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from phalanx.client.quantity import amount
-from phalanx.embedded.node.pod.demand import limits, requests
+from phalanx.embedded.node.pod.admission import limits, requests
 
 Object = Mapping[str, Any]
 STORAGE = "ephemeral-storage"

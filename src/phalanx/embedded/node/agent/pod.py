@@ -25,7 +25,7 @@ from phalanx.embedded.node.container.attempt import LOST, REBOOT, Exited, Planne
 from phalanx.embedded.node.container.log.kept import KeptPod
 from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.pod import volumes
-from phalanx.embedded.node.pod.demand import every_container
+from phalanx.embedded.node.pod.admission import every_container
 from phalanx.embedded.node.pod.environment import EnvironmentFault
 from phalanx.embedded.node.pod.lifecycle import Known, Steps, Waiting, steps
 from phalanx.embedded.node.pod.record import PodRecord

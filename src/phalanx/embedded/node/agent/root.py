@@ -20,7 +20,7 @@ from typing import Any
 from phalanx.embedded.node.container.attempt import Mount, Root
 from phalanx.embedded.node.container.image import Image
 from phalanx.embedded.node.container.isolation import Isolation
-from phalanx.embedded.node.images.tree import copy_tree
+from phalanx.embedded.node.images.sources import copy_tree
 from phalanx.embedded.node.images.unpack import Allowance
 from phalanx.embedded.node.pod.environment import EnvironmentFault
 from phalanx.embedded.trees import remove_tree

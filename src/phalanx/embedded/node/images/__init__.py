@@ -1,10 +1,8 @@
 """Images of containers on this machine's disk: where they come from, how they are unpacked, and who uses them.
 
-reference   names of images
-store       what there is: records by name, and layers that images share
+store       what there is: records by name, and layers that images share; names of images
 inside      files opened below a folder, and never outside it
 unpack      archives of files, with bounds
-tree        trees of files copied, where layers cannot be mounted
 layout      OCI layouts and archives, and Docker's
-sources     an image from whatever it is given as
+sources     an image from whatever it is given as; trees of files copied, where layers cannot be mounted
 """

@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import SERVICE_ACCOUNTS, Kind
 from phalanx.client.quantity import amount
-from phalanx.embedded.node.container.cgroup.groups import Cgroups
-from phalanx.embedded.node.container.cgroup.limits import CgroupLimits
+from phalanx.embedded.node.container.cgroup import CgroupLimits, Cgroups
 from phalanx.embedded.node.container.image import HOST, HOST_IMAGE, Image
 from phalanx.embedded.node.container.isolation import Isolation
 from phalanx.embedded.node.container.log.kept import KeptLogs
@@ -27,7 +26,7 @@ from phalanx.embedded.node.machine.settings import NodeSettings
 from phalanx.embedded.node.network.addresses import Networks
 from phalanx.embedded.node.network.fence import NetworkFence
 from phalanx.embedded.node.network.naming import Naming
-from phalanx.embedded.node.pod.demand import GPU, is_sidecar, limits, requests
+from phalanx.embedded.node.pod.admission import GPU, is_sidecar, limits, requests
 from phalanx.embedded.node.pod.environment import EnvironmentFault
 from phalanx.embedded.node.pod.lifecycle import BackOff
 

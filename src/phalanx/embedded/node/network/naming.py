@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from phalanx.client.informer import Change, Informer
-from phalanx.embedded.node.network import hosts_file
+from phalanx.embedded.node.network import names
 from phalanx.embedded.node.network.addresses import Networks
 from phalanx.embedded.node.network.fence import NetworkFence
 from phalanx.embedded.node.network.forward import Forwarder, Targets
@@ -82,8 +82,8 @@ class Naming:
         path = self._path(meta["uid"])
         if not path.exists():
             machine = _MACHINE.read_bytes() if _MACHINE.exists() else b""
-            hosts_file.create(path, own_lines(pod, pod["status"]["podIP"]), machine)
-            hosts_file.show(path, self._lines(meta["namespace"], self._records()))
+            names.create(path, own_lines(pod, pod["status"]["podIP"]), machine)
+            names.show(path, self._lines(meta["namespace"], self._records()))
         return path
 
     async def run(self) -> None:
@@ -138,7 +138,7 @@ class Naming:
             if self._shown.get(uid) == seen[space] or not path.exists():
                 continue
             try:
-                hosts_file.show(path, seen[space])
+                names.show(path, seen[space])
                 self._shown[uid] = seen[space]
             except (OSError, ValueError) as error:
                 log.warning("names for pod %s/%s: %s", space, pod["metadata"]["name"], error)

@@ -4,7 +4,8 @@ A socket that listens at a service's address and port would prevent all programs
 port at all addresses (bind(2), EADDRINUSE): the service's own pod, other pods, sshd. So any user who may create a
 service could block any port. This socket has an unused port, and reads the original destination from the kernel
 (SO_ORIGINAL_DST).
-"""
+
+Rules of the kernel, by nft(8): loaded, looked for."""
 
 from __future__ import annotations
 
@@ -16,7 +17,43 @@ from collections.abc import Awaitable, Callable
 from ipaddress import ip_network
 from typing import TypeAlias
 
-from phalanx.embedded.node.network.nft import is_loaded, load, without
+from phalanx.errors import PhalanxError
+
+
+async def load(text: str) -> None:
+    """Load rules, all or none. Raises PhalanxError."""
+    await nft(text, "-f", "-")
+
+
+async def is_loaded(table: str) -> bool:
+    """Return whether the kernel has this table."""
+    try:
+        await nft(None, "--terse", "list", "table", *table.split())
+    except PhalanxError:
+        return False
+    return True
+
+
+def without(table: str) -> str:
+    """Return the rules that delete a table, whether or not it exists."""
+    return f"table {table}\ndelete table {table}\n"
+
+
+async def nft(text: str | None, *options: str) -> None:
+    """Run nft. `text`: its input. Raises PhalanxError if nft is missing, or the kernel refuses the rules."""
+    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    try:
+        reads = nothing if text is None else pipe  # to one that does not read and is over, nothing can be written
+        process = await asyncio.create_subprocess_exec("nft", *options, stdin=reads, stdout=nothing, stderr=pipe)
+    except OSError as error:
+        raise PhalanxError(f"nft(8) cannot be run: {error.strerror}; install nftables") from None
+    _, said = await process.communicate(None if text is None else text.encode())
+    if process.returncode:
+        lines = said.decode(errors="replace").strip().splitlines()
+        raise PhalanxError(
+            f"the kernel does not take the rules of the network: {lines[0] if lines else process.returncode}"
+        )
+
 
 log = logging.getLogger(__name__)
 

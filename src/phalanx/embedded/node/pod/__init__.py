@@ -1,7 +1,6 @@
 """One pod.
 
-demand        the resources that a pod requests
-admission     whether the pod fits on this node
+admission     whether the pod fits on this node; the resources that a pod requests
 lifecycle     what each of its containers does next
 status        the status that the API server gets
 record        the facts that outlast a restart of the agent

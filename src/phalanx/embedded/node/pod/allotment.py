@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from phalanx.embedded.node.pod.demand import GPU, requests
+from phalanx.embedded.node.pod.admission import GPU, requests
 from phalanx.embedded.node.pod.record import PodRecord
 
 Object = Mapping[str, Any]

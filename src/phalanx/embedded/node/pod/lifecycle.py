@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phalanx.embedded.node.container.attempt import Exited, Planned, RunningAttempt, State
-from phalanx.embedded.node.pod.demand import every_container, is_sidecar
+from phalanx.embedded.node.pod.admission import every_container, is_sidecar
 
 Object = Mapping[str, Any]
 

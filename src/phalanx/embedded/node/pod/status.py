@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from phalanx.embedded.node.container.attempt import Exited, Planned, RunningAttempt
-from phalanx.embedded.node.pod.demand import is_sidecar
+from phalanx.embedded.node.pod.admission import is_sidecar
 from phalanx.embedded.node.pod.lifecycle import BackOff, Known, restarts, start_due_s
 
 Object = Mapping[str, Any]

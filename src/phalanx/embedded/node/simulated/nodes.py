@@ -31,8 +31,7 @@ from phalanx.client.quantity import amount
 from phalanx.embedded.endless import endless
 from phalanx.embedded.node.machine.registration import Registration, register, renew_lease
 from phalanx.embedded.node.machine.settings import SimulatedSettings
-from phalanx.embedded.node.pod.admission import Rejection, admit
-from phalanx.embedded.node.pod.demand import GPU, Amounts, demand
+from phalanx.embedded.node.pod.admission import GPU, Amounts, Rejection, admit, demand
 from phalanx.embedded.node.pod.status import TERMINAL, at, rejected
 from phalanx.embedded.node.simulated.gangs import SimulatedGangs
 from phalanx.embedded.node.simulated.stages import StageEnding, ending, is_fake, is_provided

@@ -18,8 +18,7 @@ from aiohttp import web
 from phalanx.embedded.node.container.attempt import Attempt, Exited, RunningAttempt
 from phalanx.embedded.node.container.log.reading import LogOptions, read, since_text
 from phalanx.embedded.node.streams.channels import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, Channels
-from phalanx.embedded.node.streams.feed import Feed
-from phalanx.embedded.node.streams.session import Session, pieces
+from phalanx.embedded.node.streams.session import Feed, Session, pieces
 from phalanx.embedded.node.streams.spdy_channels import PROTOCOLS as SPDY
 from phalanx.embedded.node.streams.spdy_channels import SpdyChannels
 

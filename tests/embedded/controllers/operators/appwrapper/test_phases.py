@@ -6,8 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from phalanx.client.connection import Object
-from phalanx.embedded.controllers.operators.appwrapper.phases import Do, PhaseStep, Seen, step
-from phalanx.embedded.controllers.operators.appwrapper.settings import RetrySettings, settings_of
+from phalanx.embedded.controllers.operators.appwrapper.phases import (
+    Do,
+    PhaseStep,
+    RetrySettings,
+    Seen,
+    settings_of,
+    step,
+)
 
 SETTINGS = settings_of({})
 NOTHING = Seen(pods=(), expected=2, missing=["Job j"])

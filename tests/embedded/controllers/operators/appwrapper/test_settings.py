@@ -1,8 +1,8 @@
-"""Tests of `embedded/controllers/operators/appwrapper/settings.py`."""
+"""Tests of `embedded/controllers/operators/appwrapper/phases.py`."""
 
 from __future__ import annotations
 
-from phalanx.embedded.controllers.operators.appwrapper.settings import settings_of
+from phalanx.embedded.controllers.operators.appwrapper.phases import settings_of
 
 
 def test_settings_are_read_from_annotations() -> None:

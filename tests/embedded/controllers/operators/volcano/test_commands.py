@@ -13,9 +13,8 @@ from phalanx.client.kind import Kind
 from phalanx.embedded.controllers.operators.volcano.around.commands import CommandController, QueueController
 from phalanx.embedded.controllers.operators.volcano.kinds import COMMANDS, JOBS, POD_GROUPS, QUEUES
 from phalanx.embedded.controllers.runtime.calls import Calls
-from phalanx.embedded.controllers.runtime.reconciler import ControllerContext
+from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Retry
 from phalanx.embedded.controllers.runtime.recorder import EventRecorder
-from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 
 class Quiet(EventRecorder):

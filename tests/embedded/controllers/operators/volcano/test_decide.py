@@ -8,8 +8,7 @@ import pytest
 
 from phalanx.client.connection import Object
 from phalanx.embedded.controllers.operators.volcano.decide import Scene, VolcanoActions, decide
-from phalanx.embedded.controllers.operators.volcano.job_spec import JobFault, read_job
-from phalanx.embedded.controllers.operators.volcano.policies import happenings
+from phalanx.embedded.controllers.operators.volcano.job_spec import JobFault, happenings, read_job
 from tests.embedded.controllers.operators.volcano.written import NOW_S, in_phase, job, pod, task
 
 GOING = {"deletionTimestamp": "2025-06-15T15:06:39Z"}

@@ -8,8 +8,7 @@ import pytest
 
 from phalanx.embedded.controllers.operators.volcano import kinds
 from phalanx.embedded.controllers.operators.volcano.job_spec import JobFault, never_starts, read_job
-from phalanx.embedded.controllers.operators.volcano.plugins.registry import plugin_objects
-from phalanx.embedded.controllers.operators.volcano.plugins.services import host_data
+from phalanx.embedded.controllers.operators.volcano.plugins import host_data, plugin_objects
 from tests.embedded.controllers.operators.volcano.test_plugins import DDP, made, variables
 from tests.embedded.controllers.operators.volcano.written import job, task
 

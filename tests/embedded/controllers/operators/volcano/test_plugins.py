@@ -9,8 +9,7 @@ import pytest
 
 from phalanx.client.connection import Object
 from phalanx.embedded.controllers.operators.volcano.job_spec import read_job
-from phalanx.embedded.controllers.operators.volcano.plugins.flags import read_flags
-from phalanx.embedded.controllers.operators.volcano.plugins.keys import key_pair, key_secret
+from phalanx.embedded.controllers.operators.volcano.plugins import key_pair, key_secret, read_flags
 from phalanx.embedded.controllers.operators.volcano.pods import make_pod
 from tests.embedded.controllers.operators.volcano.written import job, task
 

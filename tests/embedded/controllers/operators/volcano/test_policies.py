@@ -1,10 +1,10 @@
-"""`embedded/controllers/operators/volcano/policies.py`: lifecycle policies of a Job and its tasks."""
+"""`embedded/controllers/operators/volcano/job_spec.py`: lifecycle policies of a Job and its tasks."""
 
 from __future__ import annotations
 
 import pytest
 
-from phalanx.embedded.controllers.operators.volcano.policies import go_seconds
+from phalanx.embedded.controllers.operators.volcano.job_spec import go_seconds
 
 
 @pytest.mark.parametrize(

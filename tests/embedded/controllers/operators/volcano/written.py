@@ -6,7 +6,7 @@ from typing import Any
 
 from phalanx.client.connection import Object
 from phalanx.embedded.controllers.operators.volcano import kinds
-from phalanx.embedded.controllers.operators.volcano.plugins.hosts import pod_name
+from phalanx.embedded.controllers.operators.volcano.plugins import pod_name
 
 NOW_S = 1_750_000_000.0
 BORN = "2025-06-15T15:06:30Z"  # ten seconds before

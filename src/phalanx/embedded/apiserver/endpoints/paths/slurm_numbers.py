@@ -11,7 +11,14 @@ so skips at most `AHEAD` numbers.
   Draws are forgotten after `_KEPT_S`, and when the server starts: a number that was drawn before is lost.
 - After `LAST` (Slurm's MaxJobId) the numbers begin again at FirstJobId, past those that Jobs bear.
 - Admins (`system:masters`) draw without these limits, and their Jobs bear any number. Controllers give no number.
-"""
+
+Create the Secret and the Job of a Slurm job in one request and one commit.
+
+    POST /slurm/v1/submissions?namespace=NAMESPACE        {"secret": {...}, "job": {...}}
+
+The Job owns the Secret. Both objects pass the same checks as objects that are created one by one, with the rights of
+the user. After a refusal neither object exists.
+`sbatch` then creates both one by one, and reports what refuses them. It does the same with other API servers."""
 
 from __future__ import annotations
 
@@ -21,17 +28,19 @@ from bisect import bisect_right, insort
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, forbidden
-from phalanx.embedded.apiserver.auth.authorization import MASTERS
+from phalanx.embedded.apiserver.auth.rbac import MASTERS, AccessRequest, Authorizer
 from phalanx.embedded.apiserver.endpoints.decoding import Intent
 from phalanx.embedded.apiserver.endpoints.paths.slurm_view import JOBS, NUMBER
 from phalanx.embedded.apiserver.endpoints.write import ObjectWriter
-from phalanx.embedded.apiserver.registry.routing import RouteTarget
+from phalanx.embedded.apiserver.registry.routing import RouteTarget, method_not_allowed
 from phalanx.embedded.apiserver.storage.store import Event, Store
+from phalanx.embedded.apiserver.transport.negotiation import decode_body
 from phalanx.embedded.apiserver.transport.request import Request, Response, json_response
 
 LAST, MOST_UNUSED, AHEAD = 67_043_328, 100_000, 16
@@ -216,3 +225,29 @@ class SlurmNumbers:
 
 def _number(obj: Object) -> str:
     return str((obj["metadata"].get("labels") or {}).get(NUMBER, ""))
+
+
+class SlurmSubmissions:
+    """Answers requests for this path. `secrets` and `jobs`: the kinds of the two objects."""
+
+    def __init__(self, writer: ObjectWriter, authorizer: Authorizer, secrets: Resource, jobs: Resource) -> None:
+        self._writer, self._authorizer = writer, authorizer
+        self._secrets, self._jobs = secrets, jobs
+
+    async def answer(self, request: Request) -> Response:
+        """Raises `ApiError` 400, 403, 404, 405, 409, 422."""
+        if request.method != "POST":
+            raise method_not_allowed()
+        namespace = request.text("namespace")
+        if request.text("dryRun"):
+            raise bad_request("a submission has no dryRun; create the Job and its Secret one by one to try them")
+        body: Any = decode_body(request.body, request.content_type, "Submission")
+        if not namespace or not isinstance(body, dict) or body.keys() != {"secret", "job"}:
+            raise bad_request('the body of a submission is {"secret": …, "job": …}, and the query names a namespace')
+        for resource in (self._secrets, self._jobs):
+            asked = AccessRequest("create", resource.group, resource.plural, "")
+            self._authorizer.resource(request.user, asked, namespace)
+        secrets, jobs = (RouteTarget(resource=one, namespace=namespace) for one in (self._secrets, self._jobs))
+        intent = Intent(user=request.user, manager=request.manager)
+        await self._writer.create_owned(secrets, jobs, (body["secret"], body["job"]), intent)
+        return json_response({}, 201)

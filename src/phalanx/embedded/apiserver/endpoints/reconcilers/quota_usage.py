@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.admission import resource_quota
-from phalanx.embedded.apiserver.auth.authorization import MASTERS
+from phalanx.embedded.apiserver.auth.rbac import MASTERS
 from phalanx.embedded.apiserver.endpoints.decoding import Intent
 from phalanx.embedded.apiserver.endpoints.parts import Committed
 from phalanx.embedded.apiserver.endpoints.write import ObjectWriter

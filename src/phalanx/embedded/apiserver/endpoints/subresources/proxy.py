@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, not_found
 from phalanx.embedded.apiserver.endpoints.subresources.node_client import NodeClient
-from phalanx.embedded.apiserver.endpoints.subresources.tunnel import Tunnel, answered
+from phalanx.embedded.apiserver.endpoints.subresources.streams import Tunnel, answered
 from phalanx.embedded.apiserver.registry.routing import RouteTarget, method_not_allowed, no_such_path
 from phalanx.embedded.apiserver.storage.store import Object, Store
 from phalanx.embedded.apiserver.transport.http import RawRequest

@@ -1,7 +1,7 @@
 """Kubernetes' Protobuf.
 
-numbers    which number a field has in its message (`field_numbers.txt`)
-messages   messages, from the published definitions and these numbers
+messages   messages, from the published definitions and these numbers; which number a field has in its message
+           (`field_numbers.txt`)
 convert    objects into messages and back
 protobuf   the envelope of an object, of a list, of an event
 """

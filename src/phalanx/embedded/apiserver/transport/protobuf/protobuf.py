@@ -22,8 +22,7 @@ from phalanx.embedded.apimachinery.limits import DEPTH, VALUES, extent
 from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request
 from phalanx.embedded.apimachinery.schema.schema import definitions
 from phalanx.embedded.apiserver.transport.protobuf.convert import SizeBudget, reader, values
-from phalanx.embedded.apiserver.transport.protobuf.messages import PARTIAL, message
-from phalanx.embedded.apiserver.transport.protobuf.numbers import numbers
+from phalanx.embedded.apiserver.transport.protobuf.messages import PARTIAL, message, numbers
 
 MAGIC = b"k8s\0"
 MEDIA = "application/vnd.kubernetes.protobuf"

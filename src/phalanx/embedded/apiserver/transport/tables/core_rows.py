@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from phalanx.embedded.apiserver.transport.tables.duration import human, since
-from phalanx.embedded.apiserver.transport.tables.printer import Object, age, labels_text
+from phalanx.embedded.apiserver.transport.tables.printer import Object, age, human, labels_text, since
 
 
 def node_cells(node: Object, now_s: float) -> list[Any]:

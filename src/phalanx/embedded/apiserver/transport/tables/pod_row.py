@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from phalanx.embedded.apiserver.transport.tables.duration import seconds_of, since
+from phalanx.embedded.apiserver.transport.tables.printer import seconds_of, since
 
 Object = dict[str, Any]
 

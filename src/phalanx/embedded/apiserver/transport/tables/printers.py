@@ -3,7 +3,8 @@
 Columns are written as one line: `Name` alone is a string, `Value:integer` has a type, `Node+` shows in `-o wide` only.
 A kind that is not in `PRINTERS` shows its name and its age, as on the real server. Source of the columns and of the
 wording in cells: k8s.io/kubernetes/pkg/printers/internalversion/printers.go.
-"""
+
+The cells of what drivers of volumes and devices publish."""
 
 from __future__ import annotations
 
@@ -25,11 +26,6 @@ from phalanx.embedded.apiserver.transport.tables.core_rows import (
     storage_class_cells,
     volume_cells,
 )
-from phalanx.embedded.apiserver.transport.tables.driver_rows import (
-    attachment_cells,
-    claim_state,
-    driver_cells,
-)
 from phalanx.embedded.apiserver.transport.tables.pod_row import pod_cells
 from phalanx.embedded.apiserver.transport.tables.printer import (
     Cells,
@@ -50,6 +46,41 @@ from phalanx.embedded.apiserver.transport.tables.workload_rows import (
     replication_controller_cells,
     stateful_set_cells,
 )
+
+
+def driver_cells(driver: Object, now_s: float) -> list[Any]:
+    spec, requests = driver["spec"], driver["spec"].get("tokenRequests")
+    return [
+        driver["metadata"]["name"],
+        spec.get("attachRequired", True),
+        spec.get("podInfoOnMount", False),
+        spec.get("storageCapacity", False),
+        "<unset>" if requests is None else ",".join(one.get("audience", "") for one in requests),
+        spec.get("requiresRepublish", False),
+        ",".join(spec.get("volumeLifecycleModes") or ()) or "<none>",
+        age(driver, now_s),
+    ]
+
+
+def attachment_cells(attachment: Object, now_s: float) -> list[Any]:
+    spec = attachment["spec"]
+    return [
+        attachment["metadata"]["name"],
+        spec.get("attacher", ""),
+        (spec.get("source") or {}).get("persistentVolumeName", ""),
+        spec.get("nodeName", ""),
+        (attachment.get("status") or {}).get("attached", False),
+        age(attachment, now_s),
+    ]
+
+
+def claim_state(claim: Object) -> str:
+    """Return the state of a ResourceClaim: `pending`, `allocated`, `allocated,reserved`, `deleted` …"""
+    is_deleted, status = bool(claim["metadata"].get("deletionTimestamp")), claim.get("status") or {}
+    states = ["deleted"] if is_deleted else []
+    if status.get("allocation") is None:
+        return ",".join(states or ["pending"])
+    return ",".join([*states, "allocated", *(["reserved"] if status.get("reservedFor") else [])])
 
 
 def _int_or_string(value: Any) -> str:

@@ -18,9 +18,8 @@ from phalanx.embedded.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apimachinery.meta.status import bad_request
 from phalanx.embedded.apimachinery.schema.schema import definitions
 from phalanx.embedded.apiserver.transport.tables.documentation import DOCUMENTED, SHARED
-from phalanx.embedded.apiserver.transport.tables.duration import since
 from phalanx.embedded.apiserver.transport.tables.pod_row import pod_conditions
-from phalanx.embedded.apiserver.transport.tables.printer import Printer, PrinterColumn, columns
+from phalanx.embedded.apiserver.transport.tables.printer import Printer, PrinterColumn, columns, since
 from phalanx.embedded.apiserver.transport.tables.printers import PRINTERS
 
 _GENERIC = Printer(

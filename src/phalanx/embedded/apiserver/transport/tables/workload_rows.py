@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.embedded.apiserver.transport.tables.duration import human, seconds_of, since
 from phalanx.embedded.apiserver.transport.tables.printer import (
     Object,
     age,
     condition,
     containers_text,
+    human,
     labels_text,
+    seconds_of,
     selector_text,
+    since,
 )
 
 

@@ -4,25 +4,68 @@ A suspended AppWrapper has no components; the scheduler resumes it when all its 
 created as the user who created the AppWrapper; an admission policy recorded this user on it
 (`dialects.job_kinds.appwrapper`). So users get only objects that they may create themselves, and the server applies
 every check to them.
-"""
+
+The facts about the kind AppWrapper that the controller gets from its caller
+(`phalanx.dialects.job_kinds.appwrapper.wrapping`)."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from phalanx.client.connection import ApiError, ApiRefusal, Object
 from phalanx.client.informer import Change
 from phalanx.client.kind import DEPLOYMENTS, JOBS, NODES, PODS, Kind
 from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.operators.appwrapper import first_generation
-from phalanx.embedded.controllers.operators.appwrapper.phases import Do, PhaseStep, Seen, step
-from phalanx.embedded.controllers.operators.appwrapper.settings import settings_of
-from phalanx.embedded.controllers.operators.appwrapper.wrapping import Wrapping
+from phalanx.embedded.controllers.operators.appwrapper.phases import Do, PhaseStep, Seen, settings_of, step
 from phalanx.embedded.controllers.runtime.calls import gone
 from phalanx.embedded.controllers.runtime.discovery import Catalog, discover
 from phalanx.embedded.controllers.runtime.pod_state import condition, controller_of, owner_reference
 from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
 from phalanx.errors import PhalanxError
+
+
+class Wrapping(Protocol):
+    """`label`: the label of components and pods with the AppWrapper's name. `uid`: the annotation of pods with the
+    AppWrapper's uid. `manager`: the name of this controller, in AppWrappers that name one. `creator`, `groups`: the
+    annotations with the creator."""
+
+    @property
+    def kind(self) -> Kind: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def manager(self) -> str: ...
+    @property
+    def creator(self) -> str: ...
+    @property
+    def groups(self) -> str: ...
+
+    def read(self, obj: Object) -> Object:
+        """Return the object in the shape of v1beta2, whatever generation it is of."""
+
+    def demand(self, spec: Mapping[str, Any]) -> Object | None:
+        """Return what the status of an object of the first generation (MCAD) says of its demand; None: it is of the
+        second."""
+
+    def expected(self, app_wrapper: Object) -> int:
+        """Return the expected number of pods. Raises PhalanxError for what cannot be created, ever."""
+
+    def pod_sets(self, at: int, component: Mapping[str, Any]) -> Sequence[Object]:
+        """Return the `podSets` of a component, as its status shows them."""
+
+    def component_name(self, app_wrapper: Object, at: int) -> str:
+        """Return what a component is called; empty: it has no name."""
+
+    def component(self, app_wrapper: Object, at: int) -> Object:
+        """Return the object to create for a component. Raises PhalanxError if the object can never be created."""
+
+    def must_leave(self, pod: Mapping[str, Any], node_labels: Mapping[str, str]) -> bool:
+        """Return whether a pod of this spec is to leave a node with these labels."""
+
 
 COMPONENT: Final = "appwrapper"
 _POLL_S: Final = 2.0  # the interval of checks of objects that are being removed, and of kinds without a watch

@@ -21,8 +21,7 @@ from typing import Any, Final
 from phalanx.client.connection import Object
 from phalanx.client.moment import write_micro_moment
 from phalanx.embedded.controllers.operators.appwrapper.phases import Do, PhaseStep, Seen
-from phalanx.embedded.controllers.runtime.pod_state import phase
-from phalanx.embedded.controllers.runtime.timestamp import seconds
+from phalanx.embedded.controllers.runtime.pod_state import phase, seconds
 
 _BACKOFF_S: Final = 1.0  # a longer wait is reported
 _ENDED: Final = ("Completed", "Failed", "Deleted")

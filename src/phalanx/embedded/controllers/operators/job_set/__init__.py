@@ -3,6 +3,5 @@
 Parts, lowest first:
 
     jobs        the Jobs that a JobSet is to have, and its Service
-    judge       what it has come to, from its Jobs: status, and what to make, change and delete
-    controller  does that
+    controller  does that; what it has come to, from its Jobs: status, and what to make, change and delete
 """

@@ -15,9 +15,8 @@ from phalanx.embedded.controllers.operators.conditions import is_true, with_cond
 from phalanx.embedded.controllers.operators.train_job.job_set import RuntimeFault, make_job_set
 from phalanx.embedded.controllers.operators.train_job.mpi import companions
 from phalanx.embedded.controllers.runtime.calls import create_owned
-from phalanx.embedded.controllers.runtime.pod_state import controller_of
+from phalanx.embedded.controllers.runtime.pod_state import controller_of, seconds
 from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
-from phalanx.embedded.controllers.runtime.timestamp import seconds
 
 COMPONENT = "trainjob-controller"
 OPERATOR = "trainer.kubeflow.org/trainjob-controller"  # the value of managedBy

@@ -16,7 +16,7 @@ from phalanx.client.connection import Object
 from phalanx.client.kind import CONFIG_MAPS, SECRETS, Kind
 from phalanx.client.quantity import QuantityError, whole
 from phalanx.embedded.controllers.operators.job_set.jobs import owner, replicated_jobs
-from phalanx.embedded.controllers.operators.mpi_job.rsh import (
+from phalanx.embedded.controllers.operators.mpi_job.objects import (
     CONFIG_AT,
     KEY_ITEMS,
     SERVES,

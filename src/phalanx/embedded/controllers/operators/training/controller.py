@@ -2,23 +2,267 @@
 
 Level-triggered like the Job controller: read the job and its pods, let `status` decide, carry that out, and write the
 status if it changed. Pods are created and deleted by name, so that repeated steps are harmless.
-"""
+
+Compute a PyTorchJob's status and the next steps from its pods. A pure function.
+
+The rules are the training operator's. The job succeeds with its Master, or, without a Master, when every Worker has
+succeeded (an elastic job: when one has). A failed pod is created again, unless its type never restarts, or restarts by
+exit code and the code is not retryable (below 128: no signal); then the job fails. So an evicted worker comes back.
+Times and conditions follow its common JobStatus.
+
+Source: pkg/controller.v1/common and pytorch/pytorchjob_controller.go of kubeflow/training-operator v1.9.0."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.client.connection import ApiError, ApiRefusal, Object
 from phalanx.client.informer import key_of
 from phalanx.client.kind import PODS, SERVICES, Kind
+from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.operators.training.definition import PYTORCH_JOBS
-from phalanx.embedded.controllers.operators.training.pods import OPERATOR, make_pod, make_service, replicas
-from phalanx.embedded.controllers.operators.training.status import TrainingActions, broken_status, finished, judge
+from phalanx.embedded.controllers.operators.training.pods import (
+    OPERATOR,
+    TYPE,
+    TrainingReplica,
+    count,
+    make_pod,
+    make_service,
+    replica_specs,
+    replicas,
+    restart_policy,
+    selector,
+)
 from phalanx.embedded.controllers.runtime.calls import create_owned
+from phalanx.embedded.controllers.runtime.pod_state import (
+    condition,
+    failure_cause,
+    is_active,
+    is_deleting,
+    phase,
+    restarts,
+    seconds,
+)
 from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
 from phalanx.embedded.controllers.runtime.recorder import BROKEN, broken_message
+
+FINISHED = ("Succeeded", "Failed")
+_RETRYABLE = 128
+_WHOLE = {"type", "status", "reason", "lastTransitionTime"}  # the fields of a condition that this controller writes
+_NAME = "PyTorchJob"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingActions:
+    """The next steps of a PyTorchJob. `status`: its new status. `create`: the missing pods. `delete`: the pods to
+    delete. `look_s`: the time of the next reconciliation (seconds since the epoch); 0: none."""
+
+    status: dict[str, Any]
+    create: tuple[TrainingReplica, ...] = ()
+    delete: tuple[Object, ...] = ()
+    look_s: float = 0.0
+
+
+@dataclass(slots=True)
+class _Conditions:
+    """The list status.conditions: one condition of each type, the newest last."""
+
+    entries: list[dict[str, Any]]
+    now: str
+
+    def set(self, kind: str, reason: str, message: str, *, value: bool = True) -> None:
+        status = "True" if value else "False"
+        old = next((one for one in self.entries if one["type"] == kind), None)
+        if old is not None and (old["status"], old["reason"]) == (status, reason):
+            return
+        if old is not None:
+            self.entries.remove(old)
+        since = old["lastTransitionTime"] if old is not None and old["status"] == status else self.now
+        words = {"type": kind, "status": status, "reason": reason, "message": message}
+        self.entries.append({**words, "lastTransitionTime": since, "lastUpdateTime": self.now})
+
+    def deny(self, *kinds: str) -> None:
+        """Set each of these conditions to False if it was True."""
+        for kind in kinds:
+            old = next((one for one in self.entries if one["type"] == kind and one["status"] == "True"), None)
+            if old is not None:
+                old |= {"status": "False", "lastTransitionTime": self.now, "lastUpdateTime": self.now}
+
+
+@dataclass(slots=True)
+class _Tally:
+    """The pods of one replica type. `failed` includes `fatal`, the pods that fail the job. `retry`: pods to delete, so
+    that they are created again."""
+
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    fatal: int = 0
+    retry: list[Object] = field(default_factory=list)
+
+
+def judge(job: Object, pods: Sequence[Object], now_s: float) -> TrainingActions:
+    old, now = job.get("status") or {}, write_moment(now_s)
+    conditions = _Conditions([dict(one) for one in old.get("conditions") or ()], now)
+    name, policy = job["metadata"]["name"], job["spec"].get("runPolicy") or {}
+    conditions.deny(BROKEN)
+    conditions.set("Created", f"{_NAME}Created", f"{_NAME} {name} is created.")
+    status: dict[str, Any] = {**old, "conditions": conditions.entries}
+    if finished(job):
+        return _after_end(job, status, pods, now_s)
+    if policy.get("suspend"):
+        conditions.deny("Running", "Restarting")
+        conditions.set("Suspended", f"{_NAME}Suspended", f"{_NAME} {name} is suspended.")
+        status |= {"replicaStatuses": {kind: {} for kind in replica_specs(job)}, "startTime": None}
+        return TrainingActions(status=status, delete=tuple(pod for pod in pods if not is_deleting(pod)))
+    if condition(job, "Suspended") is not None:
+        conditions.set("Suspended", f"{_NAME}Resumed", f"{_NAME} {name} is resumed.", value=False)
+    status["startTime"] = old.get("startTime") or now
+    return _live(job, status, conditions, pods, now_s)
+
+
+def broken_status(job: Object, message: str, now_s: float) -> dict[str, Any]:
+    """Return the status of a job that cannot be dealt with: what it was, and a condition that says so."""
+    old = job.get("status")
+    held = old.get("conditions") if isinstance(old, dict) else None
+    listed = held if isinstance(held, list) else []
+    usable = [dict(one) for one in listed if isinstance(one, dict) and one.keys() >= _WHOLE]
+    conditions = _Conditions(usable, write_moment(now_s))
+    conditions.set(BROKEN, BROKEN, message)
+    return {"conditions": conditions.entries}
+
+
+def finished(job: Object) -> bool:
+    return any((entry := condition(job, kind)) is not None and entry["status"] == "True" for kind in FINISHED)
+
+
+def _live(
+    job: Object, status: dict[str, Any], conditions: _Conditions, pods: Sequence[Object], now_s: float
+) -> TrainingActions:
+    specs, name = replica_specs(job), job["metadata"]["name"]
+    tallies = {kind: _tally(pods, kind, restart_policy(spec)) for kind, spec in specs.items()}
+    status["replicaStatuses"] = {kind: _counts(job, kind, tally) for kind, tally in tallies.items()}
+    policy = job["spec"].get("runPolicy") or {}
+    deadline_s = _deadline_s(status, policy)
+    failure = _failure(specs, tallies, pods, policy, now_s, deadline_s)
+    if failure is not None:
+        return _end(job, status, conditions, pods, "Failed", *failure)
+    first = next(iter(specs), "")
+    leading = tallies.get(first, _Tally())
+    enough = 1 if first == "Worker" and job["spec"].get("elasticPolicy") else count(specs[first]) if first else 0
+    if leading.succeeded >= enough > 0:
+        text = f"{_NAME} {name} is successfully completed."
+        return _end(job, status, conditions, pods, "Succeeded", f"{_NAME}Succeeded", text)
+    retry = [pod for tally in tallies.values() for pod in tally.retry]
+    if failed := sum(tally.failed for tally in tallies.values()):
+        text = f"{_NAME} {name} is restarting because {failed} replica(s) failed."
+        conditions.deny("Running")
+        conditions.set("Restarting", f"{_NAME}Restarting", text)
+    elif leading.active and any(phase(pod) == "Running" for pod in pods):
+        conditions.deny("Restarting")
+        conditions.set("Running", f"{_NAME}Running", f"{_NAME} {name} is running.")
+    wanted = {replica.name: replica for replica in replicas(job)}
+    there = {pod["metadata"]["name"] for pod in pods}
+    missing = tuple(replica for name, replica in wanted.items() if name not in there)
+    surplus = [pod for pod in pods if pod["metadata"]["name"] not in wanted and not is_deleting(pod)]
+    return TrainingActions(status=status, create=missing, delete=(*retry, *surplus), look_s=deadline_s)
+
+
+def _tally(pods: Sequence[Object], kind: str, policy: str) -> _Tally:
+    found = _Tally()
+    for pod in pods:
+        if pod["metadata"]["labels"].get(TYPE) != kind.lower():
+            continue
+        match phase(pod):
+            case "Succeeded":
+                found.succeeded += 1
+            case "Failed":
+                found.failed += 1
+                if policy == "Never" or (policy == "ExitCode" and _exit_code(pod) < _RETRYABLE):
+                    found.fatal += 1
+                elif not is_deleting(pod):
+                    found.retry.append(pod)
+            case _:
+                found.active += is_active(pod)
+    return found
+
+
+def _counts(job: Object, kind: str, tally: _Tally) -> dict[str, Any]:
+    """Return the counts of a replica type as a merge patch: None removes a count that has become 0."""
+    old = ((job.get("status") or {}).get("replicaStatuses") or {}).get(kind) or {}
+    numbers = {"active": tally.active, "succeeded": tally.succeeded, "failed": tally.failed}
+    counts = {name: number or None for name, number in numbers.items() if number or name in old}
+    return {**counts, "selector": selector(job, kind)}
+
+
+def _exit_code(pod: Object) -> int:
+    """Return the highest exit code of its containers. A pod without one was evicted, which is retryable."""
+    containers = (pod.get("status") or {}).get("containerStatuses") or ()
+    ended = ((one.get("state") or {}).get("terminated") or {} for one in containers)
+    return max((int(one["exitCode"]) for one in ended if "exitCode" in one), default=_RETRYABLE)
+
+
+def _deadline_s(status: dict[str, Any], policy: Object) -> float:
+    limit_s = policy.get("activeDeadlineSeconds")
+    return seconds(status["startTime"]) + float(limit_s) if limit_s is not None else 0.0
+
+
+def _failure(
+    specs: Any, tallies: dict[str, _Tally], pods: Sequence[Object], policy: Object, now_s: float, deadline_s: float
+) -> tuple[str, str] | None:
+    """Return why the job has failed: reason and message. None: it has not failed."""
+    if deadline_s and now_s >= deadline_s:
+        return "DeadlineExceeded", "Job was active longer than specified deadline"
+    limit = policy.get("backoffLimit")
+    if limit is not None:
+        again = sum(restarts(pod) for pod in pods if not is_deleting(pod))
+        if again > limit or (again == limit and limit > 0):
+            return "BackoffLimitExceeded", _with_cause("Job has reached the specified backoff limit", pods)
+    for kind in specs:
+        if tallies[kind].fatal or (limit == 0 and tallies[kind].failed):
+            text = f"{_NAME} is failed because {tallies[kind].failed} {kind} replica(s) failed."
+            return f"{_NAME}Failed", _with_cause(text, pods)
+    return None
+
+
+def _with_cause(message: str, pods: Sequence[Object]) -> str:
+    cause = failure_cause(pods)
+    return f"{message}; {cause}" if cause else message
+
+
+def _end(
+    job: Object,
+    status: dict[str, Any],
+    conditions: _Conditions,
+    pods: Sequence[Object],
+    kind: str,
+    reason: str,
+    message: str,
+) -> TrainingActions:
+    conditions.deny("Running", "Restarting")
+    conditions.set(kind, reason, message)
+    status["completionTime"] = conditions.now
+    return TrainingActions(status=status, delete=_leftovers(job, pods))
+
+
+def _leftovers(job: Object, pods: Sequence[Object]) -> tuple[Object, ...]:
+    """Return the pods to delete, by cleanPodPolicy: none, the running ones, or all."""
+    policy = (job["spec"].get("runPolicy") or {}).get("cleanPodPolicy") or "None"
+    if policy == "None":
+        return ()
+    return tuple(pod for pod in pods if not is_deleting(pod) and (policy == "All" or is_active(pod)))
+
+
+def _after_end(job: Object, status: dict[str, Any], pods: Sequence[Object], now_s: float) -> TrainingActions:
+    ttl_s = (job["spec"].get("runPolicy") or {}).get("ttlSecondsAfterFinished")
+    end = status.get("completionTime")
+    expires_s = seconds(end) + float(ttl_s) if ttl_s is not None and end else 0.0
+    return TrainingActions(status=status, delete=_leftovers(job, pods), look_s=expires_s)
+
 
 log = logging.getLogger(__name__)
 

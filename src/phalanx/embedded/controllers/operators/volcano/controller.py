@@ -23,19 +23,23 @@ from phalanx.embedded.controllers.operators.volcano.job_spec import (
     JobFault,
     JobSpec,
     VolcanoTask,
+    happenings,
     never_starts,
     read_job,
 )
 from phalanx.embedded.controllers.operators.volcano.kinds import COMPONENT, ELSEWHERE, JOBS, POD_GROUPS
-from phalanx.embedded.controllers.operators.volcano.plugins.keys import key_pair, key_secret, secret_name
-from phalanx.embedded.controllers.operators.volcano.plugins.registry import PLUGINS, plugin_objects
-from phalanx.embedded.controllers.operators.volcano.plugins.services import host_data
+from phalanx.embedded.controllers.operators.volcano.plugins import (
+    PLUGINS,
+    host_data,
+    key_pair,
+    key_secret,
+    plugin_objects,
+    secret_name,
+)
 from phalanx.embedded.controllers.operators.volcano.pods import group_name, make_group, make_pod
-from phalanx.embedded.controllers.operators.volcano.policies import happenings
 from phalanx.embedded.controllers.runtime.calls import create_owned
-from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, owner_reference, uid_of
+from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, owner_reference, seconds, uid_of
 from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
-from phalanx.embedded.controllers.runtime.timestamp import seconds
 
 _CLAIM_CHARS = 12
 _GATHER_S = 0.1  # changes of pods are gathered, because one reconciliation counts all pods of the Job

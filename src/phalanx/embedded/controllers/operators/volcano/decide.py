@@ -14,18 +14,18 @@ from typing import Any
 from phalanx.client.connection import Object
 from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.operators.volcano import kinds
-from phalanx.embedded.controllers.operators.volcano.job_spec import JobSpec, VolcanoTask
-from phalanx.embedded.controllers.operators.volcano.plugins.hosts import pod_name
-from phalanx.embedded.controllers.operators.volcano.policies import (
+from phalanx.embedded.controllers.operators.volcano.job_spec import (
     Due,
     Happened,
+    JobSpec,
+    VolcanoTask,
     due_action,
     index_of,
     task_of,
     version_of,
 )
-from phalanx.embedded.controllers.runtime.pod_state import is_deleting, is_terminal, phase
-from phalanx.embedded.controllers.runtime.timestamp import seconds
+from phalanx.embedded.controllers.operators.volcano.plugins import pod_name
+from phalanx.embedded.controllers.runtime.pod_state import is_deleting, is_terminal, phase, seconds
 
 FINISHED = frozenset({"Completed", "Failed", "Terminated"})
 _PARTLY = frozenset({"RestartTask", "RestartPod", "RestartPartition"})

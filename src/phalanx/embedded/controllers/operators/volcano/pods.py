@@ -15,8 +15,7 @@ from phalanx.client.connection import Object
 from phalanx.client.quantity import QuantityError, parse
 from phalanx.embedded.controllers.operators.volcano import kinds
 from phalanx.embedded.controllers.operators.volcano.job_spec import JobSpec, VolcanoTask
-from phalanx.embedded.controllers.operators.volcano.plugins.hosts import pod_name
-from phalanx.embedded.controllers.operators.volcano.plugins.registry import apply_plugins
+from phalanx.embedded.controllers.operators.volcano.plugins import apply_plugins, pod_name
 from phalanx.embedded.controllers.runtime.pod_state import owner_reference
 
 _TO_PODS = ("preemptable", "cooldown-time", "revocable-zone")

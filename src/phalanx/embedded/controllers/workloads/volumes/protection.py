@@ -13,7 +13,7 @@ from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import PODS, VOLUME_CLAIMS, VOLUMES, Kind
 from phalanx.embedded.controllers.runtime.calls import Calls, gone
 from phalanx.embedded.controllers.runtime.pod_state import is_deleting
-from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
+from phalanx.embedded.controllers.runtime.reconciler import Retry, WorkQueue
 
 CLAIM_FINALIZER, VOLUME_FINALIZER = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
 _OVER = ("Succeeded", "Failed")

@@ -1,1 +1,1 @@
-"""Nodes: `scheduling` (taints, tolerations, affinity), `priority` (PriorityClass, RuntimeClass), `node`, `lease`."""
+"""Nodes: `scheduling` (taints, tolerations, affinity; PriorityClass, RuntimeClass), `node` (with Lease)."""

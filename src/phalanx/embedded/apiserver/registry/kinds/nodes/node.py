@@ -1,22 +1,18 @@
 """Nodes and namespaces: the kinds that have no namespace themselves.
 
 Source: ValidateNode, ValidateNodeUpdate, ValidateNamespace… of pkg/apis/core/validation and their registry strategies.
-"""
+
+Leases: what leader election and nodes renew. Source: pkg/apis/coordination/validation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from phalanx.embedded.apimachinery.meta.resource import Object, ResourceStrategy
-from phalanx.embedded.apimachinery.meta.status import (
-    Cause,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    required,
-)
+from phalanx.embedded.apimachinery.meta.status import Cause, duplicate, forbidden_field, invalid_value, required
 from phalanx.embedded.apimachinery.schema import formats
-from phalanx.embedded.apiserver.registry.kinds.checks import Found, formatted, resource_amount
+from phalanx.embedded.apimachinery.schema.formats import qualified_name
+from phalanx.embedded.apiserver.registry.kinds.checks import NEGATIVE, Found, formatted, resource_amount
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
 from phalanx.embedded.apiserver.registry.kinds.nodes import scheduling
 
@@ -149,3 +145,25 @@ class NamespaceStrategy(SpecAndStatus):
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         return {"status.phase": (obj.get("status") or {}).get("phase", "")}
+
+
+class LeaseStrategy(ResourceStrategy):
+    """`leases.coordination.k8s.io`: PUT creates, and needs the resourceVersion of the Lease that it replaces."""
+
+    allow_create_on_update = True
+    allow_unconditional_update = False
+
+    def validate(self, obj: Object) -> list[Cause]:
+        found: Found = []
+        spec = obj.get("spec") or {}
+        duration_s, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+        if duration_s is not None and duration_s <= 0:
+            found.append(invalid_value("spec.leaseDurationSeconds", duration_s, "must be greater than 0"))
+        if transitions is not None and transitions < 0:
+            found.append(invalid_value("spec.leaseTransitions", transitions, NEGATIVE))
+        if strategy := spec.get("strategy"):
+            formatted(found, "spec.strategy", strategy, qualified_name)
+        elif holder := spec.get("preferredHolder"):
+            text = "may only be specified if `strategy` is defined"
+            found.append(invalid_value("spec.preferredHolder", holder, text))
+        return found

@@ -1,9 +1,8 @@
 """The kinds that own pods, and the kinds that pods read.
 
-pod_template   PodTemplate
 storage        PersistentVolume, PersistentVolumeClaim and StorageClass
 rollout        how pods of a workload are replaced
-apps           Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController
+apps           Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController; PodTemplate
 service        Service
 endpoints      Endpoints and EndpointSlice
 network        NetworkPolicy, Ingress and IngressClass

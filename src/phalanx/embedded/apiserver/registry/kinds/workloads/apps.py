@@ -4,24 +4,19 @@ Daemon sets have no controller here. The kind is served because clients list it 
 its creation states that it gets no pods. A ReplicationController is the older form of a ReplicaSet, with a map of
 labels as its selector; the controller of ReplicaSets keeps its pods. Source: pkg/apis/apps/v1/defaults.go,
 pkg/apis/apps/validation; pkg/apis/core/v1/defaults.go, pkg/apis/core/validation.
-"""
+
+Pod templates: a kind that holds a piece of another kind."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from phalanx.embedded.apimachinery.meta.resource import Object
-from phalanx.embedded.apimachinery.meta.status import (
-    Cause,
-    forbidden_field,
-    invalid_value,
-    not_supported,
-    required,
-)
+from phalanx.embedded.apimachinery.meta.status import Cause, forbidden_field, invalid_value, not_supported, required
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, label_selector, not_negative, selects, unchanged
 from phalanx.embedded.apiserver.registry.kinds.checks import labels as check_labels
-from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
-from phalanx.embedded.apiserver.registry.kinds.pods import defaults
+from phalanx.embedded.apiserver.registry.kinds.generation import Counted, SpecAndStatus
+from phalanx.embedded.apiserver.registry.kinds.pods import defaults, spec
 from phalanx.embedded.apiserver.registry.kinds.pods import spec as pod_spec
 from phalanx.embedded.apiserver.registry.kinds.workloads import rollout
 
@@ -288,3 +283,19 @@ _FIRST_COUNTS = {
     "daemonset": ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"),
     "replicaset": ("replicas",),
 }
+
+
+class PodTemplateStrategy(Counted):
+    """`podtemplates`."""
+
+    delete_returns_object = True
+
+    spec_fields = ("template",)
+
+    def default(self, obj: Object) -> None:
+        defaults.pod_spec(obj["template"]["spec"])
+
+    def validate(self, obj: Object) -> list[Cause]:
+        found: Found = []
+        spec.template(found, obj["template"], "template")
+        return found

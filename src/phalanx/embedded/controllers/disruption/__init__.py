@@ -1,1 +1,0 @@
-"""PodDisruptionBudgets: `budget` (how many pods may go), `controller`."""

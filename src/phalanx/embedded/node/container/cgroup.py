@@ -1,0 +1,403 @@
+"""What a container may use of the machine, by control groups (cgroups(7)).
+
+Device files that the processes of a group may not open.
+
+Under version 1 the devices controller keeps a list. Version 2 has no such file: the kernel asks a program of type
+BPF_PROG_TYPE_CGROUP_DEVICE that is attached to the group, each time a process in it or below opens a device file or
+makes one (bpf(2), include/uapi/linux/bpf.h). Ours compares kind, major and minor number with those that are withheld.
+It goes with the group. Programs of groups above, such as systemd's DeviceAllow, hold as well: all must allow.
+
+Limits of a container, and the files of a cgroup that state them, in versions 1 and 2.
+
+Resource limits by control groups, if this process may create them: v1, v2, or both (cgroups(7)).
+
+Groups are created below the agent's own group, never at the root, because the agent's group is the delegated part of
+the tree. For each of cpu, memory and pids the hierarchy with that controller is used. Limits that cannot be enforced
+are listed in `problems`, with a remedy.
+
+CPU shares are divided at every level of the tree: between all pods and the machine's other processes by the node's
+allocatable CPUs, between pods by their requests, and between containers by their requests."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+import struct
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+_SYSCALL = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
+_PROG_LOAD, _PROG_ATTACH = 5, 8
+_PROG_TYPE_CGROUP_DEVICE, _ATTACH_CGROUP_DEVICE, _ALLOW_MULTI = 15, 6, 2
+_BLOCK, _CHARACTER = 1, 2  # BPF_DEVCG_DEV_BLOCK, BPF_DEVCG_DEV_CHAR
+_LOAD_WORD, _AND, _JUMP_UNLESS_EQUAL, _SET, _EXIT = 0x61, 0x57, 0x55, 0xB7, 0x95
+_ANSWER, _CONTEXT, _KIND, _MAJOR, _MINOR = 0, 1, 2, 3, 4  # registers
+
+
+class DeviceNumber(NamedTuple):
+    """The numbers by which the kernel identifies a device. `kind`: `_BLOCK` or `_CHARACTER`."""
+
+    kind: int
+    major: int
+    minor: int
+
+
+def withhold(place: Path, version: int, files: Iterable[str]) -> None:
+    """Deny the processes of the group at `place` access to device files. The group must not contain a process yet.
+    Paths that are no device files are ignored. Raises OSError."""
+    devices = sorted({device for path in files if (device := _device(path)) is not None})
+    if version == 1:
+        for one in devices:
+            kind = "b" if one.kind == _BLOCK else "c"
+            (place / "devices.deny").write_text(f"{kind} {one.major}:{one.minor} rwm")
+    elif devices:
+        _attach(place, _program(devices))
+
+
+def try_program(place: Path) -> None:
+    """Attach a program that denies no device to the version 2 group at `place`, as a test. Raises OSError if this
+    process may not, or if the kernel does not support it."""
+    _attach(place, _program(()))
+
+
+def _device(path: str) -> DeviceNumber | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    kind = {stat.S_IFCHR: _CHARACTER, stat.S_IFBLK: _BLOCK}.get(stat.S_IFMT(status.st_mode))
+    return None if kind is None else DeviceNumber(kind, os.major(status.st_rdev), os.minor(status.st_rdev))
+
+
+def _program(devices: Iterable[DeviceNumber]) -> bytes:
+    """Return the instructions: 0 (no) for these devices, 1 for all others. The context has three words: kind in its
+    lower half and the access asked in its upper one, major, minor."""
+    code = [
+        _instruction(_LOAD_WORD, _KIND, _CONTEXT, 0),
+        _instruction(_AND, _KIND, value=0xFFFF),
+        _instruction(_LOAD_WORD, _MAJOR, _CONTEXT, 4),
+        _instruction(_LOAD_WORD, _MINOR, _CONTEXT, 8),
+    ]
+    for one in devices:
+        code += [
+            _instruction(_JUMP_UNLESS_EQUAL, _KIND, offset=4, value=one.kind),
+            _instruction(_JUMP_UNLESS_EQUAL, _MAJOR, offset=3, value=one.major),
+            _instruction(_JUMP_UNLESS_EQUAL, _MINOR, offset=2, value=one.minor),
+            _instruction(_SET, _ANSWER, value=0),
+            _instruction(_EXIT),
+        ]
+    return b"".join([*code, _instruction(_SET, _ANSWER, value=1), _instruction(_EXIT)])
+
+
+def _instruction(code: int, target: int = 0, source: int = 0, offset: int = 0, value: int = 0) -> bytes:
+    """Return eight bytes (struct bpf_insn)."""
+    return struct.pack("=BBhi", code, target | source << 4, offset, value)
+
+
+def _attach(place: Path, program: bytes) -> None:
+    """Load the program, and attach it to the group at `place`. Raises OSError."""
+    code, licence = ctypes.create_string_buffer(program, len(program)), ctypes.create_string_buffer(b"GPL")
+    count = len(program) // 8
+    asked = struct.pack("=IIQQ", _PROG_TYPE_CGROUP_DEVICE, count, ctypes.addressof(code), ctypes.addressof(licence))
+    loaded = _bpf(_PROG_LOAD, asked)
+    try:
+        group = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _bpf(_PROG_ATTACH, struct.pack("=IIII", group, loaded, _ATTACH_CGROUP_DEVICE, _ALLOW_MULTI))
+        finally:
+            os.close(group)
+    finally:
+        os.close(loaded)
+
+
+def _bpf(command: int, attributes: bytes) -> int:
+    """Return what bpf(2) returns. Raises OSError."""
+    number = _SYSCALL.get(os.uname().machine)
+    if number is None:
+        raise OSError(f"bpf(2) is not known for the architecture {os.uname().machine}")
+    buffer = ctypes.create_string_buffer(attributes.ljust(128, b"\0"), 128)
+    libc = ctypes.CDLL(None, use_errno=True)
+    answer = int(libc.syscall(number, command, ctypes.byref(buffer), ctypes.c_uint(len(buffer))))
+    if answer < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return answer
+
+
+CONTROLLERS = ("cpu", "memory", "pids")
+_CPU_PERIOD_US = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CgroupLimits:
+    """None: no limit. `cpu_request_milli` is a share among neighbours, the others are ceilings.
+
+    `cpus`: on which it runs; empty: on all. `others_files`: device files that it may not open. `huge_pages_bytes`: by
+    size of the page in KiB; sizes that are not named are not limited. `rdma`: by RDMA device, amounts by what the
+    kernel counts there (hca_handle, hca_object)."""
+
+    cpu_request_milli: int = 0
+    cpu_limit_milli: int | None = None
+    memory_limit_bytes: int | None = None
+    pids_limit: int | None = None
+    cpus: str = ""
+    others_files: tuple[str, ...] = ()
+    huge_pages_bytes: Mapping[int, int] = field(default_factory=dict)
+    rdma: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hierarchy:
+    """A mounted cgroup hierarchy: its version, its controllers, and this process's directory in it."""
+
+    version: int
+    controllers: tuple[str, ...]
+    own: Path
+
+
+def hierarchies(mountinfo: str, membership: str, besides: tuple[str, ...] = ()) -> list[Hierarchy]:
+    """Return the hierarchies from the texts of /proc/self/mountinfo and /proc/self/cgroup, without testing them.
+    `besides`: optional controllers."""
+    own: dict[frozenset[str], str] = {}
+    for line in membership.splitlines():
+        _, controllers, path = line.split(":", 2)
+        own[frozenset(controllers.split(",")) - {""}] = path
+    found: list[Hierarchy] = []
+    taken: set[str] = set()
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, (fstype, _, options) = before.split(), [*after.split(), "", "", ""][:3]
+        root, mount = fields[3], Path(fields[4])
+        if fstype == "cgroup":
+            for names, path in own.items():
+                used = tuple(name for name in (*CONTROLLERS, *besides) if name in names and name not in taken)
+                if names and used and names <= frozenset(options.split(",")):
+                    taken.update(used)
+                    found.append(Hierarchy(version=1, controllers=used, own=_below(mount, root, path)))
+        elif fstype == "cgroup2" and frozenset() in own:
+            place = _below(mount, root, own[frozenset()])
+            found.append(Hierarchy(version=2, controllers=_offered(place, besides), own=place))
+    return found
+
+
+def _below(mount: Path, root: str, path: str) -> Path:
+    inside = os.path.relpath(path, root)
+    return mount if inside.startswith("..") else mount / inside
+
+
+def _offered(place: Path, besides: tuple[str, ...]) -> tuple[str, ...]:
+    with suppress(OSError):
+        names = (place / "cgroup.controllers").read_text().split()
+        return tuple(name for name in (*CONTROLLERS, *besides) if name in names)
+    return ()
+
+
+def settings(hierarchy: Hierarchy, limits: CgroupLimits) -> Mapping[str, str]:
+    """Return file -> content. Shares and quota as the kubelet computes them (pkg/kubelet/cm/helpers_linux.go)."""
+    shares = max(2, min(limits.cpu_request_milli * 1024 // 1000, 262144))
+    quota = limits.cpu_limit_milli and max(limits.cpu_limit_milli * _CPU_PERIOD_US // 1000, 1000)
+    memory, pids = limits.memory_limit_bytes, limits.pids_limit
+    found: dict[str, str] = {}
+    one, two = hierarchy.version == 1, hierarchy.version == 2
+    if "cpu" in hierarchy.controllers and one:
+        found |= {"cpu.shares": str(shares), "cpu.cfs_period_us": str(_CPU_PERIOD_US)}
+        found |= {"cpu.cfs_quota_us": str(quota)} if quota else {}
+    if "cpu" in hierarchy.controllers and two:
+        found |= {"cpu.weight": str(1 + (shares - 2) * 9999 // 262142)}
+        found |= {"cpu.max": f"{quota} {_CPU_PERIOD_US}"} if quota else {}
+    if "memory" in hierarchy.controllers and memory:
+        found |= {"memory.limit_in_bytes": str(memory)} if one else {"memory.max": str(memory), "memory.oom.group": "1"}
+    if "cpuset" in hierarchy.controllers and limits.cpus:
+        found |= {"cpuset.cpus": limits.cpus}
+    if "pids" in hierarchy.controllers and pids:
+        found |= {"pids.max": str(pids)}
+    if "hugetlb" in hierarchy.controllers:
+        found |= _huge_pages(limits.huge_pages_bytes, "limit_in_bytes" if one else "max")
+    if "rdma" in hierarchy.controllers and limits.rdma:
+        found |= {"rdma.max": "".join(f"{_words(device, most)}\n" for device, most in limits.rdma.items())}
+    return found
+
+
+def _huge_pages(limits_bytes: Mapping[int, int], word: str) -> dict[str, str]:
+    """Return the limits on used and on reserved huge pages. A program over the first limit is killed by SIGBUS when it
+    touches a page. Over the second limit, mmap(2) fails (hugetlb in the kernel's cgroup documentation)."""
+    found: dict[str, str] = {}
+    for size_kib, most_bytes in limits_bytes.items():
+        name = f"hugetlb.{size_kib >> 20}GB" if size_kib >= 1 << 20 else f"hugetlb.{size_kib >> 10}MB"
+        found |= {f"{name}.{word}": str(most_bytes), f"{name}.rsvd.{word}": str(most_bytes)}
+    return found
+
+
+def _words(device: str, most: Mapping[str, int]) -> str:
+    """Return the line of rdma.max that limits a device (section rdma of the kernel's cgroup documentation)."""
+    return " ".join([device, *(f"{name}={amount}" for name, amount in most.items())])
+
+
+_ALWAYS = ("devices", "cpuacct")  # used with version 1; `cpuacct` only measures
+_TOGETHER = "memory.oom.group"  # an out-of-memory kill ends the whole container, not its pod
+# The group into which the agent moves itself, because a v2 group with child groups may not contain a process.
+_LEAF = "phalanx-agent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlGroup:
+    """The groups of a container: their directories; the files into which a process id is written; and the files that
+    contain the number of out-of-memory kills and the peak memory."""
+
+    dirs: tuple[str, ...] = ()
+    procs: tuple[str, ...] = ()
+    oom_files: tuple[str, ...] = ()
+    peak_files: tuple[str, ...] = ()
+    cpus_file: str = ""
+
+
+class Cgroups:
+    """Makes and removes groups of containers. `problems` says which limits are not enforced, and why;
+    `devices_refusal` why device files cannot be withheld, empty where they can."""
+
+    def __init__(self, found: list[Hierarchy], name: str, cpu_milli: int = 1000) -> None:
+        """`cpu_milli`: the CPU time that the node offers, in thousandths of a CPU."""
+        self._name, self._whole = name, CgroupLimits(cpu_request_milli=cpu_milli)
+        self.usable: list[Hierarchy] = []
+        self.problems: list[str] = []
+        for hierarchy in found:
+            if not hierarchy.controllers:
+                continue
+            try:
+                self._prepare(hierarchy)
+                self.usable.append(hierarchy)
+            except OSError as error:
+                what = ", ".join(hierarchy.controllers)
+                self.problems.append(f"{what}: {hierarchy.own}: {error.strerror}")
+        enforced = {name for hierarchy in self.usable for name in hierarchy.controllers}
+        known = {name for hierarchy in found for name in hierarchy.controllers}
+        self.problems += [f"{name}: no cgroup hierarchy offers it" for name in CONTROLLERS if name not in known]
+        self.devices_refusal = ""
+        self._files = self._withholding()
+        self.enforced = frozenset(enforced | ({"devices"} if self._files is not None else set()))
+
+    @classmethod
+    def of_this_process(cls, name: str, cpu_milli: int = 1000, besides: tuple[str, ...] = ()) -> Cgroups:
+        """Return the groups below this process's own. `besides`: controllers that are used beside `CONTROLLERS`, such
+        as cpuset."""
+        try:
+            texts = Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text()
+        except OSError:
+            texts = "", ""
+        return cls(hierarchies(*texts, besides=(*_ALWAYS, *besides)), name, cpu_milli)
+
+    def create(
+        self, pod: str, container: str, limits: CgroupLimits, of_pod: CgroupLimits | None = None
+    ) -> ControlGroup:
+        """Create the group of a container. `of_pod`: the requests and limits of the whole pod. Raises OSError."""
+        whole = of_pod or CgroupLimits()
+        whole = replace(whole, cpu_request_milli=max(whole.cpu_request_milli, limits.cpu_request_milli))
+        dirs, procs, oom_files, peak_files, cpus_file = [], [], [], [], ""
+        for hierarchy in self.usable:
+            above = hierarchy.own / self._name / pod
+            place = above / container
+            place.mkdir(parents=True, exist_ok=True)
+            if hierarchy.version == 2:
+                _delegate(above.parent, hierarchy.controllers)
+                _delegate(above, hierarchy.controllers)
+            of_all = settings(hierarchy, whole)
+            _write(above, {file: text for file, text in of_all.items() if file != _TOGETHER})
+            _write(place, settings(hierarchy, limits))
+            if "cpuset" in hierarchy.controllers:
+                cpus_file = str(place / "cpuset.cpus")
+            if hierarchy is self._files:
+                withhold(place, hierarchy.version, limits.others_files)
+            dirs += [str(place), str(above)]
+            procs.append(str(place / "cgroup.procs"))
+            if "memory" in hierarchy.controllers:
+                two = hierarchy.version == 2
+                oom_files.append(str(place / ("memory.events" if two else "memory.oom_control")))
+                peak_files.append(str(place / ("memory.peak" if two else "memory.max_usage_in_bytes")))
+        return ControlGroup(
+            dirs=tuple(dirs),
+            procs=tuple(procs),
+            oom_files=tuple(oom_files),
+            peak_files=tuple(peak_files),
+            cpus_file=cpus_file,
+        )
+
+    def close(self) -> None:
+        """Remove the group that contains all containers, if it is empty. The groups of running containers stay, and the
+        next agent uses them."""
+        remove(tuple(str(hierarchy.own / self._name) for hierarchy in self.usable))
+
+    def _withholding(self) -> Hierarchy | None:
+        """Return the tree in which device files can be withheld from containers; None: `devices_refusal` says why."""
+        for hierarchy in self.usable:
+            if "devices" in hierarchy.controllers:
+                return hierarchy
+        unified = next((hierarchy for hierarchy in self.usable if hierarchy.version == 2), None)
+        if unified is None:
+            self.devices_refusal = "no cgroup hierarchy for devices can be had or written"
+            return None
+        probe = unified.own / self._name / "probe"
+        try:
+            probe.mkdir(exist_ok=True)
+            try_program(probe)
+            return unified
+        except OSError as error:
+            self.devices_refusal = f"{unified.own}: a BPF program cannot be attached: {error.strerror or error}"
+        finally:
+            remove((str(probe),))
+        return None
+
+    def _prepare(self, hierarchy: Hierarchy) -> None:
+        place = hierarchy.own / self._name
+        place.mkdir(exist_ok=True)
+        if "cpuset" in hierarchy.controllers and hierarchy.version == 1:
+            # A group without cpus may hold no process; those below take ours over.
+            for file in ("cpuset.cpus", "cpuset.mems"):
+                _write(place, {file: (hierarchy.own / file).read_text()})
+            _write(place, {"cgroup.clone_children": "1"})
+        if hierarchy.version == 2:
+            try:
+                _delegate(hierarchy.own, hierarchy.controllers)
+            except OSError:  # EBUSY: processes sit in it, at least this one
+                leaf = hierarchy.own / _LEAF
+                leaf.mkdir(exist_ok=True)
+                (leaf / "cgroup.procs").write_text("0")
+                try:
+                    _delegate(hierarchy.own, hierarchy.controllers)
+                except OSError:
+                    (hierarchy.own / "cgroup.procs").write_text("0")
+                    raise
+            _delegate(place, hierarchy.controllers)
+        probe = place / "probe"
+        probe.mkdir(exist_ok=True)
+        _write(probe, settings(hierarchy, CgroupLimits(cpu_request_milli=1000)))
+        probe.rmdir()
+        _write(place, settings(hierarchy, self._whole))
+
+
+def _write(place: Path, files: Mapping[str, str]) -> None:
+    for file, text in files.items():
+        if ".rsvd." in file and not (place / file).exists():
+            continue  # before Linux 5.7
+        (place / file).write_text(text)
+
+
+def _delegate(place: Path, controllers: tuple[str, ...]) -> None:
+    (place / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in controllers))
+
+
+def remove(dirs: tuple[str, ...]) -> None:
+    """Remove the groups of a container that has ended. A group that still contains processes stays."""
+    for place in dirs:
+        with suppress(OSError):
+            os.rmdir(place)
+
+
+def kill(dirs: tuple[str, ...]) -> None:
+    """Kill all processes in the groups of a container, in case its supervisor was killed."""
+    for place in dirs[:1]:
+        with suppress(OSError):
+            for pid in Path(place, "cgroup.procs").read_text().split():
+                os.kill(int(pid), 9)
