@@ -45,23 +45,23 @@ Action: TypeAlias = Literal["cancel", "hold", "release", "nice"]
 
 
 class SessionEnded(PhalanxError):
-    """The viewer's credentials are not valid any more."""
+    """The viewer's credentials are no longer valid."""
 
 
 class Agent(Protocol):
     """A viewer's agent in the cluster. Every call is made with the viewer's own credentials."""
 
     async def sees(self, namespaces: Collection[str]) -> frozenset[str] | None:
-        """Return the part of the namespaces in which the viewer may list jobs; None: all namespaces. Raises
+        """Return those of the namespaces in which the viewer may list jobs; None stands for all namespaces. Raises
         SessionEnded, or PhalanxError if the cluster does not answer."""
 
     async def output(self, job: str, since: str) -> Sequence[tuple[str, str, str]]:
-        """Return the last lines that the job's containers wrote (time, label of the pod, text), or those since a time.
-        Raises PhalanxError."""
+        """Return the last lines that the job's containers wrote, each as (time, label of the pod, text). With `since`,
+        return the lines since that time. Raises PhalanxError."""
 
     async def use(self, job: str) -> Sequence[tuple[str, float, float]]:
-        """Return what the job's pods use now: the label of the pod, CPU cores, GiB of memory. Empty: that is not
-        measured. Raises PhalanxError."""
+        """Return the present use of each pod of the job, as (label of the pod, CPU cores, GiB of memory); empty if use
+        is not measured. Raises PhalanxError."""
 
     async def act(self, job: str, action: Action, value: int) -> str:
         """Carry out an action on a job, and return a sentence about it. `value`: the new nice value. Raises
@@ -73,8 +73,8 @@ class Agent(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
-    """A viewer. `namespaces`: the namespaces whose jobs the viewer may list; None: all namespaces. `agent`: None in
-    tests that need none."""
+    """A viewer. `namespaces`: the namespaces whose jobs the viewer may list; None stands for all namespaces. `agent`:
+    the viewer's agent; None in some tests."""
 
     name: str
     namespaces: frozenset[str] | None = None
@@ -85,13 +85,13 @@ class Viewer:
 class Session:
     """A session.
 
-    `namespaces`: the namespaces whose jobs the viewer may list now; None: all namespaces.
-    `reviewed_s`, `asked`: when that was asked last, and about which namespaces.
+    `namespaces`: the namespaces whose jobs the viewer may list now; None stands for all namespaces.
+    `reviewed_s`, `asked`: when the viewer's rights were last read, and for which namespaces.
     `board`: the page's state for this session; None if its viewer may see all names.
-    `streams`: the number of streams that the session has open. `unseen`: the number of states that were published
-        since it had none.
-    `reading`: output of a job is being read. `asking`: a question about what would be is being answered. `acting`: an
-        action is being carried out. `measuring`: the use of a job is being read."""
+    `streams`: the number of streams that the session has open. `unseen`: the number of states that were published since
+    the session had an open stream. `reading`: whether the output of a job is being read. `asking`: whether a question
+    about a possible change is being answered. `acting`: whether an action is being carried out. `measuring`: whether
+    the use of a job is being read."""
 
     viewer: Viewer
     used_s: float
@@ -123,7 +123,7 @@ Route = tuple[str, str, Handler]
 
 
 class Door(Protocol):
-    """How viewers get a session, and which requests belong to one."""
+    """The way in which viewers get sessions, and requests are assigned to sessions."""
 
     @property
     def sessions(self) -> list[Session]:
@@ -131,29 +131,31 @@ class Door(Protocol):
 
     @property
     def routes(self) -> Sequence[Route]:
-        """The routes by which viewers come and go. They need no session."""
+        """The routes for signing in and out. They need no session."""
 
     def listen(self, port: int) -> None:
-        """Take note that the server answers at this port of the loopback address."""
+        """Note that the server listens at this port of the loopback address."""
 
     def refused(self, request: web.Request) -> str:
-        """Return the cause for which the request is refused before its session counts; empty: no cause."""
+        """Return why the request is refused without a look at its session; empty if it is not."""
 
     def leaves(self, request: web.Request) -> bool:
         """Return whether the viewer can end the session on the page."""
 
     async def session(self, request: web.Request) -> Session | None:
-        """Return the session of the request. Raises PhalanxError if that cannot be found out now."""
+        """Return the session of the request; None if it has none. Raises PhalanxError if the cluster does not
+        answer."""
 
     async def review(self, session: Session) -> bool:
-        """Ask again what the viewer may list, if that is due. Return False if the session is over."""
+        """Read again what the viewer may list, if that is due. Return False if the session has ended."""
 
     def closed(self, request: web.Request) -> web.Response:
         """Return the answer to a request without a session."""
 
 
 class Sessions:
-    """The sessions of a server, by a secret. The session that was used least recently makes place for a new one."""
+    """The sessions of a server, by secret. If there are too many, a new session replaces the session that was used
+    least recently."""
 
     def __init__(self, clock: Callable[[], float], idle_s: float = _IDLE_S) -> None:
         self._clock, self._idle_s = clock, idle_s
@@ -161,7 +163,7 @@ class Sessions:
         self._closing: set[asyncio.Task[None]] = set()
 
     def begin(self, viewer: Viewer, secret: str = "") -> str:
-        """Return the secret of a new session of the viewer. `secret`: one that the viewer brings."""
+        """Begin a session of the viewer and return its secret. `secret`: the secret to use; empty for a new one."""
         now_s = self._clock()
         for key in [key for key, one in self._known.items() if now_s - one.used_s >= self._idle_s]:
             self.end(key)
@@ -187,7 +189,7 @@ class Sessions:
             task.add_done_callback(self._closing.discard)
 
     def secret_of(self, session: Session) -> str:
-        """Return the secret of this session; empty: it is over."""
+        """Return the secret of this session; empty if the session has ended."""
         return next((key for key, one in self._known.items() if one is session), "")
 
     @property
@@ -208,7 +210,7 @@ class Doorkeeper:
         self._word_until_s = clock() + _WORD_S
 
     def listen(self, port: int) -> None:
-        """Answer at this port of the loopback address."""
+        """Note that the server listens at this port of the loopback address."""
         self.port = port
         self._hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
 
@@ -254,7 +256,7 @@ class Doorkeeper:
         return self._sessions.find(request.cookies.get(self.cookie, ""))
 
     async def review(self, session: Session) -> bool:
-        return True  # the cluster is followed with the viewer's own credentials: they show what the viewer may see
+        return True  # the page is made with the viewer's own credentials
 
     def closed(self, request: web.Request) -> web.Response:
         return page(
@@ -281,8 +283,8 @@ class Doorkeeper:
 
 
 def foreign(request: web.Request, origins: Collection[str]) -> str:
-    """Return the cause if the request comes from a page of another site; empty: it does not. `origins`: the origins of
-    this server."""
+    """Return why the request counts as coming from a page of another site; empty if it does not. `origins`: the origins
+    of this server."""
     origin = request.headers.get("Origin")
     if origin is not None and origin not in origins:
         return "the request comes from a page of another origin"

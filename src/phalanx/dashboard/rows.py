@@ -15,20 +15,18 @@ import msgspec
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A job that waits, runs, or is over and not deleted yet.
+    """A job that is pending, runs, or has ended and is not deleted yet.
 
-    `state`: as `phalanx jobs` has it.
+    `state`: the state as in `phalanx jobs`.
     `units`, `each`: the amount of the unit that all pods request, and that one pod of the largest role requests.
     `cpu`, `memory`: cores and GiB that all pods request.
-    `places`: (node, amount of the unit) for each node of its pods; of a nominated job the nodes that it is nominated
-    to.
-    `end_s`: when it is expected to end, by how long such jobs run.
+    `places`: (node, amount of the unit) for each node of its pods; for a nominated job, for each node of its
+    nomination. `end_s`: the expected end, by the run times of similar jobs.
     `reason`: the key of its reason.
-    `start_s`: the expected start: earlier with a probability of 5, 25, 50, 75 and 95 %, and the latest one; None:
-        beyond what was played forward.
-    `position`: its place among those that wait in its queue.
-    `soon`: the next cycle starts it.
-    `backfilled`: it runs, and its start was a backfill."""
+    `start_s`: the expected start: earlier with a probability of 5, 25, 50, 75 and 95 %, and the latest one; None stands
+    for a time after the end of the forecast. `position`: its place among the pending jobs of its queue.
+    `soon`: whether the next cycle starts the job.
+    `backfilled`: whether the job runs and its start was a backfill."""
 
     id: str
     user: str = ""
@@ -61,9 +59,9 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A node. `group`: the rack, or else the pool, that it belongs to. `state`: ready, cordoned or not ready. `cpu`,
-    `memory`: used and allocatable, in cores and GiB. `units`: allocatable, of the unit. `foreign`: the amount of the
-    unit that pods of other schedulers hold."""
+    """A node. `group`: its rack; without a rack, its pool. `state`: ready, cordoned or not ready. `cpu`, `memory`: used
+    and allocatable, in cores and GiB. `units`: the allocatable amount of the unit. `foreign`: the amount of the unit
+    that pods of other schedulers hold."""
 
     name: str
     group: str = ""
@@ -76,8 +74,8 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A queue, with amounts of the unit. `guaranteed`, `limit`: None: not bounded. `share`: its weighted dominant
-    share; None: beyond all others. `fault`: why it starts nothing."""
+    """A queue, with amounts of the unit. `guaranteed`, `limit`: None if there is no such bound. `share`: its weighted
+    dominant share; None stands for an infinite share. `fault`: why the queue starts no jobs."""
 
     name: str
     parent: str = ""
@@ -95,7 +93,8 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ReasonRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A reason why jobs wait. `never`: only the job, the settings or the nodes can mend it."""
+    """A reason why jobs wait. `never`: whether the jobs cannot start unless the job, the settings or the nodes are
+    changed."""
 
     key: str
     code: str
@@ -105,7 +104,7 @@ class ReasonRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ReservationRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An advance reservation. `whom`: the users, groups or queues that may use it; empty: maintenance."""
+    """An advance reservation. `whom`: the users, groups or queues that may use it; empty for maintenance."""
 
     name: str
     nodes: tuple[str, ...] = ()
@@ -125,17 +124,17 @@ class PlayedRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The facts that the page shows of the whole cluster.
+    """The facts about the whole cluster that the page shows.
 
-    `at_s`: the moment of the state.
+    `at_s`: the time of the state.
     `unit`: the resource that is drawn.
-    `namespaces`: the namespaces that the viewer may see; None: all namespaces.
-    `alive_s`: when the scheduler was last seen at work; None: that is not known.
-    `forecast_s`: the moment of the forecast; None: there is none.
+    `namespaces`: the namespaces that the viewer may see; None stands for all namespaces.
+    `alive_s`: when the scheduler was last seen at work; None if that is not known.
+    `forecast_s`: the time of the forecast; None if there is none.
     `head`, `head_s`: the job for which nodes are reserved first, and its latest start.
     `past`: whether there is a ledger to read.
-    `study`: what is shown instead of a cluster that runs now; empty: it runs now.
-    `terminal`: how commands name the cluster (`--kubeconfig FILE`)."""
+    `study`: a name for what is shown, if it is not a cluster that runs now; otherwise empty.
+    `terminal`: the options by which commands name the cluster (`--kubeconfig FILE`)."""
 
     at_s: float = 0
     cluster: str = ""
@@ -153,9 +152,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PastRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A start of a job that is over. `outcome`: as the ledger has it (COMPLETED, FAILED, TIMEOUT, CANCELLED, PREEMPTED,
-    REQUEUED, LAUNCH_FAILED). `why`: in words; `by`: the preemptor. `places`: (node, amount of the unit). `backfilled`:
-    whether the start was a backfill."""
+    """A start of a job that has ended. `outcome`: the state in the ledger (COMPLETED, FAILED, TIMEOUT, CANCELLED,
+    PREEMPTED, REQUEUED, LAUNCH_FAILED). `why`: the reason for the end, as text. `by`: the preemptor. `places`: (node,
+    amount of the unit) for each node. `backfilled`: whether the start was a backfill."""
 
     job: str
     user: str
@@ -204,7 +203,7 @@ class _Whole(msgspec.Struct, kw_only=True):
 
 
 def state_from(whole: Mapping[str, Any]) -> PageState:
-    """Return the state that the answer of GET /state has. Raises msgspec.ValidationError."""
+    """Return the state in an answer to GET /state. Raises msgspec.ValidationError."""
     found = msgspec.convert(whole, _Whole)
     return PageState(
         facts=found.facts,

@@ -1,7 +1,8 @@
 """The routes of the page: its files, the state, the past, what would be, and one stream of changes.
 
-A stream sends at most one change a second, and a word every 15 s, so that proxies and the page notice a dead one. A
-page that reconnects names its last state. It receives the changes since then, or a message that it must load all again.
+A stream sends at most one change a second. It sends a line at least every 15 s, so that proxies and the page notice a
+dead stream. A page that reconnects names its last state, and receives the changes since then, or a message that it must
+load the whole state again.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ log = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "static"
 _MOST_BYTES = 16 * 1024  # the longest body of a request
 _QUIET_S = 15.0
-_PAUSE_S = 1.0  # between two changes
-_ANSWER_S = 60.0  # the time for which an answer is kept
+_PAUSE_S = 1.0  # the shortest pause between two changes of a stream
+_ANSWER_S = 60.0  # how long an answer is kept
 _MOST_ANSWERS = 200
 _MOST_PAST_S = 31 * 86_400.0
 MOST_NICE = 1_000_000
-_UNSEEN = 30  # states are published for a session that follows no stream
-_SMALL = 1024  # an answer that is shorter is not compressed
+_UNSEEN = 30  # the most states that are published for a session without an open stream
+_SMALL = 1024  # shorter answers are not compressed
 _TYPES = {
     ".html": "text/html",
     ".css": "text/css",
@@ -50,10 +51,10 @@ _NAME = re.compile(r"[\w-]+(?:/[\w-]+)*(?:\.[\w-]+)+")
 
 
 class StateSource(Protocol):
-    """The source of what the page shows."""
+    """The source of the past and of answers about starts."""
 
     async def past(self, from_s: float, to_s: float) -> Sequence[PastRow]:
-        """Return the starts that were going on between these times and are over."""
+        """Return the runs that have ended and overlap this interval."""
 
     async def history(self, job: str) -> Sequence[tuple[float, str]]:
         """Return the changes of the reason for which the job waited: since when, and the code."""
@@ -80,8 +81,8 @@ class Question(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(slots=True)
 class Page:
-    """The server of one page. `board`: for viewers who see everything. `acts`: jobs may be changed. `read`: the files
-    that were read, each with its version."""
+    """The server of one page. `board`: the board for viewers who may see everything. `acts`: whether jobs may be
+    changed. `read`: the files in memory, each with its version."""
 
     source: StateSource
     door: Door
@@ -98,7 +99,7 @@ class Page:
         self.board.publish(state)
         for session in self.door.sessions:
             session.unseen = 0 if session.streams else session.unseen + 1
-            if session.unseen > _UNSEEN:  # the browser is gone, or makes a new board when it returns
+            if session.unseen > _UNSEEN:  # the browser is gone; if it returns, it gets a new board
                 session.board = None
             elif session.board is not None:
                 session.board.publish(session.redaction.state(_seen_by(state, session)))
@@ -110,7 +111,7 @@ class Page:
         return frozenset(job.partition("/")[0] for job in jobs)
 
     def board_of(self, session: Session) -> Board:
-        """Return the board that the session may read."""
+        """Return the board for the viewer of the session."""
         if session.namespaces is None:
             return self.board
         if session.board is None:
@@ -136,12 +137,12 @@ class Page:
         return _packed(request, self.read[name][1], _TYPES[path.suffix], headers)
 
     async def ready(self, request: web.Request) -> web.StreamResponse:
-        """Say to the kubelet whether there is a state to show."""
+        """Tell the kubelet whether there is a state to show."""
         ready = self.state is not None
         return web.Response(status=200 if ready else 503, text="ok\n" if ready else "the cluster is being read\n")
 
     async def me(self, request: web.Request) -> web.StreamResponse:
-        """Say what the page may offer this viewer."""
+        """Tell the page which actions to offer to this viewer."""
         session = request[SESSION]
         acts, leaves = self.acts and session.viewer.agent is not None, self.door.leaves(request)
         found = {"user": session.viewer.name, "acts": acts, "leaves": leaves}
@@ -172,7 +173,7 @@ class Page:
         board = self.board_of(session)
         await answer.write(b"retry: 2000\n\n")
         while await self._still(session):
-            if self.board_of(session) is not board:  # the viewer may list more, or less, than before
+            if self.board_of(session) is not board:  # the viewer's rights have changed
                 await answer.write(b"event: reset\ndata: {}\n\n")
                 return
             news = asyncio.ensure_future(board.changed())
@@ -193,7 +194,7 @@ class Page:
                 news.cancel()
 
     async def _still(self, session: Session) -> bool:
-        """Return whether the session goes on. Ask for the viewer's rights again if that is due."""
+        """Return whether the session has not ended. Read the viewer's rights again if that is due."""
         try:
             return await self.door.review(session)
         except PhalanxError as error:
@@ -344,8 +345,9 @@ def served_files(static: Path = STATIC) -> dict[str, Path]:
 async def serving(
     served: Page, port: int, public: tuple[str, int] | None = None, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[int]:
-    """Inside, the page is served at a port of the loopback address (0: any free one); yield the port. `public`: an
-    address where it is served as well, with `tls`. Raises PhalanxError if another program has a port."""
+    """Serve the page in this context at a port of the loopback address (0 for any free port), and yield the port.
+    `public`: a further address at which the page is served, with `tls`. Raises PhalanxError if another program uses one
+    of the ports."""
     app = web.Application(client_max_size=_MOST_BYTES, middlewares=[guard(served.door)])
     own: Sequence[Route] = (
         ("GET", "/readyz", served.ready),

@@ -1,4 +1,4 @@
-"""The door of a server in a cluster: each viewer comes with an identity that the cluster knows.
+"""Signing in to a server in a cluster: each viewer has an identity that the cluster knows.
 
 - A bearer token. The viewer pastes it into the page for signing in, and gets a session; or a proxy passes
   it on in the header `Authorization`.
@@ -6,8 +6,8 @@
   count only in a request over TLS with a client certificate whose common name is that of the proxy; the TLS context has
   verified the certificate. Names that begin with `system:` (`system:masters`) are refused.
 
-`admit` asks the cluster who that is. A token stays in the memory of this process. The rights of
-a viewer are asked for when a session begins, and then every minute.
+`admit` asks the cluster for the user of this identity. A token stays in the memory of this process. The rights of a
+viewer are read when a session begins, and then every minute.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from phalanx.errors import PhalanxError
 
 log = logging.getLogger(__name__)
 
-REVIEW_S = 60.0  # between two questions about what a viewer may list
-_NEW_S = 5.0  # the same, while the rights in a new namespace are unknown
+REVIEW_S = 60.0  # the interval between two reads of a viewer's rights
+_NEW_S = 5.0  # the interval while the rights in a new namespace are unknown
 IDLE_S = 12 * 3600.0
-_AT_ONCE = 16  # identities that are being looked up
+_AT_ONCE = 16  # the most identities that are looked up at a time
 _MOST_CHARS = 8192  # the longest token
 _MOST_GROUPS = 200
-_OWN = frozenset({"localhost", "127.0.0.1", "[::1]"})  # `kubectl port-forward` leads here
+_OWN = frozenset({"localhost", "127.0.0.1", "[::1]"})  # the addresses to which `kubectl port-forward` leads
 _PROBES = frozenset({"/healthz", "/readyz"})
 _EVERYONE = "system:authenticated"
 
@@ -48,20 +48,22 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Vouched:
-    """A user and groups that the proxy vouches for."""
+    """A user and groups that a proxy has authenticated."""
 
     user: str
     groups: tuple[str, ...] = ()
 
 
 Credential: TypeAlias = Token | Vouched
-# Return the viewer with that identity; None: the cluster does not know it. Raises PhalanxError if it does not answer.
+# Return the viewer with this identity; None if the cluster does not know it. Raises PhalanxError if the cluster does
+# not answer.
 Admit: TypeAlias = Callable[[Credential], Awaitable[Viewer | None]]
 
 
 class SignIn:
     """`hosts`: the names by which browsers reach this server, besides the loopback address. `proxies`: the common names
-    of the certificates of proxies that are believed. `namespaces`: returns the namespaces in which there are jobs."""
+    of the certificates of trusted proxies. `namespaces`: a function that returns the namespaces in which there are
+    jobs."""
 
     def __init__(
         self,
@@ -142,11 +144,11 @@ class SignIn:
             return True
 
     def _key(self, credential: Credential) -> str:
-        """Return the secret under which the session of that identity is kept. Without the salt nobody can guess it."""
+        """Return the secret of the session of this identity. It cannot be guessed without the salt."""
         return blake2b(repr(credential).encode(), key=self._salt, digest_size=32).hexdigest()
 
     def _credential(self, request: web.Request) -> Credential | None:
-        """Return the identity that the request itself has."""
+        """Return the identity in the headers of the request; None if there is none."""
         if self._proxies and _common_name(request) in self._proxies and (user := request.headers.get("X-Remote-User")):
             groups = tuple(request.headers.getall("X-Remote-Group", ())[:_MOST_GROUPS])
             taken = (user, *(group for group in groups if group != _EVERYONE))
@@ -182,7 +184,7 @@ class SignIn:
 
 
 def _token(text: str) -> Token | None:
-    """Return the token, if it may stand in a header."""
+    """Return the token; None if the text is empty, too long, or cannot stand in a header."""
     text = text.strip()
     good = 0 < len(text) <= _MOST_CHARS and text.isascii() and text.isprintable() and " " not in text
     return Token(text) if good else None
@@ -202,7 +204,7 @@ def _common_name(request: web.Request) -> str:
 
 
 def _form(status: int, fault: str) -> web.Response:
-    """Return the page for signing in. `fault`: why the last try failed."""
+    """Return the page for signing in. `fault`: why the last attempt failed."""
     said = f'</p><p class="bad" role="alert">{html.escape(fault)}' if fault else ""
     return page(
         status,

@@ -33,10 +33,10 @@ _ENDS = {Outcome.SUCCEEDED: State.COMPLETED, Outcome.FAILED: State.FAILED, Outco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Facts that only the job's objects have. `uid`: the uid of the oldest object. `outcome`: how the objects ended, if
-    all have ended. `end_s`: the time of the end (seconds since the epoch), if the objects record it. `timed_out`: the
-    time limit ended the job. `cause`: why the job ended, as text. `words`: labels and annotations for the ledger, by
-    name."""
+    """Facts that are found only in the job's objects. `uid`: the uid of the oldest object. `outcome`: how the objects
+    ended, if all have ended. `end_s`: the time of the end (seconds since the epoch), if the objects record it.
+    `timed_out`: the time limit ended the job. `cause`: why the job ended, as text. `words`: labels and annotations for
+    the ledger, by name."""
 
     uid: str
     kind: str = "Job"
@@ -61,7 +61,7 @@ class Accountant:
         self.live: dict[str, JobEntry] = {entry.job: entry for entry in known}
         self._inherited = set(self.live)
         self._sizes: dict[str, tuple[Mapping[str, int], ...]] = {}  # job id -> the requests of one pod, by role
-        self._preempted: dict[str, tuple[str, str]] = {}  # job id -> its preemptor, and the rule
+        self._preempted: dict[str, tuple[str, str]] = {}  # job id -> (its preemptor, the rule)
         self._parents: dict[str, str] = {}
         self._changed: dict[str, JobEntry] = {}  # by uid
 
@@ -101,7 +101,7 @@ class Accountant:
 
     def planned(self, actions: Sequence[Action], first: str = "") -> bool:
         """Record the actions of a plan. Return whether any of them starts a job, because a start must be written before
-        it is executed. `first`: the job with the first reservation; empty: no job has one."""
+        it is executed. `first`: the job with the first reservation; empty if no job has one."""
         starts = False
         for action in actions:
             match action:
@@ -195,7 +195,7 @@ class Accountant:
         self._keep(self._waiting(replace(entry, eligible_s=eligible_s), code))
 
     def _reserved(self, job: str) -> None:
-        """Record once in each wait that nodes are reserved for the job before all others."""
+        """Record that the job has the first reservation, once for each time that it waits."""
         entry = self.live.get(job)
         if entry is None or entry.state is not State.PENDING:
             return
@@ -205,7 +205,7 @@ class Accountant:
             self._keep(replace(entry, reasons=reasons))
 
     def _waiting(self, entry: JobEntry, code: ReasonCode) -> JobEntry:
-        """Return the entry, which waits for that reason from now on."""
+        """Return the entry with this reason as its present reason to wait, from now on."""
         reasons = (*entry.reasons, ReasonEntry(at_s=self._now_s(), code=str(code)))[-MOST_REASONS:]
         return replace(entry, waits_for=str(code), reasons=reasons)
 
@@ -246,8 +246,8 @@ class Accountant:
         return "/".join(reversed(path))
 
     def _allocated(self, entry: JobEntry, placements: Sequence[Placement], *, anew: bool) -> JobEntry:
-        """Return the entry with the nodes and amounts of its last start. `anew`: the placements replace what the start
-        holds; otherwise they are added."""
+        """Return the entry with the nodes and amounts of its last start. If `anew`, the placements replace what the
+        start holds; otherwise they are added to it."""
         sizes, start = self._sizes.get(entry.job, ()), entry.starts[-1]
         placed = [one for one in placements if one.role < len(sizes)]
         found = _sum((tuple(sizes[one.role].items()), 1) for one in placed)
@@ -284,8 +284,8 @@ class Accountant:
 
 
 def _is(entry: JobEntry, facts: Facts) -> bool:
-    """Return whether the entry and the facts are about the same job. A gang of several objects is the same job although
-    its oldest object, whose uid it had, may be deleted before the others."""
+    """Return whether the entry and the facts are about the same job. The uid of a gang of several objects is not
+    compared, because its oldest object, whose uid it had, may be deleted before the others."""
     return entry.uid == facts.uid or entry.kind == facts.kind == GANG
 
 

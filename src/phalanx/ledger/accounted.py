@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 _WAIT_S = 1.0  # the longest time for which a start waits for the ledger
 _AGAIN_S = (0.2, 1.0, 5.0)
-_STOP_S = 5.0  # the longest time for the last write
+_STOP_S = 5.0  # the time limit for the last write
 
 
 class AccountedWorld(Protocol):

@@ -44,8 +44,8 @@ class State(StrEnum):
 
 OBJECT = "object"  # label of a job: KIND.GROUP/NAME of the object that the user created, if `job` has another name
 ARRAY = "task-of"  # label of a job: the name of the array of which it is a task
-MOST_REASONS = 50  # the most reasons that are kept of a job
-RESERVED = "NodesReserved"  # among the reasons of a job: from then on, nodes were reserved for it before all others
+MOST_REASONS = 50  # the most reasons that are kept for a job
+RESERVED = "NodesReserved"  # a code in `reasons`: from then on, the job had the first reservation
 FILE = "ledger.sqlite3"  # the ledger of a data directory
 LIVE = frozenset({State.PENDING, State.CONFIGURING, State.RUNNING})
 
@@ -57,7 +57,7 @@ def url_of(file: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReasonEntry:
-    """A change of the reason why a job waits: from `at_s` (seconds since the epoch) on it is the one with this code."""
+    """A change of the reason why a job waits: from `at_s` (seconds since the epoch) on, its reason has this code."""
 
     at_s: float
     code: str
@@ -67,8 +67,9 @@ class ReasonEntry:
 class StartEntry:
     """A start of a job. `at_s`, `end_s`: seconds since the epoch; `end_s` is None while the start lasts. `nodes`: the
     node of each pod, sorted. `allocated`: the requests of all its pods (cpu in millicores, other resources in whole
-    units). `by`, `rule`: the job that preempted it, and the rule that allowed that; empty: it was not preempted, or
-    that is not known. `backfilled`: it began before an earlier job, whose reservation it did not delay."""
+    units). `by`, `rule`: the job that preempted this start, and the rule that allowed it; empty if the start was not
+    preempted, or if that is not known. `backfilled`: the start was a backfill: it was before an earlier job, and did
+    not delay the reservation of that job."""
 
     at_s: float
     state: State

@@ -52,7 +52,7 @@ class Selection:
     numbered: bool = False  # only jobs with a Slurm job number
 
 
-_AT_ONCE = 500  # jobs per statement
+_AT_ONCE = 500  # the most jobs in one statement
 _RENEWED = (
     "state",
     "end_s",

@@ -25,7 +25,7 @@ CPU, MEMORY, GPU = "cpu", "memory", "nvidia.com/gpu"
 
 
 class By(StrEnum):
-    """The attribute by which a sum is made."""
+    """The attribute by which the sums are grouped."""
 
     USER = "user"
     ACCOUNT = "account"
@@ -35,8 +35,8 @@ class By(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class Sum:
-    """The sum for one name. `jobs`: the number of jobs with a start in the period. `cpu_s`: core seconds. `gpu_s`: GPU
-    seconds. `memory_byte_s`: bytes of memory times seconds."""
+    """The sum for one user, account, queue or day. `jobs`: the number of jobs with a start in the period. `cpu_s`: core
+    seconds. `gpu_s`: GPU seconds. `memory_byte_s`: bytes of memory times seconds."""
 
     jobs: int = 0
     cpu_s: float = 0.0
@@ -96,7 +96,7 @@ def _pieces(
             begin_s = midnight_s
 
 
-MOST = 5_000  # the number of reported runs
+MOST = 5_000  # the most runs that are reported
 _RAN = frozenset({State.COMPLETED, State.FAILED, State.TIMEOUT, State.CANCELLED})
 
 

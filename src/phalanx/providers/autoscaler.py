@@ -27,12 +27,13 @@ SCHEDULER_NAME = "phalanx-node-request"  # no scheduler has this name
 GROUP, REQUEST = "phalanx.dev/node-request-group", "phalanx.dev/node-request"  # labels: group; first node of a request
 GIVEN_UP = {"NotTriggerScaleUp", "FailedScheduling"}  # events: the autoscaler has no node for the pod
 MESSAGE = "Phalanx requests a node for a job that waits"
-_WRITES = 16  # at the same time
+_WRITES = 16  # the most writes at the same time
 _EXISTS, _GONE = 409, 404
 
 
 class AutoscalerGroup(NamedTuple):
-    """A node group. `label`: the label of its nodes. `namespace`, `image`: the namespace and the image of the pods."""
+    """A node group. `label`: the label of its nodes. `namespace`, `image`: the namespace and the image of the pods that
+    request nodes."""
 
     group: NodeGroup
     label: tuple[str, str]
@@ -72,7 +73,7 @@ class AutoscalerProvider:
 
     async def status(self, group: str) -> Status:
         here = self._groups[group]
-        before = frozenset(self._requests[group])  # requests come and end while the lists are read
+        before = frozenset(self._requests[group])  # requests change while the lists are read
         try:
             found = await self._connection.list(PODS, here.namespace, labelSelector=f"{GROUP}={group}")
             events = await self._connection.list(EVENTS, here.namespace, fieldSelector="involvedObject.kind=Pod")
@@ -107,7 +108,7 @@ class AutoscalerProvider:
         self._note(here, pod["metadata"])
 
     async def _mark(self, here: AutoscalerGroup, name: str) -> None:
-        """Show the pod to the autoscaler."""
+        """Mark the pod as unschedulable, so that the autoscaler considers it."""
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": MESSAGE}
         body = {"status": {"conditions": [condition]}}
         try:
@@ -124,7 +125,7 @@ class AutoscalerProvider:
         self._forget(here.group.name, name)
 
     async def _side_by_side(self, calls: Iterable[Any]) -> None:
-        """Make the calls, some at the same time; raise the first error when all have ended."""
+        """Make the calls, at most `_WRITES` at the same time. When all have ended, raise the first error, if any."""
         gate = asyncio.Semaphore(_WRITES)
 
         async def one(call: Any) -> None:
@@ -136,7 +137,7 @@ class AutoscalerProvider:
                 raise found
 
     def _note(self, here: AutoscalerGroup, meta: Object) -> None:
-        """Note the request that a pod is. `meta`: its metadata."""
+        """Note the node request that a pod stands for. `meta`: the pod's metadata."""
         name = meta["name"]
         self._firsts[name] = str((meta.get("labels") or {}).get(REQUEST, name))
         self._requests[here.group.name][name] = Requested(name, read_moment(meta["creationTimestamp"]))
@@ -172,7 +173,8 @@ class AutoscalerProvider:
             self._tasks.create_task(self._withdraw(here, first, names))
 
     async def _withdraw(self, here: AutoscalerGroup, first: str, names: Sequence[str]) -> None:
-        """Delete the pods of a request, before the pods of the job take the nodes."""
+        """Delete the pods of a request. This is done before the pods of the job take the nodes, because the autoscaler
+        would then add further nodes for these pods."""
         try:
             while True:
                 try:
@@ -210,7 +212,7 @@ def _accepts_pods(node: Object, expected: set[tuple[str, str]]) -> bool:
 
 
 def _given_up(events: Iterable[Object], uids: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield (requested node, the autoscaler's reason) of the pods for which the autoscaler has no node."""
+    """Yield (requested node, the autoscaler's reason) for each pod for which the autoscaler adds no node."""
     for event in events:
         name = uids.get(str((event.get("involvedObject") or {}).get("uid")))
         if name is not None and event.get("reason") in GIVEN_UP:

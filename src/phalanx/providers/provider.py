@@ -5,9 +5,9 @@ changes nothing. `status` names the requested nodes that have not arrived.
 
 Remove nodes only when they are empty: cordon them, look for pods, let the provider remove them, delete them.
 
-The scheduler removes a node that runs no pod it knows of. Other schedulers may bind a pod at the same moment. So the
-node is cordoned first, and its pods are listed some time later. A node with a pod is kept, and accepts pods again.
-An annotation marks the nodes whose removal has begun, so a restarted scheduler goes on with it."""
+The scheduler removes a node only if it knows of no pod there. But other schedulers may bind a pod to the node at the
+same moment. So the node is cordoned first, and its pods are listed some time later. A node with a pod is kept, and
+accepts pods again. An annotation marks the nodes whose removal has begun, so a restarted scheduler goes on with it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from phalanx.errors import PhalanxError
 
 
 class ProviderError(PhalanxError):
-    """A call that failed and may be repeated. The text says why."""
+    """A call failed, and may be repeated. The text has the reason."""
 
 
 class Requested(NamedTuple):
@@ -57,7 +57,7 @@ class Provider(Protocol):
 log = logging.getLogger(__name__)
 
 REMOVING = "phalanx.dev/removing"  # annotation: the group whose provider removes the node
-BINDINGS_S = 2.0  # other schedulers have seen the cordon by then
+BINDINGS_S = 2.0  # the time after which other schedulers have seen the cordon
 ENDED = ("Succeeded", "Failed")
 MIRROR = "kubernetes.io/config.mirror"  # annotation of static pods
 _GONE = 404
@@ -100,7 +100,7 @@ class EmptyNodes:
         return replace(found, removing=removing)
 
     async def _cordon(self, group: str, name: str) -> bool:
-        """Let no pod be placed on the node. Return False if there is no such node."""
+        """Cordon the node, so that no pod is placed on it. Return False if there is no such node."""
         try:
             node = await self._connection.get(NODES, name)
             if not (node.get("spec") or {}).get("unschedulable"):
@@ -131,7 +131,7 @@ class EmptyNodes:
                 raise
 
     async def _why_kept(self, name: str) -> str:
-        """Return why the node must not be removed; empty if it runs no pod but those of DaemonSets."""
+        """Return why the node must not be removed; empty if no pod keeps it (see `keeps_node`)."""
         found = await self._connection.list(PODS, fieldSelector=f"spec.nodeName={name}")
         pods = [pod for pod in found["items"] if keeps_node(pod)]
         if not pods:

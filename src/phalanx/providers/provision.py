@@ -23,13 +23,14 @@ log = logging.getLogger(__name__)
 TRIES = 3
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 LOOK_S = 10.0
-CALL_S = 60.0  # the longest time of one call
+CALL_S = 60.0  # the timeout of one call
 
 
 class Provisioning:
-    """The node groups of one cluster. `groups`: each group with its provider. `now_s`: seconds since the epoch.
-    `group_labels`: label (key, value) of nodes -> their group, besides the label `phalanx.dev/node-group`.
-    `wake`: called when there are events."""
+    """The node groups of one cluster. `groups`: each group with its provider. `now_s`: a function that returns the
+    seconds since the epoch. `group_labels`: label (key, value) of nodes -> their group, besides the label
+    `phalanx.dev/node-group`.
+    `wake`: a function that is called when there are events."""
 
     def __init__(
         self,
@@ -64,16 +65,16 @@ class Provisioning:
 
 
 class GroupCalls:
-    """The calls for one group. `tell`: reports an event."""
+    """The calls for one group. `tell`: a function that reports an event."""
 
     def __init__(
         self, group: NodeGroup, provider: Provider, now_s: Callable[[], float], tell: Callable[[Event], None]
     ) -> None:
         self.group, self._provider, self._now_s, self._tell = group, provider, now_s, tell
         self._actions: asyncio.Queue[RequestNodes | ReleaseNodes] = asyncio.Queue()
-        self._until_s: dict[str, float] = {}  # requested node -> the time at which its request has failed
-        self._removals: list[tuple[str, ...]] = []  # nodes that are still to be removed, those of one call together
-        self._again_s, self._pause_s = 0.0, FIRST_PAUSE_S  # the time (of the loop) of the next try to remove nodes
+        self._until_s: dict[str, float] = {}  # requested node -> when its request counts as failed
+        self._removals: list[tuple[str, ...]] = []  # for each call, the nodes that are not removed yet
+        self._again_s, self._pause_s = 0.0, FIRST_PAUSE_S  # when nodes are removed again (clock of the event loop)
 
     def add(self, action: RequestNodes | ReleaseNodes) -> None:
         """Add an action to the calls to be made."""
@@ -99,7 +100,7 @@ class GroupCalls:
                     await self._release(action.nodes)
 
     def _pause(self) -> float | None:
-        """Return how long the next action is waited for (seconds); None: for ever."""
+        """Return how long to wait for the next action (seconds); None for no limit."""
         until_look_s = LOOK_S if self._until_s else None
         if not self._removals:
             return until_look_s
@@ -107,7 +108,7 @@ class GroupCalls:
         return until_removal_s if until_look_s is None else min(until_removal_s, until_look_s)
 
     async def _resume(self) -> None:
-        """Report the nodes that an earlier scheduler has requested, as soon as the provider answers. Go on with the
+        """When the provider answers, report the nodes that an earlier scheduler has requested, and continue the
         removals that it has begun."""
         status = await self._asked_again()
         if status.removing:
@@ -131,7 +132,7 @@ class GroupCalls:
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     def _refuse_waiting(self, why: str) -> None:
-        """Refuse the requests that wait for a provider that does not answer."""
+        """Refuse all requests that wait for a call, because the provider does not answer."""
         for _ in range(self._actions.qsize()):
             match self._actions.get_nowait():
                 case RequestNodes(nodes=nodes):
@@ -171,8 +172,8 @@ class GroupCalls:
         await self._remove()
 
     async def _remove(self) -> None:
-        """Make each call that removes nodes once. If a call with several nodes fails, each node gets its own call, so
-        that one does not keep the others."""
+        """Make each pending call that removes nodes once. If a call with several nodes fails, each node gets a call of
+        its own next time, so that one node does not block the others."""
         group, removals, self._removals = self.group.name, self._removals, []
         for names in removals:
             log.info("node group %s: removing %s", group, ", ".join(names))
@@ -191,8 +192,8 @@ class GroupCalls:
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S) if self._removals else FIRST_PAUSE_S
 
     async def _look(self) -> None:
-        """Ask whether requested nodes have failed, and cancel them; forget nodes that the provider does not name any
-        more."""
+        """Ask the provider whether requested nodes have failed, and cancel the failed ones. Forget nodes that the
+        provider no longer lists."""
         try:
             async with asyncio.timeout(CALL_S):
                 status = await self._provider.status(self.group.name)

@@ -1,8 +1,8 @@
 """A provider whose nodes exist in the API alone, for `phalanx up --node-group`.
 
 Each node is a Node object that the node program simulates (`embedded.node.simulated`): the node becomes Ready, and its
-pods run like other simulated pods. Nodes arrive after the group's delay. They may be refused, be late, never arrive, or
-be lost, as the group says."""
+pods run like other simulated pods. Nodes arrive after the group's delay. By the settings of the group, they may be
+refused, arrive late, never arrive, or be lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from phalanx.model.pod import format_amount
 from phalanx.providers.provider import ProviderError, Requested, Status
 from phalanx.simulator.workload.workload import SimulatedGroup
 
-PLAYED = "phalanx.dev/simulated-node"  # annotation of Node objects that the node program plays
+PLAYED = "phalanx.dev/simulated-node"  # an annotation of Node objects that the node program simulates
 REFUSED = "the simulated provider has no such nodes now"
 RETRY_S = 1.0
 
@@ -33,8 +33,8 @@ class SimulatedProvider:
     ) -> None:
         self._connection, self._tasks, self._random = connection, tasks, random
         self._groups = {each.group.name: each for each in groups}
-        self._coming: dict[str, tuple[str, float, asyncio.Task[None] | None]] = {}  # node -> group, since, its arrival
-        self._failed: dict[str, tuple[str, str]] = {}  # node -> group, reason
+        self._coming: dict[str, tuple[str, float, asyncio.Task[None] | None]] = {}  # node -> (group, since, arrival)
+        self._failed: dict[str, tuple[str, str]] = {}  # node -> (group, reason)
 
     async def scale(self, group: str, add: Sequence[str], remove: Sequence[str]) -> Mapping[str, str]:
         for name in add:
@@ -100,7 +100,7 @@ class SimulatedProvider:
 
 
 def node_object(node: Node) -> dict[str, Any]:
-    """Return the Node object of a node that the node program plays."""
+    """Return the Node object of a node that the node program simulates."""
     amounts = {name: format_amount(name, amount) for name, amount in node.allocatable}
     labels = {
         "kubernetes.io/hostname": node.name,

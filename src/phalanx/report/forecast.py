@@ -44,7 +44,7 @@ from phalanx.model.reason import NEVER, ReasonCode, StartForecast
 from phalanx.state.cluster import Cluster, time_limit_s
 from phalanx.state.history.recent_jobs import Window
 
-MOST_LATER = 256  # the most later jobs in one simulated future (play)
+MOST_LATER = 256  # the most jobs that are submitted during one play
 
 
 def later_jobs(cluster: Cluster, now_s: float, plays: int) -> Iterator[Iterator[Job]]:
@@ -55,7 +55,8 @@ def later_jobs(cluster: Cluster, now_s: float, plays: int) -> Iterator[Iterator[
 
 
 def once_more(window: Window, part: float) -> Iterator[Job]:
-    """Yield the jobs of the window again, after its end. `part`: the part of the window at which they begin."""
+    """Yield copies of the jobs of the window, submitted after its end. `part`: the point of the window with which they
+    begin, as a part of its length."""
     since_s, until_s, jobs = window
     length_s = until_s - since_s
     begin_s = since_s + part * length_s
@@ -69,8 +70,8 @@ def once_more(window: Window, part: float) -> Iterator[Job]:
 
 
 def anew(job: Job, number: int, at_s: float) -> Job:
-    """Return a copy of the job that is submitted at `at_s` and has no dependency, hold or begin time. Its id is that of
-    no live job, and has the same kind (`name_of_kind`)."""
+    """Return a copy of the job that is submitted at `at_s` and has no dependency, hold or begin time. Its id differs
+    from those of all live jobs, but stands for the same kind of job (`name_of_kind`)."""
     return replace(
         job,
         id=f"{job.id}-00{number}",
@@ -111,8 +112,8 @@ def forecast(
     """Return job -> the forecast of its start, not before `now_s` (seconds since the epoch). A job without a known
     start is left out.
 
-    `plays`: the number of plays after the first one, if run times are known; None: a number that suits the number of
-    jobs."""
+    `plays`: the number of plays after the first one, if run times are known; None for a number that depends on the
+    number of jobs."""
     asked = [job for job in jobs if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED]
     if not asked:
         return {}
@@ -182,7 +183,8 @@ def drawn_run_times(cluster: Cluster, plays: int) -> Iterator[RunTime]:
     known: dict[str, list[float]] = {}
 
     def run_times_s(job: Job, elapsed_s: float) -> list[float]:
-        """Return the job's run time in each play. They are drawn once, given `elapsed_s` of the first call."""
+        """Return the job's run time in each play. The run times are drawn at the first call, given its `elapsed_s`, and
+        then stay the same."""
         found = known.get(job.id)
         if found is None:
             user = job.user or job.id
@@ -245,8 +247,8 @@ class ForecastRun:
         return self.found
 
     def never_starts(self, job: str) -> bool:
-        """Return whether the job cannot start in any play, so that no play must continue because of it. In a play
-        only jobs change, except where nodes are to come or an advance reservation closes some for a time."""
+        """Return whether the job cannot start in any play, so that no play must continue because of it. In a play only
+        jobs change, unless requested nodes are expected or an advance reservation closes nodes for some time."""
         record = self.book.jobs[job]
         if record.phase is not Phase.QUEUED or self.book.columns.groups.coming or self.book.reservations:
             return False
@@ -279,8 +281,8 @@ class ForecastRun:
         return decision.plan
 
     def arrived(self) -> Iterator[Event]:
-        """Yield the arrivals of requested nodes that are expected by `now_s`. Nobody knows when nodes on demand arrive
-        (a ProvisioningRequest) before they were promised."""
+        """Yield the arrivals of requested nodes that are expected by `now_s`. Nodes on demand (of a
+        ProvisioningRequest) have no expected arrival until they are promised."""
         groups = self.book.columns.groups
         for name, coming in list(groups.coming.items()):
             node, group = self.book.columns.node(name), groups.known.get(coming.group)
@@ -304,7 +306,8 @@ class ForecastRun:
                 yield Finished(job, Outcome.SUCCEEDED)
 
     def go_on(self, plan: Plan) -> bool:
-        """Advance `now_s` to the next change, which may be now; return False if there is none."""
+        """Advance `now_s` to the time of the next change, which may be the present time. Return False if there is no
+        further change."""
         if plan.wake_s is not None and plan.wake_s <= self.now_s:
             return True
         times = [self.ends[0][0]] if self.ends else []

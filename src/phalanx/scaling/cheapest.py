@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias
 
 Counts: TypeAlias = tuple[int, ...]  # for each group, the number of nodes
 
-ORDERS = 24  # orders in which nodes are taken away
-TRIALS = 400  # trials for one gang
+ORDERS = 24  # how many orders of the groups are tried for removing nodes
+TRIALS = 400  # the most trials for one gang
 
 
 class Offer(NamedTuple):
@@ -27,7 +27,7 @@ class Offer(NamedTuple):
 
 
 class Search:
-    """The search for one gang. `fits`: returns whether the gang fits with these numbers of nodes."""
+    """The search for one gang. `fits`: a function that returns whether the gang fits with these numbers of nodes."""
 
     def __init__(self, offers: Sequence[Offer], fits: Callable[[Counts], bool]) -> None:
         self.offers, self._fits = offers, fits

@@ -41,13 +41,14 @@ from phalanx.state.cluster import Cluster, nominated_placements
 from phalanx.state.pending.request_class import Kind, Request, RequestClass
 
 # Requested nodes of a provider that removes empty nodes itself are cancelled when no job has waited for them for
-# UNWANTED_S seconds. It is longer than requests are planned together, so that jobs find their nodes after a restart.
+# UNWANTED_S seconds. This is longer than the time for which requests are collected, so that after a restart jobs find
+# the nodes that were requested for them.
 UNWANTED_S = 30.0
 
 
 def note_idle(cluster: Cluster, now_s: float) -> None:
-    """Note since when each node of a group is empty, but for pods of DaemonSets and static pods. A requested node is
-    empty if no job is nominated to it. Nothing depends on these times but the release of nodes."""
+    """Note since when each node of a group is empty. Pods of DaemonSets and static pods do not count. A requested node
+    is empty if no job is nominated to it. These times are used only for the release of nodes."""
     groups, columns = cluster.columns.groups, cluster.columns
     residents = Counter(cluster.foreign[pod][0] for pod in cluster.residents)
     empty = [
@@ -62,7 +63,7 @@ def note_idle(cluster: Cluster, now_s: float) -> None:
 
 
 def releasable(cluster: Cluster, now_s: float, waiting: Sequence[RequestClass]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the nodes of each group that have been empty for long enough. The group keeps its minimum.
+    """Yield each group's nodes that have been empty for long enough, but keep the minimum of the group.
 
     `waiting`: the gangs that could start on the present nodes later."""
     sizes = cluster.columns.group_sizes()
@@ -94,17 +95,17 @@ def leaving(cluster: Cluster, group: NodeGroup) -> int:
 
 
 def nodes_of(cluster: Cluster, group: NodeGroup, names: Iterable[str]) -> list[str]:
-    """Return the names that are those of present or requested nodes of the group."""
+    """Return those of the names that belong to present or requested nodes of the group."""
     nodes = (cluster.columns.node(name) for name in names)
     return [node.name for node in nodes if node is not None and node.group == group.name]
 
 
-HOPELESS = 32  # gangs that fit on no nodes, tried in one cycle
+HOPELESS = 32  # after this many gangs that fit on no nodes, a cycle tries no more
 
 
 def with_nodes(cluster: Cluster, policy: Policy, now_s: float, plan: Plan) -> Plan:
-    """Return the plan of a cycle, which is folded already, with the requests and releases of nodes, which are folded
-    as well. `now_s`: seconds since the epoch."""
+    """Decide about nodes after the core's cycle. Return the core's plan, extended by the requests and releases of
+    nodes. Both parts are folded when this returns. `now_s`: seconds since the epoch."""
     if not cluster.columns.groups.known:
         return plan
     scaled = Scaling(cluster, policy, now_s).plan()
@@ -113,8 +114,8 @@ def with_nodes(cluster: Cluster, policy: Policy, now_s: float, plan: Plan) -> Pl
 
 
 def before(cluster: Cluster, policy: Policy, now_s: float) -> tuple[Action, ...]:
-    """Give up requested nodes that are late, and renew the nominations of jobs that wait for nodes on demand, before
-    the core decides. Return the actions, which are folded."""
+    """Give up requested nodes that are late, and renew the nominations of jobs that wait for nodes on demand. This
+    comes before the core's cycle. Fold the actions and return them."""
     late = give_up(cluster, now_s)
     found = tuple(on_demand.renominated(cluster, policy)) if cluster.columns.groups.known else ()
     if found:
@@ -123,7 +124,7 @@ def before(cluster: Cluster, policy: Policy, now_s: float) -> tuple[Action, ...]
 
 
 def give_up(cluster: Cluster, now_s: float) -> tuple[Action, ...]:
-    """Give up requested nodes that are late. Return the actions, which are folded."""
+    """Give up requested nodes that are late. Fold the actions and return them."""
     late: dict[str, list[str]] = {}
     for name, coming in cluster.columns.groups.coming.items():
         if coming.until_s <= now_s:
@@ -155,7 +156,7 @@ class Scaling:
         self.actions: list[Action] = []
 
     def plan(self) -> Plan:
-        """Decide about nodes."""
+        """Return all decisions about nodes, each of which is folded already."""
         self.do(*self.reach_minimum())
         waiting = Waiting(self.cluster, self.policy, self.now_s)
         if outranked := on_demand.outranked(self.cluster, waiting.state):
@@ -171,12 +172,12 @@ class Scaling:
         return Plan(tuple(self.actions), min(self.wake_times_s(waiting), default=None))
 
     def do(self, *actions: Action) -> None:
-        """Decide these actions."""
+        """Add the actions to the plan and fold them."""
         self.actions += actions
         fold_plan(self.cluster, Plan(actions))
 
     def reach_minimum(self) -> Iterator[RequestNodes]:
-        """Yield requests for groups that have fewer nodes than their minimum."""
+        """Yield the requests of missing nodes for groups that have fewer nodes than their minimum."""
         sizes = self.cluster.columns.group_sizes()
         for group in self.groups.known.values():
             if sizes[group.name] < group.min_nodes and growth.may_request(self.cluster, group, self.now_s):
@@ -213,7 +214,7 @@ class Scaling:
         self.nominate(each, request.until_s)
 
     def served(self, growing: GrowingCluster, waiting: Waiting) -> Iterator[Served]:
-        """Yield the requests, in order, that fit on nodes which are requested, or may be."""
+        """Yield, in order, the waiting requests that fit on nodes that are requested or may be requested."""
         failed: set[Gang] = set()
         for request_class in waiting.classes():
             for request, offers in waiting.requests(request_class):
@@ -234,7 +235,8 @@ class Scaling:
         offers: Sequence[FlavorAssignment],
         failed: set[Gang],
     ) -> Served | None:
-        """Return the request with the first offer for which nodes help. `failed`: gangs that fit on no nodes."""
+        """Return the request with its first offer that fits on requested or further nodes; None if there is no such
+        offer. `failed`: the gangs that fit on no nodes."""
         for offer in offers:
             gang = waiting.minimum(request_class, offer)
             if gang in failed:

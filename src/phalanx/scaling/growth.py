@@ -26,12 +26,12 @@ from phalanx.scaling.cheapest import Counts, Offer, cheapest
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 
-TOGETHER = 256  # pods for which nodes are planned together
-LEAST = 1e-9  # a smaller difference of prices is none
+TOGETHER = 256  # the most pods for which nodes are planned together
+LEAST = 1e-9  # prices with a smaller difference count as equal
 
 
 class GrowingCluster:
-    """The cluster of one cycle as it could grow.
+    """The cluster in one cycle, with the nodes that could be added.
 
     `sizes`: the number of nodes of each group. `most`: at most this many nodes of a group are requested in a cycle.
 
@@ -68,8 +68,8 @@ class GrowingCluster:
         self.allowed[[table.row_of[name] for name in self.new]] = False
 
     def grow(self, gang: Gang) -> list[Placement] | None:
-        """Return placements of the gang on the cheapest nodes. None: the gang fits without more nodes, or not even with
-        them."""
+        """Return placements of the gang on the cheapest nodes. Return None if the gang fits without more nodes, or does
+        not fit even with more nodes."""
         found = self.placed([gang])
         if found is None:
             return None
@@ -82,8 +82,8 @@ class GrowingCluster:
 
     def cheaper_together(self, gangs: Sequence[Gang], begin: int) -> list[list[Placement]] | None:
         """Return placements of all gangs that `grow` has placed since the mark `begin` of the draft, if other nodes for
-        all of them together are cheaper than the nodes for one after the other; else None. No gang is placed any more
-        after that."""
+        all of them together are cheaper than the nodes for one after the other; else None. After this call, no further
+        gang may be placed."""
         price = self.price()
         if len(gangs) < 2 or not price or sum(role.minimum for gang in gangs for role in gang.roles) > TOGETHER:
             return None
@@ -96,7 +96,7 @@ class GrowingCluster:
         return found if self.price() < price - LEAST else None
 
     def placed(self, gangs: Sequence[Gang]) -> list[list[Placement]] | None:
-        """Place the gangs, in order, on the cheapest nodes. None: they do not fit, and nothing is placed."""
+        """Place the gangs, in order, on the cheapest nodes. If they do not fit, return None and place none of them."""
         groups = [group for group in self.cluster.columns.groups.known.values() if self.is_useful(group, gangs)]
         most = sum(role.minimum for gang in gangs for role in gang.roles)
         offers = [Offer(each.price_per_hour, each.delay_s, min(most, len(self.spare(each)))) for each in groups]
@@ -156,7 +156,7 @@ class GrowingCluster:
                 yield request_of(group, names, job, self.now_s)
 
     def until_s(self, placements: Sequence[Placement]) -> float:
-        """Return the time (seconds since the epoch) at which a job with these placements gives up."""
+        """Return the time (seconds since the epoch) until which a job with these placements waits for its nodes."""
         used, known = {placement.node for placement in placements}, self.cluster.columns.groups.known
         times = [self.now_s + known[self.new[name]].timeout_s for name in used if name in self.new]
         times += [self.coming[name].until_s for name in used if name in self.coming]
@@ -170,7 +170,7 @@ def may_request(cluster: Cluster, group: NodeGroup, now_s: float) -> bool:
 
 
 def new_names(cluster: Cluster, group: NodeGroup, nodes: int) -> Iterator[str]:
-    """Yield names for new nodes of the group that no node has."""
+    """Yield unused names for new nodes of the group."""
     known, left = cluster.columns.row_of, nodes
     for number in count(1):
         if left <= 0:

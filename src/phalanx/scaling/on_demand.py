@@ -24,7 +24,7 @@ from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, minimum_gang
 from phalanx.state.pending.request_class import Candidate, Kind
 
-TRIED = 64  # jobs that are tried on present nodes in one cycle
+TRIED = 64  # the most jobs that are tried on present nodes in one cycle
 
 
 def group_for(cluster: Cluster, queue: str, offer: FlavorAssignment) -> NodeGroup | None:
@@ -50,9 +50,10 @@ def placements_on(gang: Gang, placeholder: str) -> list[Placement]:
 
 
 def renominated(cluster: Cluster, policy: Policy) -> Iterator[Nominate]:
-    """Yield other nominations of the jobs that wait for nodes on demand, one after the other: none for a job that fits
-    on present nodes, which the core starts then; and present nodes for as many pods as fit of a job whose nodes will
-    come, so that no other job takes the first ones. Jobs are tried again only when something has changed."""
+    """Yield new nominations for jobs that wait for nodes on demand. If a job fits on present nodes, its nomination is
+    withdrawn, and the core then starts the job. If it is certain that a job's nodes will come, as many of its pods as
+    fit are nominated to present nodes, so that no other job takes the nodes that arrive first. Jobs are tried again
+    only after a change of the nodes."""
     groups, columns = cluster.columns.groups, cluster.columns
     waiting = [cluster.jobs[job] for job in cluster.nominated if waits_on_demand(cluster, cluster.jobs[job])]
     changes = sum(columns.stamps[row] for row in columns.attributes.ready.nonzero()[0].tolist())
@@ -76,7 +77,8 @@ def renominated(cluster: Cluster, policy: Policy) -> Iterator[Nominate]:
 
 
 def held_nodes(cluster: Cluster, draft: Draft, gang: Gang, pods: int) -> list[str]:
-    """Return present nodes for as many pods of the gang's only role as fit, at most `pods`, and take them."""
+    """Place as many pods of the gang's only role as fit on present nodes of the draft, at most `pods`. Return the node
+    of each pod."""
     (role,) = gang.roles
     low, high = 0, pods
     while low < high:
@@ -89,13 +91,14 @@ def held_nodes(cluster: Cluster, draft: Draft, gang: Gang, pods: int) -> list[st
 
 
 def of_size(cluster: Cluster, gang: Gang, role: Role, pods: int) -> Gang:
-    """Return the gang with so many pods of its only role."""
+    """Return the gang with `pods` pods of its only role."""
     return cluster.interned.gang((replace(role, count=pods, minimum=pods),), gang.groups, gang.closeness, gang.size)
 
 
 def outranked(cluster: Cluster, state: CycleState) -> list[JobRecord]:
-    """Return the jobs that wait for nodes on demand, and give up their quota to a job of higher priority: its queue
-    lets it preempt them, and it lacks no other quota. `state`: of this cycle; its ledger has the quota given back."""
+    """Return those jobs waiting for nodes on demand that must give their quota to a job of higher priority. The queue
+    must let that job preempt them, and the quota that they give up must be enough for it. `state`: the state of this
+    cycle; its ledger is changed accordingly."""
     waiting = [cluster.jobs[job] for job in cluster.nominated if waits_on_demand(cluster, cluster.jobs[job])]
     for request_class in cluster.pending.request_classes.values() if waiting else ():
         key, queue = request_class.key, cluster.queues.get(request_class.key.queue)

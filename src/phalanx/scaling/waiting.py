@@ -1,10 +1,10 @@
-"""Requests of jobs that wait for capacity alone: their quota admits them now. Only for these nodes are requested.
+"""Requests of jobs that lack only capacity: their quota admits them now. Nodes are requested only for these jobs.
 
 The order is that of the core as far as one queue is concerned: replacements of lost pods, then priority, then age.
 Between queues, a request within its queue's guarantee comes before a request that borrows. Pods above a gang's minimum
 are no reason to request nodes.
 
-The waiting jobs that their quotas admit together. Only for these may an autoscaler add nodes.
+The waiting jobs that their quotas admit together. An autoscaler may add nodes only for these jobs.
 
 Each of two jobs may be within a quota that is too small for both. If the pods of both were reported as unschedulable,
 an autoscaler would add nodes that one of the jobs cannot use. `kube.write.events` asks this module before it reports
@@ -26,15 +26,15 @@ from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, minimum_gang
 from phalanx.state.pending.request_class import Blocker, Candidate, Kind, Request, RequestClass
 
-CLASSES = 64  # request classes for which nodes are planned in one cycle
-JOBS = 256  # requests of one class
-MOST_PODS = 2048  # pods that may need a node of their own
+CLASSES = 64  # the most request classes for which nodes are planned in one cycle
+JOBS = 256  # the most requests of one class
+MOST_PODS = 2048  # the most pods that may need a node each
 
 # Nodes for new requests are planned QUIET_S seconds after the last new request, and at the latest LONGEST_S seconds
 # after the first new request (Karpenter's BATCH_IDLE_DURATION and BATCH_MAX_DURATION).
 QUIET_S, LONGEST_S = 1.0, 10.0
 
-# Reasons that more nodes may end.
+# Jobs that wait for one of these reasons may start with more nodes.
 CAPACITY = {
     ReasonCode.NO_ROOM,
     ReasonCode.NEVER_FITS,
@@ -44,7 +44,8 @@ CAPACITY = {
     ReasonCode.ROOM_KEPT,
     ReasonCode.RESERVED,
 }
-# The reasons that the core may leave as they are when the quota is free again, if its flavors have no capacity.
+# Reasons of missing quota. They can be outdated: if quota becomes free, but its flavors have no capacity, the core may
+# keep such a reason.
 QUOTA = {ReasonCode.QUEUE_LIMIT, ReasonCode.QUEUE_QUOTA}
 
 
@@ -97,7 +98,7 @@ class Waiting:
         return min(max(new) + QUIET_S, min(new) + LONGEST_S) if new else planned_s
 
     def pods(self) -> int:
-        """Return the number of pods for which nodes may be requested in one cycle."""
+        """Return the number of waiting pods for which nodes may be requested in one cycle, at most `MOST_PODS`."""
         gangs = (
             (request_class, sum(role.minimum for role in request_class.key.gang.roles))
             for request_class in self.request_classes
@@ -105,11 +106,11 @@ class Waiting:
         return min(MOST_PODS, sum(pods * min(len(request_class), JOBS) for request_class, pods in gangs))
 
     def classes(self) -> list[RequestClass]:
-        """Return the first classes in order."""
+        """Return the first request classes, at most `CLASSES`, in the order of planning."""
         return nsmallest(CLASSES, self.request_classes, key=self.rank)
 
     def rank(self, request_class: RequestClass) -> tuple[object, ...]:
-        """Return the key of the order of classes."""
+        """Return the sort key of a request class for the order of planning."""
         first = request_class.first
         offers = self.state.offers(Candidate(request_class, first))
         urgent = request_class.key.kind == Kind.REPLACEMENT
@@ -138,7 +139,7 @@ class Waiting:
         return minimum_gang(self.cluster, offer.gang) if request_class.key.kind == Kind.JOB else offer.gang
 
     def may_start_later(self) -> list[RequestClass]:
-        """Return the classes that the present nodes could hold, if fewer pods ran on them."""
+        """Return the request classes that would fit on the present nodes if fewer pods ran there."""
         reasons = ((each, self.cluster.pending.reason_of(each)) for each in self.request_classes)
         return [request_class for request_class, reason in reasons if reason is not None and reason.code not in NEVER]
 

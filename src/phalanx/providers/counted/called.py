@@ -1,7 +1,8 @@
-"""A provider that is a program on the scheduler's machine. It gets a call on its standard input, and prints the answer.
+"""A provider that is a program on the scheduler's machine. The program reads a call from its standard input, and prints
+the answer.
 
-The program is started without a shell, in a process group of its own. A program that is late is killed with its
-children.
+The program is started without a shell, in a process group of its own. A program that exceeds its time limit is killed
+with its children.
 
 A provider that is a web server: each call is a POST of its document, with a bearer token from a file."""
 
@@ -24,12 +25,12 @@ from phalanx.errors import PhalanxError
 from phalanx.providers.counted.calls import MOST_BYTES, text_of
 from phalanx.providers.provider import ProviderError
 
-_LAST_BYTES = 4096  # the end of standard error that messages quote
+_LAST_BYTES = 4096  # how many of the last bytes of standard error a message quotes
 
 
 class Program:
-    """A program. `command`: its path and arguments; the call and the group follow. `timeout_s`: the time limit of one
-    call."""
+    """A program. `command`: its path and its first arguments; a call appends its name and the group. `timeout_s`: the
+    time limit of one call."""
 
     def __init__(self, command: Sequence[str], timeout_s: float) -> None:
         self._command, self._timeout_s = tuple(command), timeout_s
@@ -73,7 +74,7 @@ async def run_program(argv: Sequence[str], body: bytes, timeout_s: float) -> tup
     has_ended = False
     try:
         async with asyncio.timeout(timeout_s):
-            with suppress(ConnectionError):  # a program that does not read its input
+            with suppress(ConnectionError):  # if the program does not read its input
                 process.stdin.write(body)
                 await process.stdin.drain()
             process.stdin.close()
@@ -89,7 +90,7 @@ async def run_program(argv: Sequence[str], body: bytes, timeout_s: float) -> tup
 
 
 async def _first(stream: asyncio.StreamReader) -> bytes:
-    """Read the stream to its end. Return its beginning."""
+    """Read the whole stream, and return its first bytes, at most `MOST_BYTES` + 1."""
     found = bytearray()
     while part := await stream.read(1 << 16):
         found += part[: MOST_BYTES + 1 - len(found)]
@@ -97,7 +98,7 @@ async def _first(stream: asyncio.StreamReader) -> bytes:
 
 
 async def _last(stream: asyncio.StreamReader) -> bytes:
-    """Read the stream to its end. Return its end."""
+    """Read the whole stream, and return its last bytes, at most `_LAST_BYTES`."""
     found = b""
     while part := await stream.read(1 << 16):
         found = (found + part)[-_LAST_BYTES:]
@@ -109,9 +110,8 @@ _CONNECTIONS = 2
 
 
 class Webhook:
-    """A web server. `authority`: a file with the certificates (PEM) that sign the server's; None: those of the system.
-    `token`: a file with the bearer token. `timeout_s`: the time limit of
-    one call."""
+    """A web server. `authority`: a file with the certificates (PEM) that sign the server's certificate; None for the
+    certificates of the system. `token`: a file with the bearer token. `timeout_s`: the time limit of one call."""
 
     def __init__(self, url: str, authority: Path | None, token: Path | None, timeout_s: float) -> None:
         self._token, self._timeout_s = token, timeout_s
@@ -148,7 +148,7 @@ def trust(authority: Path | None) -> ssl.SSLContext:
     """Return the TLS settings. Raises PhalanxError."""
     try:
         return ssl.create_default_context(cafile=authority)
-    except OSError as error:  # also an SSLError
+    except OSError as error:  # SSLError is a subclass
         raise PhalanxError(f"the certificates in {authority} cannot be read: {error.strerror or error}") from None
 
 
@@ -168,7 +168,7 @@ def read_token(file: Path) -> str:
 
 
 def wrong_url(url: str) -> str:
-    """Return why the URL cannot be that of a provider; empty if it can."""
+    """Return why the URL cannot be used for a provider; empty if it can."""
     try:
         found = urlsplit(url)
         host, _ = found.hostname or "", found.port
@@ -184,7 +184,7 @@ def wrong_url(url: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether the host is this machine."""
+    """Return whether the host is `localhost` or a loopback address."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

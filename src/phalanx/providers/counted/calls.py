@@ -24,12 +24,13 @@ STARTING, RUNNING, FAILED, REMOVING = "starting", "running", "failed", "removing
 STATES = (STARTING, RUNNING, FAILED, REMOVING)
 MOST_BYTES = 4 << 20  # the longest answer that is read
 MOST_NODES = 20_000
-_TEXT = 300  # characters of a provider's own words in an error
+_TEXT = 300  # the most characters of a provider's text in an error
 
 
 class NodeState(msgspec.Struct, kw_only=True, frozen=True):
-    """A node in an answer to `status`. `name`: the requested name, or the provider's own. `node`: the name of its Node
-    object, if the name differs. `since`: the time of the request, in RFC 3339. `message`: why it failed."""
+    """A node in an answer to `status`. `name`: the requested name, or a name that the provider chose. `node`: the name
+    of its Node object, if this differs from `name`. `since`: the time of the request, in RFC 3339. `message`: why the
+    node failed."""
 
     name: str
     state: str
@@ -38,7 +39,7 @@ class NodeState(msgspec.Struct, kw_only=True, frozen=True):
     message: str = ""
 
     def failed_after(self, at_s: float) -> bool:
-        """Return whether the node may be that of a request at this time (seconds since the epoch)."""
+        """Return whether this failed node may belong to a request that was made at `at_s` (seconds since the epoch)."""
         return bool(self.since) and self.since_s() + 1.0 >= at_s  # times in RFC 3339 may lack fractions
 
     def since_s(self) -> float:
@@ -50,14 +51,14 @@ class StatusAnswer(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class ScaleAnswer(msgspec.Struct, kw_only=True, frozen=True):
-    """`refused`: node -> why it is not added, or not removed."""
+    """The answer to `scale`. `refused`: node -> why it is not added, or not removed."""
 
     refused: dict[str, str] = {}
 
 
 class Scale(NamedTuple):
     """The arguments of `scale`. `total`: the number of nodes that the group should have. `remove`: the nodes to remove,
-    as the provider lists them. `provider_ids`: the `spec.providerID` of their Node objects."""
+    by the names in the provider's list. `provider_ids`: such a name -> the `spec.providerID` of the Node object."""
 
     total: int
     add: Sequence[str]
@@ -79,8 +80,8 @@ class Backend(Protocol):
 
 
 class Unanswered(NamedTuple):
-    """A call whose answer was lost. `total`: its number of nodes. `strangers`: how many nodes started before it that no
-    request is known for."""
+    """A call whose answer was lost. `total`: the number of nodes in the call. `strangers`: the number of nodes without
+    a known request that were starting before the call."""
 
     add: Sequence[str]
     remove: Sequence[str]
@@ -89,20 +90,20 @@ class Unanswered(NamedTuple):
 
 
 class CountedProvider:
-    """The provider of one group whose backend goes by a number of nodes. `provider_id`: returns the `spec.providerID`
-    of a Node; empty if it has none."""
+    """The provider of one group whose backend goes by a number of nodes. `provider_id`: a function that returns the
+    `spec.providerID` of a Node; empty if the Node has none."""
 
     def __init__(self, backend: Backend, provider_id: Callable[[str], str]) -> None:
         self._backend, self._provider_id = backend, provider_id
         self._requested: dict[str, float] = {}  # requested nodes that have not arrived -> the time of their request
         self._last: Unanswered | None = None
-        self._listed_requests: set[str] = set()  # requested nodes that the provider listed when it was asked last
-        self._running: frozenset[str] | None = None  # nodes that ran when the provider was asked last
-        self._arrived = 0  # nodes that run since the last `status`
+        self._listed_requests: set[str] = set()  # requested nodes in the provider's last list
+        self._running: frozenset[str] | None = None  # running nodes in the provider's last list
+        self._arrived = 0  # how many nodes have begun to run since the last `status`
 
     async def scale(self, group: str, add: Sequence[str], remove: Sequence[str]) -> Mapping[str, str]:
-        """Call `scale`. A repeated call has the same count. What a call without an answer has requested can be removed:
-        the nodes that start since then."""
+        """Call `scale`. A repeated call has the same number of nodes. If the answer to a call was lost, the nodes that
+        it requested can still be removed: they are the nodes that started after the call."""
         key, known = (tuple(add), tuple(remove)), await self._nodes(group)
         listed = self._listed(known, remove)
         if self._last is None or self._last[:2] != key:
@@ -136,7 +137,7 @@ class CountedProvider:
         return Status(requested=tuple(requested), failed=failed)
 
     async def _nodes(self, group: str) -> Sequence[NodeState]:
-        """Return the nodes, and count those that run since the last call."""
+        """Return the provider's list of nodes, and count the nodes that have begun to run since the previous list."""
         known = await self._backend.nodes(group)
         running = frozenset(each.name for each in known if each.state == RUNNING)
         self._arrived += 0 if self._running is None else len(running - self._running)
@@ -149,17 +150,18 @@ class CountedProvider:
         return len(names) + sum(name not in names for name in add) - len(names & set(remove))
 
     def _listed(self, known: Sequence[NodeState], names: Iterable[str]) -> dict[str, str]:
-        """Return the provider's name of each node: by its Node object, or by its request."""
+        """Return the name in the provider's list for each of these nodes, found by the Node object or by the
+        request."""
         found = {requested: name for name, requested in self._names(known).items()}
         found |= {each.node: each.name for each in known if each.node}
         if self._last is not None:
             missing = [name for name in self._last.add if name not in found]
             started = [name for name in self._strangers(known) if name not in self._last.add][self._last.strangers :]
-            found |= zip(missing, reversed(started), strict=False)  # the last ones: those without a machine yet
+            found |= zip(missing, reversed(started), strict=False)  # from the end: the nodes without a machine yet
         return {name: found.get(name, name) for name in names}
 
     def _strangers(self, known: Sequence[NodeState]) -> list[str]:
-        """Return the nodes that start, and that no request is known for."""
+        """Return the starting nodes for which no request is known."""
         names = self._names(known)
         own = (each.name for each in known if each.state == STARTING and names[each.name] == each.name)
         return [name for name in own if name not in self._requested]
@@ -180,7 +182,7 @@ class CountedProvider:
 
 
 class Caller(Protocol):
-    """Sends a document to a provider. `name`: what is called, for errors."""
+    """Sends a document to a provider. `name`: the program or server, for error messages."""
 
     name: str
 
@@ -231,7 +233,7 @@ class Documents:
 
 
 def text_of(text: str) -> str:
-    """Return a provider's text in one printable line of bounded length."""
+    """Return a provider's text as one line of printable characters, cut to `_TEXT` characters."""
     line = " ".join(text.split())
     line = "".join(each for each in line if each.isprintable())
     return line if len(line) <= _TEXT else f"{line[: _TEXT - 1]}…"

@@ -21,12 +21,12 @@ from phalanx.providers.counted.cloud_messages import DELETING, message
 from phalanx.providers.counted.cloud_service import CloudService, open_cloud
 from phalanx.providers.provider import ProviderError
 
-PENDING = "+"  # starts the name of a node that the provider has not created yet
+PENDING = "+"  # the prefix of names of nodes that the provider has not created yet
 
 
 class Instances:
-    """The instances of one group. `group`: the provider's id of the group. `nodes`: returns the Node objects.
-    `connection`: the connection by which Nodes get the label (key, value); None: no Node is labelled."""
+    """The instances of one group. `group`: the provider's id of the group. `nodes`: a function that returns the Node
+    objects. `connection`: the connection by which Nodes get the label (key, value); None: no Node is labelled."""
 
     counted = frozenset((STARTING, RUNNING, FAILED))
 
@@ -39,8 +39,8 @@ class Instances:
         connection: Connection | None = None,
     ) -> None:
         self._at, self._group, self._nodes, self._label, self._connection = at, group, nodes, label, connection
-        self._since: dict[str, str] | None = None  # instance -> when it was seen first; empty: at the first look
-        self._asked: set[str] = set()  # instances whose deletion was asked for
+        self._since: dict[str, str] | None = None  # instance -> when first listed; "" if in the first list
+        self._asked: set[str] = set()  # instances whose deletion was requested
         self._deleted: set[str] = set()  # nodes whose deletion the provider has accepted
 
     async def nodes(self, group: str) -> Sequence[NodeState]:
@@ -59,15 +59,15 @@ class Instances:
         there = by_provider_id(self._nodes())
         states = [await self._state(each, there.get(each.id)) for each in found]
         alive = [each for each in states if each.state != REMOVING]
-        surplus = sorted(alive, key=lambda each: bool(each.node))[: max(0, len(alive) - target)]  # without Node first
+        surplus = sorted(alive, key=lambda each: bool(each.node))[: max(0, len(alive) - target)]  # without Node: first
         leaving = {each.name for each in surplus}
         states = [replace(one, state=REMOVING) if one.name in leaving else one for one in states]
         more = range(target - len(alive))
         return [*states, *(NodeState(name=f"{PENDING}{number}", state=STARTING) for number in more)]
 
     async def scale(self, group: str, to: Scale) -> Mapping[str, str]:
-        """Delete instances, cancel those that are not created yet, and then add by the target size. A repeated call
-        adds what is missing alone."""
+        """Delete instances, cancel instances that are not created yet, and then add nodes by raising the target size. A
+        repeated call adds only what is missing."""
         instances = {name: to.provider_ids.get(name, name) for name in to.remove if not name.startswith(PENDING)}
         async with self._opened() as service:
             known = {each.id: each.status for each in (await service.call("NodeGroupNodes", id=self._group)).instances}
@@ -92,12 +92,12 @@ class Instances:
         return int((await service.call("NodeGroupTargetSize", id=self._group)).targetSize)
 
     def _look(self, listed: Iterable[str]) -> None:
-        """Note when each instance was seen first."""
+        """Note when each instance was first listed."""
         now = "" if self._since is None else write_moment(time.time())
         before = self._since or {}
         self._since = {name: before.get(name, now) for name in listed}
         for names in (self._asked, self._deleted):
-            names -= self._since.keys() - before.keys()  # a name that is used again
+            names -= self._since.keys() - before.keys()  # drop names that are used again
 
     async def _state(self, instance: Any, node: Object | None) -> NodeState:
         assert self._since is not None
@@ -127,7 +127,8 @@ class Instances:
             raise ProviderError(f"node {name} cannot get the label {key}={value}: {error}") from error
 
     def _named(self, instances: Sequence[str]) -> list[Any]:
-        """Return the messages of instances to delete. One that has no Node is named by its id alone."""
+        """Return the messages that name the instances to delete. The message of an instance without a Node has only its
+        id."""
         there, found = by_provider_id(self._nodes()), []
         for each in instances:
             meta = there.get(each, {"metadata": {"name": each}})["metadata"]

@@ -1,4 +1,4 @@
-"""Where a cloud provider is that speaks `externalgrpc`: its address, and the files for TLS."""
+"""The address of a cloud provider that speaks `externalgrpc`, and the files for TLS."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ UNIX = "unix:"
 
 
 class CloudAddress(NamedTuple):
-    """Where the service is. `address`: HOST:PORT or unix:PATH. `authority`, `certificate`, `key`: files in PEM, of
-    those who sign the service's certificate, and of our own certificate. `timeout_s`: of one call."""
+    """The address of the service. `address`: HOST:PORT or unix:PATH. `authority`: a PEM file with the certificates that
+    sign the service's certificate. `certificate`, `key`: PEM files with the certificate and the key of this client.
+    `timeout_s`: the time limit of one call."""
 
     address: str
     authority: Path | None
@@ -34,7 +35,7 @@ def require_pem(file: Path) -> bytes:
 
 
 def wrong_address(address: str, *, tls: bool) -> str:
-    """Return why the address cannot be that of a service; empty if it can."""
+    """Return why the address cannot be used for a service; empty if it can."""
     if address.startswith(UNIX):
         path = address.removeprefix(UNIX)
         return "" if path.startswith("/") else f"{address!r} has no absolute path; for example unix:/run/nodes.sock"

@@ -10,7 +10,7 @@ from phalanx.rpc.messages import Messages
 _MESSAGES = Messages(
     "clusterautoscaler.cloudprovider.v1.externalgrpc",
     {
-        "Empty": {},  # the request Refresh, and answers without a field
+        "Empty": {},  # for the request Refresh, and for answers without fields
         "Group": {"id": (1, "text"), "minSize": (2, "integer"), "maxSize": (3, "integer"), "debug": (4, "text")},
         "Groups": {"nodeGroups": (1, "*Group")},
         "OfGroup": {"id": (1, "text")},
@@ -32,7 +32,7 @@ _MESSAGES = Messages(
         "PriceOfNode": {"node": (1, "CloudNode"), "startTimestamp": (4, "Moment"), "endTimestamp": (5, "Moment")},
         "Price": {"price": (1, "number")},
         "Template": {"nodeBytes": (2, "bytes")},
-        # Node of core/v1, as `nodeBytes` has it
+        # The messages of Node (core/v1), which is encoded in `nodeBytes`.
         "Amount": {"string": (1, "text")},
         "AmountPair": {"key": (1, "text"), "value": (2, "Amount")},
         "Taint": {"key": (1, "text"), "value": (2, "text"), "effect": (3, "text")},

@@ -14,7 +14,7 @@ from phalanx.rpc.library import grpc
 
 
 class NotOffered(ProviderError):
-    """A call that the provider does not offer."""
+    """The provider does not offer this call."""
 
 
 class CloudService:
@@ -32,7 +32,8 @@ class CloudService:
         }
 
     async def call(self, call: str, **fields: Any) -> Any:
-        """Return the answer. Raises ProviderError; NotOffered if the provider does not offer the call."""
+        """Make the call and return its answer. Raises ProviderError; NotOffered if the provider does not offer the
+        call."""
         request = message(CALLS[call][0])(**fields)
         try:
             return await self._calls[call](request, timeout=self._at.timeout_s)

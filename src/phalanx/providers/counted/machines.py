@@ -24,7 +24,7 @@ KINDS = {
 }
 DELETE = {CLUSTER_API: "cluster.x-k8s.io/delete-machine", OPENSHIFT: "machine.openshift.io/delete-machine"}
 
-LOOK_S = 1.0  # between looks whether a controller has deleted a Machine
+LOOK_S = 1.0  # the interval between checks whether a controller has deleted a Machine
 _GONE = 404
 
 
@@ -93,7 +93,8 @@ class Machines:
         return {name: f"{of} has no Machine of this node" for name in to.remove if name not in marked}
 
     async def _mark(self, machine: str) -> bool:
-        """Let the controller delete this Machine before others. Return False if there is no such Machine."""
+        """Mark this Machine, so that the controller deletes it before others. Return False if there is no such
+        Machine."""
         body = {"metadata": {"annotations": {DELETE[self._of.kind.group]: "true"}}}
         try:
             await self._connection.patch(self._of.machines, machine, body, self._of.namespace)

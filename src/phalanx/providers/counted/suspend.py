@@ -25,10 +25,10 @@ from phalanx.providers.provider import ProviderError
 
 log = logging.getLogger(__name__)
 
-ANSWER_S = 20.0  # a program that ends later may fail without a reason for the job
+ANSWER_S = 20.0  # if a program fails later than this, the job does not get the reason
 MINUTE_S = 60.0
 SITE, SITE_NAMESPACE = "phalanx-slurm", "kube-system"  # the ConfigMap that sinfo reads
-POWER = "power."  # keys in it: power.NODE = `resuming SINCE REQUEST` or `suspending UNTIL`
+POWER = "power."  # the prefix of its keys: power.NODE = `resuming SINCE REQUEST` or `suspending UNTIL`
 _GONE = 404
 
 
@@ -64,11 +64,11 @@ class PoweredNodes:
     ) -> None:
         self._settings, self._hostlist, self._connection = settings, hostlist, connection
         self._node, self._label, self._tasks = node, label, tasks
-        self._on: dict[str, tuple[str, float]] = {}  # node that was switched on -> its request, and the time of it
-        self._off: dict[str, float] = {}  # node that was switched off -> the time of it
+        self._on: dict[str, tuple[str, float]] = {}  # node that was switched on -> (its request, time of the request)
+        self._off: dict[str, float] = {}  # node that was switched off -> when
         self._failed: dict[str, NodeState] = {}  # request -> the state of its node
         self._restored = False
-        self._calls: dict[str, deque[float]] = {}  # program -> the times of its nodes in the last minute
+        self._calls: dict[str, deque[float]] = {}  # program -> for each node of its calls in the last minute, the time
 
     async def nodes(self, group: str) -> Sequence[NodeState]:
         """Return the nodes that are switched on, and those that are being switched on."""
@@ -86,7 +86,7 @@ class PoweredNodes:
         return [*found, *self._failed.values()]
 
     async def scale(self, group: str, to: Scale) -> Mapping[str, str]:
-        """Switch nodes on and off. A repeated call has the same nodes."""
+        """Switch nodes on and off. A repeated call chooses the same nodes."""
         refused: dict[str, str] = {}
         chosen = {request: name for name, (request, _) in self._on.items()}
         for request in to.add:
@@ -107,14 +107,15 @@ class PoweredNodes:
         return refused
 
     async def _resume(self, names: Sequence[str]) -> None:
-        """Call ResumeProgram; for nodes beyond the rate in the background."""
+        """Call ResumeProgram for as many nodes as the rate allows now; call it for the other nodes later, in the
+        background."""
         settings = self._settings
         now, later = self._allowed(settings.resume_program, settings.resume_rate, names)
         try:
             if now:
                 await self._run(settings.resume_program, now)
         except ProviderError:
-            for name in names:  # a repeated request chooses them again
+            for name in names:  # a repeated request can choose these nodes again
                 self._on.pop(name, None)
             raise
         on = {name: self._on[name] for name in names}
@@ -126,7 +127,7 @@ class PoweredNodes:
         settings = self._settings
         while names:
             await asyncio.sleep(1.0)
-            names = [name for name in names if name in self._on]  # others were cancelled
+            names = [name for name in names if name in self._on]  # the other nodes were cancelled
             now, names = self._allowed(settings.resume_program, settings.resume_rate, names)
             try:
                 if now:
@@ -154,7 +155,7 @@ class PoweredNodes:
             raise ProviderError(f"SuspendRate allows {settings.suspend_rate} nodes per minute; {len(later)} wait")
 
     async def _restore(self) -> None:
-        """Read what an earlier scheduler has noted: nodes that are being switched on, or off."""
+        """Read which nodes are being switched on or off, from the notes of an earlier scheduler."""
         try:
             data = (await self._connection.get(CONFIG_MAPS, SITE, SITE_NAMESPACE)).get("data") or {}
         except ApiError as error:
@@ -172,7 +173,8 @@ class PoweredNodes:
                     pass
 
     async def _note(self, states: Mapping[str, str | None]) -> None:
-        """Note the states of nodes for sinfo, and for the next scheduler. Without rights only these do not see them."""
+        """Note the states of nodes for sinfo, and for the next scheduler. If the scheduler lacks the right to write
+        there, everything else still works."""
         body = {"data": {f"{POWER}{name}": text for name, text in states.items()}}
         try:
             await self._connection.patch(CONFIG_MAPS, SITE, body, SITE_NAMESPACE)
@@ -187,7 +189,7 @@ class PoweredNodes:
         return name not in self._on and name not in self._off and self._node(name) is None
 
     def _allowed(self, program: str, rate: int, names: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-        """Return the nodes for which the program may be called now, and the others."""
+        """Return (nodes for which the rate allows a call now, the other nodes)."""
         calls, now_s = self._calls.setdefault(program, deque()), time.monotonic()
         while calls and calls[0] <= now_s - MINUTE_S:
             calls.popleft()
