@@ -38,7 +38,7 @@ _UNITS = (
     "pod-group-name",
 )
 _DIALECTS = {"coscheduling": "scheduler-plugins"}  # of the folders with another name
-_ENDINGS = {"finish": "Succeeded", "fail": "Failed"}
+ENDINGS = {"finish": "Succeeded", "fail": "Failed"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class Player:
         for node in recording.get("nodes") or ():
             count = node.get("count", 1)
             for number in range(count):
-                self._put(NODES, _node(node, node["name"] if count == 1 else f"{node['name']}-{number}"))
+                self._put(NODES, node_of(node, node["name"] if count == 1 else f"{node['name']}-{number}"))
         if "config" in recording:
             meta = {"name": "yunikorn-configs", "namespace": "yunikorn"}
             self._put(CONFIGURATIONS, {"metadata": meta, "data": {"queues.yaml": recording["config"]}})
@@ -120,7 +120,7 @@ class Player:
                 left_out[name] -= 1
             elif obj:
                 self._apply(obj)
-        for verb, phase in _ENDINGS.items():
+        for verb, phase in ENDINGS.items():
             for unit in step.get(verb) or ():
                 self._ended[unit if "/" in unit else f"default/{unit}"] = phase
         if patch := step.get("patch"):
@@ -177,10 +177,10 @@ class Player:
     def _kubelet(self) -> None:
         for pod in self.stage.api.pods():
             phase = (pod.get("status") or {}).get("phase")
-            if not pod["spec"].get("nodeName") or phase in _ENDINGS.values() or "deletionTimestamp" in pod["metadata"]:
+            if not pod["spec"].get("nodeName") or phase in ENDINGS.values() or "deletionTimestamp" in pod["metadata"]:
                 continue
             space, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
-            ended = self._ended.get(f"{space}/{_unit(pod)}") or self._ended.get(f"{space}/{name}")
+            ended = self._ended.get(f"{space}/{unit_of(pod)}") or self._ended.get(f"{space}/{name}")
             if (wanted := ended or "Running") != phase:
                 ready = {"type": "Ready", "status": "True" if wanted == "Running" else "False"}
                 scheduled = {"type": "PodScheduled", "status": "True"}
@@ -193,7 +193,7 @@ class Player:
         pools = {name: node["metadata"]["labels"].get("pool", "?") for name, node in objects[NODES].items()}
         bound, succeeded = defaultdict[str, Counter[str]](Counter), Counter[str]()
         for pod in self.stage.api.pods():
-            unit, phase = f"{pod['metadata']['namespace']}/{_unit(pod)}", (pod.get("status") or {}).get("phase")
+            unit, phase = f"{pod['metadata']['namespace']}/{unit_of(pod)}", (pod.get("status") or {}).get("phase")
             if "deletionTimestamp" in pod["metadata"]:
                 continue
             if phase == "Succeeded":
@@ -248,7 +248,7 @@ def lines(status: Any, path: str = "") -> Iterator[str]:
         yield f"{path}={status}"
 
 
-def _node(of: Object, name: str) -> Object:
+def node_of(of: Object, name: str) -> Object:
     amounts = {key: str(of.get(key, default)) for key, default in (("cpu", 8), ("memory", "32Gi"), ("pods", 110))}
     amounts |= {key: str(amount) for key, amount in (of.get("resources") or {}).items()}
     labels = {"kubernetes.io/hostname": name, "pool": of.get("pool", of["name"]), **(of.get("labels") or {})}
@@ -262,7 +262,7 @@ def _merged(obj: Object, patch: Object) -> Object:
     return obj
 
 
-def _unit(pod: Object) -> str:
+def unit_of(pod: Object) -> str:
     """The job that a pod belongs to."""
     meta = pod["metadata"]
     words = {**(meta.get("annotations") or {}), **(meta.get("labels") or {})}
