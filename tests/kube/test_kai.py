@@ -342,7 +342,11 @@ def test_pods_share_a_gpu_by_the_fraction_that_they_ask_for() -> None:
         for amounts in (one["status"]["allocatable"], one["status"].setdefault("capacity", {})):
             amounts["nvidia.com/gpu"] = "1"
         stage.put_node(one)
-        shares = {"half": ("gpu-fraction", "0.5"), "memory": ("gpu-memory", "4096"), "more": ("gpu-fraction", "0.3")}
+        shares = {
+            "half": ("gpu-fraction", "0.5"),
+            "memory": ("gpu-memory", "4096"),
+            "more": ("gpu-fraction", "0.30001"),
+        }
         for name, (key, value) in shares.items():
             part = pod(name)
             part["metadata"]["annotations"] |= {key: value}
@@ -359,6 +363,8 @@ def test_pods_share_a_gpu_by_the_fraction_that_they_ask_for() -> None:
             groups = stage.api.objects[kinds.POD_GROUPS].values()
             half = next(one for one in groups if one["metadata"]["name"].startswith("pg-half-"))
             assert half["status"]["resourcesStatus"]["requested"]["nvidia.com/gpu"] == "500m"
+            more = next(one for one in groups if one["metadata"]["name"].startswith("pg-more-"))
+            assert more["status"]["resourcesStatus"]["requested"]["nvidia.com/gpu"] == "300m"
             waiting = {"half", "memory", "more"} - set(stage.api.bound())
             assert len(waiting) == 1
             await stage.until(

@@ -32,6 +32,12 @@ def test_quotas_have_our_units_and_a_missing_limit_is_none_of_it() -> None:
     assert one.borrow is BorrowingPolicy.PREEMPTIBLE
 
 
+def test_a_queue_above_itself_has_no_child() -> None:
+    found = defined(("self", {"parentQueue": "self"}), ("a", {"parentQueue": "b"}), ("b", {"parentQueue": "a"}))
+    assert [found.known[name].children for name in ("self", "a", "b")] == [(), ("b",), ("a",)]
+    assert found.known["self"].fault == "the queue self, above self, stands above itself"
+
+
 def test_an_unlimited_quota_is_as_much_as_the_queues_above_it_have() -> None:
     def spec(parent: str = "", quota: int = -1, limit: int = -1) -> Object:
         above = {"parentQueue": parent} if parent else {}

@@ -50,6 +50,15 @@ _POD = {
     "gpu-memory is a whole number of MiB": (
         f'!("gpu-memory" in {_NOTES}) || {_NOTES}["gpu-memory"].matches("^[0-9]*[1-9][0-9]*$")'
     ),
+    "gpu-fraction-num-devices is a whole number above 0": (
+        f'!("gpu-fraction-num-devices" in {_NOTES}) || '
+        f'{_NOTES}["gpu-fraction-num-devices"].matches("^[0-9]*[1-9][0-9]*$")'
+    ),
+    "gpu-fraction-container-name names a container of the pod": (
+        f'!("gpu-fraction-container-name" in {_NOTES}) || (object.spec.containers + '
+        "(has(object.spec.initContainers) ? object.spec.initContainers : []))"
+        f'.exists(c, c.name == {_NOTES}["gpu-fraction-container-name"])'
+    ),
 }
 _SHARES = {
     "for-kai": f'object.spec.schedulerName == "{kinds.SCHEDULER_NAME}"',

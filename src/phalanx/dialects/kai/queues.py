@@ -106,7 +106,8 @@ def _known(name: str, specs: Mapping[str, Any]) -> KaiQueue:
     while parent and parent in specs and parent not in (name, *above):
         above.append(parent)
         parent = str(specs[parent].get("parentQueue") or "")
-    children = tuple(sorted(other for other, spec in specs.items() if spec.get("parentQueue") == name))
+    below = (other for other, spec in specs.items() if spec.get("parentQueue") == name != other)
+    children = tuple(sorted(below))  # a queue that names itself has no child, so that it can be deleted
     fault = ""
     if parent:
         why = "stands above itself" if parent in (name, *above) else "does not exist"

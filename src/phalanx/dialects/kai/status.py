@@ -107,12 +107,13 @@ BROUGHT: Final = {_PARENT_QUEUE: _queue(_PARENT_QUEUE), DEFAULT_QUEUE: _queue(DE
 
 
 def _part_of_gpus(told: Told, pods: PodSet) -> Iterator[tuple[str, Amount]]:
-    """Yield the GPUs that a pod of the set is charged, if it gets parts. A part in memory counts as whole GPUs."""
+    """Yield the GPUs that a pod of the set is charged, if it gets parts. A part in memory counts as whole GPUs. A part
+    is rounded down to thousandths, the smallest unit of quantities."""
     source = told.owners[0] if told.owners and told.owners[0].get("kind") == "Pod" else pods.template
     notes = (source.get("metadata") or {}).get("annotations") or {}
     count, part = str(notes.get(DEVICES, "1")), str(notes.get(FRACTION, "1" if MEMORY in notes else ""))
     if _PART.fullmatch(part) and count.isdecimal():
-        yield GPU, Fraction(part) * int(count[:9])
+        yield GPU, Fraction(int(Fraction(part) * 1000), 1000) * int(count[:9])
 
 
 def _said(told: Told) -> Said:

@@ -116,7 +116,9 @@ def device_share(annotations: Mapping[str, str]) -> DeviceShare | None:
         if fraction is not None:
             milli = int(parse(fraction) * 1000)
             if not 0 < milli < 1000:
-                raise ValueError(f"{GPU_FRACTION} {fraction!r} is not between 0 and 1: ask {_GPU} for whole devices")
+                raise ValueError(
+                    f"{GPU_FRACTION} {fraction!r} is not from 0.001 to 0.999: ask {_GPU} for whole devices"
+                )
             return DeviceShare(resource=_GPU, milli=milli, count=count)
         assert memory is not None
         if (size := whole(memory)) <= 0:
