@@ -13,8 +13,8 @@ import pytest
 
 from phalanx.dialects.job_kinds.appwrapper import tables as appwrapper
 from phalanx.dialects.job_kinds.appwrapper.dialect import APP_WRAPPER_DIALECT
+from phalanx.dialects.kai import fields as kai
 from phalanx.dialects.kai.dialect import KAI
-from phalanx.dialects.kai.fields import tables as kai
 from phalanx.dialects.kube_scheduler.koordinator.dialect import KOORDINATOR
 from phalanx.dialects.kube_scheduler.koordinator.fields import tables as koordinator
 from phalanx.dialects.kube_scheduler.scheduler_plugins import tables as scheduler_plugins

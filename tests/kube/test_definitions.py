@@ -12,8 +12,7 @@ import pytest
 
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import CRDS, Kind
-from phalanx.dialects.schema.flavor import read_flavor
-from phalanx.dialects.schema.reservation import read_reservation
+from phalanx.dialects.schema.policy import read_flavor, read_reservation
 from phalanx.kube.install.definitions import DEFINITIONS, FLAVORS, QUEUES, RESERVATIONS, install
 from phalanx.kube.read.queue import read_queue
 from phalanx.model.node import Flavor, Reservation

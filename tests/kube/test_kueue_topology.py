@@ -6,7 +6,7 @@ import pytest
 
 from phalanx.client.kind import JOBS, NODES
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.fields.notes import notes
+from phalanx.dialects.kueue.fields.tables import notes
 from tests.dialects.kueue.written import cluster_queue, group, named
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage

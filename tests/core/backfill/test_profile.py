@@ -7,8 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from phalanx.core.backfill.one_node_profile import OneNodeProfile
-from phalanx.core.backfill.profile import CapacityProfile, PlannedRun
+from phalanx.core.backfill.profile import CapacityProfile, OneNodeProfile, PlannedRun
 from phalanx.core.backfill.shadow_time import HeldCapacity, free_by_row
 from phalanx.core.placement.draft import Draft
 from phalanx.model.job import Job

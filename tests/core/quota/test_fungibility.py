@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.core.quota.fungibility import FlavorMode, preferred_order
+from phalanx.core.quota.flavor_assignment import FlavorMode, preferred_order
 from phalanx.model.queue import FlavorFungibility
 
 FITS, BORROWS, SHORT = FlavorMode.FITS, FlavorMode.BORROWS, FlavorMode.SHORT

@@ -1,10 +1,10 @@
-"""`dialects/kai/fields/migration.py`: the Phalanx equivalent of each object of a cluster with KAI."""
+"""`dialects/kai/fields.py`: the Phalanx equivalent of each object of a cluster with KAI."""
 
 from __future__ import annotations
 
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.kai import kinds
-from phalanx.dialects.kai.fields.migration import moved
+from phalanx.dialects.kai.fields import moved
 from phalanx.dialects.kai.queues import define
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from phalanx.dialects.frame.fields import unused
-from phalanx.dialects.kai.fields.notes import notes
-from phalanx.dialects.kai.fields.tables import TABLES
+from phalanx.dialects.kai.fields import TABLES, notes
 
 
 def test_what_has_no_effect_is_said_of_the_object() -> None:

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from phalanx.dialects.frame.fields import Answered, Becomes, Ignored, Use, unused
-from phalanx.dialects.kueue.fields.notes import notes
-from phalanx.dialects.kueue.fields.tables import CONFIGURATION, TABLES, WORDS
+from phalanx.dialects.kueue.fields.tables import CONFIGURATION, TABLES, WORDS, notes
 
 PAGE = Path(__file__).parents[3] / "docs" / "dialects" / "kueue.md"
 DEFINITIONS = json.loads(resources.files("phalanx.dialects").joinpath("kueue/definitions.json").read_text())

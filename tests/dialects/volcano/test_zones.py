@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.dialects.volcano.definitions.zones import read_zones
+from phalanx.dialects.volcano.definitions.configuration import read_zones
 from phalanx.dialects.volcano.gangs import options_of
 from phalanx.model.node import Zone
 

@@ -7,6 +7,6 @@ Parts, lowest first:
     ends              the ends of running jobs and of the cycle's grants
     beside            how a job is spread so that the first reservation still fits
     one_node          the shadow time on a cluster of one node
-    profile           free capacity over time, with all reservations: conservative backfill
-    one_node_profile  the profile of a cluster of one node
+    profile           free capacity over time, with all reservations: conservative backfill; the profile of a cluster
+                      of one node
     reservation       the reservations of a cycle (EASY, conservative), and whether a job may start beside them"""

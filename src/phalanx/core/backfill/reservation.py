@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 from phalanx.core.backfill import advance, beside
 from phalanx.core.backfill.ends import INFINITE_S, NOTHING, CycleEnds
 from phalanx.core.backfill.one_node import OneNode
-from phalanx.core.backfill.one_node_profile import OneNodeProfile
-from phalanx.core.backfill.profile import CapacityProfile, PlannedRun
+from phalanx.core.backfill.profile import CapacityProfile, OneNodeProfile, PlannedRun
 from phalanx.core.backfill.shadow_time import (
     Free,
     HeldCapacity,

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.placement.draft import Draft
-from phalanx.core.quota import role_flavors
+from phalanx.core.quota import flavor_assignment
 from phalanx.state.classes import Gang, NodeConstraints
 from phalanx.state.cluster import Cluster
 from phalanx.state.pending.pending import Pending
@@ -182,6 +182,6 @@ def find_flavor_classes(cluster: Cluster, found: PlacementClass) -> None:
     if found.flavor_classes or not found.key.flavors or not found.key.whole:
         return
     gang, counts = found.key.gang, found.key.counts
-    given = role_flavors.combinations(cluster.flavors, found.key.flavors, gang)
+    given = flavor_assignment.combinations(cluster.flavors, found.key.flavors, gang)
     gangs = (cluster.with_flavors(gang, flavors) for flavors in given)
     cluster.pending.add_flavor_classes(found, [PlacementClassKey(each, counts=counts) for each in gangs])

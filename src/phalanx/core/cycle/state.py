@@ -17,7 +17,7 @@ from phalanx.core.cycle.blocked import Blocked
 from phalanx.core.placement import replacement
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.node_order import ordered_nodes
-from phalanx.core.placement.scoring.typical_pods import expected_pods
+from phalanx.core.placement.scoring.score import expected_pods
 from phalanx.core.preemption.nomination import LeavingPods, with_overcommitted
 from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.flavor_assignment import FlavorAssignment

@@ -15,9 +15,8 @@ import numpy as np
 
 from phalanx.core.placement.filters import matching as fit
 from phalanx.core.placement.filters import node_resources
-from phalanx.core.placement.filters.affinity import PodAffinity
+from phalanx.core.placement.filters.affinity import PodAffinity, PodCounts
 from phalanx.core.placement.filters.devices import DeviceAllocation, DeviceDraft, asks_devices
-from phalanx.core.placement.filters.pod_counts import PodCounts
 from phalanx.core.placement.node_order import MOVED, Column, NodeOrder, ResourceRequest
 from phalanx.model.node import Topology
 from phalanx.model.pod import MAX_AMOUNT, PODS, Amounts, Shape

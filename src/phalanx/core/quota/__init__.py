@@ -8,7 +8,7 @@ Parts, lowest first:
     partial            partial admission: the optional members of a gang that are left out
     shares             weighted dominant resource shares
     ledger             the charges with this cycle's decisions, and the first limit that does not allow a charge
-    role_flavors       the flavors that the roles of a gang may get: one of each resource group
-    fungibility        the order in which a queue prefers the assignments of flavors
-    flavor_assignment  the assignments of flavors to a gang's roles, the best first
+    flavor_assignment  the assignments of flavors to a gang's roles, the best first; the flavors that the roles of a
+                       gang may get: one of each resource group; the order in which a queue prefers the assignments of
+                       flavors
 """

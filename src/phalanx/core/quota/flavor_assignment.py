@@ -1,27 +1,191 @@
 """The flavors on which a gang may start, or the limit that does not allow it (Kueue's flavor assignment).
 
 `flavor_assignments` returns the assignments of flavors to the gang's roles, the best first. Quota allows an assignment,
-or the assignment has the `QuotaShortfall` of the first limit that does not. `core.quota.fungibility` orders them. If a
-gang does not fit with one assignment, the next one is tried, so a full flavor does not block it."""
+or the assignment has the `QuotaShortfall` of the first limit that does not. `preferred_order` orders them. If a
+gang does not fit with one assignment, the next one is tried, so a full flavor does not block it.
+
+The flavors that the roles of a gang may get.
+
+A role gets one flavor of each resource group of which it requests a resource. Its pods run on nodes of all these
+flavors. A flavor suits a role if its pods tolerate the flavor's taints, and if the flavor's labels match their
+selector and required affinity. Only labels that the flavor has are compared (Kueue's rule); placement checks the
+others.
+
+The order in which a queue prefers the assignments of flavors to a gang's roles (Kueue's flavorFungibility).
+
+Each resource group of each role chooses its flavor by itself, in the order of the roles. A choice counts only the
+role's requests for resources of this group, and the requests of earlier roles with the same flavor. So if the GPUs of a
+job have to be borrowed, its CPUs still come from a flavor that is within the guarantee.
+
+In each group the *leading* flavors come first, up to the flavor at which the search stops. A flavor without free quota
+is a leading flavor if the queue prefers to preempt. If no job can be preempted in this flavor, the next leading flavor
+is tried. Assignments of leading flavors alone come before all others. The others follow in case nodes are full: first
+those within the guarantee, then those that borrow, then those that are short of quota."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
-from typing import NamedTuple
+from enum import IntEnum
+from itertools import islice, product
+from typing import NamedTuple, TypeAlias
 
-from phalanx.core.quota import partial, role_flavors
-from phalanx.core.quota.fungibility import FlavorMode, Preferences, Rank
+from phalanx.core.quota import partial
 from phalanx.core.quota.ledger import EmptyLedger, QuotaLedger, QuotaShortfall, key_beyond_guarantee, shortfall
 from phalanx.core.quota.partial import PartialAdmission
 from phalanx.model.job import GangSize, Job, Placement
-from phalanx.state.classes import Gang
+from phalanx.model.node import Flavor, joined_name, parts_of, taint_text
+from phalanx.model.pod import Amount, Operator, Shape
+from phalanx.model.queue import FlavorFungibility
+from phalanx.state.classes import Demand, Gang
 from phalanx.state.cluster import Cluster
+from phalanx.state.nodes.pod_index import requirement_holds
 from phalanx.state.pending.request_class import Kind, RequestClassKey
 from phalanx.state.queues.branch import Branch
-from phalanx.state.queues.quota import Charge, gang_cost
+from phalanx.state.queues.quota import Charge, Key, ResourceGroup, gang_cost
 from phalanx.state.queues.tree import QueueTree
+
+COMBINATIONS = 64  # the most combinations of flavors that are tried for a gang
+COMPARED = frozenset(Operator) - {Operator.GT, Operator.LT}
+
+
+def combinations(
+    known: Mapping[str, Flavor], groups: tuple[ResourceGroup, ...], gang: Gang
+) -> Iterator[tuple[str, ...]]:
+    """Yield the flavors of each role (joined), in the queue's order; at most `COMBINATIONS`."""
+    return islice(product(*(choices(known, groups, demand) for demand in gang.demands)), COMBINATIONS)
+
+
+def choices(known: Mapping[str, Flavor], groups: tuple[ResourceGroup, ...], demand: Demand) -> list[str]:
+    """Return the flavors that a role may get, in the queue's order: one of each group, joined."""
+    asked = [suitable_flavors(known, group, demand) for group in groups_asked(groups, demand)]
+    return [joined_name(each) for each in product(*asked)]
+
+
+def suitable_flavors(known: Mapping[str, Flavor], group: ResourceGroup, demand: Demand) -> tuple[str, ...]:
+    """Return the flavors of the group that suit the role, in the queue's order. If none does, return all of them; such
+    a job does not contend."""
+    suit = tuple(name for name in group.flavors if not why_unsuitable(known.get(name), demand.shape))
+    return suit or group.flavors
+
+
+def groups_asked(groups: tuple[ResourceGroup, ...], demand: Demand) -> list[ResourceGroup]:
+    """Return the groups of which the role requests a resource."""
+    return [group for group in groups if any(group.covers(resource) for resource, _ in demand.costs)]
+
+
+def why_unsuitable(flavor: Flavor | None, shape: Shape) -> str:
+    """Return why such pods may not get the flavor, as in "flavor x …"; empty if they may."""
+    if flavor is None:
+        return ""
+    if taint := flavor.untolerated(shape):
+        return f"has the taint {taint_text(taint)}, which they do not tolerate"
+    labels = dict(flavor.labels)
+    for key, value in shape.selector:
+        if key in labels and labels[key] != value:
+            return f"is not of their selector {key}={value}"
+    terms = [[each for each in term if each.key in labels and each.operator in COMPARED] for term in shape.affinity]
+    if terms and not any(all(requirement_holds(labels.get(each.key), each) for each in term) for term in terms):
+        return "is not of their required node affinity"
+    return ""
+
+
+Rank: TypeAlias = tuple[int, ...]
+
+
+class FlavorMode(IntEnum):
+    """How quota allows a flavor."""
+
+    FITS = 0  # within the guarantee
+    BORROWS = 1
+    SHORT = 2
+
+
+class FlavorPreference(NamedTuple):
+    """The preference of one role for the flavors of one resource group. `places`: flavor -> its place in the order,
+    from 0 on. `leading`: how many flavors at the beginning of the order are *leading*. An assignment of only leading
+    flavors is tried before all others."""
+
+    places: Mapping[str, int]
+    leading: int
+
+
+class Preferences:
+    """For each role of a gang, its preference in each resource group of which it requests a resource.
+
+    `pods`: for each role, the number of pods with which the flavors are compared."""
+
+    def __init__(
+        self,
+        ledger: QuotaLedger,
+        branch: Branch,
+        known: Mapping[str, Flavor],
+        gang: Gang,
+        charge: Charge,
+        pods: Sequence[int],
+    ) -> None:
+        assert branch.queue is not None  # the root names no flavors
+        self.wish = branch.queue.fungibility
+        self.roles: list[list[FlavorPreference]] = []
+        used: dict[Key, Amount] = {}
+        for demand, count in zip(gang.demands, pods, strict=True):
+            self.roles.append([])
+            for group in groups_asked(branch.flavors, demand):
+                asked = [(resource, amount * count) for resource, amount in demand.costs if group.covers(resource)]
+                flavors = suitable_flavors(known, group, demand)
+                costs = [
+                    tuple(((name, resource), used.get((name, resource), 0) + amount) for resource, amount in asked)
+                    for name in flavors
+                ]
+                charges = [charge._replace(cost=cost, jobs=0) for cost in costs]
+                modes = [flavor_mode(ledger, branch, each) for each in charges]
+                order, leading = preferred_order(modes, self.wish)
+                self.roles[-1].append(FlavorPreference({flavors[at]: place for place, at in enumerate(order)}, leading))
+                best = order[leading - 1]  # the flavor at which the search stopped
+                used.update(costs[best])
+
+    def rank(self, flavors: Sequence[str], mode: FlavorMode) -> Rank:
+        """Return the rank of the assignment; the lowest is tried first. `mode`: the mode of the whole assignment."""
+        places = [
+            (each.places[name], each.leading)
+            for preferences, joined in zip(self.roles, flavors, strict=True)
+            for each, name in zip(preferences, parts_of(joined), strict=True)
+        ]
+        leads = all(place < leading for place, leading in places)
+        return 0 if leads else 1 + mode_class(mode, self.wish), *(place for place, _ in places)
+
+
+def flavor_mode(ledger: QuotaLedger, branch: Branch, charge: Charge) -> FlavorMode:
+    """Return the mode of the charge: within the guarantee, by borrowing, or short of quota."""
+    if shortfall(ledger, branch, charge) is not None:
+        return FlavorMode.SHORT
+    borrows = key_beyond_guarantee(branch, ledger.account(branch).total, charge.cost) is not None
+    return FlavorMode.BORROWS if borrows else FlavorMode.FITS
+
+
+def preferred_order(modes: Sequence[FlavorMode], wish: FlavorFungibility) -> tuple[list[int], int]:
+    """Return (indexes of the flavors in the order of preference, number of leading flavors). `modes`: the mode of each
+    flavor."""
+    leading = list[int]()
+    for at, mode in enumerate(modes):
+        stops = mode is FlavorMode.FITS or (mode is FlavorMode.BORROWS and wish.borrow_before_next)
+        if stops or (mode is FlavorMode.SHORT and wish.preempt_before_next):
+            leading.append(at)
+        if stops:
+            break
+    others = [at for at in range(len(modes)) if at not in leading]
+    others.sort(key=lambda at: mode_class(modes[at], wish))
+    stopped = bool(leading) and modes[leading[-1]] is not FlavorMode.SHORT
+    return leading + others, len(leading) + (not stopped and bool(others))
+
+
+def mode_class(mode: FlavorMode, wish: FlavorFungibility) -> int:
+    """Return the place of the mode in the order of preference: 0 within the guarantee; borrowing and preemption have 1
+    and 2, in the order that the queue wishes."""
+    if mode is FlavorMode.FITS:
+        return 0
+    return 1 if (mode is FlavorMode.SHORT) == wish.prefer_preemption else 2
+
 
 TRIED = 8  # the largest number of choices of members to leave out that are tried with the same flavors
 
@@ -66,7 +230,7 @@ def flavor_assignments(
         found = flavor_assignment(ledger, branch, (), key.gang, whole)
         return with_partial_admission(cluster, ledger, branch, found) if jobs and key.gang.optional else [found]
     every = []
-    ways = [given] if given else role_flavors.combinations(cluster.flavors, branch.flavors, key.gang)
+    ways = [given] if given else combinations(cluster.flavors, branch.flavors, key.gang)
     for flavors in ways:
         charge = whole._replace(cost=gang_cost(key.gang, pods, flavors, branch.flavors))
         gang = cluster.with_flavors(key.gang, flavors)

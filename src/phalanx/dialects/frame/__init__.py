@@ -2,9 +2,8 @@
 
 Parts, lowest first:
 
-    quantities    amounts as quantities of the Kubernetes API
     selectors     label selectors
-    pod_requests  the requests of a pod, as kube-scheduler counts them
+    pod_requests  the requests of a pod, as kube-scheduler counts them; amounts as quantities of the Kubernetes API
     fields        the use of another API's fields
     dialect       a dialect as a value: definitions, gangs, answers
     moments       when an object was created

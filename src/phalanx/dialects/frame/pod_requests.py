@@ -2,14 +2,17 @@
 
 They are the sum over its containers and sidecars, or the requests of an init container and the sidecars before it if
 these are larger; plus its overhead. (k8s.io/component-helpers/resource.PodRequests.)
-"""
+
+Amounts as quantities of the Kubernetes API, without loss."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 from phalanx.client.quantity import QuantityError, amount
+from phalanx.model.pod import CPU, Amount
 
 Asked = dict[str, int]
 
@@ -53,3 +56,20 @@ def _sum(one: Asked, other: Asked) -> Asked:
 
 def _most(one: Asked, other: Asked) -> Asked:
     return {name: max(one.get(name, 0), other.get(name, 0)) for name in one | other}
+
+
+_SUFFIXES = ((6, "Ei"), (5, "Pi"), (4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki"))
+
+
+def quantity(resource: str, value: Amount) -> str:
+    """Return `value` (cpu in millicores, others in whole units) as a quantity. Bytes get the largest suffix that
+    divides them."""
+    if isinstance(value, Fraction) and value.denominator != 1:
+        return f"{value * 1000}m"
+    if resource == CPU:
+        return f"{value}m" if value % 1000 else str(value // 1000)
+    if resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-"):
+        for power, suffix in _SUFFIXES:
+            if value and value % 1024**power == 0:
+                return f"{value // 1024**power}{suffix}"
+    return str(value)

@@ -7,6 +7,6 @@ Parts, lowest first:
     gang/      the gang of a pod, and its settings from its PodGroup or owner
     status     the PodGroup of a gang, and the status of PodGroups and Queues
     admission  admission policies in place of KAI's webhooks, and objects of its installation
-    fields/    the use of every field, label and annotation
+    fields     the use of every field, label and annotation
     dialect    all parts as a `frame.Dialect`
 """

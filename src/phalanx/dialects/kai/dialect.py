@@ -7,9 +7,8 @@ from typing import Final
 
 from phalanx.client.kind import PRIORITY_CLASSES
 from phalanx.dialects.frame.dialect import Answer, Dialect, Objects, Told, of_pods
-from phalanx.dialects.kai import kinds, queues, status
+from phalanx.dialects.kai import fields, kinds, queues, status
 from phalanx.dialects.kai.admission import POLICIES
-from phalanx.dialects.kai.fields import notes
 from phalanx.dialects.kai.gang import grouper, pod_groups
 from phalanx.dialects.kai.queues import KaiDefinitions
 
@@ -29,7 +28,7 @@ KAI: Final = Dialect(
     define=queues.define,
     options_of=of_pods(grouper.options_of),
     claim=pod_groups.claim,
-    notes=notes.notes,
+    notes=fields.notes,
     gang_of=pod_groups.gang_of,
     answer=_answer,
     statuses=lambda defined, everyone, objects, now: status.queues(defined, everyone, objects),

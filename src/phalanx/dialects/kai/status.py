@@ -16,7 +16,7 @@ from typing import Final
 from phalanx.dialects.frame.dialect import BROUGHT_BY, Answer, Object, Objects, PodSet, Said, Stage, Told
 from phalanx.dialects.frame.peer_reasons import Peer, word
 from phalanx.dialects.frame.pod_requests import amounts as read_amounts
-from phalanx.dialects.frame.quantities import quantity
+from phalanx.dialects.frame.pod_requests import quantity
 from phalanx.dialects.kai import kinds
 from phalanx.dialects.kai.gang.grouper import (
     DEFAULT_QUEUE,

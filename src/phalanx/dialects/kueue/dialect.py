@@ -10,7 +10,7 @@ from phalanx.dialects.frame.dialect import Answer, Claim, Dialect, Object, Objec
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.answers import names, workloads
 from phalanx.dialects.kueue.answers.queues import statuses
-from phalanx.dialects.kueue.fields import notes
+from phalanx.dialects.kueue.fields import tables
 from phalanx.dialects.kueue.policies.all import POLICIES
 from phalanx.dialects.kueue.provisioning import requests
 from phalanx.dialects.kueue.tree import claims, definitions
@@ -74,7 +74,7 @@ KUEUE: Final = Dialect(
     define=definitions.define,
     options_of=lambda kind, meta, scheduler="": gangs.options_of(kind, meta),
     claim=_claim,
-    notes=notes.notes,
+    notes=tables.notes,
     gang_of=_gang_of,
     answer=_answer,
     statuses=statuses.statuses,

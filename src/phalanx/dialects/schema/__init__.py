@@ -4,9 +4,7 @@ Parts, lowest first:
 
     fields       reads a mapping strictly: each field by name and type
     depth        rejects YAML that is too deep or too large for its loader
-    flavor       a flavor
     queue        a queue
-    reservation  a reservation
-    policy       the settings of a whole cluster
+    policy       the settings of a whole cluster; a flavor; a reservation
     recording    events and decisions as plain values, and back
 """

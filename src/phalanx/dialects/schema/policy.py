@@ -7,14 +7,19 @@ topologies: [{levels: [zone, rack, kubernetes.io/hostname]}]
 factors: {age: 1000, fairShare: 10000, maxAge: 7d, qos: 500, qosValues: {high: 1000}}
 halfLife: 14d
 billing: {cpu: 0.001, nvidia.com/gpu: 10}
-"""
+
+Parses a flavor: the `spec` of the Flavor resource (`phalanx.dev/v1`), and of flavors in files.
+
+Parses a reservation: the `spec` of the Reservation resource (`phalanx.dev/v1`), and of reservations in files."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from phalanx.dialects.schema.fields import Fields, Misread
-from phalanx.model.node import Topology
+from phalanx.dialects.schema.fields import Fields, Misread, Path, moment_s
+from phalanx.model.node import Flavor, Reservation, Topology
+from phalanx.model.pod import Toleration
 from phalanx.model.policy import Backfill, BackfillOrder, FairShareFormula, Policy, PriorityWeights, ScoringStrategy
 
 _DEFAULT = Policy()
@@ -71,4 +76,59 @@ def _factors(said: Fields) -> PriorityWeights:
         size_full_time_s=said.seconds("sizeFullTime", _FACTORS.size_full_time_s),
     )
     said.done()
+    return found
+
+
+_OPERATORS, _EFFECTS = ("Equal", "Exists"), ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def read_flavor(name: str, spec: Any) -> Flavor:
+    """Raises Misread."""
+    said = Fields(spec, ("spec",))
+    found = Flavor(
+        name=name,
+        labels=said.pairs("labels"),
+        tolerations=tuple(_toleration(entry) for entry in said.each("tolerations")),
+    )
+    said.done()
+    return found
+
+
+def _toleration(said: Fields) -> Toleration:
+    found = Toleration(
+        key=said.text("key"),
+        operator=said.text("operator", "Equal"),
+        value=said.text("value"),
+        effect=said.text("effect"),
+    )
+    said.done()
+    if found.operator not in _OPERATORS:
+        raise Misread((*said.path, "operator"), f"{found.operator!r} is none of {', '.join(_OPERATORS)}")
+    if found.effect not in _EFFECTS:
+        raise Misread((*said.path, "effect"), f"{found.effect!r} is none of {', '.join(_EFFECTS[1:])}")
+    if not found.key and found.operator != "Exists":
+        raise Misread((*said.path, "key"), "without a key, which tolerates every taint, the operator is Exists")
+    return found
+
+
+def read_reservation(name: str, spec: Any, *, moment: Callable[[Any, Path], float] = moment_s) -> Reservation:
+    """Return the reservation. `moment`: parses `start` and `end` into seconds since the epoch; by default from RFC
+    3339. Raises Misread."""
+    said = Fields(spec, ("spec",))
+    start_s, end_s = (moment(said.value(field), ("spec", field)) for field in ("start", "end"))
+    if end_s <= start_s:
+        raise Misread(("spec", "end"), "it ends before it begins: write a later time")
+    found = Reservation(
+        name=name,
+        start_s=start_s,
+        end_s=end_s,
+        nodes=said.texts("nodes"),
+        users=said.texts("users"),
+        groups=said.texts("groups"),
+        queues=said.texts("queues"),
+        magnetic=said.flag("magnetic"),
+    )
+    said.done()
+    if not found.nodes:
+        raise Misread(("spec", "nodes"), "it reserves no nodes: name one at least")
     return found

@@ -4,11 +4,11 @@ Parts, lowest first:
 
     kinds         Volcano's kinds, and its queue names in Phalanx's queue option
     definitions/  Queues and PriorityClasses as queues of the queue tree
-    gangs         the gang of a pod, and its settings from its PodGroup
-    answers/      the status of PodGroups and Queues
     tables        the use of every field, label and annotation
     settings      the use of each action, plugin and argument
     admission     admission policies in place of Volcano's webhooks
-    migration     the Phalanx equivalent of each object, before a migration
+    gangs         the gang of a pod, and its settings from its PodGroup; the Phalanx equivalent of each object, before
+                  a migration
+    answers/      the status of PodGroups and Queues
     dialect       all parts as a `frame.Dialect`
 """

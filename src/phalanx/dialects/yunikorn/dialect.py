@@ -65,10 +65,18 @@ from phalanx.dialects.yunikorn.gangs import (
     queue_of,
     timeout_s,
 )
-from phalanx.dialects.yunikorn.limits import LimitedGroups, counted_group, limited_groups, with_limits
 from phalanx.dialects.yunikorn.placement.made import MadeQueues, NamespaceTags, made, namespace_tags
 from phalanx.dialects.yunikorn.placement.rules import Application, PlacementTree, not_to_make, place, tree_of
-from phalanx.dialects.yunikorn.queues import Translation, fair_leaves, translate, translate_made
+from phalanx.dialects.yunikorn.queues import (
+    LimitedGroups,
+    Translation,
+    counted_group,
+    fair_leaves,
+    limited_groups,
+    translate,
+    translate_made,
+    with_limits,
+)
 from phalanx.model.job import GangSize
 from phalanx.model.queue import NO_PREEMPTION, Queue
 from phalanx.model.reason import Reason, ReasonCode

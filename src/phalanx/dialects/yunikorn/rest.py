@@ -47,8 +47,7 @@ from phalanx.dialects.yunikorn.journal import (
     resource_of,
     theirs,
 )
-from phalanx.dialects.yunikorn.limits import counted_group, limits_of
-from phalanx.dialects.yunikorn.queues import properties_of, whole
+from phalanx.dialects.yunikorn.queues import counted_group, limits_of, properties_of, whole
 from phalanx.model.queue import Limits
 
 LEFT_OUT: Final[Mapping[str, str]] = {

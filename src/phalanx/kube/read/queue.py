@@ -20,8 +20,7 @@ from phalanx.client.moment import MomentError, read_moment
 from phalanx.dialects.frame.dialect import Definitions
 from phalanx.dialects.schema import queue as written
 from phalanx.dialects.schema.fields import Misread
-from phalanx.dialects.schema.flavor import read_flavor
-from phalanx.dialects.schema.reservation import read_reservation
+from phalanx.dialects.schema.policy import read_flavor, read_reservation
 from phalanx.model.event import (
     Event,
     FlavorGone,

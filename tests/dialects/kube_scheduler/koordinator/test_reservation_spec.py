@@ -10,9 +10,8 @@ import pytest
 
 from phalanx.dialects.frame.dialect import Object, PartUse
 from phalanx.dialects.kube_scheduler.koordinator import kinds
-from phalanx.dialects.kube_scheduler.koordinator.reservation.owners import part_use
 from phalanx.dialects.kube_scheduler.koordinator.reservation.room import stand_in
-from phalanx.dialects.kube_scheduler.koordinator.reservation.spec import ReservationSpec, read_reservation
+from phalanx.dialects.kube_scheduler.koordinator.reservation.spec import ReservationSpec, part_use, read_reservation
 
 
 def pod(name: str = "p", *, notes: dict[str, Any] | None = None, cpu: str = "1", **labels: str) -> Object:

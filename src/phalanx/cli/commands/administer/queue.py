@@ -24,7 +24,7 @@ from phalanx.cli.terminal.output import note, print_json
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.core.fold.fold import fold
 from phalanx.dialects.schema.fields import Misread
-from phalanx.dialects.schema.flavor import read_flavor
+from phalanx.dialects.schema.policy import read_flavor
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import FLAVORS, QUEUES
 from phalanx.kube.read.labels import QUEUE, option

@@ -14,10 +14,10 @@ from cyclopts import Parameter
 from phalanx.cli.files.configuration_file import configuration_text
 from phalanx.cli.terminal.output import counted, note, print_json
 from phalanx.dialects.frame.moved import Moved
-from phalanx.dialects.kai.fields import migration as kai
+from phalanx.dialects.kai import fields as kai
 from phalanx.dialects.kube_scheduler.koordinator.fields import migration as koordinator
 from phalanx.dialects.kueue.fields import migration as kueue
-from phalanx.dialects.volcano import migration as volcano
+from phalanx.dialects.volcano import gangs as volcano
 from phalanx.dialects.yunikorn.checks import read
 from phalanx.dialects.yunikorn.configuration import YuniKornConfigurationError
 from phalanx.dialects.yunikorn.queues import Translation, translate

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from phalanx.dialects.schema.fields import Fields, Misread, duration_s
-from phalanx.dialects.schema.policy import read_topologies
-from phalanx.dialects.schema.reservation import read_reservation
+from phalanx.dialects.schema.policy import read_reservation, read_topologies
 from phalanx.model.node import Device, Node, Reservation, Taint, Topology, Zone
 from phalanx.model.pod import PODS, amounts
 from phalanx.simulator.workload.workload import GPU

@@ -23,8 +23,7 @@ from phalanx.client.kind import JOBS, LIMIT_RANGES, NODES, PRIORITY_CLASSES, RES
 from phalanx.client.moment import write_moment
 from phalanx.dialects.enabled import DIALECTS as FRAMED
 from phalanx.dialects.schema.fields import Fields, Misread
-from phalanx.dialects.schema.flavor import read_flavor
-from phalanx.dialects.schema.reservation import read_reservation
+from phalanx.dialects.schema.policy import read_flavor, read_reservation
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.read.labels import ADMITTED, PARALLELISM, PREEMPTED, REASON, TEMPLATE, USER

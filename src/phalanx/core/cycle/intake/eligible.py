@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from phalanx.core.backfill import advance
 from phalanx.core.fold import job_dependencies
-from phalanx.core.quota import partial, role_flavors
+from phalanx.core.quota import flavor_assignment, partial
 from phalanx.core.reasons import explain, never, no_quota
 from phalanx.core.reasons.quota_shortage import amount, whose
 from phalanx.model.pod import json_number
@@ -90,7 +90,7 @@ def beyond_ceiling(cluster: Cluster, branch: Branch, record: JobRecord, pods: Se
     if not branch.flavors:
         return ceiling_reason(branch, record, gang_cost(record.gang, pods))
     found = None
-    for flavors in role_flavors.combinations(cluster.flavors, branch.flavors, record.gang):
+    for flavors in flavor_assignment.combinations(cluster.flavors, branch.flavors, record.gang):
         cost = gang_cost(record.gang, pods, flavors, branch.flavors)
         found = ceiling_reason(branch, record, cost)
         if found is None:
@@ -101,8 +101,10 @@ def beyond_ceiling(cluster: Cluster, branch: Branch, record: JobRecord, pods: Se
 def no_suitable_flavor(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
     """Return why no flavor of some resource group suits a role; None if each role has a suitable one."""
     for demand in record.gang.demands:
-        for group in role_flavors.groups_asked(branch.flavors, demand):
-            found = [role_flavors.why_unsuitable(cluster.flavors.get(name), demand.shape) for name in group.flavors]
+        for group in flavor_assignment.groups_asked(branch.flavors, demand):
+            found = [
+                flavor_assignment.why_unsuitable(cluster.flavors.get(name), demand.shape) for name in group.flavors
+            ]
             if all(found):
                 said = "; ".join(f"flavor {name} {why}" for name, why in zip(group.flavors, found, strict=True))
                 text = f"its pods can be given no flavor of queue {branch.name!r}: {said}"

@@ -3,6 +3,5 @@
 Parts, lowest first:
 
     fragmentation  fragmentation of devices, by typical pods (Weng et al., ATC '23)
-    score          the scoring strategies
-    constrained    pods with constraints beyond amounts, placed one by one
-    typical_pods   the pods that are expected"""
+    score          the scoring strategies; the pods that are expected
+    constrained    pods with constraints beyond amounts, placed one by one"""

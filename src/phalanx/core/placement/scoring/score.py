@@ -13,22 +13,26 @@ decides otherwise.
   device; then BEST_FIT.
 - BEST_FIT, DOT_PRODUCT, DEVICE_PACKING, DEVICE_CLUSTERING, RANDOM: the policies that FGD (ATC'23, section 6) is
   compared with, with the weights and roundings of its simulator. Cpu and devices count half each, relative to the
-  largest node; scores are whole numbers from 0 to 100."""
+  largest node; scores are whole numbers from 0 to 100.
+
+The pods that are expected: those of the policy, or else those of the known jobs."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.core.placement.draft import Draft
+from phalanx.core.placement.draft import Draft, Expected
 from phalanx.core.placement.scoring import fragmentation
 from phalanx.core.placement.scoring.fragmentation import TypicalPods, device_request, left_of
-from phalanx.model.pod import CPU, MILLI
-from phalanx.model.policy import ScoringStrategy
+from phalanx.model.pod import CPU, MILLI, Shape
+from phalanx.model.policy import Policy, ScoringStrategy
 from phalanx.state.classes import Demand
+from phalanx.state.cluster import Cluster
 
 Positions: TypeAlias = NDArray[np.intp]
 Floats: TypeAlias = NDArray[np.float64]
@@ -229,3 +233,27 @@ CRITERIA: dict[ScoringStrategy, tuple[Criterion, ...]] = {
     ScoringStrategy.FRAGMENTATION: (least_lost,),
     ScoringStrategy.FEWEST_LOST: (least_lost, best_fit),
 }
+
+
+GROWN = 1.25  # jobs are counted again when their number has changed by this factor
+
+
+def expected_pods(cluster: Cluster, policy: Policy) -> Expected:
+    """Return (shape, frequency) of the expected pods for strategies by fragmentation; an empty result for other
+    strategies.
+
+    Known jobs are counted again only when their number has changed by a quarter, because expectations need not follow
+    every job."""
+    if policy.typical or policy.score not in BY_FRAGMENTATION:
+        return policy.typical
+    jobs, scores = len(cluster.jobs), cluster.columns.scores
+    then, known = scores.typical
+    if known is None or not jobs / GROWN <= then <= jobs * GROWN:
+        counts: Counter[Shape] = Counter()
+        for record in cluster.jobs.values():
+            for role in record.gang.roles:
+                counts[role.shape] += role.count
+        known = tuple((shape, float(count)) for shape, count in counts.most_common())
+        scores.typical = (jobs, known)
+    found: Expected = known
+    return found

@@ -2,7 +2,6 @@
 
 Parts, lowest first:
 
-    grouper     the gang of a pod, from the pod alone
-    owners      how many pods the gang of an owner needs
+    grouper     the gang of a pod, from the pod alone; how many pods the gang of an owner needs
     pod_groups  the pods of a gang, by its PodGroup or its owner
 """

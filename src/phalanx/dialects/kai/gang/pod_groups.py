@@ -25,6 +25,7 @@ from phalanx.dialects.kai.gang.grouper import (
     GROUP_NAME,
     LWS_SIZE,
     MIN_AVAILABLE,
+    ONE,
     PREEMPTIBILITY,
     PREEMPTIBLE,
     PREFERRED,
@@ -32,15 +33,19 @@ from phalanx.dialects.kai.gang.grouper import (
     PRIORITY_LABEL,
     QUEUE_LABEL,
     REQUIRED_LEVEL,
+    ROOT,
     STALENESS,
     SUBGROUPS,
     TOPOLOGY,
     OwnerName,
+    OwnerShape,
     controller_of,
+    lineage,
     owner_of,
     queue_named,
+    shape_of,
+    sizes,
 )
-from phalanx.dialects.kai.gang.owners import ONE, ROOT, OwnerShape, lineage, shape_of, sizes
 from phalanx.dialects.kai.queues import KaiDefinitions, KaiQueue
 from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.model.queue import STALENESS_GRACE_S

@@ -6,7 +6,7 @@ Parts, lowest first:
     quota/        translates ElasticQuota and ElasticQuotaProfile into the queue tree, and writes their usage
     reservation/  Reservations: capacity on a node that is reserved for certain pods
     definitions/  the devices and cpus of nodes, gangs that start together, and all definitions
-    gang/         finds the gang of a pod, and applies and answers its PodGroup
+    gang          finds the gang of a pod, and applies and answers its PodGroup
     webhooks/     the checks and changes of its webhooks, as admission policies
     fields/       the effect of every field, label and annotation; the report for a migration
     dialect       the dialect itself, as `frame.Dialect`

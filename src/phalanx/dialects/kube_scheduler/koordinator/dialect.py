@@ -7,11 +7,10 @@ from typing import Final
 
 from phalanx.client.kind import NODES
 from phalanx.dialects.frame.dialect import Answer, Dialect, Objects, Told, of_pods
-from phalanx.dialects.kube_scheduler.koordinator import kinds
+from phalanx.dialects.kube_scheduler.koordinator import gang, kinds
 from phalanx.dialects.kube_scheduler.koordinator.definitions import groups
 from phalanx.dialects.kube_scheduler.koordinator.definitions.defined import KoordinatorDefinitions, define
-from phalanx.dialects.kube_scheduler.koordinator.fields import notes
-from phalanx.dialects.kube_scheduler.koordinator.gang import claims, pod_groups
+from phalanx.dialects.kube_scheduler.koordinator.fields import tables
 from phalanx.dialects.kube_scheduler.koordinator.quota import profiles, usage
 from phalanx.dialects.kube_scheduler.koordinator.reservation import statuses
 from phalanx.dialects.kube_scheduler.koordinator.webhooks.refusals import POLICIES
@@ -21,7 +20,7 @@ def _statuses(
     defined: KoordinatorDefinitions, everyone: Iterable[Told], objects: Objects, now: str
 ) -> Iterable[Answer]:
     told = list(everyone)
-    yield from pod_groups.statuses(told, objects, now)
+    yield from gang.statuses(told, objects, now)
     yield from profiles.answers(defined, objects)
     yield from usage.answers(defined, told, objects)
     yield from statuses.statuses(told, objects, now)
@@ -48,10 +47,10 @@ KOORDINATOR: Final = Dialect(
     crds="kube_scheduler/koordinator/definitions.json",
     policies=POLICIES,
     define=define,
-    options_of=of_pods(claims.options_of),
-    claim=claims.claim,
-    notes=notes.notes,
+    options_of=of_pods(gang.options_of),
+    claim=gang.claim,
+    notes=tables.notes,
     gang_of=groups.gang_of,
-    answer=lambda defined, told, objects, now: pod_groups.answer(told, objects, now),
+    answer=lambda defined, told, objects, now: gang.answer(told, objects, now),
     statuses=_statuses,
 )

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.dialects.frame.dialect import Answer, Definitions, Object, Objects, Told
-from phalanx.dialects.frame.pod_requests import Asked, amounts, pod_requests
-from phalanx.dialects.frame.quantities import quantity
+from phalanx.dialects.frame.pod_requests import Asked, amounts, pod_requests, quantity
 from phalanx.dialects.kube_scheduler.scheduler_plugins import kinds
 from phalanx.model.pod import PODS
 from phalanx.model.queue import Bounds, Queue, QueuePreemption, Quota, ReclaimWithinCohort, WithinQueue

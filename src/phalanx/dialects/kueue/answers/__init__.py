@@ -2,11 +2,9 @@
 
 Parts, lowest first:
 
-    conditions  the conditions of a status
-    readiness   the conditions about the readiness of pods
-    topology    topology requests and assignments of pod sets
+    conditions  the conditions of a status; the conditions about the readiness of pods
     names       the name of a gang's Workload
-    sizes       the sizes of a Workload's pod sets, as its job changes
+    topology    topology requests and assignments of pod sets; the sizes of a Workload's pod sets, as its job changes
     workloads   the Workload of a job, and its status
     queues/     the status of queues, and retention
     figures     Kueue's metrics

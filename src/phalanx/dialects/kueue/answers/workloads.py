@@ -17,16 +17,16 @@ from typing import Any
 from phalanx.client.moment import read_moment, write_moment
 from phalanx.dialects.frame.dialect import Answer, Eviction, Object, Objects, PodSet, Stage, Told
 from phalanx.dialects.frame.peer_reasons import Peer, word
-from phalanx.dialects.frame.quantities import quantity
+from phalanx.dialects.frame.pod_requests import quantity
 from phalanx.dialects.kueue import gangs, kinds
-from phalanx.dialects.kueue.answers import readiness, sizes
+from phalanx.dialects.kueue.answers import conditions, topology
 from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.answers.names import IS_GROUP, key_of, serving_set
 from phalanx.dialects.kueue.answers.topology import topology_assignment, topology_request
 from phalanx.dialects.kueue.provisioning import answers as provisioned
+from phalanx.dialects.kueue.provisioning.answers import PENDING, REJECTED, RETRY
 from phalanx.dialects.kueue.provisioning.requests import request_name
-from phalanx.dialects.kueue.provisioning.states import PENDING, REJECTED, RETRY
-from phalanx.dialects.kueue.tree import checks, multi, prebuilt
+from phalanx.dialects.kueue.tree import checks, claims, multi
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, flavor_of
 from phalanx.model.job import Outcome
 from phalanx.model.pod import PODS, Amounts
@@ -75,12 +75,12 @@ def answers(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -
         return
     key = key_of(defined, told)
     there, uids = objects.get(kinds.WORKLOADS, {}).get(key), [each["metadata"]["uid"] for each in told.owners]
-    if there is None or prebuilt.is_of_another(there, uids):
+    if there is None or claims.is_of_another(there, uids):
         return
-    status, taken = there.get("status") or {}, prebuilt.is_owned(there, uids[0])
-    if not taken and not prebuilt.is_in_sync(there, told.pod_sets, told.options):
+    status, taken = there.get("status") or {}, claims.is_owned(there, uids[0])
+    if not taken and not claims.is_in_sync(there, told.pod_sets, told.options):
         said = Conditions(status.get("conditions") or (), now, 1)
-        said.set("Finished", True, "OutOfSync", prebuilt.OUT_OF_SYNC)
+        said.set("Finished", True, "OutOfSync", claims.OUT_OF_SYNC)
         yield Answer(kind=kinds.WORKLOADS, key=key, status={**status, "conditions": said.all()})
     if not taken:
         own = _owners(told)
@@ -121,7 +121,7 @@ def workload(defined: KueueDefinitions, told: Told, objects: Objects, now: str) 
         said.set(_TARGET, True, *why)
         status["conditions"] = said.all()
     body = _body(defined, told)
-    spec = sizes.changes(told, there, body["spec"]) if there and gangs.PREBUILT not in told.options else {}
+    spec = topology.changes(told, there, body["spec"]) if there and gangs.PREBUILT not in told.options else {}
     if why is not None:
         spec["active"] = False
     return Answer(
@@ -242,13 +242,13 @@ def workload_status(
             status["admission"] = _reserved(defined, told, status.get("admission"), said)
         case Stage.STARTING | Stage.RUNNING:
             status["admission"] = _admitted(defined, told, status.get("admission"), said)
-            readiness.replaced(told, said)
+            conditions.replaced(told, said)
             if given_back := _reclaimable(told, status):
                 status["reclaimablePods"] = given_back
         case Stage.FINISHED:
             _finished(told, said)
         case Stage.LEAVING:
-            readiness.replaced(told, said)
+            conditions.replaced(told, said)
     if told.stage is not Stage.FINISHED:
         status.pop("admissionChecks", None)
         lost = went or (told.stage is Stage.WAITING and "admission" in old)
@@ -306,7 +306,7 @@ def _left(old: Mapping[str, Any], said: Conditions, now: str) -> Object:
     ran_s = max(0, int(read_moment(now) - read_moment(said.since("Admitted") or now)))
     said.set("QuotaReserved", False, "PendingEvaluation", text)
     said.set("Admitted", False, "NoReservation", "The workload has no reservation")
-    readiness.lost(said)
+    conditions.lost(said)
     said.set("Requeued", cause == "Preempted", cause, text)
     past_s = int(old.get(_PAST) or 0) + ran_s
     found = {"schedulingStats": _counted(old, counted, below), **({_PAST: past_s} if past_s else {})}
@@ -354,7 +354,7 @@ def _waiting(defined: KueueDefinitions, told: Told, said: Conditions) -> Object:
                 {"name": each.name, "resources": _total(defined, told, each.request, each.count, pods=False)}
                 for each in told.pod_sets
             ]
-    readiness.waits(said)
+    conditions.waits(said)
     return found
 
 
@@ -402,7 +402,7 @@ def _reserved(defined: KueueDefinitions, told: Told, before: Object | None, said
     begun = said.is_true("QuotaReserved")
     said.set("QuotaReserved", True, "QuotaReserved", f"Quota reserved in ClusterQueue {queue}")
     given = before["podSetAssignments"] if begun and before else ()
-    counts = sizes.counts(told, given)
+    counts = topology.counts(told, given)
     if begun and before and counts == {str(one["name"]): one["count"] for one in given}:
         return before
     return {"clusterQueue": queue, "podSetAssignments": list(_assignments(defined, told, counts))}
@@ -411,7 +411,7 @@ def _reserved(defined: KueueDefinitions, told: Told, before: Object | None, said
 def _admitted(defined: KueueDefinitions, told: Told, before: Object | None, said: Conditions) -> Object:
     found = _reserved(defined, told, before, said)
     said.set("Admitted", True, "Admitted", "The workload is admitted")
-    readiness.pods_ready(told, said)
+    conditions.pods_ready(told, said)
     return found
 
 

@@ -9,8 +9,7 @@ from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.frame.moved import Moved, each_moved
 from phalanx.dialects.job_kinds.supported import FRAMEWORKS
 from phalanx.dialects.kueue import gangs, kinds
-from phalanx.dialects.kueue.fields.notes import notes
-from phalanx.dialects.kueue.fields.tables import TABLES
+from phalanx.dialects.kueue.fields.tables import TABLES, notes
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, text_of
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, define
 from phalanx.model.queue import Queue, QueueOrder

@@ -2,11 +2,9 @@
 
 Parts, lowest first:
 
-    policy            one policy with its binding
-    job_rules         Jobs and pods
-    framework_rules   jobs of frameworks, Deployments and StatefulSets
-    sending_rules     jobs of queues that send them to other clusters
-    signatures        record the creator of a job
+    job_rules         Jobs and pods; one policy with its binding; record the creator of a job
+    framework_rules   jobs of frameworks, Deployments and StatefulSets; jobs of queues that send them to other
+                      clusters
     definition_rules  ClusterQueues and ResourceFlavors
     all               all of them
 """

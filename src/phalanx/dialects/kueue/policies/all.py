@@ -7,10 +7,8 @@ from typing import Final
 from phalanx.client.kind import Kind
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.kueue.policies.definition_rules import DEFINITION_POLICIES
-from phalanx.dialects.kueue.policies.framework_rules import FRAMEWORK_POLICIES
-from phalanx.dialects.kueue.policies.job_rules import JOB_POLICIES
-from phalanx.dialects.kueue.policies.sending_rules import SENDING_POLICIES
-from phalanx.dialects.kueue.policies.signatures import SIGNATURE_POLICIES
+from phalanx.dialects.kueue.policies.framework_rules import FRAMEWORK_POLICIES, SENDING_POLICIES
+from phalanx.dialects.kueue.policies.job_rules import JOB_POLICIES, SIGNATURE_POLICIES
 
 POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
     *JOB_POLICIES,

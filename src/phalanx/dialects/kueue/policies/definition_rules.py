@@ -12,7 +12,7 @@ from phalanx.client.kind import Kind
 from phalanx.client.policies import rule
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.policies.policy import ALIVE, validating
+from phalanx.dialects.kueue.policies.job_rules import ALIVE, validating
 
 _GROUPS = "has(object.spec.resourceGroups)"
 _SELECTOR = "object.spec.namespaceSelector"

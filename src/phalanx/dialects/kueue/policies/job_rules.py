@@ -3,17 +3,62 @@ labels are checked.
 
 
 Sources: pkg/controller/jobs/{job,pod}/*_webhook.go of v0.19.2.
-"""
+
+Build an admission policy of the API server (CEL) and its binding, in place of one of Kueue's webhooks.
+
+Source: KEP-3488, KEP-3962.
+
+Record the creator of a job that names a LocalQueue. Limits and shares of users, and the ledger, use the creator.
+
+Phalanx's own policy (`kube/install/admission_policy`) signs jobs with Phalanx's labels, and forbids any change of a
+signature. So this policy signs a job once: when it is created, or when it gets the label."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from phalanx.client.kind import Kind
-from phalanx.client.policies import rule
+from phalanx.client.kind import JOBS, Kind
+from phalanx.client.policies import Made, changing, refusing, rule
 from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.job_kinds.supported import FRAMEWORKS, SIGNED_BY_THEIR_DIALECT
 from phalanx.dialects.kueue import gangs, kinds
-from phalanx.dialects.kueue.policies.policy import ALIVE, LABELS, NOT_OWNED, QUEUED, QUEUED_BEFORE, mutating, validating
+from phalanx.dialects.kueue.kinds import QUEUE_LABEL
+
+LABELS: Final = "object.metadata.labels"
+QUEUED: Final = f'has({LABELS}) && "{kinds.QUEUE_LABEL}" in {LABELS} && !("phalanx.dev/queue" in {LABELS})'
+_OLD = "oldObject.metadata.labels"
+QUEUED_BEFORE: Final = (
+    f'({QUEUED}) || (request.operation == "UPDATE" && has({_OLD}) && "{kinds.QUEUE_LABEL}" in {_OLD} && '
+    f'!("phalanx.dev/queue" in {_OLD}))'
+)
+NOT_OWNED: Final = (
+    "!has(object.metadata.ownerReferences) || "
+    "!object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller)"
+)
+ALIVE: Final = {"alive": "!has(object.metadata.deletionTimestamp)"}
+
+
+def _constraints(rules: list[Object], conditions: dict[str, str]) -> Object:
+    """Return match constraints. If a condition requires a queue name, a selector excludes objects without it, because a
+    selector costs less than CEL."""
+    selector = [{"key": kinds.QUEUE_LABEL, "operator": "Exists"}] if "queued" in conditions else []
+    return {"resourceRules": rules, **({"objectSelector": {"matchExpressions": selector}} if selector else {})}
+
+
+def mutating(
+    name: str, rules: list[Object], conditions: dict[str, str], change: str, *, patch: bool = False
+) -> list[Made]:
+    """Return a policy that changes matching objects. `patch`: `change` is a JSON patch; otherwise it is an apply
+    configuration."""
+    full, matching = f"{name}.kueue.phalanx.dev", _constraints(rules, conditions)
+    return changing(full, rules, conditions, change, patch=patch, matchConstraints=matching)
+
+
+def validating(name: str, rules: list[Object], conditions: dict[str, str], checks: dict[str, str]) -> list[Made]:
+    """Return a policy that refuses matching objects. `checks`: message -> the expression that must hold."""
+    full, matching = f"{name}.kueue.phalanx.dev", _constraints(rules, conditions)
+    return refusing(full, rules, conditions, checks, matchConstraints=matching)
+
 
 SCHEDULER = "object.spec.template.spec.schedulerName"
 # Its worker chooses who binds its pods.
@@ -198,4 +243,19 @@ JOB_POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
         _JOB_CHECKS,
     ),
     *validating("checked-pods", [rule("", "pods", "CREATE")], {"queued": QUEUED, "own": NOT_OWNED}, _POD_CHECKS),
+)
+
+
+_USER = "phalanx.dev/user"
+_LABELS_BEFORE = "oldObject.metadata.labels"
+_NEW_IN_ITS_QUEUE = (
+    f'request.operation == "CREATE" || !has({_LABELS_BEFORE}) || !("{QUEUE_LABEL}" in {_LABELS_BEFORE} || '
+    f'"phalanx.dev/queue" in {_LABELS_BEFORE})'
+)
+_SIGNATURE = f'Object{{metadata: Object.metadata{{annotations: {{"{_USER}": request.userInfo.username}}}}}}'
+_SIGNED_HERE = (JOBS, *(kind for kind in FRAMEWORKS if kind not in SIGNED_BY_THEIR_DIALECT))
+_RULES = [rule(kind.group, kind.plural, "CREATE", "UPDATE", versions=(kind.version,)) for kind in _SIGNED_HERE]
+
+SIGNATURE_POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
+    *mutating("users", _RULES, {"queued": QUEUED, "own": NOT_OWNED, "new": _NEW_IN_ITS_QUEUE}, _SIGNATURE),
 )

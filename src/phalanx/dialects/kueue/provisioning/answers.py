@@ -3,29 +3,94 @@ deleted because nobody needs them any more.
 
 A gang that waits for nodes on demand has its quota (`reserved`), so its Workload shows it as Kueue does: with reserved
 quota, and with pending checks.
-"""
+
+The state of an AdmissionCheck, from the conditions of its ProvisioningRequest.
+
+    Provisioned                     Ready: the pods consume the request
+    Failed, BookingExpired          Retry after a pause, and Rejected after the last attempt
+    CapacityRevoked                 Rejected, also while the job runs
+    otherwise                       Pending, with the autoscaler's message
+
+A job that fits on present nodes needs no request; its check is Ready without one.
+
+
+Source: pkg/controller/admissionchecks/provisioning/controller.go of v0.19.2."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from phalanx.client.moment import read_moment
 from phalanx.dialects.frame.dialect import Answer, Object, Stage, Told
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.provisioning import requests, states
+from phalanx.dialects.kueue.provisioning import requests
 from phalanx.dialects.kueue.provisioning.configs import Config
-from phalanx.dialects.kueue.provisioning.states import (
-    NOT_MANAGED,
-    NOT_NEEDED,
-    PENDING,
-    READY,
-    ProvisioningState,
-    state_of,
-)
 from phalanx.model.node import Flavor, parts_of
 from phalanx.model.reason import ReasonCode
+
+PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
+NOT_NEEDED = "no ProvisioningRequest is needed: its pods have room on nodes that exist"
+NOT_MANAGED = "no ProvisioningRequest is needed: its pods request none of the managed resources"
+UNHANDLED_S = 120.0  # an autoscaler that handles a request's class accepts the request within this time
+
+
+class ProvisioningState(NamedTuple):
+    """The state of a check. `pause_s`: the pause before the next attempt, if there is one. `again_s`: when the state
+    may change without an event (seconds since the epoch)."""
+
+    state: str
+    message: str
+    pause_s: int | None = None
+    again_s: float | None = None
+
+
+def is_true(request: Object, kind: str) -> bool:
+    """Return whether a condition of the request is True."""
+    return _condition(request, kind).get("status") == "True"
+
+
+def state_of(config: Config, request: Object, attempt: int, now_s: float, *, admitted: bool) -> ProvisioningState:
+    """Return the state of the check. `attempt`: the number of the request, from 1. `admitted`: True if the Workload is
+    admitted, so that it does not need the booking any more."""
+    name = request["metadata"]["name"]
+    if is_true(request, "CapacityRevoked"):
+        return ProvisioningState(REJECTED, f"ProvisioningRequest {name}: {_message(request, 'CapacityRevoked')}")
+    for kind in () if admitted else ("Failed", "BookingExpired"):
+        if is_true(request, kind):
+            return _failed(config, attempt, f"ProvisioningRequest {name}: {_message(request, kind)}")
+    if is_true(request, "Provisioned"):
+        return ProvisioningState(READY, f"ProvisioningRequest {name}: {_message(request, 'Provisioned')}")
+    for kind in ("Provisioned", "Accepted"):
+        if _condition(request, kind):
+            return ProvisioningState(PENDING, f"ProvisioningRequest {name}: {_message(request, kind)}")
+    until_s = read_moment(request["metadata"]["creationTimestamp"]) + UNHANDLED_S
+    if now_s < until_s:
+        return ProvisioningState(PENDING, f"ProvisioningRequest {name} was created", again_s=until_s)
+    text = (
+        f"no autoscaler has accepted ProvisioningRequest {name}: none that runs handles the class {config.class_name}"
+    )
+    return ProvisioningState(
+        PENDING, f"{text}. Correct the ProvisioningRequestConfig, or enable requests in the autoscaler"
+    )
+
+
+def _failed(config: Config, attempt: int, text: str) -> ProvisioningState:
+    if attempt > config.attempts:
+        return ProvisioningState(REJECTED, text)
+    return ProvisioningState(RETRY, f"Retrying after failure: {text}", config.pause_s(attempt))
+
+
+def _condition(request: Object, kind: str) -> Mapping[str, Any]:
+    listed = (request.get("status") or {}).get("conditions") or ()
+    return next((one for one in listed if one.get("type") == kind), {})
+
+
+def _message(request: Object, kind: str) -> str:
+    found = _condition(request, kind)
+    return f"{kind}={found.get('status')}: {found.get('message') or found.get('reason') or ''}"
+
 
 _HAS_QUOTA = frozenset({Stage.RESERVED, Stage.STARTING, Stage.RUNNING})
 _ADMITTED = frozenset({Stage.STARTING, Stage.RUNNING})
@@ -116,7 +181,7 @@ def answers(
         return  # after a restart it is not known yet whether the gang waits for its request
     for each in requests.owned(known, workload):
         name = each["metadata"]["name"]
-        if name not in used and not states.is_true(each, "Failed"):
+        if name not in used and not is_true(each, "Failed"):
             yield Answer(kind=kinds.PROVISIONING_REQUESTS, key=f"{told.namespace}/{name}", gone=True)
 
 

@@ -2,11 +2,9 @@
 
 Parts, lowest first:
 
-    transformations  the quota charge of a pod
-    configuration  Kueue's Configuration, from the ConfigMap of its controller
+    configuration    Kueue's Configuration, from the ConfigMap of its controller; the quota charge of a pod
     multi          MultiKueue's configs, and the clusters that they name
     checks         AdmissionChecks: decisions of other controllers about one Workload
-    prebuilt       Workloads that exist before their jobs
     definitions    ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass, AdmissionCheck
-    claims         the settings of one gang, from these and its Workload
+    claims           the settings of one gang, from these and its Workload; Workloads that exist before their jobs
 """

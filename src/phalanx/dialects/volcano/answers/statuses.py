@@ -18,8 +18,7 @@ from typing import Any, Final
 from phalanx.client.kind import NODES
 from phalanx.dialects.frame.dialect import Answer, Object, Objects, Stage, Told
 from phalanx.dialects.frame.peer_reasons import PEERS
-from phalanx.dialects.frame.pod_requests import Asked, amounts, pod_requests
-from phalanx.dialects.frame.quantities import quantity
+from phalanx.dialects.frame.pod_requests import Asked, amounts, pod_requests, quantity
 from phalanx.dialects.job_kinds.volcano_job import is_sent
 from phalanx.dialects.schema.fields import Misread
 from phalanx.dialects.volcano import kinds

@@ -19,9 +19,14 @@ from phalanx.client.kind import NAMESPACES, PRIORITY_CLASSES
 from phalanx.dialects.frame.dialect import Definitions, Object, Objects
 from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.dialects.volcano import kinds
-from phalanx.dialects.volcano.definitions.configuration import CONFIGURATIONS, NONE, VolcanoConfiguration, configuration
+from phalanx.dialects.volcano.definitions.configuration import (
+    CONFIGURATIONS,
+    NONE,
+    VolcanoConfiguration,
+    configuration,
+    read_zones,
+)
 from phalanx.dialects.volcano.definitions.hyper_nodes import NO_HYPER_NODES, HyperNodes, read_hyper_nodes
-from phalanx.dialects.volcano.definitions.zones import read_zones
 from phalanx.model.node import Flavor, Topology, Zone
 from phalanx.model.queue import (
     Queue,

@@ -6,20 +6,69 @@ exists, or else no queue. Two errors reject the application at once: a parent ru
 would create a queue below a leaf or with an invalid name.
 
 Source: pkg/scheduler/placement of apache/yunikorn-core (1.9).
-"""
+
+Decides by YuniKorn's ACLs whether a user may submit to a queue.
+
+An ACL lists users and groups, `user1,user2 group1,group2`; `*` admits every user, an empty ACL no user. A user may
+submit to a queue if the `submitacl` or the `adminacl` of that queue, or of any queue above it, admits the user. So
+without any ACL no user may submit; `submitacl: '*'` at the root admits all.
+
+Source: pkg/common/security/acl.go and pkg/scheduler/objects/queue.go of apache/yunikorn-core (1.9)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import re2
 
 from phalanx.dialects.yunikorn.checks import QUEUE_NAME
 from phalanx.dialects.yunikorn.configuration import ROOT, Filter, PlacementRule, QueueBranch
-from phalanx.dialects.yunikorn.placement.access import Access, access_of, may_submit
 from phalanx.errors import PhalanxError
+
+_ANYBODY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Acl:
+    """The users and groups of an ACL."""
+
+    users: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+    def admits(self, user: str, groups: Sequence[str]) -> bool:
+        """Return whether the ACL lists the user, one of the groups, or `*`."""
+        everybody = _ANYBODY in self.users or _ANYBODY in self.groups
+        return everybody or user in self.users or not self.groups.isdisjoint(groups)
+
+
+Access = Mapping[str, tuple[Acl, ...]]  # full name of a queue -> its ACLs and those of all queues above it
+
+
+def read_acl(text: str) -> Acl:
+    """Parse an ACL. A blank separates the users from the groups; a leading blank means that there are no users."""
+    users, _, groups = text.rstrip().partition(" ")
+    return Acl(*(frozenset(name for name in part.split(",") if name) for part in (users, groups.strip())))
+
+
+def access_of(roots: Sequence[QueueBranch]) -> Access:
+    """Return the ACLs that count for each queue."""
+    return dict(entry for root in roots for entry in _access(root, "", ()))
+
+
+def may_submit(access: Access, queue: str, user: str, groups: Sequence[str]) -> bool:
+    """Return whether the user may submit to the queue. `queue`: the full name."""
+    return any(acl.admits(user, groups) for acl in access.get(queue, ()))
+
+
+def _access(queue: QueueBranch, prefix: str, above: tuple[Acl, ...]) -> Iterator[tuple[str, tuple[Acl, ...]]]:
+    name = f"{prefix}{queue.name}".lower()
+    here = (*above, read_acl(queue.submit_acl), read_acl(queue.admin_acl))
+    yield name, here
+    for child in queue.queues:
+        yield from _access(child, f"{name}.", here)
+
 
 MOST_LEVELS = 20  # the depth limit for created queues; without it a pod's label could ask for a hundred thousand levels
 _SHOWN = 256  # messages show at most this many characters of a name from a pod

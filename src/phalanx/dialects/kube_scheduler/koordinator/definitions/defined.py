@@ -20,7 +20,7 @@ from phalanx.dialects.kube_scheduler.koordinator.definitions.devices import (
 )
 from phalanx.dialects.kube_scheduler.koordinator.quota import tree
 from phalanx.dialects.kube_scheduler.koordinator.quota.tree import ElasticQuotaDefinitions
-from phalanx.dialects.kube_scheduler.koordinator.reservation import owners, room
+from phalanx.dialects.kube_scheduler.koordinator.reservation import room, spec
 from phalanx.dialects.kube_scheduler.koordinator.reservation.spec import ReservationSpec, read_reservation
 from phalanx.model.node import Device, Zone
 
@@ -77,7 +77,7 @@ class KoordinatorDefinitions(ElasticQuotaDefinitions):
             return None
         if not kinds.is_theirs(pod["metadata"], str((pod.get("spec") or {}).get("schedulerName") or "")):
             return None
-        return owners.part_use(pod, [one for one in self.reservations.values() if one.keeps and not one.closed])
+        return spec.part_use(pod, [one for one in self.reservations.values() if one.keeps and not one.closed])
 
     def placed(self, stand_in: StandIn, node: str, now: str) -> Object:
         return room.available(self.reservations[stand_in.key], node, now)

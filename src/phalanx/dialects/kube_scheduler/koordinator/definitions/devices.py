@@ -20,8 +20,7 @@ import msgspec
 
 from phalanx.client.quantity import QuantityError, whole
 from phalanx.dialects.frame.dialect import DeviceAsk, Object
-from phalanx.dialects.frame.pod_requests import Asked, pod_requests
-from phalanx.dialects.frame.quantities import quantity
+from phalanx.dialects.frame.pod_requests import Asked, pod_requests, quantity
 from phalanx.dialects.kube_scheduler.koordinator import kinds
 from phalanx.dialects.kube_scheduler.koordinator.quota.tree import read_json
 from phalanx.model.node import Device

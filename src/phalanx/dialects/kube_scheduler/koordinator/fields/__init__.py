@@ -2,7 +2,6 @@
 
 Parts, lowest first:
 
-    tables     the effect of every field, label and annotation
-    notes      lists the fields of an object that have no effect
+    tables     the effect of every field, label and annotation; lists the fields of an object that have no effect
     migration  reports the result for each object of a cluster, before a migration
 """

@@ -9,9 +9,8 @@ from phalanx.client.kind import Kind
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.frame.moved import Moved, each_moved
 from phalanx.dialects.kube_scheduler.koordinator import kinds
-from phalanx.dialects.kube_scheduler.koordinator.fields.notes import notes
-from phalanx.dialects.kube_scheduler.koordinator.fields.tables import TABLES
-from phalanx.dialects.kube_scheduler.koordinator.gang.claims import options_of
+from phalanx.dialects.kube_scheduler.koordinator.fields.tables import TABLES, notes
+from phalanx.dialects.kube_scheduler.koordinator.gang import options_of
 from phalanx.dialects.kube_scheduler.koordinator.quota.tree import ElasticQuotaDefinitions, define
 
 _GROUPS = tuple(

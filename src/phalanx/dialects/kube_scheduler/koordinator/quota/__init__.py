@@ -4,6 +4,6 @@ Parts, lowest first:
 
     tree      translates ElasticQuota and ElasticQuotaProfile into the queue tree
     profiles  creates the root quotas of ElasticQuotaProfiles
-    runtime   computes Koordinator's *runtime*: the amount that each quota may use now
-    usage     writes the status and annotations of quotas: used and requested amounts
+    usage     writes the status and annotations of quotas: used and requested amounts; computes Koordinator's
+              *runtime*: the amount that each quota may use now
 """

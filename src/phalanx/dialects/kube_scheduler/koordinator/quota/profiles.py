@@ -21,8 +21,7 @@ import msgspec
 from phalanx.client.kind import NODES
 from phalanx.client.quantity import QuantityError, parse
 from phalanx.dialects.frame.dialect import Answer, Object, Objects
-from phalanx.dialects.frame.pod_requests import Asked, amounts
-from phalanx.dialects.frame.quantities import quantity
+from phalanx.dialects.frame.pod_requests import Asked, amounts, quantity
 from phalanx.dialects.frame.selectors import selects
 from phalanx.dialects.kube_scheduler.koordinator import kinds
 from phalanx.dialects.kube_scheduler.koordinator.quota.tree import ElasticQuotaDefinitions, read_json

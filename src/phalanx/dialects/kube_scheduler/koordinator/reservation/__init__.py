@@ -8,8 +8,7 @@ quota.
 
 Parts, lowest first:
 
-    spec      parses a Reservation
-    owners    decides which pods may use it
+    spec      parses a Reservation; decides which pods may use it
     room      the stand-in that waits for room, and the part of the node that is kept
     statuses  writes its phase and conditions, like Koordinator's controller
 

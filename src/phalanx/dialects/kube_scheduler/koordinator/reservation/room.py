@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from phalanx.dialects.frame.dialect import NodePart, Object, StandIn
-from phalanx.dialects.frame.quantities import quantity
+from phalanx.dialects.frame.pod_requests import quantity
 from phalanx.dialects.kube_scheduler.koordinator import kinds
 from phalanx.dialects.kube_scheduler.koordinator.reservation.spec import AVAILABLE, ReservationSpec, template_of
 from phalanx.model.pod import PODS, amounts

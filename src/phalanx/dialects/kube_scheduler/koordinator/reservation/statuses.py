@@ -13,8 +13,7 @@ from typing import Any
 from phalanx.client.kind import NODES
 from phalanx.client.moment import read_moment
 from phalanx.dialects.frame.dialect import Answer, Object, Objects, Told
-from phalanx.dialects.frame.pod_requests import Asked, pod_requests
-from phalanx.dialects.frame.quantities import quantity
+from phalanx.dialects.frame.pod_requests import Asked, pod_requests, quantity
 from phalanx.dialects.kube_scheduler.koordinator import kinds
 from phalanx.dialects.kube_scheduler.koordinator.quota.tree import read_json
 from phalanx.dialects.kube_scheduler.koordinator.reservation.spec import (

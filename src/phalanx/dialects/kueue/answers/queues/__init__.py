@@ -4,7 +4,7 @@
 Parts, lowest first:
 
     consumed   the past usage of LocalQueues
-    retention  the deletion of Workloads and jobs whose retention has ended
     shares     the fair share of ClusterQueues and Cohorts
-    statuses   the status of ClusterQueue, LocalQueue and Cohort
+    statuses   the status of ClusterQueue, LocalQueue and Cohort; the deletion of Workloads and jobs whose retention
+               has ended
 """
