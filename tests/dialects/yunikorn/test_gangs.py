@@ -46,11 +46,22 @@ def test_which_name_of_an_application_and_which_queue_count() -> None:
     "groups", ["", "no JSON", "{}", "[{}]", '[{"name": "a", "minMember": 0, "minResource": {"cpu": 1}}]', "[" * 2000]
 )
 def test_a_pod_without_a_task_group_that_can_be_read_is_no_member_of_a_gang(groups: str) -> None:
-    assert options_of(meta({"applicationId": "app"}, task_groups=groups), YUNIKORN) == {
-        "phalanx.dev/queue": "yunikorn/",
-        "phalanx.dev/job": "application:app",
-        "yunikorn/queue": ":",
-    }
+    alone = meta({"applicationId": "app"}, task_groups=groups)
+    named = meta({"applicationId": "app"}, task_groups=groups, task_group_name="a")
+    for each in (alone, named):
+        assert options_of(each, YUNIKORN) == {
+            "phalanx.dev/queue": "yunikorn/",
+            "phalanx.dev/job": "application:app",
+            "yunikorn/queue": ":",
+        }
+        [note] = YUNIKORN_DIALECT.notes("Pod", {"metadata": each})
+        assert "has no valid task group, so the pods start one by one" in note
+
+
+def test_a_pod_that_names_a_task_group_of_another_pod_is_in_the_gang() -> None:
+    executor = meta({"applicationId": "app"}, task_group_name="a")
+    assert options_of(executor, YUNIKORN)["phalanx.dev/job"] == "app"
+    assert list(YUNIKORN_DIALECT.notes("Pod", {"metadata": executor})) == []
 
 
 def test_pods_of_another_scheduler_or_with_a_queue_of_ours_say_nothing() -> None:

@@ -60,6 +60,7 @@ from phalanx.dialects.yunikorn.gangs import (
     is_application,
     is_given_up,
     is_hard,
+    notes,
     options_of,
     opts_out,
     queue_of,
@@ -201,6 +202,7 @@ YUNIKORN: Final = Dialect(
     define=_define,
     options_of=of_pods(options_of),
     claim=_claim,
+    notes=notes,
     answer=_answer,
 )
 

@@ -13,13 +13,14 @@ the label.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
 import msgspec
 
+from phalanx.client.kind import PODS
 from phalanx.client.quantity import QuantityError, amount, parse
 from phalanx.dialects.frame.fields import Becomes, Use
 from phalanx.model.pod import MAX_AMOUNT
@@ -84,7 +85,8 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
     queue = _first(labels.get(f"{_THEIRS}queue"), notes.get(f"{_THEIRS}queue"), labels.get("queue"))
     user, groups = _user(labels, notes)
     found = {_QUEUE: QUEUE_PREFIX + queue, USER: user, GROUPS: groups}
-    member, groups_said = str(notes.get(TASK_GROUP, "")), task_groups(notes)
+    groups_said = task_groups(notes)
+    member = "" if has_invalid_groups(notes) else str(notes.get(TASK_GROUP, ""))
     class_name, value = meta.get("priority") or ("", 0)
     if member or groups_said:
         found |= {_JOB: application_id(meta), _ROLE: member} | _whole(groups_said) | _parameters(notes)
@@ -104,6 +106,18 @@ def task_groups(notes: Mapping[str, Any]) -> tuple[TaskGroup, ...]:
         return tuple(_task_group({str(key).lower(): value for key, value in one.items()}) for one in said)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return ()
+
+
+def has_invalid_groups(notes: Mapping[str, Any]) -> bool:
+    """Return whether a pod has task groups of which none can be read."""
+    return TASK_GROUPS in notes and not task_groups(notes)
+
+
+def notes(kind: str, obj: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence if a pod's task groups are invalid."""
+    if kind == PODS.name and has_invalid_groups(obj["metadata"].get("annotations") or _NOTHING):
+        example = '[{"name": "workers", "minMember": 4, "minResource": {"cpu": "1"}}]'
+        yield f"{TASK_GROUPS} has no valid task group, so the pods start one by one; write for instance {example}"
 
 
 def application_id(meta: Mapping[str, Any]) -> str:
