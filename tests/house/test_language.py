@@ -1,20 +1,42 @@
-"""A docstring's first sentence has a term as its subject, or says what to "Return": no pronoun without its noun."""
+"""A docstring's first sentence has a term as its subject, or says what to "Return": no pronoun without its noun. The
+exceptions that a docstring names exist."""
 
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 
 from .test_structure import SOURCE
 
 PRONOUN = re.compile(r"(It|Its|Who|Whoever|Whom|Another|Others|They|Those|What|Whether|Somebody|Nobody|One)\b")
 DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+EXCEPTION = re.compile(r"^ *class (\w+)|\b[a-z]\w*\.([A-Z]\w+)|^ *from .* import .*?\b([A-Z]\w+)$", re.MULTILINE)
+RAISED = re.compile(r"\bRaises:? `?([A-Z]\w+)`?(?: (?:or|and) `?([A-Z]\w+))?")
 
 
 def opens_with_a_pronoun(text: str) -> list[int]:
     """Return the lines of functions and classes whose docstring has a pronoun for its subject."""
     nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, DOCUMENTED)]
     return [node.lineno for node in nodes if PRONOUN.match(ast.get_docstring(node) or "")]
+
+
+def raised_in(text: str) -> set[str]:
+    """Return the exceptions that a sentence of the text says are raised."""
+    return {name for found in RAISED.findall(text) for name in found if name}
+
+
+def test_an_exception_that_a_docstring_names_exists() -> None:
+    texts = {str(path.relative_to(SOURCE)): path.read_text() for path in SOURCE.rglob("*.py")}
+    named = {name for text in texts.values() for found in EXCEPTION.findall(text) for name in found} | set(
+        dir(builtins)
+    )
+    wrong = {path: unknown for path, text in texts.items() if (unknown := raised_in(text) - named)}
+    assert wrong == {}, "the exception has another name now"
+
+
+def test_which_exceptions_are_read() -> None:
+    assert raised_in("Raises `Gone` or ValueError. Raises if") == {"Gone", "ValueError"}
 
 
 def test_a_docstring_opens_with_a_term() -> None:
