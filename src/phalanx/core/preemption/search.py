@@ -65,7 +65,7 @@ def find_victims(
 ) -> PreemptionPlan | None:
     """Return a plan with victims whose eviction lets the job start (or grow) under this offer; None if no plan exists.
     Draft and ledger are unchanged afterwards."""
-    if offer.short is not None and offer.short.bound.rule not in ledger.RECLAIM_RULES:
+    if offer.short is not None and not ledger.may_end(context.ledger.tree, offer.short.bound):
         return None
     if offer.short is None and not may_help(context, job, offer.charge.cost, rights):
         return None
@@ -271,7 +271,7 @@ class VictimSearch:
     def evict_for_quota(self) -> bool:
         """Evict candidates until the queue tree allows the job. Return whether it does."""
         while (short := self.quota_short()) is not None:
-            if short.bound.rule not in ledger.RECLAIM_RULES or not self.evict_for_shortfall(short):
+            if not ledger.may_end(self.ledger.tree, short.bound) or not self.evict_for_shortfall(short):
                 return False
         return True
 

@@ -202,6 +202,16 @@ def branch_shortfall(ledger: QuotaLedger, branch: Branch, charge: Charge) -> Quo
     return quota_shortfall(bound, asked, usage.get(over, 0), branch.quota.guaranteed[over])
 
 
+def is_firm(branch: Branch, bound: Bound) -> bool:
+    """Return whether the bound of the branch counts only jobs that are not preemptible."""
+    return bound.rule is Rule.GUARANTEE and branch.counts_firm
+
+
+def may_end(tree: QueueTree, bound: Bound) -> bool:
+    """Return whether preemption can end a shortage of the bound."""
+    return bound.rule in RECLAIM_RULES and not is_firm(tree.branches[bound.queue], bound)
+
+
 def subject_shortfall(
     queue: str,
     limits: Limits,

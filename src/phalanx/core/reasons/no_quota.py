@@ -10,7 +10,7 @@ from math import ceil
 
 from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
-from phalanx.core.quota.ledger import QuotaLedger, QuotaShortfall
+from phalanx.core.quota.ledger import QuotaLedger, QuotaShortfall, is_firm
 from phalanx.core.reasons import expected_release
 from phalanx.core.reasons.quota_shortage import CODES, Holders, QuotaConsumers, QuotaShortage, amount, who, whose
 from phalanx.model.pod import Amount, json_number
@@ -201,11 +201,6 @@ def counts(bound: Bound, record: JobRecord, path: Sequence[Branch]) -> bool:
     if bound.rule is Rule.JOB:
         return record.job.id == bound.whose
     return bound.rule not in OF_SOMEBODY or record.job.group == bound.whose
-
-
-def is_firm(branch: Branch, bound: Bound) -> bool:
-    """Return whether the bound of the branch counts only jobs that are not preemptible."""
-    return bound.rule is Rule.GUARANTEE and branch.counts_firm
 
 
 def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
