@@ -103,14 +103,15 @@ class Search:
                 yield victims
 
     def may_go(self, usage: Usage, left: Mapping[str, int], *, whole: bool) -> bool:
-        """R15, R18: return whether all may go in some order, each judged with the earlier ones gone. `left`: job -> the
-        number of its pods that go one by one; with `whole`, 1 for each gang."""
+        """R15, R18: return whether all may go in some order, each judged with the earlier ones of other queues gone.
+        `left`: job -> the number of its pods that go one by one; with `whole`, 1 for each gang."""
         for name in left:
             work = self.facts.works[name]
             loss, pods = (all_of(work), work.charged()) if whole else (work.asks, 1)
             if has_right(self.facts, usage, self.request, work, loss):
                 rest = {each: count - (each == name) for each, count in left.items() if count > (each == name)}
-                if self.may_go(less(usage, work, pods), rest, whole=whole):
+                after = usage if work.queue == self.request.work.queue else less(usage, work, pods)
+                if self.may_go(after, rest, whole=whole):
                     return True
         return not left
 
@@ -118,15 +119,11 @@ class Search:
         """R15, R16, R18: return whether the gangs may be taken in some order. `usage`: the charges before the first.
         Gangs of the preemptor's own queue are not counted as gone."""
         works = [self.facts.works[name] for name in gangs]
-        own = [work for work in works if work.queue == self.request.work.queue]
-        others = {work.job.id: 1 for work in works if work.queue != self.request.work.queue}
-        if any(not has_right(self.facts, usage, self.request, work, self.facts.zero) for work in own):
-            return False
         for queue in {work.queue for work in works}:
             mine = [work for work in works if work.queue == queue]
             if any(is_protected(self.facts, work, len(mine) - 1) for work in mine):
                 return False
-        return self.may_go(usage, others, whole=True)
+        return self.may_go(usage, dict.fromkeys(gangs, 1), whole=True)
 
     def is_permitted(self, gangs: Gangs, surplus: Victims, *, strictly: bool) -> bool:
         """R18: return whether the victims may be taken. Rights are judged before surplus goes. `strictly`: and also
