@@ -252,10 +252,15 @@ class VictimCandidates:
         if rule is None:
             return False
         self.go(candidate, rule)
-        if rule in GOES_BEYOND and self.rights.takes_too_much(self.queue(candidate), self._lost):
+        if self.takes_too_much(candidate):
             self.restore(candidate)
             return False
         return True
+
+    def takes_too_much(self, candidate: int) -> bool:
+        """Return whether the queue of the evicted candidate would take the capacity back (rule R20)."""
+        is_beyond = self.going[candidate] in GOES_BEYOND
+        return is_beyond and self.rights.takes_too_much(self.queue(candidate), self._lost)
 
     @contextmanager
     def _judged(self, *, gang: bool) -> Iterator[None]:

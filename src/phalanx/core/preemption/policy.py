@@ -281,9 +281,12 @@ class PreemptionPolicy:
     def takes_too_much(self, queue: str, lost: Mapping[str, Mapping[Key, int]]) -> bool:
         """Return whether the queue, or a queue above it on the victim's side, is now below its guarantee of all the
         amounts that it loses, while a queue of that side may reclaim. The reclaiming queue would take back the
-        capacity, because the preemptor goes beyond its own guarantee (rule R20). `lost`: queue -> the charges of its
-        victims."""
-        for branch in self._tie(queue).way:
+        capacity, if the preemptor goes beyond its own guarantee (rule R20): not where victims of its own queue leave it
+        within. `lost`: queue -> the charges of its victims."""
+        tie = self._tie(queue)
+        if tie.ours is not None and tie.ours.quota.guaranteed and self._stays_within(tie.ours, self._keys(tie)):
+            return False
+        for branch in tie.way:
             if branch.quota.guaranteed and branch.parent is not None and self._may_reclaim(branch):
                 total, costs = (
                     self.ledger.account(branch).total,

@@ -381,11 +381,11 @@ class VictimSearch:
                 self.candidates.go(candidate, rule)
 
     def stay_if_allowed(self, candidate: int) -> PreemptionRule | None:
-        """Restore the candidate if quota allows both the candidate and the job. Return the rule by which the candidate
-        was evicted; None if it stays evicted."""
+        """Restore the candidate if quota allows both the candidate and the job, and no queue would take its capacity
+        back. Return the rule by which the candidate was evicted; None if it stays evicted."""
         rule = self.candidates.going[candidate]
         self.candidates.restore(candidate)
-        if self.quota_short() is None:
+        if self.quota_short() is None and not any(map(self.candidates.takes_too_much, self.candidates.going)):
             return rule
         self.candidates.go(candidate, rule)
         return None

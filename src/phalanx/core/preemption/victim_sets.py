@@ -356,8 +356,9 @@ class Choice:
         return found
 
     def _in_turn(self, left: list[int]) -> Iterator[int]:
-        """Yield the candidates in order of eviction. The order depends on the present shares, so the caller must evict
-        each candidate before it takes the next one."""
+        """Yield the candidates in order of eviction: pods above minimums, gangs of the preemptor's own queue, other
+        gangs. The order depends on the present shares, so the caller must evict each candidate before it takes the next
+        one."""
         share_of, field, held = self.hunt.rights.share_of, self.field, self.hunt.scarce()
         while left:
             shares = {
@@ -366,7 +367,7 @@ class Choice:
             candidate = min(
                 left,
                 key=lambda candidate: (
-                    field.tier[candidate],
+                    (field.tier[candidate] > SURPLUS, field.tier[candidate] != OWN, field.tier[candidate]),
                     shares[int(field.group[candidate])],
                     held[candidate],
                     candidate,
