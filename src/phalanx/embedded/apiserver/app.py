@@ -236,6 +236,7 @@ class Api:
         resource = target.resource
         if resource.group in GROUPS:
             return await self._aggregated.get(request)
+        answers.form_of(resource, request)  # what no form suits is refused first
         self.reader.check_version(request)
         stored = self.store.get(resource.key, target.namespace, target.name)
         if stored is None:
@@ -291,6 +292,7 @@ class Api:
         options, resource = delete_options(request, delete_body(request)), target.resource
         request.warnings.extend(_delete_warnings(resource, options))
         deleted = await self.deleter.delete(target, options)
+        request.warnings.extend(options.warnings)
         if not deleted.gone or resource.strategy.delete_returns_object:
             return answers.one(resource, request, deleted.stored)
         meta = deleted.stored.obj["metadata"]
@@ -311,6 +313,7 @@ class Api:
         request.warnings.extend(_delete_warnings(resource, options))
         found, meta = self.reader.page(target, list_options(request, watch=False))
         await self.deleter.collection(target, found, options)
+        request.warnings.extend(dict.fromkeys(options.warnings))
         return await answers.many(resource, request, [unsigned(stored) for _, _, stored in found], meta)
 
 

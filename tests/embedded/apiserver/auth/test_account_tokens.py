@@ -71,6 +71,7 @@ def test_a_token_is_its_account(api: Server) -> None:
             "uid": account["metadata"]["uid"],
             "groups": ["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"],
         },
+        "audiences": [account_tokens.ISSUER],
     }
 
 

@@ -135,3 +135,168 @@ def test_a_watch_tells_where_its_beginning_ends(tmp_path: Path) -> None:
                 await stream.close()
 
     asyncio.run(scene())
+
+
+SERVICES = "/api/v1/namespaces/default/services"
+ONLY_BALANCED = "Forbidden: may only be used when `type` is 'LoadBalancer'"
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        ({"externalTrafficPolicy": "Local"}, [
+            'externalTrafficPolicy: Invalid value: "Local": may only be set for externally-accessible services'
+        ]),
+        ({"trafficDistribution": "Odd"}, [
+            'trafficDistribution: Unsupported value: "Odd": supported values: "PreferClose", "PreferSameZone", '
+            '"PreferSameNode"'
+        ]),
+        ({"loadBalancerClass": "a/b"}, [f"loadBalancerClass: {ONLY_BALANCED}"]),
+        ({"healthCheckNodePort": 30000}, [
+            "healthCheckNodePort: Invalid value: 30000: may only be set when `type` is 'LoadBalancer' and "
+            "`externalTrafficPolicy` is 'Local'"
+        ]),
+    ],
+)  # fmt: skip
+def test_services_are_refused_in_the_words_of_kubernetes(tmp_path: Path, spec: Any, found: list[str]) -> None:
+    async def scene() -> None:
+        async with InProcess.started(tmp_path) as api:
+            refused = await api.ask("POST", SERVICES, {**MAP, "spec": {"ports": [{"port": 80}], **spec}})
+            causes = [f"{one['field']}: {one['message']}" for one in refused.body["details"]["causes"]]
+            assert causes == [f"spec.{one}" for one in found]
+
+    asyncio.run(scene())
+
+
+def test_services_warn_of_what_is_ignored(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with InProcess.started(tmp_path) as api:
+            spec = {"ports": [{"port": 80}], "externalName": "a.b", "externalIPs": ["1.2.3.4"]}
+            made = await api.ask("POST", SERVICES, {**MAP, "spec": spec})
+            assert made.warnings == (
+                "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
+                'spec.externalName is ignored when spec.type is not "ExternalName"',
+            )
+            assert made.body["spec"]["externalTrafficPolicy"] == "Cluster"
+            await api.ask("PATCH", f"{SERVICES}/m", {"spec": {"type": "LoadBalancer"}}, MERGE)
+            status = {"status": {"loadBalancer": {"ingress": [{"ip": "1.1.1.1"}]}}}
+            shown = await api.ask("PATCH", f"{SERVICES}/m/status", status, MERGE)
+            assert shown.body["status"]["loadBalancer"]["ingress"] == [{"ip": "1.1.1.1", "ipMode": "VIP"}]
+
+    asyncio.run(scene())
+
+
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+RULES = {
+    "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}]
+}
+
+
+async def bind(api: InProcess, spec: dict[str, Any], **binding: Any) -> None:
+    await api.make(POLICIES, {"metadata": {"name": "p"}, "spec": {"matchConstraints": RULES, **spec}})
+    await api.make(BINDINGS, {"metadata": {"name": "p"}, "spec": {"policyName": "p", **binding}})
+
+
+def test_policies_judge_deletions_and_warn(tmp_path: Path) -> None:
+    """An object that is deleted has no fields; a condition that cannot be evaluated is a violation like another."""
+
+    async def scene() -> None:
+        async with InProcess.started(tmp_path) as api:
+            await api.make(MAPS, MAP)
+            condition = {"name": "c", "expression": "object.metadata.name != 'x'"}
+            rule = {"expression": "namespaceObject.metadata.name == 'x'"}
+            await bind(api, {"matchConditions": [condition], "validations": [rule]}, validationActions=["Warn"])
+            said = "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p': "
+            broken = f"{said}expression 'object.metadata.name != 'x'' resulted in error: no such key: metadata"
+            assert (await api.ask("DELETE", f"{MAPS}/m")).warnings == (broken,)
+            assert (await api.ask("POST", MAPS, MAP)).warnings == (f"{said}failed expression: {rule['expression']}",)
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("labels", "code", "said"),
+    [
+        ([{"limit": "a"}], 201, ""),
+        ([{"limit": "a"}, {"limit": "a", "b": "c"}], 422, "failed expression: params.metadata.name == 'c0'"),
+        (
+            [],
+            422,
+            "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction",
+        ),
+    ],
+)
+def test_a_selector_names_the_parameters(tmp_path: Path, labels: list[Any], code: int, said: str) -> None:
+    """A policy holds for each of them."""
+
+    async def scene() -> None:
+        async with InProcess.started(tmp_path) as api:
+            for number, given in enumerate(labels):
+                await api.make(MAPS, {"metadata": {"name": f"c{number}", "labels": given}})
+            reference = {"selector": {"matchLabels": {"limit": "a"}}, "parameterNotFoundAction": "Deny"}
+            spec = {
+                "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+                "validations": [{"expression": "params.metadata.name == 'c0'"}],
+            }
+            await bind(api, spec, validationActions=["Deny"], paramRef=reference)
+            answer = await api.ask("POST", MAPS, MAP)
+            assert answer.code == code
+            assert answer.body.get("message", "").endswith(said)
+
+    asyncio.run(scene())
+
+
+def test_expressions_of_policies_have_the_type_that_is_asked_for(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with InProcess.started(tmp_path) as api:
+            spec = {"matchConstraints": RULES, "validations": [{"expression": "'a'"}]}
+            refused = await api.ask("POST", POLICIES, {"metadata": {"name": "p"}, "spec": spec})
+            assert refused.body["message"].endswith("must evaluate to bool but got string")
+            patch = {"patchType": "JSONPatch", "jsonPatch": {"expression": "1"}}
+            spec = {"matchConstraints": RULES, "reinvocationPolicy": "Never", "mutations": [patch]}
+            path = POLICIES.replace("validating", "mutating")
+            refused = await api.ask("POST", path, {"metadata": {"name": "p"}, "spec": spec})
+            assert refused.body["message"].endswith("must evaluate to list(JSONPatch) but got int")
+
+    asyncio.run(scene())
+
+
+def test_a_review_says_which_binding_allows(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with InProcess.started(tmp_path) as api:
+            roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+            rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+            await api.make(f"{roles}/roles", {"metadata": {"name": "r"}, "rules": [rule]})
+            role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}
+            users = [{"kind": "User", "name": "ada"}]
+            await api.make(f"{roles}/rolebindings", {"metadata": {"name": "b"}, "roleRef": role, "subjects": users})
+            asked = {"namespace": "default", "verb": "get", "group": "", "resource": "pods"}
+            review = {"spec": {"user": "ada", "resourceAttributes": asked}}
+            path = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews"
+            answer = (await api.ask("POST", path, review)).body
+            why = 'RBAC: allowed by RoleBinding "b/default" of Role "r" to User "ada"'
+            assert answer["status"] == {"allowed": True, "reason": why}
+            assert "group" not in answer["spec"]["resourceAttributes"]
+
+    asyncio.run(scene())
+
+
+def test_small_things_beside_kubernetes(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with InProcess.started(tmp_path) as api:
+            await api.make(PODS, POD)
+            patched = await api.ask("PATCH", f"{PODS}/p?fieldValidation=Strict", {"$patch": "delete"}, MERGE)
+            assert patched.code == 422, "a directive of another language is an unknown field"
+            older = {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "p"}}
+            assert (await api.ask("POST", f"{PODS}/p/eviction", older)).code == 201
+            versioned = {"metadata": {"name": "m", "resourceVersion": "5"}}
+            dry = await api.ask("POST", f"{MAPS}?dryRun=All", versioned)
+            assert (dry.code, dry.body["metadata"]["resourceVersion"]) == (201, "5")
+            assert (await api.ask("POST", MAPS, versioned)).code == 500
+            classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+            await api.make(classes, {**MAP, "value": 1})
+            described = await api.ask("PATCH", f"{classes}/m", {"description": "d"}, MERGE)
+            assert described.body["metadata"]["generation"] == 1
+
+    asyncio.run(scene())

@@ -264,7 +264,7 @@ def test_a_token_is_good_for_this_server_only(api_server: ServerProcess) -> None
         return api_server.ask("POST", TOKENS, {"spec": spec}).body["status"]
 
     assert reviewed()["authenticated"] is True
-    assert reviewed("vault") == {"user": {}}
+    assert reviewed("vault") == {"user": {}, "error": "invalid bearer token"}
 
 
 def test_an_address_of_a_service_stays_also_where_the_old_field_is_written(api_server: ServerProcess) -> None:

@@ -90,8 +90,9 @@ class PolicyReader:
         self,
         policies: Callable[[str], Iterable[Object]],
         param: Callable[[str, str, str, str], Object | None],  # apiVersion, kind, namespace, name
+        params: Callable[[str, str, str], Iterable[Object]] = lambda *_: (),  # apiVersion, kind, namespace
     ) -> None:
-        self._policies, self.param = policies, param
+        self._policies, self.param, self.params = policies, param, params
         self._known: dict[tuple[str, ...], tuple[BoundPolicy, ...]] = {}
 
     def forget(self) -> None:
@@ -198,6 +199,10 @@ def _request(review: Review, form: Resource) -> dict[str, Any]:
     }
 
 
+class _Broken(Exception):
+    """A condition or a parameter of a policy fails, and failure means refusal."""
+
+
 @dataclass
 class _Case:
     """A policy bound to a request, and the variables its expressions see. `form`: the version that its rule names."""
@@ -206,6 +211,7 @@ class _Case:
     review: Review
     form: Resource
     params: Object | None = None
+    broken: str = ""  # why the policy cannot be evaluated, which counts as a violation
     _scope: CelScope | None = None  # the scope of the object `_seen`
     _seen: Object | None = None
     _shown: Object | None = None
@@ -279,6 +285,9 @@ def mutate(review: Review, reader: PolicyReader, patches: Patches, *, reinvoked:
     assert review.obj is not None
     obj = review.obj
     cases = list(_cases("mutatingadmissionpolicies", review, reader))
+    for case in cases:
+        if case.broken:
+            raise case.denied(case.broken)
     for again in (True,) if reinvoked else (False, True):
         before = obj
         for case in cases:
@@ -295,7 +304,7 @@ def validate(review: Review, reader: PolicyReader) -> list[str]:
     warnings = []
     for case in _cases("validatingadmissionpolicies", review, reader):
         actions = case.binding["spec"].get("validationActions", ())
-        for why, reason in _violations(case):
+        for why, reason in [(case.broken, "Invalid")] if case.broken else _violations(case):
             if "Deny" in actions:
                 raise case.denied(why, reason)
             if "Warn" in actions:
@@ -325,8 +334,12 @@ def _cases(plural: str, review: Review, reader: PolicyReader) -> Iterator[_Case]
             scope = scopes.get(form.api_version)
             if scope is None:
                 scope = scopes[form.api_version] = _scope(bound.asked, review, form, case.shown())
-        if _has_params(case, reader) and _conditions_hold(case, scope):
-            yield case
+        try:
+            found = _params(case, reader)
+            if found and _conditions_hold(case, scope):
+                yield from (case if params is None else replace(case, params=params) for params in found)
+        except _Broken as broken:
+            yield replace(case, broken=str(broken))
 
 
 def matched(constraints: Mapping[str, Any], review: Review, *, rules_required: bool = True) -> Resource | None:
@@ -430,23 +443,33 @@ def _expression_holds(one: Mapping[str, Any], labels: Mapping[str, str]) -> bool
             return False
 
 
-def _has_params(case: _Case, reader: PolicyReader) -> bool:
-    """Find the parameter object of the binding. Return False if the policy does not apply because the object does not
-    exist."""
+def _params(case: _Case, reader: PolicyReader) -> list[Object | None]:
+    """Return the parameter objects of the binding, with each of which the policy is evaluated; [None] without
+    parameters, [] if the policy does not apply because none exists. Raises `_Broken` where that means refusal."""
     kind, ref = case.spec.get("paramKind"), case.binding["spec"].get("paramRef")
     if not kind or not ref:
-        return True
+        return [None]
     space = ref.get("namespace") or (case.review.namespace or {}).get("metadata", {}).get("name", "")
-    case.params = reader.param(kind["apiVersion"], kind["kind"], space, ref.get("name", ""))
-    if case.params is None and ref.get("parameterNotFoundAction") == "Deny":
-        raise case.denied("no params found for policy binding with `Deny` parameterNotFoundAction", "Invalid")
-    return case.params is not None
+    if ref.get("name") or ref.get("selector") is None:
+        one = reader.param(kind["apiVersion"], kind["kind"], space, ref.get("name", ""))
+        found = [] if one is None else [one]
+    else:
+        all_of_kind = reader.params(kind["apiVersion"], kind["kind"], space)
+        found = [one for one in all_of_kind if selected(ref["selector"], _labels(one) or {})]
+    if not found and ref.get("parameterNotFoundAction") == "Deny":
+        why = "no params found for policy binding with `Deny` parameterNotFoundAction"
+        raise _Broken(f"failed to configure binding: {why}")
+    return [*found]
 
 
 def applies(bound: BoundPolicy, review: Review, form: Resource) -> bool:
     """Return whether all match conditions hold. Raises `ApiError` if one cannot be evaluated, and failure means
     refusal."""
-    return _conditions_hold(_Case(bound=bound, review=review, form=form))
+    case = _Case(bound=bound, review=review, form=form)
+    try:
+        return _conditions_hold(case)
+    except _Broken as broken:
+        raise case.denied(str(broken)) from None
 
 
 def _conditions_hold(case: _Case, scope: CelScope | None = None) -> bool:
@@ -461,7 +484,7 @@ def _conditions_hold(case: _Case, scope: CelScope | None = None) -> bool:
         except ExpressionError as error:
             if case.spec.get("failurePolicy") == "Ignore":
                 return False
-            raise case.denied(f"expression '{condition['expression']}' resulted in error: {error}") from None
+            raise _Broken(f"expression '{condition['expression']}' resulted in error: {error}") from None
     return True
 
 

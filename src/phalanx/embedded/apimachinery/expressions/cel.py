@@ -30,6 +30,7 @@ from phalanx.embedded.apimachinery.schema.quantity import parse as parse_quantit
 MOST_SIGNS, _SMALL_GROWTH = 32 * 2**20, 8
 _WORDS = frozenset({"in", "true", "false", "null"})
 _PARSE_ERROR = re.compile(r"Failed to parse expression '.*?': (?=ERROR: )", re.DOTALL)
+_FIELD = re.compile(r"\b([A-Za-z_]\w*)\.([A-Za-z_]\w*)(?!\w*\s*\()")
 _LITERAL = re.compile(r"""(?P<quote>["'])[^"'\\]*(?P=quote)""")
 
 
@@ -275,7 +276,17 @@ class Expression:
         except KeyError as error:
             raise ExpressionError(f"no such key: {error.args[0]}") from None
         except (TypeError, ValueError, RuntimeError, IndexError, ArithmeticError) as error:
-            raise ExpressionError(EXCEEDED if EXCEEDED in str(error) else _in_go(str(error))) from None
+            said = EXCEEDED if EXCEEDED in str(error) else _in_go(str(error))
+            if said.startswith("No such overload"):
+                said = self._of_nothing(scope) or "no such overload"
+            raise ExpressionError(said) from None
+
+    def _of_nothing(self, scope: CelScope) -> str:
+        """Return the error that a field of a variable without a value is read, if the expression does so."""
+        for name, field in _FIELD.findall(self.text):
+            if name in scope.variables and scope.variables[name] is None:
+                return f"no such key: {field}"
+        return ""
 
     def _computed(self, scope: CelScope) -> Any:
         left = scope.budget.left

@@ -30,6 +30,15 @@ class TypeShape:
 
 # A type: the name of a scalar one or `dyn`, ("list", of), ("map", keys, values), or the shape of an object.
 Type = str | tuple[Any, ...] | TypeShape
+
+
+def type_text(sort: Type) -> str:
+    """Return a type as cel-go prints it."""
+    if isinstance(sort, tuple):
+        return f"{sort[0]}({', '.join(map(type_text, sort[1:]))})"
+    return sort if isinstance(sort, str) else "object"
+
+
 # The type of values of no schema: certainly `dyn` in cel-go, too. `DYN` is also the type of what is not known.
 ANY: TypeShape = TypeShape(lambda name: ANY)
 

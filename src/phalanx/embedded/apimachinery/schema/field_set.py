@@ -113,12 +113,12 @@ def intersection(one: Node, other: Node) -> Node:
 
 
 def paths(root: Node, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield every path in the set, as elements, in the order of the real server (sorted, parents first)."""
-    for element, node in sorted(_children(root)):
-        path = (*prefix, element)
-        if is_member(node):
-            yield path
-        yield from paths(node, path)
+    """Yield every path in the set, as elements, in the order of the real server: of one parent first all members, then
+    what is below them."""
+    children = sorted(_children(root))
+    yield from ((*prefix, element) for element, node in children if is_member(node))
+    for element, node in children:
+        yield from paths(node, (*prefix, element))
 
 
 def path_text(path: tuple[str, ...]) -> str:

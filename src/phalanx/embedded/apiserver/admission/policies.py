@@ -46,7 +46,7 @@ class Policies:
 
     def __init__(self, store: Store, forms: Forms, rights: RightsOf) -> None:
         self._store, self._forms, self._rights = store, forms, rights
-        self._reader = PolicyReader(policies=self._objects, param=self._param)
+        self._reader = PolicyReader(policies=self._objects, param=self._param, params=self._params)
         store.subscribe(self._changed)
 
     def _changed(self, events: list[Event]) -> None:
@@ -151,13 +151,20 @@ class Policies:
     def _param(self, api_version: str, kind: str, namespace: str, name: str) -> Object | None:
         """Return the parameter object with this kind and name; None if it does not exist. The store has plural names,
         so all kinds of the group are searched."""
-        group = api_version.rpartition("/")[0]
-        keys = [key for key in self._store.keys() if key[0] == group]  # noqa: SIM118 a method, not a mapping's
-        for place in ((key, space, name) for key in keys for space in (namespace, "")):
-            found = self._store.get(*place)
+        for key, space in ((key, space) for key in self._keys(api_version) for space in (namespace, "")):
+            found = self._store.get(key, space, name)
             if found is not None and found.obj["kind"] == kind:
                 return found.obj
         return None
+
+    def _params(self, api_version: str, kind: str, namespace: str) -> Iterable[Object]:
+        """Return the parameter objects of a kind, in a namespace or of the cluster."""
+        for key, space in ((key, space) for key in self._keys(api_version) for space in {namespace, ""}):
+            yield from (one.obj for one in self._store.scan(key, space) if one.obj["kind"] == kind)
+
+    def _keys(self, api_version: str) -> list[tuple[str, str]]:
+        group = api_version.rpartition("/")[0]
+        return [key for key in self._store.keys() if key[0] == group]  # noqa: SIM118 a method, not a mapping's
 
 
 def _merge(resource: Resource, obj: Object, value: Any) -> Object:

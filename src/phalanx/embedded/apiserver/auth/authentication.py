@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from phalanx.embedded.apimachinery.meta.resource import User
-from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request
+from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, shown
 from phalanx.embedded.apiserver.auth.authority import write_private
 from phalanx.embedded.apiserver.auth.rbac import AUTHENTICATED, AccessRequest, Authorizer
 from phalanx.errors import PhalanxError
@@ -146,10 +146,17 @@ def acting(user: User, headers: Mapping[bytes, bytes], authorizer: Authorizer) -
     name, uid = (headers.get(header, b"").decode(errors="replace") for header in (_USER, _UID))
     groups = tuple(filter(None, map(str.strip, headers.get(_GROUP, b"").decode(errors="replace").split(","))))
     if not name:
-        raise bad_request("a group or uid is to be impersonated, but no user: say Impersonate-User as well (--as)")
+        raise bad_request(_nobody(uid, groups))
     for asked, namespace in _rights(name, groups, uid):
         authorizer.resource(user, asked, namespace)
     return User(name=name, uid=uid, groups=_completed(name, groups))
+
+
+def _nobody(uid: str, groups: tuple[str, ...]) -> str:
+    """Return the message that no user is named, in Go's notation."""
+    listed = "{" + ", ".join(map(shown, groups)) + "}" if groups else "(nil)"
+    wanted = f'Name:"", UID:{shown(uid)}, Groups:[]string{listed}, Extra:map[string][]string(nil)'
+    return f"requested &user.DefaultInfo{{{wanted}}} without impersonating a user name"
 
 
 def _rights(name: str, groups: tuple[str, ...], uid: str) -> Iterator[tuple[AccessRequest, str]]:

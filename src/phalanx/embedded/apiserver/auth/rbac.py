@@ -15,7 +15,7 @@ The messages of refusals are the real server's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple, Protocol
@@ -64,7 +64,7 @@ class Grants:
         """Return the user's rules in the namespace; "" for cluster-scoped kinds, or for all namespaces at once."""
         known = self._known.get((user, namespace))
         if known is None:
-            known = tuple(self._found(user, namespace))
+            known = tuple(rule for rule, _ in self._found(user, namespace))
             self._remember(user, namespace, known)
         return known
 
@@ -82,13 +82,33 @@ class Grants:
             return self._objects.get(GROUP, "clusterroles", "", reference["name"])
         return self._objects.get(GROUP, "roles", namespace, reference["name"])
 
-    def _found(self, user: User, namespace: str) -> Iterator[Rule]:
+    def source(self, user: User, namespace: str, fits: Callable[[Rule], bool]) -> str:
+        """Return which binding of which role gives the user the first rule that fits; "" if there is no such rule."""
+        for rule, binding in self._found(user, namespace):
+            if fits(rule):
+                return _described(binding, user)
+        return ""
+
+    def _found(self, user: User, namespace: str) -> Iterator[tuple[Rule, Object]]:
+        """Yield the user's rules, with the bindings that give them."""
         spaces = [("clusterrolebindings", "")] + ([("rolebindings", namespace)] if namespace else [])
         for plural, space in spaces:
             for binding in self._objects.list(GROUP, plural, space):
                 if any(_means(subject, user, space) for subject in binding.get("subjects") or ()):
                     role = self.role(binding["roleRef"], space)
-                    yield from (role or {}).get("rules") or ()
+                    yield from ((rule, binding) for rule in (role or {}).get("rules") or ())
+
+
+def _described(binding: Object, user: User) -> str:
+    """Return a binding in the words of the real server's reasons."""
+    meta, role = binding["metadata"], binding["roleRef"]
+    space = meta.get("namespace", "")
+    kind, name = ("RoleBinding", f"{meta['name']}/{space}") if space else ("ClusterRoleBinding", meta["name"])
+    subject = next(one for one in binding["subjects"] if _means(one, user, space))
+    who = subject["name"]
+    if subject["kind"] == "ServiceAccount":
+        who = f"{who}/{subject.get('namespace') or space}"
+    return f'{kind} "{name}" of {role["kind"]} "{role["name"]}" to {subject["kind"]} "{who}"'
 
 
 def _means(subject: Mapping[str, str], user: User, namespace: str) -> bool:

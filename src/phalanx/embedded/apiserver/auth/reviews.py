@@ -13,7 +13,7 @@ from phalanx.embedded.apimachinery.meta.status import ApiError, Cause, bad_reque
 from phalanx.embedded.apimachinery.meta.status import invalid as refusal
 from phalanx.embedded.apiserver.auth.account_tokens import ISSUER
 from phalanx.embedded.apiserver.auth.authentication import Tokens
-from phalanx.embedded.apiserver.auth.rbac import AccessRequest, Authorizer, Rule
+from phalanx.embedded.apiserver.auth.rbac import MASTERS, AccessRequest, Authorizer, Rule, allows, allows_path
 
 Object = dict[str, Any]
 AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
@@ -54,6 +54,8 @@ class Reviewer:
         spec = obj.get("spec") or {}
         if kind == "LocalSubjectAccessReview":
             obj = obj | {"metadata": {**(obj.get("metadata") or {}), "namespace": namespace}}
+        if (asked := spec.get("resourceAttributes")) is not None:
+            obj = obj | {"spec": spec | {"resourceAttributes": {key: value for key, value in asked.items() if value}}}
         match kind:
             case "SelfSubjectReview":
                 meta = (obj.get("metadata") or {}) | {"creationTimestamp": now_text()}
@@ -64,11 +66,11 @@ class Reviewer:
                 return obj | {"spec": {}, "status": self._rules(user, spec.get("namespace", ""))}
             case "SelfSubjectAccessReview":
                 _check(obj)
-                return obj | {"status": {"allowed": self._allowed(user, spec)}}
+                return obj | {"status": self._verdict(user, spec)}
             case _:
                 _check(obj, _subject_causes(spec), _place_causes(spec, namespace) if namespace else None)
                 other = User(name=spec.get("user", ""), groups=tuple(spec.get("groups") or ()), uid=spec.get("uid", ""))
-                return obj | {"status": {"allowed": self._allowed(other, spec)}}
+                return obj | {"status": self._verdict(other, spec)}
 
     def _token(self, token: str, audiences: list[str]) -> Object:
         """Return the user of the token if the token is valid for one of the audiences; by default for this server.
@@ -80,8 +82,27 @@ class Reviewer:
         except ApiError:
             return {"user": {}, "error": "invalid bearer token"}
         if audiences and ISSUER not in audiences:
-            return {"user": {}}
-        return {"authenticated": True, "user": _shown(found), **({"audiences": [ISSUER]} if audiences else {})}
+            return {"user": {}, "error": "invalid bearer token"}
+        return {"authenticated": True, "user": _shown(found), "audiences": [ISSUER]}
+
+    def _verdict(self, user: User, spec: Object) -> Object:
+        """Return whether a user may do what a review asks, and which binding allows it."""
+        if not self._allowed(user, spec):
+            return {"allowed": False}
+        if MASTERS in user.groups:
+            return {"allowed": True}
+        grants, resource, path = (
+            self._authorizer.grants,
+            spec.get("resourceAttributes"),
+            spec.get("nonResourceAttributes"),
+        )
+        if resource is not None:
+            asked = _asked(resource)
+            found = grants.source(user, resource.get("namespace", ""), lambda rule: allows(rule, asked))
+        else:
+            verb, url = (path or {}).get("verb", ""), (path or {}).get("path", "")
+            found = grants.source(user, "", lambda rule: allows_path(rule, verb, url))
+        return {"allowed": True} | ({"reason": f"RBAC: allowed by {found}"} if found else {})
 
     def _allowed(self, user: User, spec: Object) -> bool:
         resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")

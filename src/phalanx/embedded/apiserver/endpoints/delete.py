@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.embedded.apimachinery.meta import objectmeta
@@ -57,7 +57,8 @@ _PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOptions:
     """`grace_s`: None for the kind's default. `policy`: "" if the request has none. `by`: the user's name; "" for a
-    system component. `user`: the user for admission; None if the server itself deletes."""
+    system component. `user`: the user for admission; None if the server itself deletes. `warnings`: what admission
+    warns of, added by the deletion."""
 
     grace_s: int | None = None
     policy: str = ""
@@ -66,6 +67,7 @@ class DeleteOptions:
     dry_run: bool = False
     by: str = ""
     user: User | None = None
+    warnings: list[str] = field(default_factory=list)
 
 
 def delete_options(request: Request, body: Any) -> DeleteOptions:
@@ -174,7 +176,8 @@ class Deleter:
         """Ask admission. Return whether the request was suspended for that. Raises `ApiError` if admission refuses."""
         if options.user is None:
             return False
-        return await self._knowledge.allow_deletion(resource, old.obj, options.user, dry_run=options.dry_run)
+        warn = options.warnings.extend
+        return await self._knowledge.allow_deletion(resource, old.obj, options.user, warn, dry_run=options.dry_run)
 
     async def _by_steps(self, target: RouteTarget, old: Stored, options: DeleteOptions) -> Deleted:
         resource = target.resource

@@ -202,11 +202,13 @@ class Knowledge:
             chain.admit(resource, obj, old, self._reader)
         return warnings
 
-    async def allow_deletion(self, resource: Resource, old: Object, user: User, *, dry_run: bool) -> bool:
+    async def allow_deletion(
+        self, resource: Resource, old: Object, user: User, warn: Callable[[list[str]], object], *, dry_run: bool
+    ) -> bool:
         """Ask policies and webhooks about a deletion. Return True if the request was suspended meanwhile, so that the
-        object may have changed. Raises `ApiError` if one of them refuses."""
+        object may have changed. `warn` takes the warnings of policies. Raises `ApiError` if one of them refuses."""
         volcano.check_deletion(resource, old, self._reader)
-        self._policies.validate(resource, None, old, user, operation="DELETE")
+        warn(self._policies.validate(resource, None, old, user, operation="DELETE"))
         if not self._webhooks.any:
             return False
         review = self._policies.review(resource, None, old, user, operation="DELETE", dry_run=dry_run)
@@ -370,7 +372,7 @@ def touched_fields(media: str, patch: Any, current: Object) -> set[str]:
     found = {"metadata"}
     match media, patch:
         case ((patches.MERGE_PATCH | patches.STRATEGIC_MERGE_PATCH), dict()) if (
-            not {"$patch", "$retainKeys"} & patch.keys()
+            media == patches.MERGE_PATCH or not {"$patch", "$retainKeys"} & patch.keys()
         ):
             return found | {key for key in patch if key not in ("kind", "apiVersion")}
         case patches.JSON_PATCH, list():

@@ -112,7 +112,8 @@ class ObjectWriter:
         meta = objectmeta.metadata_of(obj)
         objectmeta.place(meta, resource, target.namespace)
         intent.warn(objectmeta.without_double_owners(meta))
-        if meta.get("resourceVersion"):
+        version = meta.get("resourceVersion")
+        if version and not intent.dry_run:  # etcd refuses it, which a dry run does not reach
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         objectmeta.fill_new(meta)
         if not meta.get("name") and meta.get("generateName"):
@@ -132,6 +133,8 @@ class ObjectWriter:
         if (present := self._store.head(resource.key, target.namespace, meta["name"])) is not None:
             is_going = bool(present.obj["metadata"].get("deletionTimestamp"))
             raise already_exists(resource.group, resource.plural, meta["name"], is_going=is_going)
+        if version:
+            meta["resourceVersion"] = version
         return obj
 
     def checked(self, resource: Resource, body: object, intent: Intent) -> Object:

@@ -56,6 +56,8 @@ class PodActions:
             case "binding" | "Binding":
                 return await self._bind(target, self._writer.checked(BINDING, body, intent), intent, request)
             case "eviction":
+                if body.get("apiVersion") == f"{EVICTION.group}/v1beta1":  # the older version is the same
+                    body = {**body, "apiVersion": EVICTION.api_version}
                 return await self._evict(target, self._writer.checked(EVICTION, body, intent), intent, request)
         raise ApiError(404, "NotFound", "the server could not find the requested resource", details={})
 

@@ -65,7 +65,8 @@ class ResourceClaimStrategy(SpecAndStatus):
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
-        _claim(found, obj["spec"].get("devices") or {}, "spec.devices")
+        if not obj["metadata"].get("resourceVersion"):  # afterwards it may not change
+            _claim(found, obj["spec"].get("devices") or {}, "spec.devices")
         return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -98,7 +99,8 @@ class ClaimTemplateStrategy(ResourceStrategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
-        _claim(found, obj["spec"]["spec"].get("devices") or {}, "spec.spec.devices")
+        if not obj["metadata"].get("resourceVersion"):
+            _claim(found, obj["spec"]["spec"].get("devices") or {}, "spec.spec.devices")
         return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:

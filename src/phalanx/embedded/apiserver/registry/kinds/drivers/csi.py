@@ -32,7 +32,7 @@ from phalanx.embedded.apiserver.registry.kinds.checks import (
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus, count
 
 GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
-LIFECYCLE_MODES = ("Ephemeral", "Persistent")
+LIFECYCLE_MODES = ("Persistent", "Ephemeral")
 SHORTEST_TOKEN_S, LONGEST_TOKEN_S = 600, 1 << 32
 SHORTEST_UPDATE_S = 10
 LONGEST_DRIVER, LONGEST_NODE_ID = 63, 256

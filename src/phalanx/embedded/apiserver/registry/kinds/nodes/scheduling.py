@@ -27,7 +27,6 @@ from phalanx.embedded.apiserver.registry.kinds.checks import (
     formatted,
     label_selector,
 )
-from phalanx.embedded.apiserver.registry.kinds.generation import count
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 KEY_EMPTY = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
@@ -235,9 +234,6 @@ class PriorityClassStrategy(ResourceStrategy):
     def prepare_create(self, obj: Object) -> None:
         if obj["metadata"].get("name") not in SYSTEM:
             obj["metadata"]["generation"] = 1
-
-    def prepare_update(self, obj: Object, old: Object) -> None:
-        count(obj, old, ("value", "preemptionPolicy", "globalDefault", "description"))
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []

@@ -10,7 +10,7 @@ import re
 
 from phalanx.embedded.apimachinery.expressions.cel import ExpressionError, compiled
 from phalanx.embedded.apimachinery.expressions.policy_types import judged
-from phalanx.embedded.apimachinery.expressions.type_check import DYN
+from phalanx.embedded.apimachinery.expressions.type_check import DYN, Type, type_text
 from phalanx.embedded.apimachinery.meta.resource import Object
 from phalanx.embedded.apimachinery.meta.status import (
     Cause,
@@ -226,15 +226,26 @@ def _expression_causes(spec: Object) -> list[Cause]:
             continue
         if verdict.errors:
             causes.append(invalid_value(path, text, "compilation failed: " + "\n".join(verdict.errors)))
-        elif (wanted := _result_of(path)) and verdict.type not in (wanted, DYN):
-            causes.append(invalid_value(path, text, f"must evaluate to {wanted}"))
+        elif (wanted := _result_of(path)) and not _may_be(verdict.type, wanted):
+            causes.append(invalid_value(path, text, f"must evaluate to {wanted} but got {type_text(verdict.type)}"))
     return causes
+
+
+def _may_be(sort: Type, wanted: str) -> bool:
+    """Return whether an expression of a type may have such values. The types of structs are not known."""
+    if wanted.startswith("list"):
+        return sort == DYN or isinstance(sort, tuple)
+    return sort in (wanted, DYN) or (wanted == "Object" and not isinstance(sort, str))
 
 
 def _result_of(path: str) -> str:
     """Return the type that the value of an expression must have; "": any."""
     if path.endswith("messageExpression"):
         return "string"
+    if path.endswith("jsonPatch.expression"):
+        return "list(JSONPatch)"
+    if path.endswith("applyConfiguration.expression"):
+        return "Object"
     return "bool" if path.startswith(("spec.validations", "spec.matchConditions")) else ""
 
 
@@ -271,13 +282,14 @@ def _param_reference(found: Found, reference: Object) -> None:
     path, name, selector = "spec.paramRef", reference.get("name", ""), reference.get("selector")
     if name:
         formatted(found, f"{path}.name", name, formats.path_segment)
+    text = "name and selector are mutually exclusive"
     if name and selector is not None:
-        text = "name and selector are mutually exclusive"
-        found += [forbidden_field(f"{path}.{key}", text) for key in ("name", "selector")]
-    elif selector is not None:
-        why = "this server finds parameters by name only; use paramRef.name"
-        found.append(forbidden_field(f"{path}.selector", why))
-    elif not name:
+        found.append(forbidden_field(f"{path}.name", text))
+    if selector is not None:
+        label_selector(found, selector, f"{path}.selector")
+    if name and selector is not None:
+        found.append(forbidden_field(f"{path}.selector", text))
+    if not name and selector is None:
         found.append(required(path, "one of name or selector must be specified"))
     chosen(found, f"{path}.parameterNotFoundAction", reference.get("parameterNotFoundAction"), _NOT_FOUND)
 

@@ -30,6 +30,10 @@ PROTOCOLS = ("SCTP", "TCP", "UDP")
 HEADLESS = "None"
 STICKY_S = 10800
 _OUTER_POLICY = "externalTrafficPolicy"
+_POLICIES = ("Cluster", "Local")
+_IP_MODES = ("Proxy", "VIP")
+_ONLY_BALANCED = "may only be used when `type` is 'LoadBalancer'"
+_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 
 
 class ServiceStrategy(SpecAndStatus):
@@ -50,13 +54,18 @@ class ServiceStrategy(SpecAndStatus):
             port.setdefault("protocol", "TCP")
             if not port.get("targetPort"):
                 port["targetPort"] = port.get("port", 0)
-        if spec["type"] in ("NodePort", "LoadBalancer"):
-            spec.setdefault("externalTrafficPolicy", "Cluster")
+        if is_exposed(spec) and not spec.get(_OUTER_POLICY):
+            spec[_OUTER_POLICY] = "Cluster"
         if spec["type"] == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
         if spec["type"] != "ExternalName":
             spec.setdefault("internalTrafficPolicy", "Cluster")
             _families(spec)
+
+        if spec["type"] == "LoadBalancer":
+            for point in ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ():
+                if point.get("ip"):
+                    point.setdefault("ipMode", "VIP")
 
     def first_status(self, obj: Object) -> Object:
         return {"loadBalancer": {}}
@@ -87,6 +96,12 @@ class ServiceStrategy(SpecAndStatus):
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         spec, before = obj["spec"], old["spec"]
+        if spec["type"] == before.get("type") == "LoadBalancer":
+            name = spec.get("loadBalancerClass")
+            if name != before.get("loadBalancerClass"):
+                return [invalid_value("spec.loadBalancerClass", name, "may not change once set")]
+        elif spec["type"] != "LoadBalancer" and spec.get("loadBalancerClass") is not None:
+            return [forbidden_field("spec.loadBalancerClass", _ONLY_BALANCED)]  # the real server says it twice
         if "ExternalName" in (spec["type"], before.get("type")) or not before.get("clusterIPs"):
             return []
         if (spec.get("clusterIPs") or [""])[0] != before["clusterIPs"][0]:
@@ -100,8 +115,31 @@ class ServiceStrategy(SpecAndStatus):
             text = "may only be used when `spec.type` is 'LoadBalancer'"
             return [forbidden_field("status.loadBalancer.ingress", text)]
         for index, one in enumerate(ingress):
+            path, mode = f"status.loadBalancer.ingress[{index}]", one.get("ipMode")
             if address := one.get("ip"):
-                formatted(found, f"status.loadBalancer.ingress[{index}].ip", address, formats.ip)
+                formatted(found, f"{path}.ip", address, formats.ip)
+                if mode not in _IP_MODES:
+                    found.append(not_supported(f"{path}.ipMode", mode, _IP_MODES))
+            elif mode is not None:
+                found.append(forbidden_field(f"{path}.ipMode", "may not be specified when `ip` is not set"))
+        return found
+
+    def warnings(self, obj: Object, old: Object | None) -> list[str]:
+        spec = obj["spec"]
+        sort, headless, outside = spec["type"], spec.get("clusterIP") == HEADLESS, spec.get("externalIPs")
+        found = []
+        if headless and sort == "ClusterIP":
+            ignored = [("externalIPs", outside), ("SessionAffinity", spec.get("sessionAffinity", "None") != "None")]
+            ignored.insert(0, ("loadBalancerIP", spec.get("loadBalancerIP")))
+            found += [f"spec.{name} is ignored for headless services" for name, given in ignored if given]
+        elif outside and sort != "ExternalName":
+            found.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+        if outside and sort == "ExternalName":
+            found.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
+        if spec.get("externalName") and sort != "ExternalName":
+            found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
+        if spec.get("trafficDistribution") == "PreferClose":
+            found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
         return found
 
     def selectable_names(self) -> Iterable[str]:
@@ -163,6 +201,8 @@ def _service(found: Found, spec: Spec) -> None:
         _port(found, port, names, f"spec.ports[{index}]", needs_name=len(ports) > 1)
     checks.labels(found, spec.get("selector"), "spec.selector")
     chosen(found, "spec.sessionAffinity", spec.get("sessionAffinity"), ("ClientIP", "None"))
+    if spec.get("sessionAffinity") == "None" and spec.get("sessionAffinityConfig") is not None:
+        found.append(forbidden_field("spec.sessionAffinityConfig", "must not be set when session affinity is None"))
     seconds = ((spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}).get("timeoutSeconds")
     if spec.get("sessionAffinity") == "ClientIP" and seconds is not None and not 0 < seconds <= _DAY_S:
         path = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
@@ -173,6 +213,7 @@ def _service(found: Found, spec: Spec) -> None:
     _unique_ports(found, ports, sort)
     _addresses(found, spec)
     _source_ranges(found, spec, sort)
+    _traffic(found, spec)
     if not found and sort != "ExternalName" and not (headless and not spec.get("selector")):
         _served_families(found, spec)
 
@@ -258,9 +299,35 @@ def _addresses(found: Found, spec: Spec) -> None:
     policies = ("PreferDualStack", "RequireDualStack", "SingleStack")
     if (policy := spec.get("ipFamilyPolicy")) is not None and policy not in policies:
         found.append(not_supported("spec.ipFamilyPolicy", policy, policies))
-    for key, choices in (
-        ("internalTrafficPolicy", ("Cluster", "Local")),
-        ("externalTrafficPolicy", ("Cluster", "Local")),
-    ):
-        if (policy := spec.get(key)) is not None and policy not in choices:
-            found.append(not_supported(f"spec.{key}", policy, choices))
+
+
+def _traffic(found: Found, spec: Spec) -> None:
+    """Check the fields of load balancers, and where traffic is sent."""
+    sort, outer = spec.get("type", ""), spec.get(_OUTER_POLICY)
+    for key in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
+        if spec.get(key) is not None and sort != "LoadBalancer":
+            found.append(forbidden_field(f"spec.{key}", _ONLY_BALANCED))
+    if sort == "LoadBalancer" and (name := spec.get("loadBalancerClass")) is not None:
+        formatted(found, "spec.loadBalancerClass", name, formats.qualified_name)
+    if not is_exposed(spec):
+        if outer:
+            text = "may only be set for externally-accessible services"
+            found.append(invalid_value(f"spec.{_OUTER_POLICY}", outer, text))
+    elif not outer:
+        found.append(required(f"spec.{_OUTER_POLICY}"))
+    elif outer not in _POLICIES:
+        found.append(not_supported(f"spec.{_OUTER_POLICY}", outer, _POLICIES))
+    port = spec.get("healthCheckNodePort")
+    if port and not (sort == "LoadBalancer" and outer == "Local"):
+        text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        found.append(invalid_value("spec.healthCheckNodePort", port, text))
+    if (inner := spec.get("internalTrafficPolicy")) is not None and inner not in _POLICIES:
+        found.append(not_supported("spec.internalTrafficPolicy", inner, _POLICIES))
+    if (spread := spec.get("trafficDistribution")) is not None and spread not in _DISTRIBUTIONS:
+        found.append(not_supported("spec.trafficDistribution", spread, _DISTRIBUTIONS))
+
+
+def is_exposed(spec: Spec) -> bool:
+    """Return whether a service can be reached from outside of the cluster."""
+    sort = spec.get("type", "")
+    return sort in ("NodePort", "LoadBalancer") or (sort == "ClusterIP" and bool(spec.get("externalIPs")))
