@@ -26,7 +26,7 @@ from phalanx.model.job import Outcome
 from phalanx.model.node import Device, Flavor, NodeGroup, Topology, Zone
 from phalanx.model.pod import Amounts, DeviceShare, Toleration
 from phalanx.model.queue import Queue
-from phalanx.model.reason import Reason
+from phalanx.model.reason import Reason, ReasonCode
 
 Object: TypeAlias = dict[str, Any]
 Objects: TypeAlias = Mapping[Kind, Mapping[str, Object]]  # by kind, then by `namespace/name` or `name`
@@ -267,6 +267,12 @@ class Claim:
     charging: Charging | None = None
     account: str = ""
     hold_s: float | None = None
+
+
+def no_pod_group(name: str) -> Reason:
+    """Return why a gang waits whose pods name a PodGroup that does not exist."""
+    text = f"the PodGroup {name} of its pods does not exist yet: create it"
+    return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text)
 
 
 class Stage(StrEnum):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from phalanx.client.kind import Kind
 from phalanx.dialects.frame.dialect import Object
 
 Read = TypeVar("Read")
@@ -18,6 +19,18 @@ class Moved:
     object: str
     becomes: str
     notes: tuple[str, ...] = ()
+
+
+def by_kind(objects: Iterable[Object], wanted: Iterable[Kind]) -> dict[Kind, dict[str, Object]]:
+    """Return the objects of these kinds, by `namespace/name` or `name`. Without a namespace it is `default`."""
+    kinds = {(kind.api_version, kind.name): kind for kind in wanted}
+    found: dict[Kind, dict[str, Object]] = {}
+    for obj in objects:
+        if (kind := kinds.get((str(obj.get("apiVersion")), str(obj.get("kind"))))) is not None:
+            meta = obj["metadata"]
+            key = f"{meta.get('namespace', 'default')}/{meta.get('name')}" if kind.namespaced else str(meta.get("name"))
+            found.setdefault(kind, {})[key] = obj
+    return found
 
 
 def each_moved(

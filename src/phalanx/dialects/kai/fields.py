@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from phalanx.client.kind import PRIORITY_CLASSES, Kind
+from phalanx.client.kind import PRIORITY_CLASSES
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.frame.fields import Answered, Becomes, Ignored, Use, unused
-from phalanx.dialects.frame.moved import Moved, each_moved
+from phalanx.dialects.frame.moved import Moved, by_kind, each_moved
 from phalanx.dialects.kai import kinds
 from phalanx.dialects.kai.gang.grouper import (
     BATCH_MIN_MEMBER,
@@ -233,19 +233,12 @@ STEPS = (
 )
 
 
+_DEFINITIONS = (kinds.QUEUES, kinds.TOPOLOGIES, kinds.SHARDS, PRIORITY_CLASSES)
+
+
 def moved(objects: Iterable[Object]) -> tuple[Moved, ...]:
     """Return the equivalent of each object, in order. Objects without relation to KAI are left out."""
-    return each_moved(objects, lambda found: define(_by_kind(found)), _moved)
-
-
-def _by_kind(objects: Iterable[Object]) -> dict[Kind, dict[str, Object]]:
-    wanted = {(kind.api_version, kind.name): kind for kind in (kinds.QUEUES, kinds.TOPOLOGIES, kinds.SHARDS)}
-    wanted[PRIORITY_CLASSES.api_version, PRIORITY_CLASSES.name] = PRIORITY_CLASSES
-    found: dict[Kind, dict[str, Object]] = {}
-    for obj in objects:
-        if (kind := wanted.get((str(obj.get("apiVersion")), str(obj.get("kind"))))) is not None:
-            found.setdefault(kind, {})[str(obj["metadata"].get("name"))] = obj
-    return found
+    return each_moved(objects, lambda found: define(by_kind(found, _DEFINITIONS)), _moved)
 
 
 def _moved(obj: Object, defined: KaiDefinitions) -> Moved | None:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from phalanx.dialects.frame.dialect import Claim, GroupClaim, Object, Objects, RoleClaim, Said
+from phalanx.dialects.frame.dialect import Claim, GroupClaim, Object, Objects, RoleClaim, Said, no_pod_group
 from phalanx.dialects.frame.moments import created_s
 from phalanx.dialects.frame.moved import Moved
 from phalanx.dialects.schema.fields import Fields, Misread
@@ -137,8 +137,7 @@ def _claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim |
     own = kinds.tree_name(queue) if queue else ""  # the queue that the pods name
     found = objects.get(kinds.POD_GROUPS, {}).get(f"{said.namespace}/{name}")
     if found is None:
-        text = f"the PodGroup {name} of its pods does not exist yet: create it"
-        return Claim(queue=own, blocked=Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text))
+        return Claim(queue=own, blocked=no_pod_group(name))
     try:
         group = read_pod_group(found.get("spec") or {})
     except Misread as error:

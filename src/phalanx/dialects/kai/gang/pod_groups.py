@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from phalanx.client.kind import Kind
-from phalanx.dialects.frame.dialect import Claim, Object, Objects, RoleClaim, Said
+from phalanx.dialects.frame.dialect import Claim, Object, Objects, RoleClaim, Said, no_pod_group
 from phalanx.dialects.kai import kinds
 from phalanx.dialects.kai.gang.grouper import (
     CLOSENESS,
@@ -189,10 +189,7 @@ def shape_of_spec(spec: Mapping[str, Any]) -> OwnerShape:
 
 
 def _of_pod_group(defined: KaiDefinitions, said: Said, name: str, group: Object | None) -> PodGroupTerms:
-    missing = None
-    if group is None:
-        text = f"the PodGroup {name} of its pods does not exist yet: create it"
-        missing = Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text)
+    missing = no_pod_group(name) if group is None else None
     spec = (group or {}).get("spec") or {}
     label = str(spec.get("priorityClassName") or "")
     name_of, priority = _priority(defined, label, said.priority, owner_of(said.options))

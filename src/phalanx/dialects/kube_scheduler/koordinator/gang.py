@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from phalanx.dialects.frame.dialect import Answer, Claim, Object, Objects, RoleClaim, Said, Told
+from phalanx.dialects.frame.dialect import Answer, Claim, Object, Objects, RoleClaim, Said, Told, no_pod_group
 from phalanx.dialects.kube_scheduler.koordinator import kinds
 from phalanx.dialects.kube_scheduler.koordinator.definitions.defined import KoordinatorDefinitions
 from phalanx.dialects.kube_scheduler.koordinator.definitions.groups import ALONE, JOB, MARK, ROLE, TOGETHER, together
@@ -121,8 +121,7 @@ def _least(name: str, options: Mapping[str, str]) -> int | Reason:
 
 def _of_object(queue: str, name: str, group: Object | None) -> Claim:
     if group is None:
-        text = f"the PodGroup {name} of its pods does not exist yet: create it"
-        return Claim(queue=queue, blocked=Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text))
+        return Claim(queue=queue, blocked=no_pod_group(name))
     return Claim(queue=queue, options=_start(_minimum(group)))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from phalanx.dialects.frame.dialect import Answer, Claim, GroupClaim, Object, Objects, Said, Told
+from phalanx.dialects.frame.dialect import Answer, Claim, GroupClaim, Object, Objects, Said, Told, no_pod_group
 from phalanx.dialects.frame.moments import created_s
 from phalanx.dialects.frame.pod_requests import amounts
 from phalanx.dialects.kube_scheduler.scheduler_plugins import kinds
@@ -63,8 +63,7 @@ def claim(defined: QuotaDefinitions, said: Said, objects: Objects) -> Claim | No
         return Claim(queue=queue, silent=not queue and not group)
     found = _object(objects, said.namespace, group)
     if found is None:
-        text = f"the PodGroup {group} of its pods does not exist yet: create it"
-        return Claim(queue=queue, blocked=Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text))
+        return Claim(queue=queue, blocked=no_pod_group(group))
     if whole := _waited_for(found):
         whole_group = GroupClaim(minimum=_minimum(found), whole=whole)
         return Claim(queue=queue, group=whole_group, submitted_s=created_s(found))

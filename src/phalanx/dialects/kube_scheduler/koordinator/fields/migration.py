@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from phalanx.client.kind import Kind
 from phalanx.dialects.frame.dialect import Object
-from phalanx.dialects.frame.moved import Moved, each_moved
+from phalanx.dialects.frame.moved import Moved, by_kind, each_moved
 from phalanx.dialects.kube_scheduler.koordinator import kinds
 from phalanx.dialects.kube_scheduler.koordinator.fields.tables import TABLES, notes
 from phalanx.dialects.kube_scheduler.koordinator.gang import options_of
@@ -36,20 +35,12 @@ STEPS = (
 
 def moved(objects: Iterable[Object]) -> tuple[Moved, ...]:
     """Return how Phalanx will treat each object, in the given order. Objects unrelated to Koordinator are left out."""
-    return each_moved(objects, lambda found: define(_by_kind(found)), _moved)
+    return each_moved(
+        objects, lambda found: define(by_kind(found, (kinds.ELASTIC_QUOTAS, kinds.QUOTA_PROFILES))), _moved
+    )
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
-
-
-def _by_kind(objects: Iterable[Object]) -> dict[Kind, dict[str, Object]]:
-    wanted = {(kind.api_version, kind.name): kind for kind in (kinds.ELASTIC_QUOTAS, kinds.QUOTA_PROFILES)}
-    found: dict[Kind, dict[str, Object]] = {}
-    for obj in objects:
-        if (kind := wanted.get((str(obj.get("apiVersion")), str(obj.get("kind"))))) is not None:
-            meta = obj["metadata"]
-            found.setdefault(kind, {})[f"{meta.get('namespace', 'default')}/{meta.get('name')}"] = obj
-    return found
 
 
 def _moved(obj: Object, defined: ElasticQuotaDefinitions) -> Moved | None:
