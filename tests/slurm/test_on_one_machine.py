@@ -551,22 +551,6 @@ def test_test_only_says_when_and_where_a_job_would_start(shell: Shell) -> None:
     shell(f"scancel {job}")
 
 
-def test_a_trigger_runs_its_program_when_the_job_is_over(shell: Shell) -> None:
-    (shell.folder / "told").write_text(f'#!/bin/sh\necho "$@" >> {shell.folder}/said\n')
-    (shell.folder / "told").chmod(0o755)
-    around = {"TMPDIR": str(shell.folder)}
-    job = shell.submit("--wrap 'sleep 3000'")
-    shell(f"strigger --set --fini -j {job} -p {shell.folder}/told", **around)
-    shell(f"strigger --set --node --down -p {shell.folder}/told", **around)
-    told = [line.split()[1:4] for line in shell("strigger --get -N", **around).splitlines()]
-    assert told == [["job", str(job), "fini"], ["node", "*", "down"]]
-    shell("strigger --clear --id 2", **around)
-    assert not (shell.folder / "said").exists()
-    shell(f"scancel {job}")
-    until(lambda: (shell.folder / "said").exists() and shell.text("said") == f"{job}\n")
-    until(lambda: shell("strigger --get", **around) == "")
-
-
 @pytest.mark.skipif(os.getuid() != 0, reason="only root changes nodes and accounts")
 def test_what_is_configured_and_what_root_alone_changes(shell: Shell) -> None:
     [node] = shell("sinfo -h -N -o %N").split()

@@ -15,7 +15,7 @@ from typing import NoReturn
 FOLDERS = {
     "launch": ("sbatch", "srun", "salloc"),
     "jobs": ("squeue", "scancel", "sprio", "sstat"),
-    "cluster": ("sdiag", "sinfo", "scontrol", "strigger"),
+    "cluster": ("sdiag", "sinfo", "scontrol"),
     "accounting": ("sacct", "sacctmgr", "sreport", "sshare"),
 }
 COMMANDS = {name: folder for folder, names in FOLDERS.items() for name in names}

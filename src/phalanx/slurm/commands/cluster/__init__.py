@@ -6,5 +6,4 @@ sinfo       partitions and nodes
 configured  what scontrol shows of the site itself
 verbs       what scontrol does, by its verbs
 scontrol    show and change jobs, nodes, partitions, reservations
-strigger    have a program run when something happens
 """

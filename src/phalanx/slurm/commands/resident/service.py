@@ -36,7 +36,7 @@ from phalanx.slurm.commands.resident.call import MAX_HANDLE, Run, carry_out
 from phalanx.slurm.commands.resident.identity import peer_of, user_of
 
 # They start programs of the user, which belong into the caller's session and control group.
-NOT_SERVED = frozenset({"srun", "salloc", "strigger"})
+NOT_SERVED = frozenset({"srun", "salloc"})
 _IMPORTED_LATER = (
     "ssl", "phalanx.slurm.submission.expected", "phalanx.slurm.control.reservations", "phalanx.slurm.jobs.ended",
     "phalanx.slurm.jobs.nodes", "phalanx.slurm.jobs.view", "phalanx.slurm.jobs.pages", "threading", "_strptime",
