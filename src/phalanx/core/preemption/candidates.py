@@ -11,7 +11,7 @@ It judges a surplus pod on the accounts without the gangs. So these victims neit
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -252,15 +252,15 @@ class VictimCandidates:
         if rule is None:
             return False
         self.go(candidate, rule)
-        if self.takes_too_much(candidate):
+        if self.would_be_taken_back([candidate]):
             self.restore(candidate)
             return False
         return True
 
-    def takes_too_much(self, candidate: int) -> bool:
-        """Return whether the queue of the evicted candidate would take the capacity back (rule R20)."""
-        is_beyond = self.going[candidate] in GOES_BEYOND
-        return is_beyond and self.rights.takes_too_much(self.queue(candidate), self._lost)
+    def would_be_taken_back(self, evicted: Iterable[int]) -> bool:
+        """Return whether a queue of these evicted candidates would take the capacity back (rule R20)."""
+        queues = {self.queue(each) for each in evicted if self.going[each] in GOES_BEYOND}
+        return any(self.rights.takes_too_much(queue, self._lost) for queue in queues)
 
     @contextmanager
     def _judged(self, *, gang: bool) -> Iterator[None]:

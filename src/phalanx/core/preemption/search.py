@@ -385,7 +385,8 @@ class VictimSearch:
         back. Return the rule by which the candidate was evicted; None if it stays evicted."""
         rule = self.candidates.going[candidate]
         self.candidates.restore(candidate)
-        if self.quota_short() is None and not any(map(self.candidates.takes_too_much, self.candidates.going)):
+        is_own = self.candidates.queue(candidate) == self.rights.queue
+        if self.quota_short() is None and not (is_own and self.candidates.would_be_taken_back(self.candidates.going)):
             return rule
         self.candidates.go(candidate, rule)
         return None
