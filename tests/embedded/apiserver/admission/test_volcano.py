@@ -15,6 +15,7 @@ from tests.embedded.controllers.operators.volcano.written import task
 BATCH = {"group": "batch.volcano.sh", "version": "v1alpha1"}
 SCHEDULING = {"group": "scheduling.volcano.sh", "version": "v1beta1"}
 JOBS = Resource(**BATCH, kind="Job", plural="jobs", namespaced=True)
+CRON_JOBS = Resource(**BATCH, kind="CronJob", plural="cronjobs", namespaced=True)
 QUEUES = Resource(**SCHEDULING, kind="Queue", plural="queues", namespaced=False)
 GROUPS = Resource(**SCHEDULING, kind="PodGroup", plural="podgroups", namespaced=True)
 PODS = Resource(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
@@ -116,6 +117,19 @@ def test_jobs_that_are_refused(spec: Object, words: str) -> None:
     said = refused(JOBS, spec)
     assert said.startswith('admission webhook "validatejob.volcano.sh" denied the request: ')
     assert words in said
+
+
+def test_schedules_that_are_refused() -> None:
+    made(CRON_JOBS, {"schedule": "*/5 * * * *", "timeZone": "Europe/Berlin"})
+    made(CRON_JOBS, {"schedule": "@daily"})
+    for spec, words in (
+        ({"schedule": "99 * * * *"}, "end of range (99) above maximum (59)"),
+        ({"schedule": "hourly"}, "expected exactly 5 fields"),
+        ({"schedule": "* * * * *", "timeZone": "Europe/Nowhere"}, "unknown time zone Europe/Nowhere"),
+    ):
+        said = refused(CRON_JOBS, spec)
+        assert said.startswith('admission webhook "validatecronjob.volcano.sh" denied the request: ')
+        assert words in said
 
 
 def test_queues_that_take_no_job() -> None:

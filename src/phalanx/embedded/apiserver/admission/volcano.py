@@ -19,12 +19,14 @@ from typing import Any, Protocol
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apimachinery.schema import formats, quantity, schema
+from phalanx.embedded.apiserver.registry.kinds.batch.job import cron_schedule, time_zone
 from phalanx.embedded.apiserver.registry.kinds.checks import Found
 from phalanx.embedded.apiserver.registry.kinds.pods import defaults
 from phalanx.embedded.apiserver.registry.kinds.pods import spec as pod_spec
 
 SCHEDULING, BATCH = "scheduling.volcano.sh", "batch.volcano.sh"
 PODS, JOBS, POD_GROUPS, QUEUES = ("", "pods"), (BATCH, "jobs"), (SCHEDULING, "podgroups"), (SCHEDULING, "queues")
+CRON_JOBS = (BATCH, "cronjobs")
 KINDS = frozenset({PODS, JOBS, QUEUES})
 SCHEDULER, ROOT, DEFAULT = "volcano", "root", "default"
 GROUP_NAME, OF_PODS = "scheduling.k8s.io/group-name", "podgroup-"
@@ -117,6 +119,8 @@ def check(resource: Resource, obj: Object, old: Object | None, reader: QueueRead
         )
     elif resource.key == QUEUES:
         _deny("validatequeue.volcano.sh", _queue(obj, old, reader))
+    elif resource.key == CRON_JOBS:
+        _deny("validatecronjob.volcano.sh", _schedule(obj.get("spec") or {}))
 
 
 def check_deletion(resource: Resource, old: Object, reader: QueueReader) -> None:
@@ -178,6 +182,14 @@ def _tiers(topology: Object | None) -> Iterator[str]:
     """Refuse a network topology that names its highest tier twice."""
     if topology and topology.get("highestTierAllowed") is not None and topology.get("highestTierName"):
         yield "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
+
+
+def _schedule(spec: Object) -> Iterator[str]:
+    """Yield what is wrong with a CronJob's schedule and time zone."""
+    found: Found = []
+    cron_schedule(found, spec.get("schedule") or "")
+    time_zone(found, spec.get("timeZone"))
+    yield from (cause.line() for cause in found)
 
 
 def _missing_master(arguments: Sequence[str] | None, tasks: Sequence[Object]) -> str:

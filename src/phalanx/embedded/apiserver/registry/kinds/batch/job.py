@@ -179,9 +179,9 @@ class CronJobStrategy(SpecAndStatus):
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
         spec = obj["spec"]
-        _schedule(found, spec.get("schedule", ""))
+        cron_schedule(found, spec.get("schedule", ""))
         not_negative(found, spec, ("startingDeadlineSeconds",), "spec")
-        _time_zone(found, spec.get("timeZone"))
+        time_zone(found, spec.get("timeZone"))
         chosen(found, "spec.concurrencyPolicy", spec.get("concurrencyPolicy"), ("Allow", "Forbid", "Replace"))
         template = spec["jobTemplate"]["spec"]
         job_spec.plain_spec(found, template, "spec.jobTemplate.spec")
@@ -193,7 +193,8 @@ class CronJobStrategy(SpecAndStatus):
         return found
 
 
-def _schedule(found: Found, schedule: str) -> None:
+def cron_schedule(found: Found, schedule: str) -> None:
+    """Check a schedule of five fields, or one with a name (`@daily`)."""
     if not schedule:
         found.append(required("spec.schedule"))
     elif "TZ" in schedule:
@@ -227,7 +228,8 @@ def cron_error(schedule: str) -> str:
     return ""
 
 
-def _time_zone(found: Found, zone: str | None) -> None:
+def time_zone(found: Found, zone: str | None) -> None:
+    """Check the name of a time zone; None: the field is absent."""
     if zone is None:
         return
     if not zone:
