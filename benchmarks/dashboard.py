@@ -25,9 +25,8 @@ from aiohttp import ClientSession, CookieJar
 from msgspec.structs import replace
 
 from phalanx.dashboard.access import Doorkeeper, Viewer
-from phalanx.dashboard.changes import Board
 from phalanx.dashboard.libraries import missing
-from phalanx.dashboard.rows import Facts, JobRow, NodeRow, PageState, PastRow, PlayedRow, QueueRow, ReasonRow
+from phalanx.dashboard.rows import Board, Facts, JobRow, NodeRow, PageState, PastRow, PlayedRow, QueueRow, ReasonRow
 from phalanx.dashboard.serving import Page, served_files, serving
 
 NOW_S, TABS, CHANGES, SECONDS = 1_781_618_520.0, 50, 100, 10

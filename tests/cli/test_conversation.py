@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.cli.cluster.jobs.ending import in_brief
+from phalanx.cli.cluster.jobs.attending import in_brief
 from phalanx.cli.terminal.conversation import _without
 
 

@@ -1,4 +1,4 @@
-"""`cli/cluster/jobs/ending.py`: why a job ended as it did, or cannot go on, in words, from its objects."""
+"""`cli/cluster/jobs/attending.py`: why a job ended as it did, or cannot go on, in words, from its objects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.cli.cluster.jobs.ending import is_silent, why_stuck, with_events
+from phalanx.cli.cluster.jobs.attending import is_silent, why_stuck, with_events
 from tests.cli.test_job_reading import CREATED
 from tests.cli.test_stuck import MOUNT, event, waiting_pod
 

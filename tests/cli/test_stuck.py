@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.cli.cluster.jobs.ending import why_stuck
+from phalanx.cli.cluster.jobs.attending import why_stuck
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.cli.cluster.jobs.output import Followed
 from phalanx.cli.cluster.live_state import Snapshot, _with_events

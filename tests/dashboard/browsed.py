@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from phalanx.dashboard.access import Action, Doorkeeper, Viewer
-from phalanx.dashboard.changes import Board
 from phalanx.dashboard.libraries import missing
-from phalanx.dashboard.rows import PageState, PastRow
+from phalanx.dashboard.rows import Board, PageState, PastRow
 from phalanx.dashboard.serving import Page, served_files, serving
 from phalanx.errors import PhalanxError
 from tests.dashboard.atlas import NOW_S, Atlas, atlas

@@ -13,8 +13,7 @@ from aiohttp import ClientSession, CookieJar
 from msgspec.structs import replace
 
 from phalanx.dashboard.access import Action, Doorkeeper, Viewer
-from phalanx.dashboard.changes import Board
-from phalanx.dashboard.rows import Facts, JobRow, NodeRow, PageState, PastRow, QueueRow, ReasonRow
+from phalanx.dashboard.rows import Board, Facts, JobRow, NodeRow, PageState, PastRow, QueueRow, ReasonRow
 from phalanx.dashboard.serving import Page, served_files, serving
 from phalanx.errors import PhalanxError
 

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from phalanx.dashboard.changes import KEPT, Board
-from phalanx.dashboard.rows import PageState
+from phalanx.dashboard.rows import KEPT, Board, PageState
 from tests.dashboard.served import SEG, TRAIN, later, shown, state, visitor
 
 

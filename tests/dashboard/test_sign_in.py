@@ -28,9 +28,8 @@ from phalanx.cli.views.page.following import Following
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import JOBS, NAMESPACES, Kind
 from phalanx.dashboard import sign_in
-from phalanx.dashboard.changes import Board
 from phalanx.dashboard.libraries import missing
-from phalanx.dashboard.rows import Facts
+from phalanx.dashboard.rows import Board, Facts
 from phalanx.dashboard.serving import Page, served_files, serving
 from phalanx.dashboard.sign_in import SignIn
 from phalanx.embedded.apiserver.auth.authority import Pair, make_authority, make_server

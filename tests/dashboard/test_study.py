@@ -9,7 +9,7 @@ import pytest
 from phalanx.cli.commands.study.replay import replay
 from phalanx.cli.views.page.study import read_state
 from phalanx.dashboard.access import Viewer
-from phalanx.dashboard.changes import Board
+from phalanx.dashboard.rows import Board
 from phalanx.errors import PhalanxError
 from phalanx.model.event import Submitted
 from tests.cli.test_replay import BEGINNING, job, record

@@ -10,8 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from phalanx.providers.counted.cloud_address import CloudAddress
-from phalanx.providers.counted.cloud_messages import CALLS, CREATING, DELETING, message, service
+from phalanx.providers.counted.cloud_protocol import CALLS, CREATING, DELETING, CloudAddress, message, service
 from phalanx.rpc.library import grpc
 
 Code = grpc.StatusCode

@@ -23,9 +23,7 @@ from phalanx.model.node import Taint
 from phalanx.model.reason import ReasonCode
 from phalanx.providers.counted.calls import CountedProvider
 from phalanx.providers.counted.cloud import Instances
-from phalanx.providers.counted.cloud_address import CloudAddress, wrong_address
-from phalanx.providers.counted.cloud_messages import RUNNING, message
-from phalanx.providers.counted.cloud_service import open_cloud
+from phalanx.providers.counted.cloud_protocol import RUNNING, CloudAddress, message, open_cloud, wrong_address
 from phalanx.providers.provider import EmptyNodes, ProviderError, Status
 from phalanx.rpc.library import grpc
 from tests.kube.double import Api, Client, Object, job, node

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from phalanx.scaling.cheapest import TRIALS, Counts, Offer, Search, cheapest
+from phalanx.scaling.growth import TRIALS, Counts, Offer, Search, cheapest
 
 
 def packs(sizes: tuple[int, ...], counts: Counts, pods: tuple[int, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""`slurm/jobs/steps/interrupts.py`: the effect of signals to srun on its step, by the rules of Slurm (srun(1)."""
+"""`slurm/jobs/steps/tasks.py`: the effect of signals to srun on its step, by the rules of Slurm (srun(1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from phalanx.slurm.jobs.steps.interrupts import interruptible
+from phalanx.slurm.jobs.steps.tasks import interruptible
 
 
 def test_a_step_that_ignores_term_is_killed_after_kill_wait() -> None:

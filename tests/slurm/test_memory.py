@@ -14,7 +14,7 @@ from phalanx.slurm.commands.accounting import sacct
 from phalanx.slurm.jobs import view
 from phalanx.slurm.jobs.ended import recorded
 from phalanx.slurm.jobs.steps.records import MemoryKills, StepRecord
-from phalanx.slurm.jobs.steps.report import Report, highest
+from phalanx.slurm.jobs.steps.tasks import Report, highest
 from tests.slurm.test_ended import ASK, entry
 
 

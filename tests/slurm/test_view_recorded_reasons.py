@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from phalanx.core.reasons.expected_release import release_text
+from phalanx.core.reasons.no_capacity import release_text
 from phalanx.slurm.accounts.enforced import check
 from phalanx.slurm.commands.launch import sbatch
 from phalanx.slurm.jobs.ask import Ask

@@ -17,8 +17,8 @@ from typing import Literal, Protocol, TypeAlias
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from phalanx.dashboard.changes import Board
 from phalanx.dashboard.redaction import Redaction
+from phalanx.dashboard.rows import Board
 from phalanx.errors import PhalanxError
 
 _WORD_S = 600.0  # the time in which the one-time key of the page is valid

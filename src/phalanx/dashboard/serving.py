@@ -22,8 +22,7 @@ import msgspec
 from aiohttp import web
 
 from phalanx.dashboard.access import HEADERS, MOST_STREAMS, SESSION, Action, Agent, Door, Route, Session, guard
-from phalanx.dashboard.changes import Board, Packed
-from phalanx.dashboard.rows import PageState, PastRow
+from phalanx.dashboard.rows import Board, Packed, PageState, PastRow
 from phalanx.errors import PhalanxError
 
 log = logging.getLogger(__name__)

@@ -4,8 +4,8 @@ In each step of the loop the core decides first; then `cycle.with_nodes` decides
 
 Parts, lowest first:
 
-    cheapest   the cheapest numbers of nodes that let a gang fit
-    growth     the cluster with the nodes that could be requested: which of them a gang needs
+    growth     the cluster with the nodes that could be requested: which of them a gang needs; the cheapest numbers of
+               nodes that let a gang fit
     on_demand  nodes that somebody else chooses for one job
     waiting    the requests that wait for capacity alone, in order; the jobs that their quotas admit together, for
                autoscalers that add nodes for pods

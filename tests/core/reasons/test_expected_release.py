@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold_plan
-from phalanx.core.reasons.expected_release import consumers_text, expected_release_s, release_text
+from phalanx.core.reasons.no_capacity import consumers_text, expected_release_s, release_text
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
 from phalanx.state.running import LEAVING_S

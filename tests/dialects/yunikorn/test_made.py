@@ -1,4 +1,4 @@
-"""`dialects/yunikorn/placement/made.py`: queues that placement rules create."""
+"""`dialects/yunikorn/placement.py`: queues that placement rules create."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from phalanx.dialects.frame.fields import Ignored
 from phalanx.dialects.yunikorn.gangs import POD
-from phalanx.dialects.yunikorn.placement.made import NAMESPACE as NAMESPACE_TABLE
+from phalanx.dialects.yunikorn.placement import NAMESPACE as NAMESPACE_TABLE
 from phalanx.dialects.yunikorn.queues import TABLE
 from tests.dialects.yunikorn.test_dialect import PAGE
 

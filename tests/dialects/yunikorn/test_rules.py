@@ -1,4 +1,4 @@
-"""`dialects/yunikorn/placement/rules.py`: chooses the queue of an application."""
+"""`dialects/yunikorn/placement.py`: chooses the queue of an application."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.dialects.yunikorn.checks import read
 from phalanx.dialects.yunikorn.configuration import PlacementRule
-from phalanx.dialects.yunikorn.placement.rules import Application, PlacementTree, place, tree_of
+from phalanx.dialects.yunikorn.placement import Application, PlacementTree, place, tree_of
 
 RULES = """
     partitions:

@@ -8,8 +8,7 @@ from typing import Any
 
 from phalanx.client.connection import Object
 from phalanx.client.moment import write_moment
-from phalanx.embedded.controllers.job.backoff import Pace, Streak
-from phalanx.embedded.controllers.job.decide import JobStep, decide
+from phalanx.embedded.controllers.job.decide import JobStep, Pace, Streak, decide
 from phalanx.embedded.controllers.job.track import Done, Track, settle, track
 from phalanx.embedded.controllers.job.view import view_of
 from phalanx.embedded.controllers.runtime.pod_state import INDEX, INDEX_FAILURES, TRACKING, is_tracked, uid_of

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from phalanx.cli.cluster.jobs.ending import ending_cause
+from phalanx.cli.cluster.jobs.attending import ending_cause
 from phalanx.cli.cluster.jobs.finding import controller_of, reference_text
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change, Informer

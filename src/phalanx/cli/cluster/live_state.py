@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from phalanx.cli.cluster.informers import Informers
-from phalanx.cli.cluster.jobs.ending import is_silent, with_events
+from phalanx.cli.cluster.jobs.attending import is_silent, with_events
 from phalanx.cli.cluster.numbers.fetching import fetch_reasons, forecast_of
 from phalanx.cli.files.policy_file import PolicySettings as Policies
 from phalanx.cli.files.policy_file import settings_from

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from phalanx.cli.cluster.jobs.ending import in_brief
+from phalanx.cli.cluster.jobs.attending import in_brief
 from phalanx.cli.terminal.output import counted, duration, local_time
 from phalanx.client.moment import write_moment
 from phalanx.ledger.entry import JobEntry, StartEntry

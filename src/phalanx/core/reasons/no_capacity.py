@@ -1,22 +1,86 @@
 """Capacity is short: the resource, the amounts, the jobs that hold it, and its expected release.
 
 This reason is computed most often, and few of them are read. So only facts that change later are stored (`NoRoom`).
-They become a sentence when a user reads the reason (`model.reason.LazyReason`)."""
+They become a sentence when a user reads the reason (`model.reason.LazyReason`).
+
+The time at which enough of a missing amount is expected to be released.
+
+The time is found by counting alone: running jobs are taken in the order of their expected ends until they release the
+missing amount. At that time there is enough in total, but not always on one node. `report.forecast` computes the
+expected start of a job. A job without a time limit has no expected end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import merge
+from itertools import islice
+from math import inf
 from typing import Any, NamedTuple
 
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.packing import PlacementShortfall
-from phalanx.core.reasons import expected_release
 from phalanx.core.reasons.consumers import CycleGrants, ResourceConsumers
 from phalanx.model.job import Role
 from phalanx.model.pod import PODS, Amount, Amounts, format_amount, json_number
-from phalanx.model.reason import LazyReason, Reason, ReasonCode
+from phalanx.model.reason import DAY_S, LazyReason, Reason, ReasonCode, format_time_of_day
 from phalanx.state.classes import Gang
-from phalanx.state.cluster import Cluster
+from phalanx.state.cluster import Cluster, time_limit_s
+from phalanx.state.running import LEAVING_S
+
+LOOKED_AT = 256  # the largest number of expected ends that are examined; a later release is unknown
+
+
+def consumers_text(held: Sequence[tuple[str, Amount, str]], resource: str) -> str:
+    """Return the consumers as a part of a sentence: `queue a by x (6), y (2) and in queue b by z (4)`, the queue with
+    the largest consumer first."""
+    by_queue: dict[str, list[str]] = {}
+    for job, amount, queue in held:
+        by_queue.setdefault(queue, []).append(f"{job} ({format_amount(resource, amount)})")
+    return " and in ".join(f"queue {queue} by {', '.join(jobs)}" for queue, jobs in by_queue.items())
+
+
+def expected_release_s(
+    cluster: Cluster,
+    missing: Amount,
+    gives: Callable[[str], Amount],
+    granted: Iterable[str] = (),
+    looked_at: int = LOOKED_AT,
+) -> float | None:
+    """Return the time at which the missing amount is expected to be released (seconds since the epoch); None: unknown,
+    or nothing is missing.
+
+    `gives`: job -> the amount that its end releases.
+    `granted`: jobs that this cycle starts."""
+    if missing <= 0:
+        return None
+    starting = [(cluster.now_s + limit_s, job) for job in granted if (limit_s := limit_of(cluster, job)) is not None]
+    ends = merge(cluster.ends.order, sorted(starting)) if starting else cluster.ends.order
+    for end_s, job in islice(ends, looked_at):
+        missing -= gives(job)
+        if missing <= 0:
+            return end_s if end_s < inf else None
+    return None
+
+
+def limit_of(cluster: Cluster, job: str) -> float | None:
+    """Return the time limit of the job, in seconds; None: it has none."""
+    return time_limit_s(cluster, cluster.jobs[job].job)
+
+
+def days(cluster: Cluster, end_s: float) -> int:
+    """Return the number of whole days from now until `end_s`; -1: the time is past."""
+    return -1 if end_s <= cluster.now_s else int((end_s - cluster.now_s) // DAY_S)
+
+
+def release_text(end_s: float, days: int) -> str:
+    """Return the part of a sentence with the expected release."""
+    if end_s == LEAVING_S:
+        return "enough is on its way back"
+    if days < 0:
+        return "enough is overdue to come back"
+    if days:
+        return f"enough is expected back in about {days} {'day' if days == 1 else 'days'}"
+    return f"enough is expected back by {format_time_of_day(end_s)}"
 
 
 class NoRoom(NamedTuple):
@@ -51,9 +115,9 @@ class NoRoom(NamedTuple):
         free = dict(zip(asks, self.free, strict=True))[resource]
         amounts = [f"{format_amount(resource, asked)} {resource} asked in all, {format_amount(resource, free)} free"]
         if self.held:
-            amounts.append(f"most is held in {expected_release.consumers_text(self.held, resource)}")
+            amounts.append(f"most is held in {consumers_text(self.held, resource)}")
         if self.enough is not None:
-            amounts.append(expected_release.release_text(*self.enough))
+            amounts.append(release_text(*self.enough))
         if self.foreign_usage:
             amounts.append(f"pods of others hold {format_amount(resource, self.foreign_usage)}")
         if self.overfull:
@@ -111,8 +175,8 @@ def enough(cluster: Cluster, missing: Amount, holds: ResourceConsumers) -> tuple
         return None
     if cluster.nominated:
         missing += holds.nominated()
-    until_s = expected_release.expected_release_s(cluster, missing, holds.by, holds.given)
-    return None if until_s is None else (until_s, expected_release.days(cluster, until_s))
+    until_s = expected_release_s(cluster, missing, holds.by, holds.given)
+    return None if until_s is None else (until_s, days(cluster, until_s))
 
 
 def scarcest(asks: Amounts, left: Amounts) -> int:

@@ -66,8 +66,17 @@ from phalanx.dialects.yunikorn.gangs import (
     queue_of,
     timeout_s,
 )
-from phalanx.dialects.yunikorn.placement.made import MadeQueues, NamespaceTags, made, namespace_tags
-from phalanx.dialects.yunikorn.placement.rules import Application, PlacementTree, not_to_make, place, tree_of
+from phalanx.dialects.yunikorn.placement import (
+    Application,
+    MadeQueues,
+    NamespaceTags,
+    PlacementTree,
+    made,
+    namespace_tags,
+    not_to_make,
+    place,
+    tree_of,
+)
 from phalanx.dialects.yunikorn.queues import (
     LimitedGroups,
     Translation,

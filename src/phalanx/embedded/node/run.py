@@ -27,9 +27,16 @@ from phalanx.embedded.node.container.cgroup import CONTROLLERS, Cgroups
 from phalanx.embedded.node.container.durable import sole_owner
 from phalanx.embedded.node.container.isolation import Isolation, find_isolation
 from phalanx.embedded.node.images.store import ImageStore
-from phalanx.embedded.node.machine.devices.amd import RESOURCE as AMD_GPU
-from phalanx.embedded.node.machine.devices.amd import AmdGpu, AmdGpus, find_amd_gpus
-from phalanx.embedded.node.machine.devices.mig import MigInstance, MigInstances, find_instances, instance_files
+from phalanx.embedded.node.machine.devices.gpus import RESOURCE as AMD_GPU
+from phalanx.embedded.node.machine.devices.gpus import (
+    AmdGpu,
+    AmdGpus,
+    MigInstance,
+    MigInstances,
+    find_amd_gpus,
+    find_instances,
+    instance_files,
+)
 from phalanx.embedded.node.machine.devices.pool import DevicePool, watch_listed
 from phalanx.embedded.node.machine.events import Occurrences
 from phalanx.embedded.node.machine.machine import (
@@ -53,8 +60,8 @@ from phalanx.embedded.node.machine.registration import (
 )
 from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettings
 from phalanx.embedded.node.machine.surroundings import Surroundings
-from phalanx.embedded.node.network.addresses import Networks, networks
 from phalanx.embedded.node.network.fence import NetworkFence, take_down
+from phalanx.embedded.node.network.names import Networks, networks
 from phalanx.embedded.node.network.naming import Naming
 from phalanx.embedded.node.pod.admission import GPU
 from phalanx.embedded.node.pod.allotment import DEVICES

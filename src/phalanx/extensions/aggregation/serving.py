@@ -24,8 +24,7 @@ from phalanx.embedded.apimachinery.meta.status import ApiError, forbidden
 from phalanx.embedded.apiserver.auth.authority import Pair
 from phalanx.embedded.apiserver.registry.discovery import Catalogue
 from phalanx.embedded.apiserver.transport import negotiation
-from phalanx.extensions.aggregation.access import Access
-from phalanx.extensions.aggregation.front_proxy import FrontProxy
+from phalanx.extensions.aggregation.front_proxy import Access, FrontProxy
 from phalanx.extensions.webhook.serving import show, tls_context
 from phalanx.metrics.serving import listening
 

@@ -4,8 +4,7 @@ calls           the two calls as JSON documents; a provider whose backend goes b
 called          a program that is called; a web server that is called
 machines        Machines of Cluster API and OpenShift
 suspend         nodes that Slurm's programs switch on and off
-cloud_address   where a cloud provider is that speaks the Cluster Autoscaler's protocol externalgrpc
-cloud_messages  the messages of this protocol
-cloud_service   the calls of this protocol
+cloud_protocol  where a cloud provider is that speaks the Cluster Autoscaler's protocol externalgrpc; the messages of
+                this protocol; the calls of this protocol
 cloud           the instances of a cloud provider
 """

@@ -16,9 +16,7 @@ from phalanx.client.connection import ApiError, Connection, Object
 from phalanx.client.kind import NODES
 from phalanx.client.moment import write_moment
 from phalanx.providers.counted.calls import FAILED, MOST_NODES, REMOVING, RUNNING, STARTING, NodeState, Scale, text_of
-from phalanx.providers.counted.cloud_address import CloudAddress
-from phalanx.providers.counted.cloud_messages import DELETING, message
-from phalanx.providers.counted.cloud_service import CloudService, open_cloud
+from phalanx.providers.counted.cloud_protocol import DELETING, CloudAddress, CloudService, message, open_cloud
 from phalanx.providers.provider import ProviderError
 
 PENDING = "+"  # the prefix of names of nodes that the provider has not created yet

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.embedded.controllers.job.backoff import Pace, Streak
+from phalanx.embedded.controllers.job.decide import Pace, Streak
 from tests.embedded.controllers.objects import NOW_S, pod
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.moment import write_moment
-from phalanx.embedded.controllers.job.backoff import Streak
+from phalanx.embedded.controllers.job.decide import Streak
 from tests.embedded.controllers.objects import NOW_S, job, looked_at, names, pod
 
 INDEXED = {"completionMode": "Indexed"}

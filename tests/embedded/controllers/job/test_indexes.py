@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.embedded.controllers.job.indexes import Indexes
+from phalanx.embedded.controllers.job.view import Indexes
 
 
 @pytest.mark.parametrize(

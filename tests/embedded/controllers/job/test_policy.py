@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.controllers.job.indexes import Indexes
-from phalanx.embedded.controllers.job.policy import has_failed, judge, success_message
+from phalanx.embedded.controllers.job.view import Indexes, has_failed, judge, success_message
 from tests.embedded.controllers.objects import pod
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.embedded.node import run
-from phalanx.embedded.node.machine.devices.amd import AmdGpu, AmdGpus, find_amd_gpus
+from phalanx.embedded.node.machine.devices.gpus import AmdGpu, AmdGpus, find_amd_gpus
 from phalanx.embedded.node.machine.devices.pool import DeviceFile
 from phalanx.errors import PhalanxError
 from tests.embedded.apiserver.process import ServerProcess

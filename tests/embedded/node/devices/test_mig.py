@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.embedded.node import run
-from phalanx.embedded.node.machine.devices import mig
-from phalanx.embedded.node.machine.devices.mig import MigInstance, MigInstances, find_instances, instance_files
+from phalanx.embedded.node.machine.devices.gpus import MigInstance, MigInstances, find_instances, instance_files
 from phalanx.embedded.node.machine.devices.pool import DeviceFile
 from phalanx.embedded.node.machine.machine import Gpu
 from phalanx.errors import PhalanxError
@@ -62,7 +61,7 @@ def test_a_gpu_that_is_cut_is_offered_in_parts_alone(
     gpus = (Gpu(index="0", uuid="GPU-0", product="A100"), Gpu(index="1", uuid="GPU-1", product="A100"))
     monkeypatch.setattr(run, "find_gpus", lambda: gpus)
     monkeypatch.setattr(run, "find_instances", lambda: (LARGE, SMALL))
-    monkeypatch.setattr(mig, "_MINORS", Path("/nowhere"))
+    monkeypatch.setattr("phalanx.embedded.node.machine.devices.gpus._MINORS", Path("/nowhere"))
 
     async def test(api: Client) -> None:
         script = ("sh", "-c", "echo [$CUDA_VISIBLE_DEVICES]")

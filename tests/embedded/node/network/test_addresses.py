@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.embedded.node.network.addresses import Networks, networks
+from phalanx.embedded.node.network.names import Networks, networks
 from phalanx.errors import PhalanxError
 
 

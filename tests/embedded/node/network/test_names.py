@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from phalanx.embedded.node.container.shim.starting import shim_command
-from phalanx.embedded.node.network.addresses import Networks
-from phalanx.embedded.node.network.names import Record, host_name, own_lines, records
+from phalanx.embedded.node.network.names import Networks, Record, host_name, own_lines, records
 from tests.embedded.node.objects import Object, pod
 
 HOME = Networks(number=1)

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.node.network import redirect
-from phalanx.embedded.node.network.forward import Forwarder
-from phalanx.embedded.node.network.redirect import Redirect
+from phalanx.embedded.node.network import forward
+from phalanx.embedded.node.network.forward import Forwarder, Redirect
 from phalanx.errors import PhalanxError
 
 SERVICES = "127.96.0.0/16"
@@ -21,7 +20,7 @@ SERVICES = "127.96.0.0/16"
 SCRIPT = """
 import asyncio, fcntl, socket, struct, subprocess
 from phalanx.embedded.node.network.forward import Forwarder
-from phalanx.embedded.node.network.redirect import Redirect
+from phalanx.embedded.node.network.forward import Redirect
 fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sH14x", b"lo", 1))  # SIOCSIFFLAGS: the loopback device is up
 
 async def answer(reader, writer):
@@ -97,5 +96,5 @@ def test_where_the_kernel_cannot_be_told_each_service_has_a_socket(monkeypatch: 
         pod.close()
         return said
 
-    monkeypatch.setattr(redirect, "load", refuse)
+    monkeypatch.setattr(forward, "load", refuse)
     assert asyncio.run(test()) == b"hello\n"

@@ -16,7 +16,7 @@ from math import inf
 from types import TracebackType
 from typing import Any, Self
 
-from phalanx.cli.cluster.jobs.ending import obstacles
+from phalanx.cli.cluster.jobs.attending import obstacles
 from phalanx.cli.cluster.jobs.finding import ARRAY_OF_JOBS, FoundJob, Member, parts_of, pod_selectors
 from phalanx.cli.cluster.jobs.standing import Standing, standing
 from phalanx.client.connection import ApiRefusal, Connection, Object

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from phalanx.cli.cluster.jobs.ending import exit_code, failure, in_brief, pod_failure, timed_out, why_stuck
+from phalanx.cli.cluster.jobs.attending import exit_code, failure, in_brief, pod_failure, timed_out, why_stuck
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, PODS

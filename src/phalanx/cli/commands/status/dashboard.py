@@ -29,9 +29,8 @@ from phalanx.cli.views.page.following import Following
 from phalanx.cli.views.page.study import read_state
 from phalanx.client.connection import Connection
 from phalanx.dashboard.access import Doorkeeper, Viewer
-from phalanx.dashboard.changes import Board
 from phalanx.dashboard.libraries import require
-from phalanx.dashboard.rows import Facts
+from phalanx.dashboard.rows import Board, Facts
 from phalanx.dashboard.serving import Page, served_files, serving
 from phalanx.dashboard.sign_in import SignIn
 from phalanx.embedded.apiserver.auth.authority import make_authority, make_server

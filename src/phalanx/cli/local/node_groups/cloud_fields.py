@@ -16,8 +16,7 @@ from phalanx.client.quantity import QuantityError, amount
 from phalanx.errors import PhalanxError
 from phalanx.model.node import Node, Taint
 from phalanx.model.pod import PODS, amounts
-from phalanx.providers.counted.cloud_messages import message
-from phalanx.providers.counted.cloud_service import CloudService, NotOffered, open_cloud
+from phalanx.providers.counted.cloud_protocol import CloudService, NotOffered, message, open_cloud
 from phalanx.providers.provider import ProviderError
 
 log = logging.getLogger(__name__)

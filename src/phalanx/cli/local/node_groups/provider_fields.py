@@ -17,7 +17,7 @@ from phalanx.client.kind import Kind
 from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.errors import PhalanxError
 from phalanx.providers.counted.called import read_token, trust, wrong_url
-from phalanx.providers.counted.cloud_address import CloudAddress, require_pem, wrong_address
+from phalanx.providers.counted.cloud_protocol import CloudAddress, require_pem, wrong_address
 from phalanx.providers.counted.machines import CLUSTER_API, KINDS
 from phalanx.providers.counted.suspend import PowerSettings
 from phalanx.slurm.notation.hostlist import expand

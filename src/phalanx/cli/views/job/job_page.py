@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Any
 
-from phalanx.cli.cluster.jobs.ending import obstacles
+from phalanx.cli.cluster.jobs.attending import obstacles
 from phalanx.cli.cluster.jobs.standing import STUCK
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.terminal.output import amounts_text, counted, duration

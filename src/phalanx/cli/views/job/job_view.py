@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil, floor, inf
 from typing import Any, Literal
 
-from phalanx.cli.cluster.jobs.ending import in_brief
+from phalanx.cli.cluster.jobs.attending import in_brief
 from phalanx.cli.cluster.jobs.finding import kind_text
 from phalanx.cli.cluster.numbers.fetching import forecast_of
 from phalanx.cli.terminal.output import amounts_text, counted, duration

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from phalanx.cli.cluster.jobs.ending import failure, pod_failure, why_stuck
+from phalanx.cli.cluster.jobs.attending import failure, pod_failure, why_stuck
 from phalanx.cli.cluster.jobs.finding import controller_of, kind_text, reference_text
 from phalanx.cli.cluster.jobs.standing import STUCK
 from phalanx.cli.cluster.live_state import Snapshot

@@ -13,7 +13,7 @@ from phalanx.core.backfill import advance
 from phalanx.core.fold import job_dependencies
 from phalanx.core.quota import flavor_assignment, partial
 from phalanx.core.reasons import explain, never, no_quota
-from phalanx.core.reasons.quota_shortage import amount, whose
+from phalanx.core.reasons.no_quota import amount, whose
 from phalanx.model.pod import json_number
 from phalanx.model.queue import QueueState
 from phalanx.model.reason import NotEligible, Reason, ReasonCode

@@ -11,7 +11,7 @@ from phalanx.dialects.kube_scheduler.koordinator import gang, kinds
 from phalanx.dialects.kube_scheduler.koordinator.definitions import groups
 from phalanx.dialects.kube_scheduler.koordinator.definitions.defined import KoordinatorDefinitions, define
 from phalanx.dialects.kube_scheduler.koordinator.fields import tables
-from phalanx.dialects.kube_scheduler.koordinator.quota import profiles, usage
+from phalanx.dialects.kube_scheduler.koordinator.quota import tree, usage
 from phalanx.dialects.kube_scheduler.koordinator.reservation import statuses
 from phalanx.dialects.kube_scheduler.koordinator.webhooks.refusals import POLICIES
 
@@ -21,7 +21,7 @@ def _statuses(
 ) -> Iterable[Answer]:
     told = list(everyone)
     yield from gang.statuses(told, objects, now)
-    yield from profiles.answers(defined, objects)
+    yield from tree.answers(defined, objects)
     yield from usage.answers(defined, told, objects)
     yield from statuses.statuses(told, objects, now)
 

@@ -26,8 +26,7 @@ from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.answers.names import key_of
 from phalanx.dialects.kueue.answers.queues import consumed
-from phalanx.dialects.kueue.answers.queues.shares import INFINITE, shares
-from phalanx.dialects.kueue.answers.queues.statuses import FlavorUse, uses
+from phalanx.dialects.kueue.answers.queues.statuses import INFINITE, FlavorUse, shares, uses
 from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete, waits_for_room
 from phalanx.dialects.kueue.tree.definitions import Cell, ClusterQueue, KueueDefinitions
 from phalanx.model.pod import CPU

@@ -23,9 +23,8 @@ from phalanx.dialects.kueue.answers import conditions, topology
 from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.answers.names import IS_GROUP, key_of, serving_set
 from phalanx.dialects.kueue.answers.topology import topology_assignment, topology_request
-from phalanx.dialects.kueue.provisioning import answers as provisioned
-from phalanx.dialects.kueue.provisioning.answers import PENDING, REJECTED, RETRY
-from phalanx.dialects.kueue.provisioning.requests import request_name
+from phalanx.dialects.kueue.provisioning import requests as provisioned
+from phalanx.dialects.kueue.provisioning.requests import PENDING, REJECTED, RETRY, request_name
 from phalanx.dialects.kueue.tree import checks, claims, multi
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, flavor_of
 from phalanx.model.job import Outcome

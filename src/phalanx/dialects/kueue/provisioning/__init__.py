@@ -3,6 +3,6 @@
 Parts, lowest first:
 
     configs   ProvisioningRequestConfigs
-    requests  ProvisioningRequests and their PodTemplates
-    answers   the answers about them; the state of an AdmissionCheck, from the conditions of its ProvisioningRequest
+    requests  ProvisioningRequests and their PodTemplates; the answers about them; the state of an AdmissionCheck,
+              from the conditions of its ProvisioningRequest
 """

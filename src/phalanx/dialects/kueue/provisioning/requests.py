@@ -4,19 +4,39 @@ Their names and fields are those that Kueue gives them. An annotation names the 
 
 
 Sources: pkg/controller/admissionchecks/provisioning of v0.19.2; autoscaling.x-k8s.io/v1 of cluster-autoscaler 1.36.
-"""
+
+The answers about ProvisioningRequests: the states of their checks, requests that are created, and requests that are
+deleted because nobody needs them any more.
+
+A gang that waits for nodes on demand has its quota (`reserved`), so its Workload shows it as Kueue does: with reserved
+quota, and with pending checks.
+
+The state of an AdmissionCheck, from the conditions of its ProvisioningRequest.
+
+    Provisioned                     Ready: the pods consume the request
+    Failed, BookingExpired          Retry after a pause, and Rejected after the last attempt
+    CapacityRevoked                 Rejected, also while the job runs
+    otherwise                       Pending, with the autoscaler's message
+
+A job that fits on present nodes needs no request; its check is Ready without one.
+
+
+Source: pkg/controller/admissionchecks/provisioning/controller.go of v0.19.2."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from phalanx.dialects.frame.dialect import Object, PodSet, Told
+from phalanx.client.moment import read_moment
+from phalanx.dialects.frame.dialect import Answer, Object, PodSet, Stage, Told
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.provisioning.configs import Config
-from phalanx.model.node import Flavor
+from phalanx.model.node import Flavor, parts_of
+from phalanx.model.reason import ReasonCode
 
 CONSUME = "autoscaling.x-k8s.io/consume-provisioning-request"
 CLASS = "autoscaling.x-k8s.io/provisioning-class-name"
@@ -156,3 +176,170 @@ def _limited(name: str) -> str:
         return name
     digest = hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()[:8]
     return f"{name[: LONGEST_NAME - 9]}-{digest}"
+
+
+PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
+NOT_NEEDED = "no ProvisioningRequest is needed: its pods have room on nodes that exist"
+NOT_MANAGED = "no ProvisioningRequest is needed: its pods request none of the managed resources"
+UNHANDLED_S = 120.0  # an autoscaler that handles a request's class accepts the request within this time
+
+
+class ProvisioningState(NamedTuple):
+    """The state of a check. `pause_s`: the pause before the next attempt, if there is one. `again_s`: when the state
+    may change without an event (seconds since the epoch)."""
+
+    state: str
+    message: str
+    pause_s: int | None = None
+    again_s: float | None = None
+
+
+def is_true(request: Object, kind: str) -> bool:
+    """Return whether a condition of the request is True."""
+    return _condition(request, kind).get("status") == "True"
+
+
+def state_of(config: Config, request: Object, attempt: int, now_s: float, *, admitted: bool) -> ProvisioningState:
+    """Return the state of the check. `attempt`: the number of the request, from 1. `admitted`: True if the Workload is
+    admitted, so that it does not need the booking any more."""
+    name = request["metadata"]["name"]
+    if is_true(request, "CapacityRevoked"):
+        return ProvisioningState(REJECTED, f"ProvisioningRequest {name}: {_message(request, 'CapacityRevoked')}")
+    for kind in () if admitted else ("Failed", "BookingExpired"):
+        if is_true(request, kind):
+            return _failed(config, attempt, f"ProvisioningRequest {name}: {_message(request, kind)}")
+    if is_true(request, "Provisioned"):
+        return ProvisioningState(READY, f"ProvisioningRequest {name}: {_message(request, 'Provisioned')}")
+    for kind in ("Provisioned", "Accepted"):
+        if _condition(request, kind):
+            return ProvisioningState(PENDING, f"ProvisioningRequest {name}: {_message(request, kind)}")
+    until_s = read_moment(request["metadata"]["creationTimestamp"]) + UNHANDLED_S
+    if now_s < until_s:
+        return ProvisioningState(PENDING, f"ProvisioningRequest {name} was created", again_s=until_s)
+    text = (
+        f"no autoscaler has accepted ProvisioningRequest {name}: none that runs handles the class {config.class_name}"
+    )
+    return ProvisioningState(
+        PENDING, f"{text}. Correct the ProvisioningRequestConfig, or enable requests in the autoscaler"
+    )
+
+
+def _failed(config: Config, attempt: int, text: str) -> ProvisioningState:
+    if attempt > config.attempts:
+        return ProvisioningState(REJECTED, text)
+    return ProvisioningState(RETRY, f"Retrying after failure: {text}", config.pause_s(attempt))
+
+
+def _condition(request: Object, kind: str) -> Mapping[str, Any]:
+    listed = (request.get("status") or {}).get("conditions") or ()
+    return next((one for one in listed if one.get("type") == kind), {})
+
+
+def _message(request: Object, kind: str) -> str:
+    found = _condition(request, kind)
+    return f"{kind}={found.get('status')}: {found.get('message') or found.get('reason') or ''}"
+
+
+_HAS_QUOTA = frozenset({Stage.RESERVED, Stage.STARTING, Stage.RUNNING})
+_ADMITTED = frozenset({Stage.STARTING, Stage.RUNNING})
+
+
+def waits_for_nodes(told: Told) -> bool:
+    """Return whether the gang waits for nodes on demand, with reserved quota."""
+    reason = told.reason
+    return reason is not None and reason.code is ReasonCode.WAITING_FOR_NODES and "group" in reason.numbers
+
+
+def reserved(told: Told) -> Told:
+    """Return the view of a gang as Kueue has it: with quota and flavors while it waits for nodes on demand."""
+    reason = told.reason
+    if reason is None or not waits_for_nodes(told):
+        return told
+    if told.stage is not Stage.WAITING:
+        return replace(told, reason=None)  # the gang has nodes now
+    pods, flavors = list(reason.numbers["pods"]), list(reason.numbers["flavors"])
+    sets = tuple(
+        replace(each, placed=pods[at] if at < len(pods) else 0, flavor=flavors[at] if at < len(flavors) else "")
+        for at, each in enumerate(told.pod_sets)
+    )
+    return replace(told, stage=Stage.RESERVED, pod_sets=sets)
+
+
+def attempt_of(one: Mapping[str, Any]) -> int:
+    """Return the number of a check's present attempt, from 1."""
+    return int(one.get("retryCount") or 0) + 1
+
+
+def check_state(
+    config: Config, told: Told, one: Object, request: Object | None, now: str
+) -> tuple[Object, ProvisioningState]:
+    """Return the state of a check in the Workload's status. `one`: its last state. `request`: the request of its
+    present attempt; None if it does not exist."""
+    found = _state(config, told, one, request, read_moment(now))
+    if (found.state, found.message) == (one["state"], one.get("message")):
+        return one, found
+    fresh: Object = {**one, "state": found.state, "message": found.message}
+    fresh.pop("requeueAfterSeconds", None)
+    if found.state != one["state"]:
+        fresh["lastTransitionTime"] = now
+    if found.pause_s is not None:
+        fresh["requeueAfterSeconds"] = found.pause_s
+    if found.state == READY and request is not None and found.message not in (NOT_NEEDED, NOT_MANAGED):
+        fresh["podSetUpdates"] = updates(config, request, config.wanted(told.pod_sets))
+    return fresh, found
+
+
+def _state(config: Config, told: Told, one: Object, request: Object | None, now_s: float) -> ProvisioningState:
+    as_it_is = ProvisioningState(one["state"], str(one.get("message") or ""))
+    if told.stage not in _HAS_QUOTA:
+        return as_it_is
+    if not config.wanted(told.pod_sets):
+        return ProvisioningState(READY, NOT_MANAGED)
+    admitted = told.stage in _ADMITTED
+    if one["state"] == PENDING and not waits_for_nodes(told):
+        return ProvisioningState(READY, NOT_NEEDED)
+    if request is None:
+        return as_it_is
+    found = state_of(config, request, attempt_of(one), now_s, admitted=admitted)
+    if one["state"] == READY and found.state == PENDING:
+        return as_it_is
+    return found
+
+
+def answers(
+    provisioning: Mapping[str, Config],
+    told: Told,
+    workload: Object,
+    checks: Sequence[Object],
+    known: Mapping[str, Object],
+    flavors: Mapping[str, Flavor],
+) -> Iterator[Answer]:
+    """Yield the requests and PodTemplates to create, and the requests to delete. `workload`: as it exists. `checks`:
+    the states of its checks. `known`: the existing requests, by `namespace/name`. `flavors`: by name."""
+    used: set[str] = set()
+    for one in checks:
+        config = provisioning.get(str(one["name"]))
+        if config is None or told.stage not in _HAS_QUOTA or one.get("message") in (NOT_NEEDED, NOT_MANAGED):
+            continue
+        name = request_name(workload["metadata"]["name"], str(one["name"]), attempt_of(one))
+        used.add(name)
+        if one["state"] == PENDING and waits_for_nodes(told) and f"{told.namespace}/{name}" not in known:
+            yield from _created(config, told, workload, name, flavors)
+    if told.stage is Stage.WAITING and told.reason is None:
+        return  # after a restart it is not known yet whether the gang waits for its request
+    for each in owned(known, workload):
+        name = each["metadata"]["name"]
+        if name not in used and not is_true(each, "Failed"):
+            yield Answer(kind=kinds.PROVISIONING_REQUESTS, key=f"{told.namespace}/{name}", gone=True)
+
+
+def _created(
+    config: Config, told: Told, workload: Object, name: str, flavors: Mapping[str, Flavor]
+) -> Iterator[Answer]:
+    of_sets = {
+        each.name: [flavors[part] for part in parts_of(each.flavor) if part in flavors] for each in told.pod_sets
+    }
+    templates, request = objects(config, told, workload, name, of_sets)
+    for template in templates:
+        yield Answer(kind=kinds.POD_TEMPLATES, key=f"{told.namespace}/{template['metadata']['name']}", body=template)
+    yield Answer(kind=kinds.PROVISIONING_REQUESTS, key=f"{told.namespace}/{name}", body=request)

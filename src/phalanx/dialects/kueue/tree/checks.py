@@ -15,7 +15,7 @@ from typing import Any
 from phalanx.dialects.frame.dialect import Object, Objects, PodUpdate
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.provisioning import configs as configs_
-from phalanx.dialects.kueue.provisioning.answers import PENDING, READY, RETRY
+from phalanx.dialects.kueue.provisioning.requests import PENDING, READY, RETRY
 from phalanx.dialects.kueue.tree import multi
 from phalanx.dialects.kueue.tree.multi import Activity
 from phalanx.model.pod import Toleration

@@ -25,7 +25,7 @@ from phalanx.dialects.frame.dialect import Charging, Claim, Object, PodSet, PodU
 from phalanx.dialects.frame.selectors import selects
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.gangs import MAX_EXECUTION
-from phalanx.dialects.kueue.provisioning.answers import READY
+from phalanx.dialects.kueue.provisioning.requests import READY
 from phalanx.dialects.kueue.tree import checks
 from phalanx.dialects.kueue.tree.definitions import ClusterQueue, KueueDefinitions, LocalQueue
 from phalanx.model.pod import PODS

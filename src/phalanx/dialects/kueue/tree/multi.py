@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from phalanx.dialects.frame.dialect import CLUSTER, Object, Objects, Stage, Told
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.provisioning.answers import PENDING, READY
+from phalanx.dialects.kueue.provisioning.requests import PENDING, READY
 from phalanx.model.node import Topology
 
 CONTROLLER = "kueue.x-k8s.io/multikueue"

@@ -14,8 +14,7 @@ from typing import Any
 
 from phalanx.client.connection import ApiError, ApiRefusal, ApiUnknown, Object
 from phalanx.client.kind import JOBS, PODS
-from phalanx.embedded.controllers.job.policy import judge
-from phalanx.embedded.controllers.job.view import JobObservation
+from phalanx.embedded.controllers.job.view import JobObservation, judge
 from phalanx.embedded.controllers.runtime.calls import STRATEGIC_PATCH, Calls, gone
 from phalanx.embedded.controllers.runtime.pod_state import (
     INDEX,

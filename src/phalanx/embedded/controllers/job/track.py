@@ -20,8 +20,7 @@ from typing import Any
 from phalanx.client.connection import Object
 from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.job.decide import COMPLETIONS_REACHED, Ending, JobStep, is_complete
-from phalanx.embedded.controllers.job.policy import has_failed, judge
-from phalanx.embedded.controllers.job.view import JobObservation, valid_index
+from phalanx.embedded.controllers.job.view import JobObservation, has_failed, judge, valid_index
 from phalanx.embedded.controllers.runtime.pod_state import completion_index, is_tracked, phase, uid_of
 
 MOST_UNCOUNTED = 500  # keeps the lists in the status below about 20 KB

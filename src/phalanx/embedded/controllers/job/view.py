@@ -2,17 +2,24 @@
 
 A pod is *new* here while it is finished but not yet in the Job's counters: it still has the tracking finalizer and is
 in no list of `status.uncountedTerminatedPods` (KEP-2307).
-"""
+
+Sets of completion indexes as the API writes them: `0,2-4,7`.
+
+Two neighbours are written `3,4`, longer runs `3-5` (k8s.io/api/batch/v1, JobStatus.completedIndexes). A set is a sorted
+tuple of closed runs, so that a Job of a million indexes costs what its gaps cost, not a million.
+
+podFailurePolicy and successPolicy of a Job: what a failed pod means, and when some successes are enough.
+
+The first rule that matches decides (KEP-3329, KEP-3998). Without a match a failure counts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.client.connection import Object
-from phalanx.embedded.controllers.job.indexes import NO_INDEXES, Indexes
-from phalanx.embedded.controllers.job.policy import has_failed, judge
 from phalanx.embedded.controllers.runtime.pod_state import (
     completion_index,
     condition,
@@ -27,6 +34,169 @@ from phalanx.embedded.controllers.runtime.pod_state import (
     phase,
     uid_of,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Indexes:
+    """An immutable set of integers ≥ 0; `runs` are (first, last), sorted, with gaps between them."""
+
+    runs: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def of(cls, members: Iterable[int]) -> Indexes:
+        return cls(tuple(_joined((member, member) for member in sorted(members))))
+
+    @classmethod
+    def parse(cls, text: str | None, below: int) -> Indexes:
+        """Return the indexes in `text` that are < `below`. Parts that are no numbers are ignored, as in
+        kube-controller-manager."""
+        runs = []
+        for part in (text or "").split(","):
+            first, _, last = part.partition("-")
+            if first.isdigit() and (not last or last.isdigit()) and int(first) <= min(int(last or first), below - 1):
+                runs.append((int(first), min(int(last or first), below - 1)))
+        return cls(tuple(_joined(sorted(runs))))
+
+    def __or__(self, other: Indexes) -> Indexes:
+        return Indexes(tuple(_joined(sorted(self.runs + other.runs)))) if other.runs else self
+
+    def __contains__(self, member: int) -> bool:
+        place = bisect_right(self.runs, (member, 1 << 62)) - 1
+        return place >= 0 and self.runs[place][0] <= member <= self.runs[place][1]
+
+    def __len__(self) -> int:
+        return sum(last - first + 1 for first, last in self.runs)
+
+    def __str__(self) -> str:
+        return ",".join(_shown(first, last) for first, last in self.runs)
+
+    def common(self, other: Indexes) -> int:
+        """Return the number of indexes that are in both sets."""
+        return sum(
+            max(0, min(last, end) - max(first, start) + 1) for first, last in self.runs for start, end in other.runs
+        )
+
+    def missing(self, count: int, below: int) -> list[int]:
+        """Return the lowest `count` numbers < `below` that are not in the set."""
+        found: list[int] = []
+        for number in self._gaps(below):
+            if len(found) >= count:
+                break
+            found.append(number)
+        return found
+
+    def _gaps(self, below: int) -> Iterator[int]:
+        start = 0
+        for first, last in self.runs:
+            yield from range(start, min(first, below))
+            start = last + 1
+        yield from range(start, below)
+
+
+NO_INDEXES = Indexes()
+
+
+def _joined(runs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield sorted runs, with runs that touch or overlap joined into one."""
+    current: tuple[int, int] | None = None
+    for first, last in runs:
+        if current is None:
+            current = (first, last)
+        elif first <= current[1] + 1:
+            current = (current[0], max(current[1], last))
+        else:
+            yield current
+            current = (first, last)
+    if current is not None:
+        yield current
+
+
+def _shown(first: int, last: int) -> str:
+    if first == last:
+        return str(first)
+    return f"{first},{last}" if last == first + 1 else f"{first}-{last}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFailureEffect:
+    """The effect of a failed pod on its Job. `message` is set by FailJob only; `counts` is towards the backoff
+    limits."""
+
+    counts: bool = True
+    fails_index: bool = False
+    message: str | None = None
+
+
+def replaces_only_failed(spec: Mapping[str, Any]) -> bool:
+    """Return True if a terminating pod is replaced only when it has ended (podReplacementPolicy: Failed, KEP-3939)."""
+    return spec.get("podReplacementPolicy") == "Failed" or "podFailurePolicy" in spec
+
+
+def has_failed(pod: Object, spec: Mapping[str, Any]) -> bool:
+    """Return True if the pod has failed. A pod that is being deleted and has not succeeded counts as failed if such
+    pods are replaced at once."""
+    if phase(pod) == "Failed":
+        return True
+    return not replaces_only_failed(spec) and is_deleting(pod) and phase(pod) != "Succeeded"
+
+
+def judge(pod: Object, spec: Mapping[str, Any]) -> PodFailureEffect:
+    """Return the verdict of podFailurePolicy on a failed pod."""
+    for number, rule in enumerate(spec.get("podFailurePolicy", {}).get("rules") or ()):
+        reason = _exit_code(pod, rule) if rule.get("onExitCodes") else _pod_condition(pod, rule)
+        if reason is None:
+            continue
+        match rule["action"]:
+            case "FailJob":
+                return PodFailureEffect(message=f"{reason} matching FailJob rule at index {number}")
+            case "Ignore":
+                return PodFailureEffect(counts=False)
+            case "FailIndex":
+                return PodFailureEffect(fails_index=True)
+            case "Count":
+                return PodFailureEffect()
+    return PodFailureEffect()
+
+
+def success_message(spec: Mapping[str, Any], succeeded: Indexes) -> str | None:
+    """Return the message of the first rule of successPolicy that `succeeded` meets."""
+    rules: Iterable[Mapping[str, Any]] = spec.get("successPolicy", {}).get("rules") or ()
+    for number, rule in enumerate(rules):
+        if len(succeeded) and _meets(rule, succeeded, spec["completions"]):
+            return f"Matched rules at index {number}"
+    return None
+
+
+def _meets(rule: Mapping[str, Any], succeeded: Indexes, completions: int) -> bool:
+    count = rule.get("succeededCount")
+    if rule.get("succeededIndexes") is None:
+        return count is not None and len(succeeded) >= count
+    wanted = Indexes.parse(rule["succeededIndexes"], completions)
+    have = wanted.common(succeeded)
+    return len(wanted) > 0 and (have == len(wanted) or (count is not None and have >= count))
+
+
+def _exit_code(pod: Object, rule: Mapping[str, Any]) -> str | None:
+    wanted, status = rule["onExitCodes"], pod.get("status", {})
+    for container in [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]:
+        code = container.get("state", {}).get("terminated", {}).get("exitCode", 0)
+        if code == 0 or wanted.get("containerName") not in {None, container["name"]}:
+            continue
+        if (code in wanted["values"]) == (wanted["operator"] == "In"):
+            return f"Container {container['name']} for pod {_name(pod)} failed with exit code {code}"
+    return None
+
+
+def _pod_condition(pod: Object, rule: Mapping[str, Any]) -> str | None:
+    wanted = {(pattern["type"], pattern.get("status", "True")) for pattern in rule.get("onPodConditions") or ()}
+    for entry in pod.get("status", {}).get("conditions") or ():
+        if (entry["type"], entry.get("status")) in wanted:
+            return f"Pod {_name(pod)} has condition {entry['type']}"
+    return None
+
+
+def _name(pod: Object) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,8 @@ from phalanx.embedded.node.machine.machine import HUGE_PAGES, SHARED_FILES, Gpu
 from phalanx.embedded.node.machine.owners import MachineOwner, Owners
 from phalanx.embedded.node.machine.rdma import rdma_limits
 from phalanx.embedded.node.machine.settings import NodeSettings
-from phalanx.embedded.node.network.addresses import Networks
 from phalanx.embedded.node.network.fence import NetworkFence
+from phalanx.embedded.node.network.names import Networks
 from phalanx.embedded.node.network.naming import Naming
 from phalanx.embedded.node.pod.admission import GPU, is_sidecar, limits, requests
 from phalanx.embedded.node.pod.environment import EnvironmentFault

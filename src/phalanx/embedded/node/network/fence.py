@@ -28,8 +28,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from phalanx.embedded.node.network.redirect import TABLE as SERVICES_TABLE
-from phalanx.embedded.node.network.redirect import Redirect, is_loaded, load, nft, without
+from phalanx.embedded.node.network.forward import TABLE as SERVICES_TABLE
+from phalanx.embedded.node.network.forward import Redirect, is_loaded, load, nft, without
 from phalanx.errors import PhalanxError
 
 TABLE = "inet phalanx"

@@ -16,11 +16,9 @@ from urllib.parse import urlsplit
 
 from phalanx.client.informer import Change, Informer
 from phalanx.embedded.node.network import names
-from phalanx.embedded.node.network.addresses import Networks
 from phalanx.embedded.node.network.fence import NetworkFence
-from phalanx.embedded.node.network.forward import Forwarder, Targets
-from phalanx.embedded.node.network.names import TERMINAL, Object, Record, endpoints, own_lines, records
-from phalanx.embedded.node.network.redirect import Place
+from phalanx.embedded.node.network.forward import Forwarder, Place, Targets
+from phalanx.embedded.node.network.names import TERMINAL, Networks, Object, Record, endpoints, own_lines, records
 
 log = logging.getLogger(__name__)
 

@@ -36,8 +36,7 @@ from phalanx.slurm.jobs.steps.pods.place import Allocation, Gone, Waits, allocat
 from phalanx.slurm.jobs.steps.pods.remote import ALL, RemoteStep
 from phalanx.slurm.jobs.steps.pods.remote import run as run_remote
 from phalanx.slurm.jobs.steps.records import OUT_OF_MEMORY, StepRecord
-from phalanx.slurm.jobs.steps.report import highest
-from phalanx.slurm.jobs.steps.tasks import Step
+from phalanx.slurm.jobs.steps.tasks import Step, highest
 from phalanx.slurm.jobs.steps.tasks import run as run_tasks
 from phalanx.slurm.notation import amounts
 from phalanx.slurm.notation.hostlist import expand

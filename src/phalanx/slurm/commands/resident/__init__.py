@@ -2,7 +2,6 @@
 
 caller    what the installed `squeue` is: it hands the call to the service, or returns to run it in its own process
 compiled  the same caller in C, compiled at installation
-identity  a fork of the service becomes its caller
-call      one call, from the connection to the end of the command
+call      one call, from the connection to the end of the command; a fork of the service becomes its caller
 service   the socket, and the calls that run
 """

@@ -32,8 +32,7 @@ from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.commands.resident import caller
-from phalanx.slurm.commands.resident.call import MAX_HANDLE, Run, carry_out
-from phalanx.slurm.commands.resident.identity import peer_of, user_of
+from phalanx.slurm.commands.resident.call import MAX_HANDLE, Run, carry_out, peer_of, user_of
 
 # They start programs of the user, which belong into the caller's session and control group.
 NOT_SERVED = frozenset({"srun", "salloc"})

@@ -2,7 +2,16 @@
 
 Output without labels and files goes directly to the caller's streams, for example a terminal. Standard input of the
 caller is copied to all tasks; a single task inherits it.
-"""
+
+srun's messages about failed tasks. Tasks of one node that end in the same way within a moment share one line.
+
+The effect of signals to srun on its step, by the rules of Slurm (srun(1), "Signals").
+
+- The first SIGINT only asks for another one within a second. The second SIGINT is sent to the tasks, then SIGCONT and
+  SIGTERM, and SIGKILL after KillWait. The third SIGINT sends SIGKILL at once.
+- SIGTERM, SIGHUP and SIGQUIT kill the tasks at once if srun runs outside the pods of its job: a terminal or a client
+  has ended. Within a pod scancel and the time limit send them too, so the tasks get them, and SIGKILL after KillWait.
+- Other signals are passed on. A SIGHUP that `nohup` told srun to ignore stays ignored."""
 
 from __future__ import annotations
 
@@ -11,14 +20,146 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import FrameType
 from typing import IO
 
 from phalanx.slurm.jobs.steps.around_task import directory_of, find_program, make_tmpdir, run_epilog, run_prolog
-from phalanx.slurm.jobs.steps.interrupts import HANDLED, interruptible
-from phalanx.slurm.jobs.steps.records import MemoryKills
-from phalanx.slurm.jobs.steps.report import Report
+from phalanx.slurm.jobs.steps.records import OUT_OF_MEMORY, MemoryKills
+from phalanx.slurm.notation.arrays import shown
+
+_TOGETHER_S = 0.03
+
+
+class Report:
+    """`ended` may be called by several threads."""
+
+    def __init__(self, step: str, *, kill_on_bad_exit: bool = False) -> None:
+        """`step`: the name of the step, `12.0`."""
+        self._lock, self._kill, self._step = threading.Lock(), kill_on_bad_exit, step
+        self._waiting: dict[tuple[str, int], list[int]] = {}
+        self._timer: threading.Timer | None = None
+
+    def ended(self, node: str, task: int, code: int) -> bool:
+        """Note the end of a task, to report a failure soon. Return True if the other tasks must be ended."""
+        if not code:
+            return False
+        with self._lock:
+            first = not self._waiting
+            self._waiting.setdefault((node, code), []).append(task)
+            if first:
+                self._timer = threading.Timer(_TOGETHER_S, self.finish)
+                self._timer.daemon = True
+                self._timer.start()
+        kill, self._kill = self._kill, False
+        return kill
+
+    def finish(self) -> None:
+        """Print the messages that are still collected."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+            for (node, code), tasks in waiting.items():
+                what = f"Exited with exit code {code}" if code > 0 else _signal(-code)
+                who = f"task {tasks[0]}" if len(tasks) == 1 else f"tasks {shown(tasks).strip('[]')}"
+                sys.stderr.write(f"srun: error: {node}: {who}: {what}\n")
+                if code < 0 and self._step:  # said once
+                    sys.stderr.write(f"srun: Force Terminated StepId={self._step}\n")
+                    self._step = ""
+            sys.stderr.flush()
+
+
+def _signal(number: int) -> str | None:
+    return "Out Of Memory" if number == OUT_OF_MEMORY else signal.strsignal(number)
+
+
+def highest(codes: dict[int, int]) -> tuple[int, int]:
+    """Return (exit code, signal) of the task with the highest code, where a signal counts as 128 plus its number."""
+    worst = max(codes.values(), key=lambda code: code if code >= 0 else 128 - code, default=0)
+    return (worst, 0) if worst >= 0 else (0, -worst)
+
+
+_WITHIN_S = 1.0  # between two times Ctrl-C
+_KILL_WAIT_S = 30.0
+_PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
+_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+HANDLED = (signal.SIGINT, *_ENDING, *_PASSED_ON)
+
+Send = Callable[[int], None]
+
+
+class _Interrupts:
+    """The state of the signal handlers of one step. `send`: sends a signal to all tasks."""
+
+    def __init__(self, send: Send, kill_wait_s: float) -> None:
+        self._send, self._kill_wait_s = send, kill_wait_s
+        self._pressed_s = float("-inf")
+        self._is_aborting = False
+        self.over = threading.Event()
+
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        now_s = time.monotonic()
+        if self._is_aborting:
+            self.force(number, frame)
+        elif now_s - self._pressed_s > _WITHIN_S:
+            self._pressed_s = now_s
+            _say("interrupt (one more within 1 sec to abort)")
+        else:
+            self._is_aborting = True
+            _say("sending Ctrl-C to StepId")
+            self._send(signal.SIGINT)
+            self._later(_WITHIN_S, signal.SIGCONT, signal.SIGTERM)
+            self._later(_WITHIN_S + self._kill_wait_s, signal.SIGKILL)
+
+    def force(self, number: int, frame: FrameType | None) -> None:
+        _say("forcing job termination")
+        self._send(signal.SIGKILL)
+
+    def end(self, number: int, frame: FrameType | None) -> None:
+        self._send(number)
+        self._later(self._kill_wait_s, signal.SIGKILL)
+
+    def pass_on(self, number: int, frame: FrameType | None) -> None:
+        self._send(number)
+
+    def _later(self, after_s: float, *numbers: int) -> None:
+        """Send these signals after `after_s` seconds, unless the step has ended by then."""
+
+        def wait() -> None:
+            if not self.over.wait(after_s):
+                for number in numbers:
+                    self._send(number)
+
+        threading.Thread(target=wait, daemon=True).start()
+
+
+@contextmanager
+def interruptible(send: Send, kill_wait_s: float = _KILL_WAIT_S) -> Iterator[None]:
+    """Handle srun's signals by these rules as long as its step runs."""
+    rules = _Interrupts(send, kill_wait_s)
+    is_inside = "SLURMD_NODENAME" in os.environ
+    handlers = {signal.SIGINT: rules.interrupt}
+    handlers |= dict.fromkeys(_ENDING, rules.end if is_inside else rules.force)
+    handlers |= dict.fromkeys(_PASSED_ON, rules.pass_on)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        del handlers[signal.SIGHUP]
+    previous = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        rules.over.set()
+        for number, before in previous.items():
+            signal.signal(number, before)
+
+
+def _say(text: str) -> None:
+    """Write straight to standard error: a handler may interrupt a buffered write. The terminal may be gone."""
+    try:
+        os.write(sys.stderr.fileno(), f"srun: {text}\n".encode())
+    except OSError:
+        return
+
 
 _PIECE = 65536
 

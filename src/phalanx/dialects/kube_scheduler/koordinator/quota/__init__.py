@@ -2,8 +2,8 @@
 
 Parts, lowest first:
 
-    tree      translates ElasticQuota and ElasticQuotaProfile into the queue tree
-    profiles  creates the root quotas of ElasticQuotaProfiles
+    tree      translates ElasticQuota and ElasticQuotaProfile into the queue tree; creates the root quotas of
+              ElasticQuotaProfiles
     usage     writes the status and annotations of quotas: used and requested amounts; computes Koordinator's
               *runtime*: the amount that each quota may use now
 """

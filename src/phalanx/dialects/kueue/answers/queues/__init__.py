@@ -4,7 +4,6 @@
 Parts, lowest first:
 
     consumed   the past usage of LocalQueues
-    shares     the fair share of ClusterQueues and Cohorts
-    statuses   the status of ClusterQueue, LocalQueue and Cohort; the deletion of Workloads and jobs whose retention
-               has ended
+    statuses   the status of ClusterQueue, LocalQueue and Cohort; the deletion of Workloads and jobs whose retention;
+               the fair share of ClusterQueues and Cohorts
 """

@@ -2,6 +2,5 @@
 
 pool        the devices of all sources, and their health; devices that a file lists
 plugins     device plugins, as the kubelet serves them; the messages of the kubelet's device plugins
-mig         parts of NVIDIA's GPUs
-amd         AMD's GPUs
+gpus        parts of NVIDIA's GPUs; AMD's GPUs
 """

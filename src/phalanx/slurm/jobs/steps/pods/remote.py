@@ -18,11 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from phalanx.slurm.jobs.steps.interrupts import interruptible
 from phalanx.slurm.jobs.steps.pods import channel
 from phalanx.slurm.jobs.steps.pods.channel import Broken, Channel
 from phalanx.slurm.jobs.steps.pods.place import Allocation
-from phalanx.slurm.jobs.steps.report import Report
+from phalanx.slurm.jobs.steps.tasks import Report, interruptible
 
 ALL = 0xFFFFFFFF
 _TASK = struct.Struct("!I")
