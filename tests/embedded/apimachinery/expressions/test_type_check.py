@@ -108,7 +108,7 @@ def test_what_fits_or_is_not_known_passes(text: str, type_: Type) -> None:
         ("validations", "request.user == 'ada'", "undefined field 'user'"),
         ("validations", "request.userInfo.groups == 'a'", "applied to '(list(string), string)'"),
         ("validations", "namespaceObject.metadata.labels['a'] == 1", "'_==_' applied to '(string, int)'"),
-        ("validations", "variables.x == 1", "undefined field 'x'"),
+        ("validations", "variables.x == 1", "undeclared reference to 'variables'"),
     ],
 )
 def test_a_policy_whose_types_do_not_fit_is_refused_when_it_is_written(part: str, text: str, what: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.embedded.apiserver.endpoints.test_words_of_kubernetes import JOB, JOBS, MERGE, POD, PODS, STRATEGIC
+from tests.embedded.apiserver.endpoints.test_words_of_kubernetes import APPLY, JOB, JOBS, MERGE, POD, PODS, STRATEGIC
 from tests.embedded.apiserver.inprocess import InProcess
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -298,5 +298,41 @@ def test_small_things_beside_kubernetes(tmp_path: Path) -> None:
             await api.make(classes, {**MAP, "value": 1})
             described = await api.ask("PATCH", f"{classes}/m", {"description": "d"}, MERGE)
             assert described.body["metadata"]["generation"] == 1
+
+    asyncio.run(scene())
+
+
+def test_an_apply_in_another_order_keeps_what_others_own(tmp_path: Path) -> None:
+    """The items of a list are merged, also those that the configuration names later than the object has them."""
+
+    async def scene() -> None:
+        async with InProcess.started(tmp_path) as api:
+            path = "/apis/apps/v1/namespaces/default/deployments/d?fieldManager="
+
+            def deployment(*containers: Any) -> dict[str, Any]:
+                template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [*containers]}}
+                spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+                return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
+
+            one, other = ({"name": name, "image": "i"} for name in "xy")
+            await api.ask("PATCH", f"{path}first", deployment({**other, "env": [{"name": "A", "value": "1"}]}), APPLY)
+            await api.ask("PATCH", f"{path}second", deployment(one), APPLY)
+            both = await api.ask("PATCH", f"{path}second", deployment(one, other), APPLY)
+            found = both.body["spec"]["template"]["spec"]["containers"]
+            assert [(each["name"], each.get("env")) for each in found] == [
+                ("x", None),
+                ("y", [{"name": "A", "value": "1"}]),
+            ]
+
+    asyncio.run(scene())
+
+
+def test_the_first_document_of_yaml_is_read(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with InProcess.started(tmp_path) as api:
+            text = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: m\n---\na: b\n"
+            answer = await api.api(api.request("POST", MAPS, text, "application/yaml"))
+            assert answer.code == 201
+            assert (await api.api(api.request("HEAD", f"{MAPS}/m"))).code == 405
 
     asyncio.run(scene())

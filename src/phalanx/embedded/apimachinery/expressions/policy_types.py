@@ -72,7 +72,8 @@ def judged(spec: Object, of_object: Type = ANY, of_params: Type | None = ANY) ->
     names = iter(spec.get("variables") or ())
     for path, text in expressions_of(spec):
         conditions = path.startswith("spec.matchConditions")
-        verdict = _verdict(text or "", declared if conditions else declared | {"variables": TypeShape(known.get)})
+        variables = {} if conditions or not spec.get("variables") else {"variables": TypeShape(known.get)}
+        verdict = _verdict(text or "", declared | variables)
         if path.startswith("spec.variables"):
             known[next(names).get("name") or ""] = verdict.type
         yield path, text, verdict

@@ -44,6 +44,7 @@ NAME_FORMATS: Mapping[tuple[str, str], Callable[[str], Problems]] = {
 _OWN_ROUNDS: Mapping[tuple[str, str], tuple[int, int]] = {
     ("", "events"): (0, 0),
     ("", "podtemplates"): (1, 0),
+    ("", "services"): (1, 0),
     ("apps", "deployments"): (1, 0),
     ("batch", "cronjobs"): (1, 0),
     ("batch", "jobs"): (1, 0),

@@ -213,7 +213,7 @@ def _merged_list(live: list[Any], config: list[Any], kind: Type) -> list[Any]:
                 if one == element:
                     break
             turn = next(shared, None)
-    return result + [value for _, value in waiting]
+    return result + [merged(before.get(one, ABSENT), value, kind.items) for one, value in waiting]
 
 
 # --- taking fields away ------------------------------------------------------------------------------------------

@@ -148,15 +148,16 @@ def _own(rest: list[str]) -> bool:
     return len(rest) == 3 and rest[2] in _NAMESPACE_SUBRESOURCES
 
 
-_NAMED = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "HEAD": "get"}
+_NAMED = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _IN_ONE_NAMESPACE = ("create", "deletecollection")
-_COLLECTION = {"GET": "list", "POST": "create", "DELETE": "deletecollection", "HEAD": "list"}
+_COLLECTION = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 
 
 def verb_of(target: RouteTarget, method: str, watch: bool) -> str:
     """Return the verb of a request, as RBAC and discovery call it. Raises `ApiError` 405."""
     resource, sub = target.resource, target.subresource
     if sub is not None:
+        method = "GET" if method == "HEAD" and sub.name == PROXY else method
         verb = "create" if method == "POST" else _NAMED.get(method, "")
         allowed: Iterable[str] = sub.verbs
     elif target.name and not target.watch:

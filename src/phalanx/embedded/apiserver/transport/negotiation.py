@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -273,11 +273,19 @@ Yaml11Loader.add_constructor(f"{_TAG}float", _read_number)
 _TO_JSON = "error converting YAML to JSON: "  # begins the message about an apply patch, and not about other bodies
 
 
+def _of_first(events: Iterable[yaml.Event]) -> Iterator[yaml.Event]:
+    """Yield the events of the first document, which alone is read."""
+    for event in events:
+        yield event
+        if isinstance(event, yaml.DocumentEndEvent):
+            return
+
+
 def decode_yaml(body: bytes) -> Any:
     """Return a YAML document as a JSON value: every key becomes text. Raises `ApiError` 400."""
     try:
-        go_json.check_yaml(yaml.parse(body, Loader=Yaml11Loader))
-        return _textual(yaml.load(body, Loader=Yaml11Loader))  # noqa: S506 (a safe loader without timestamps)
+        go_json.check_yaml(_of_first(yaml.parse(body, Loader=Yaml11Loader)))
+        return _textual(next(yaml.load_all(body, Loader=Yaml11Loader), None))
     except (yaml.YAMLError, ValueError, KeyError) as error:  # KeyError: `!!bool x`
         raise bad_request(f"{_TO_JSON}yaml: {_yaml_error(error)}") from None
 

@@ -64,7 +64,7 @@ def definition_causes(obj: Json, old: Json | None = None) -> list[Cause]:
     found = [*(() if old else _name_causes(obj, spec, names)), *_group_causes(spec), *_scope_causes(spec)]
     found += _version_causes(versions)
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        shown = [_internal(one, versions) for one in versions] or given
+        shown = [_internal(one, versions) for one in versions] or (given if old is None else [])
         found.append(invalid_value("spec.versions", shown, "must have exactly one version marked as storage version"))
     if versions and (first := versions[0].get("name") or "") and _LABEL_1035.fullmatch(first) is None:
         found.append(invalid_value("spec.version", first, _NOT_1035))  # the older name of the first version

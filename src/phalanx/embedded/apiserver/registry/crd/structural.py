@@ -241,6 +241,8 @@ def _number_causes(value: float, schema: Schema, path: str) -> Iterator[Cause]:
         said = f"Checked value must be of type integer {form} in {path}"
         yield Cause("FieldValueInvalid", f'Invalid value: "": {said}', NO_FIELD)
     low, high, step = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
+    if isinstance(value, int):  # integers are compared with integers
+        low, high = (None if one is None else int(one) for one in (low, high))
     if low is not None and (value < low or (schema.get("exclusiveMinimum") and value == low)):
         yield _wrong(
             path, value, f"should be greater than {'' if schema.get('exclusiveMinimum') else 'or equal to '}{low}"

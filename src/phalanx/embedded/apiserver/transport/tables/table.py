@@ -163,8 +163,8 @@ def _custom_cell(obj: Object, definition: Mapping[str, Any], now_s: float) -> An
             return None
         case "integer", int() | float():
             return int(value)
-        case "number", int() | float():
-            return float(value)
+        case "number", float():
+            return value  # integers are not shown, as on the real server
         case "boolean", bool():
             return value
         case "date", str():
