@@ -5,7 +5,7 @@ from __future__ import annotations
 from phalanx.kube.read.template.pod_shape import ShapeCache, covers
 from phalanx.model.pod import Shape
 from phalanx.model.reason import ReasonCode
-from tests.kube.test_pod_requests import container
+from tests.kube.test_pod_shape_requests import container
 
 
 def test_template_and_pod_share_a_shape() -> None:

@@ -14,7 +14,7 @@ from phalanx.simulator.run.play import TimedApplier, play
 from phalanx.simulator.run.setup import built_in
 from phalanx.simulator.workload.workload import GPU, Workload
 from phalanx.state.cluster import Cluster
-from tests.simulator.test_node_groups import gang
+from tests.simulator.test_workload_node_groups import gang
 
 
 def test_a_replay_requests_and_releases_the_same_nodes() -> None:

@@ -20,7 +20,7 @@ from phalanx.slurm.cluster.api import Refused
 from phalanx.slurm.jobs.steps.pods.place import Gone, allocation
 from phalanx.slurm.submission import manifest, numbers
 from tests.embedded.apiserver.inprocess import InProcess
-from tests.slurm.test_sight import Elsewhere, asked
+from tests.slurm.test_api_sight import Elsewhere, asked
 
 ROOT = Path(__file__).parents[2]
 RBAC = "rbac.authorization.k8s.io/v1"

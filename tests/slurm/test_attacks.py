@@ -1,6 +1,6 @@
 """Attacks of one user on another and on root by Slurm's commands: each is refused, or affects only the attacker.
 
-Further attacks are in the tests of the attacked parts: `test_sight`, `test_queues_of_accounts`,
+Further attacks are in the tests of the attacked parts: `test_api_sight`, `test_queues_of_accounts`,
 `test_a_namespace_each`, `test_shown_ledger`, and with real users `tests/cli/test_users_apart.py`.
 """
 
@@ -26,7 +26,7 @@ from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.submission import manifest, numbers
 from phalanx.slurm.submission.creation import SUBMISSIONS
 from tests.embedded.login.test_rules import define, shared
-from tests.slurm.test_sight import Elsewhere, asked, submit
+from tests.slurm.test_api_sight import Elsewhere, asked, submit
 
 RBAC = "rbac.authorization.k8s.io"
 HOME = "user-bob"

@@ -42,7 +42,7 @@ _ADMITTED = "phalanx.dev/admitted"
 _UID, _GID, _USER = "phalanx.dev/uid", "phalanx.dev/gid", "phalanx.dev/user"  # annotations of a user's namespace
 _LABELS = frozenset({NUMBER, _ARRAY, "phalanx.dev/queue"})
 _NOTES = frozenset({NUMBER, "phalanx.dev/reason", "phalanx.dev/hold", f"{_PREFIX}suspended", f"{_PREFIX}cancelled-by"})
-# The fields of `phalanx.slurm.jobs.ask.Ask` that everybody sees (tests/slurm/test_sight.py names all others).
+# The fields of `phalanx.slurm.jobs.ask.Ask` that everybody sees (tests/slurm/test_api_sight.py names all others).
 SHOWN = frozenset({
     "name", "user", "uid", "gid", "group", "account", "partition", "qos", "submit_s", "task", "array",
     "tasks_of", "het", "het_offset", "het_size", "throttle", "nodes", "max_nodes", "said_nodes",
