@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from phalanx.core.cycle.messages.known import EXPLAINED
+from phalanx.core.cycle.known import EXPLAINED
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.model.event import Finished, NodeSeen, QueueSeen, Started, Submitted

@@ -49,7 +49,7 @@ def starts_whole_or_says_why(job: Job) -> bool:
     record = cluster.jobs[job.id]
     if record.phase is Phase.QUEUED:
         return record.reason is not None
-    return all(record.placed[role] >= record.gang.minimums[role] for role in record.gang.required_roles())
+    return all(record.placed[role] >= record.gang.minimums[role] for role in record.gang.required_roles)
 
 
 @given(words, words)

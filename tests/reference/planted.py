@@ -193,8 +193,8 @@ BUGS = (
     Bug(
         "R23",
         "an overdue nomination does not move",
-        "core/cycle/intake/receive.py",
-        "elif state is NominationState.KEPT and self.now_s >= record.nominated_until_s:",
+        "core/cycle/intake/nominated.py",
+        "elif next_step is NominationState.KEPT and state.now_s >= record.nominated_until_s:",
         "elif False:",
     ),
     Bug(

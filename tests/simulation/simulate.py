@@ -14,12 +14,11 @@ from random import Random
 from unittest.mock import patch
 
 from phalanx import loop
-from phalanx.core.cycle import candidates
+from phalanx.core.cycle import candidates, known, report
+from phalanx.core.cycle.intake import receive
 from phalanx.core.cycle.intake.eligible import not_eligible
-from phalanx.core.cycle.messages import known, report
 from phalanx.core.fold import fold as folding
 from phalanx.core.fold.memory import Decision
-from phalanx.core.order import request_class
 from phalanx.core.placement import capacity, gang, node_order
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.replacement import replacement_gang
@@ -434,7 +433,8 @@ class Run:
     def fits(self, draft: Draft, ledger: QuotaLedger, record: JobRecord, request: Request) -> bool:
         """Whether its queue's quota allows it, and the nodes have room for it."""
         slots = None if request.slot is None else replacement_gang(self.cluster, (TOPOLOGY,), record, request.slot)
-        key, _ = request_class.request_class_of(self.cluster, record, request, slots)
+        branch = self.cluster.tree.branches[self.cluster.queue_of(record.job)]
+        key, _ = receive.request_class_of(self.cluster, branch, record, request, slots)
         if key.kind == Kind.REPLACEMENT:
             return not isinstance(gang.place(draft, key.gang), gang.PlacementShortfall)
         offers = flavor_assignment.flavor_assignments(self.cluster, ledger, key, record.job)
@@ -456,7 +456,8 @@ class Run:
             reason is not None and (reason.code in RULES or any(each in reason.text for each in KEPT))
         ):
             return False
-        return not_eligible(self.cluster, record, self.world.now_s(), {}) is None
+        branch = self.cluster.tree.branches[queue.name]
+        return not_eligible(self.cluster, branch, record, self.world.now_s(), {}) is None
 
     def settle(self) -> None:
         left = {job for job in self.world.jobs if self.could_run(job) and not self.kept_for_ever(job)}

@@ -16,13 +16,12 @@ from dataclasses import replace
 import pytest
 
 from phalanx.core.backfill.reservation import BackfillForecast
-from phalanx.core.cycle import blocked, plan, steps
+from phalanx.core.cycle import known, plan, report, steps
+from phalanx.core.cycle.intake import receive
 from phalanx.core.cycle.intake.receive import Intake
-from phalanx.core.cycle.messages import known, report
 from phalanx.core.cycle.preempt import evict
 from phalanx.core.fold import fold, job_dependencies, lifecycle
 from phalanx.core.fold.lifecycle import LATE
-from phalanx.core.order import request_class
 from phalanx.core.order.next_job import Tournament
 from phalanx.core.placement import capacity, gang, packing
 from phalanx.core.placement.draft import Draft
@@ -75,7 +74,7 @@ def nothing_that_happened_is_noticed(patch: pytest.MonkeyPatch) -> None:
 
 
 def need_is_off_by_one(patch: pytest.MonkeyPatch) -> None:
-    fits = blocked.fits
+    fits = known.fits
 
     def stricter(pending):
         pending.capacity.room -= 1
@@ -83,7 +82,7 @@ def need_is_off_by_one(patch: pytest.MonkeyPatch) -> None:
         pending.capacity.room += 1
         return found
 
-    patch.setattr(blocked, "fits", stricter)
+    patch.setattr(known, "fits", stricter)
 
 
 def room_counts_once_per_node(patch: pytest.MonkeyPatch) -> None:
@@ -204,7 +203,7 @@ def backfill_delays_the_head(patch: pytest.MonkeyPatch) -> None:
 
 
 def growth_comes_before_the_queue(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(request_class, "is_growth", lambda record, slot: False)
+    patch.setattr(receive, "is_growth", lambda record, slot: False)
 
 
 def budget_is_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -237,11 +236,11 @@ def held_room_is_given_away(patch: pytest.MonkeyPatch) -> None:
 def never_holds_up_all_the_same(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(steps, "ALONE", {ReasonCode.USER_LIMIT})
     patch.setattr(report, "ALONE", {ReasonCode.USER_LIMIT})
-    patch.setattr(known.KnownReasons, "never_starts", lambda self, found: False)
+    patch.setattr(known.KnownFailures, "never_starts", lambda self, found: False)
 
 
 def queues_stand_by_whoever_waits(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(blocked, "fits", lambda pending: bytearray(b"\1" * len(pending.placement_classes) + b"\0"))
+    patch.setattr(known, "fits", lambda pending: bytearray(b"\1" * len(pending.placement_classes) + b"\0"))
 
 
 # In which worlds, and the first seed to notice it when this was written: where the search begins.

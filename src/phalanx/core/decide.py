@@ -18,6 +18,7 @@ NoRoom)`."""
 from __future__ import annotations
 
 from phalanx.core.cycle import plan as conclude
+from phalanx.core.cycle.intake import nominated
 from phalanx.core.cycle.preempt import excess
 from phalanx.core.cycle.steps import Cycle
 from phalanx.core.fold.memory import Decision
@@ -34,7 +35,7 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
 
     # 0. Start nominated jobs whose victims have left. Invalid nominations are withdrawn first (rule R23).
     if cluster.nominated:
-        cycle.intake.start_nominated()
+        nominated.start_nominated(cycle.intake, cycle.preempting)
         if cycle.preempting.withdrawn:
             return conclude.withdrawals(cycle)
 
@@ -69,5 +70,5 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
 
     # 8. Return the plan, with the time of the next cycle, and what that cycle should know.
     decision = conclude.decision(cycle)
-    cycle.close()
+    cycle.state.close()
     return decision

@@ -8,7 +8,7 @@ tables hold weak references: an object that no job uses is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import ge
 from typing import TypeAlias
 from weakref import WeakValueDictionary
@@ -73,14 +73,17 @@ class Gang:
     """A gang is the request of equal jobs: their roles, the demand of each role, and the groups of roles.
 
     `simple`: whether it has neither groups nor topology requests; otherwise `tree` has them.
+    `required_roles`: the roles whose minimum it needs to start.
+    `asked`: resource -> request of the minimums of all roles together.
+    `due`: the queue's charge for the minimums of all roles, under keys with the empty flavor.
     `error`: the error in roles or groups, as a sentence; empty: there is none.
     `minimums`: the minimum of each role. `none`: zero for each role.
     `rigid`: whether the gang never has more pods than its minimum.
     `optional`: whether members of its groups may be left out."""
 
     __slots__ = (
-        *("__weakref__", "_asked", "_due", "closeness", "demands", "groups", "minimums", "none", "rigid", "roles"),
-        *("optional", "simple", "size", "tree", "error"),
+        *("__weakref__", "asked", "closeness", "demands", "due", "error", "groups", "minimums", "none", "optional"),
+        *("required_roles", "rigid", "roles", "simple", "size", "tree"),
     )
 
     def __init__(
@@ -99,32 +102,16 @@ class Gang:
         self.minimums = tuple([role.minimum for role in roles])
         self.none = (0,) * len(roles)
         self.rigid = all(role.count <= role.minimum for role in roles)
-        self._asked: dict[str, int] | None = None
-        self._due: MinimumCost | None = None
-
-    def due(self) -> MinimumCost:
-        """Return the queue's charge for the minimums of all roles, under keys with the empty flavor. It is computed
-        once."""
-        if self._due is None:
-            total: dict[tuple[str, str], Amount] = {}
-            for demand, count in zip(self.demands, self.minimums, strict=True):
-                for resource, amount in demand.costs if count else ():
-                    total["", resource] = total.get(("", resource), 0) + amount * count
-            self._due = tuple(sorted(total.items()))
-        return self._due
-
-    def required_roles(self) -> Sequence[int]:
-        """Return the roles whose minimum the gang needs to start."""
-        return range(len(self.roles)) if self.tree is None else tuple(self.tree.required_roles())
-
-    def asked(self) -> Mapping[str, int]:
-        """Return resource -> request of the minimums of all roles together. It is computed once."""
-        if self._asked is None:
-            self._asked = {}
-            for demand, role in zip(self.demands, self.roles, strict=True):
-                for resource, amount in demand.asks:
-                    self._asked[resource] = self._asked.get(resource, 0) + amount * role.minimum
-        return self._asked
+        self.required_roles: Sequence[int] = range(len(roles))
+        if self.tree is not None:
+            self.required_roles = tuple(self.tree.required_roles())
+        self.asked, total = dict[str, int](), dict[tuple[str, str], Amount]()
+        for demand, minimum in zip(demands, self.minimums, strict=True):
+            for resource, amount in demand.asks:
+                self.asked[resource] = self.asked.get(resource, 0) + amount * minimum
+            for resource, cost in demand.costs if minimum else ():
+                total["", resource] = total.get(("", resource), 0) + cost * minimum
+        self.due: MinimumCost = tuple(sorted(total.items()))
 
     def enough(self, pods: Sequence[int]) -> bool:
         """Return whether `pods[role]` pods of each role reach the gang's minimum."""
@@ -135,7 +122,7 @@ class Gang:
     def does_without(self, role: int, pods: Sequence[int]) -> bool:
         """Return whether a gang with `pods[role]` pods of each role does not need this role: the role is not required,
         and it has no pod or the gang has its minimum without it."""
-        return role not in self.required_roles() and (not pods[role] or self.enough(pods))
+        return role not in self.required_roles and (not pods[role] or self.enough(pods))
 
 
 def pod_error(roles: tuple[Role, ...]) -> str:

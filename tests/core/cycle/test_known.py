@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.core.cycle.messages.known import EXPLAINED, KnownReasons
+from phalanx.core.cycle.known import EXPLAINED, KnownFailures
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
@@ -24,16 +24,17 @@ def with_a_job_that_waits(cpus: int) -> tuple[Cluster, RequestClass, PlacementCl
     return book, request_class, request_class.placement_class
 
 
-def known_of(book: Cluster) -> KnownReasons:
+def known_of(book: Cluster) -> KnownFailures:
     """Return the reasons of a cycle that has begun."""
     state = CycleState(book, Policy(), 2.0)
+    state.open()
     state.begin(search_classes=frozenset())
-    return KnownReasons(state)
+    return state.known
 
 
 def test_the_reason_of_an_earlier_cycle_is_known() -> None:
     book, request_class, found = with_a_job_that_waits(cpus=2)
-    reason = known_of(book).known_reason(request_class, found)
+    reason = known_of(book).known_reason(found, strict=request_class.strict, searches=False)
     assert reason is not None
     assert reason is found.reason
     assert reason.code is ReasonCode.NO_ROOM
@@ -42,10 +43,10 @@ def test_the_reason_of_an_earlier_cycle_is_known() -> None:
 def test_a_class_that_had_capacity_is_explained_again_within_a_budget() -> None:
     book, request_class, found = with_a_job_that_waits(cpus=2)
     known = known_of(book)
-    known.state.blocked.had_room[found.number] = 1
-    assert known.known_reason(request_class, found) is None
+    known.had_room[found.number] = 1
+    assert known.known_reason(found, strict=request_class.strict, searches=False) is None
     known.failures = EXPLAINED
-    assert known.known_reason(request_class, found) is found.reason
+    assert known.known_reason(found, strict=request_class.strict, searches=False) is found.reason
 
 
 def test_a_reason_is_computed_once_and_leaves_the_draft_as_it_was() -> None:
@@ -54,7 +55,7 @@ def test_a_reason_is_computed_once_and_leaves_the_draft_as_it_was() -> None:
     reason = known.explain_placement_class(found)
     assert reason is not None
     assert known.explain_placement_class(found) is reason
-    assert known.state.draft.untouched
+    assert known.draft.untouched
 
 
 def test_a_stored_reason_that_larger_nodes_disprove_is_forgotten() -> None:

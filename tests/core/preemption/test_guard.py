@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from phalanx.core.backfill.ends import nominated_gangs
 from phalanx.core.backfill.reservation import BackfillForecast
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.fold.fold import fold
@@ -67,7 +68,10 @@ def expected_s(cluster: Cluster, policy: Policy, request: Request) -> float | No
     request_class = cluster.pending.request_class_of.get(request)
     assert request_class is not None
     state = CycleState(cluster, policy, NOW_S)
-    hold = BackfillForecast(cluster, policy, NOW_S, state.draft).hold(request, request_class.key.gang)
+    state.open()
+    hold = BackfillForecast(cluster, policy, NOW_S, state.draft, [*nominated_gangs(cluster)]).hold(
+        request, request_class.key.gang
+    )
     state.close()
     return None if hold is None else hold.run.start_s
 

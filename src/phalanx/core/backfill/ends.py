@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from heapq import merge
 from operator import itemgetter
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,6 +31,8 @@ from phalanx.state.cluster import Cluster, JobRecord, nominated_placements, time
 from phalanx.state.pending.request_class import Request
 from phalanx.state.running import LEAVING_S
 
+Grant: TypeAlias = tuple[Request, Gang, Sequence[Placement]]
+
 INFINITE_S = float("inf")
 WHEN = itemgetter(0)
 NOTHING = HeldCapacity(np.zeros(0, np.intp), {})
@@ -38,12 +41,11 @@ NOTHING = HeldCapacity(np.zeros(0, np.intp), {})
 class CycleEnds:
     """The expected ends of running jobs and of the cycle's grants.
 
-    `given`: the grants of the cycle and the nominations, as (request, gang, placements).
+    `given`: the grants of the cycle and the nominations, as (request, gang, placements). The cycle adds to it.
     `leaving`: jobs that this cycle preempts. `shrunk`: slots that running jobs give up in this cycle."""
 
-    def __init__(self, cluster: Cluster, now_s: float) -> None:
-        self.cluster, self.now_s = cluster, now_s
-        self.given = [*nominated_gangs(cluster)]
+    def __init__(self, cluster: Cluster, now_s: float, given: list[Grant]) -> None:
+        self.cluster, self.now_s, self.given = cluster, now_s, given
         self.leaving: dict[str, None] = {}
         self.shrunk: dict[str, list[Slot]] = {}
         self._granted: list[tuple[float, Gang, Sequence[Placement]]] = []
@@ -72,7 +74,7 @@ class CycleEnds:
             if any(
                 request.job == job for request, _, _ in self.given
             ):  # the grant of this cycle to the job is taken back
-                self.given = [each for each in self.given if each[0].job != job]
+                self.given[:] = [each for each in self.given if each[0].job != job]
                 self._granted = []
 
     def partly_leaving(self) -> dict[str, set[Slot]]:
@@ -150,8 +152,8 @@ class CycleEnds:
         return merge(found, sorted(more, key=WHEN), key=WHEN) if more else found
 
 
-def nominated_gangs(cluster: Cluster) -> Iterator[tuple[Request, Gang, Sequence[Placement]]]:
-    """Yield (job, gang, placements) of the nominations, which count as running jobs."""
+def nominated_gangs(cluster: Cluster) -> Iterator[Grant]:
+    """Yield (request, gang, placements) of the nominations, which count as running jobs."""
     for job in cluster.nominated:
         record = cluster.jobs[job]
         slot = None if record.phase is Phase.QUEUED else next(iter(record.nominated))

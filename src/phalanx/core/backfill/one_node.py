@@ -48,7 +48,7 @@ class OneNode:
     def find(self, gang: Gang, ends: Sequence[End], granted: Sequence[tuple[float, Gang, Sequence[Placement]]]) -> bool:
         """Find the first time at which the gang fits. Return whether there is one. `granted`: the grants of this cycle
         with their ends. `ends`: the running jobs in the order of their ends."""
-        draft, need = self.draft, gang.asked()
+        draft, need = self.draft, gang.asked
         for demand in gang.demands:
             if draft.matching(demand.where) is not None:
                 return False
@@ -87,7 +87,7 @@ class OneNode:
     def fits(self, gang: Gang) -> bool:
         """Return whether the gang fits beside the first reservation at the shadow time."""
         left = self.left
-        return not [resource for resource, amount in gang.asked().items() if amount > left.get(resource, 0)]
+        return not [resource for resource, amount in gang.asked.items() if amount > left.get(resource, 0)]
 
     def take(self, gang: Gang, placements: Sequence[Placement]) -> None:
         """Subtract the amounts of a gang that still runs at the shadow time."""

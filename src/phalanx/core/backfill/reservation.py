@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.backfill import advance, beside
-from phalanx.core.backfill.ends import INFINITE_S, NOTHING, CycleEnds
+from phalanx.core.backfill.ends import INFINITE_S, NOTHING, CycleEnds, Grant
 from phalanx.core.backfill.one_node import OneNode
 from phalanx.core.backfill.profile import CapacityProfile, OneNodeProfile, PlannedRun
 from phalanx.core.backfill.shadow_time import (
@@ -95,15 +95,15 @@ class BackfillReservation:
 
 
 class BackfillForecast:
-    """The cycle's reservations, and the forecast from which they are computed. It is created when the cycle places its
-    first job.
+    """The cycle's reservations, and the forecast from which they are computed. It is created when a
+    request may need a reservation.
 
     `reservations`: the reservations of the cycle, in order. `wanted`: the largest number of reservations.
     `ends`: the expected ends of running jobs and of the cycle's grants."""
 
-    def __init__(self, cluster: Cluster, policy: Policy, now_s: float, draft: Draft) -> None:
+    def __init__(self, cluster: Cluster, policy: Policy, now_s: float, draft: Draft, given: list[Grant]) -> None:
         self.cluster, self.policy, self.now_s, self.draft = cluster, policy, now_s, draft
-        self.ends = CycleEnds(cluster, now_s)
+        self.ends = CycleEnds(cluster, now_s, given)
         self.reservations: list[BackfillReservation] = []
         self.moves = 0
         self.is_broken = False  # the first reservation no longer fits on its nodes
@@ -190,12 +190,11 @@ class BackfillForecast:
             return not self.profile.is_short(gang, end_s)
         return None
 
-    def grant(self, request: Request, gang: Gang, placements: Sequence[Placement]) -> None:
-        """Subtract the capacity of a grant of this cycle from the forecast."""
-        self.ends.given.append((request, gang, placements))
+    def enter_last_grant(self) -> None:
+        """Subtract the capacity of the last grant of this cycle from the forecast."""
         if self.profile is None and not self.reservations:
             return  # its end is computed when a request needs a reservation
-        end_s, _, _ = self.ends.granted[-1]
+        end_s, gang, placements = self.ends.granted[-1]
         if self.profile is not None:
             self.profile.change(held_by_placements(self.cluster.columns, gang, placements), self.now_s, end_s, -1)
         elif end_s <= self.reservations[0].run.start_s:

@@ -2,11 +2,11 @@
 
 Parts, lowest first:
 
-    blocked     placement classes that may start by counting, until a trial shows that they do not
+    known       what is known not to start, and why
     state       the state that the parts of a cycle share
     reserve     which requests get a backfill reservation
     candidates  the request classes that take part in the job order
-    messages/   the reasons why requests wait, and who reports them
+    report      which job reports which reason, within a budget
     preempt/    searches for victims, within a budget
     intake/     requests that are in no request class yet
     steps       the methods that `decide` calls

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.core.cycle.blocked import find_flavor_classes, forget_mended_failures
+from phalanx.core.cycle.known import find_flavor_classes, forget_mended_failures
 from phalanx.core.cycle.reserve import Reserving
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.order.account_usage import AccountUsage
@@ -90,7 +90,7 @@ class Candidates:
         if not self.several_arenas and self.columns.reported_blocker[number] == Blocker.NONE_REPORTED:
             return True  # with one arena, a class that is tried too early changes nothing
         placement_class, reserving = request_class.placement_class.number, self.reserving
-        if not state.blocked.open[placement_class] and (
+        if not state.known.open[placement_class] and (
             not reserving.may_reserve or placement_class in reserving.unforeseen
         ):
             return False
@@ -108,10 +108,10 @@ class Candidates:
         state, placement_class = self.state, self.columns.placement_class[numbers]
         found = np.ones(len(numbers), np.bool_) if within is None else within
         if not self.reserving.may_reserve:
-            found = found & state.blocked.open_mask[placement_class]
+            found = found & state.known.open_mask[placement_class]
         elif self.reserving.unforeseen:
             unforeseen = np.isin(placement_class, list(self.reserving.unforeseen))
-            found = found & (state.blocked.open_mask[placement_class] | ~unforeseen)
+            found = found & (state.known.open_mask[placement_class] | ~unforeseen)
         if state.cluster.tree.stricts:
             found |= self.columns.strict[numbers]
         if not self.several_arenas:

@@ -46,7 +46,7 @@ def decision(cycle: Cycle) -> Decision:
         disproved=tuple(cycle.known.disproved),
         stale=tuple(reporter.stale.items()),
         renewed=reporter.renewed,
-        failed=tuple([found.key for found in state.failed]),
+        failed=tuple([found.key for found in state.known.failed]),
         first=cycle.reserving.first(),
         searched=tuple(preempting.outcomes()),
         has_postponed=preempting.has_postponed,
@@ -59,7 +59,7 @@ def decision(cycle: Cycle) -> Decision:
 def withdrawals(cycle: Cycle) -> Decision:
     """Return the plan that only withdraws nominations; the next cycle follows at once."""
     found = Plan(tuple(cycle.preempting.actions), cycle.now_s, cycle.pending.reserved)
-    cycle.close()
+    cycle.state.close()
     return Decision(found)
 
 
@@ -112,7 +112,7 @@ def waits_for_quota(cycle: Cycle) -> bool:
 
 def may_satisfy_affinity(cycle: Cycle) -> bool:
     """Return True if this cycle places pods that may satisfy the pod affinity or spread of a pending class."""
-    classes = (*cycle.pending.failed, *cycle.state.failed)
+    classes = (*cycle.pending.failed, *cycle.known.failed)
     heeding = [found.key.gang for found in classes if found.depends_on_other_pods]
     if not heeding:
         return False

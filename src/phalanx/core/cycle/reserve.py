@@ -20,10 +20,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from phalanx.core.backfill.reservation import BackfillForecast
+from phalanx.core.backfill.ends import Grant, nominated_gangs
+from phalanx.core.backfill.reservation import BackfillForecast, PlacementOutcome
 from phalanx.core.backfill.shadow_time import has_room
 from phalanx.core.cycle.state import CycleState
-from phalanx.lazy import lazy
+from phalanx.core.placement.gang import place
 from phalanx.model.job import Placement
 from phalanx.model.plan import FirstReservation
 from phalanx.model.policy import Backfill, BackfillOrder
@@ -34,6 +35,7 @@ from phalanx.state.pending.request_class import Candidate, Kind, QueuedRequest, 
 class Reserving:
     """The backfill reservations of one cycle.
 
+    `grants`: the grants of the cycle, and the nominations.
     `may_reserve`: the next request that finds no capacity may get a reservation.
     `all_reserved`: True after the last reservation was made, until the cycle has ranked the classes again.
     `unforeseen`: numbers of placement classes whose start cannot be foreseen, until victims leave.
@@ -52,10 +54,23 @@ class Reserving:
         self.foreseen_at = 0
         self.by_estimate = self.all_reserved = self.may_reserve = False
         self.unforeseen: set[int] = set()
+        self.grants: list[Grant] = [*nominated_gangs(self.cluster)] if self.cluster.nominated else []
+        self._forecast: BackfillForecast | None = None
 
-    @lazy
+    @property
     def forecast(self) -> BackfillForecast:
-        return BackfillForecast(self.cluster, self.policy, self.state.now_s, self.state.draft)
+        """The forecast. It is made when the first request may need a reservation."""
+        if self._forecast is None:
+            state = self.state
+            self._forecast = BackfillForecast(self.cluster, self.policy, state.now_s, state.draft, self.grants)
+        return self._forecast
+
+    def place(self, request: Request, gang: Gang) -> PlacementOutcome:
+        """Place the gang on the draft if that delays no reservation, and return its placements; otherwise return the
+        obstacle."""
+        if not self.reserved and not self.cluster.reservations:
+            return place(self.state.draft, gang)
+        return self.forecast.place(request, gang)
 
     def could_reserve(self) -> bool:
         """Return whether some request may get a reservation. That requires an expected end: of a running, nominated,
@@ -88,17 +103,17 @@ class Reserving:
     def mark(self) -> tuple[object, ...] | None:
         """Return a value that differs whenever the reservations that limit preemption differ; None without
         reservations."""
-        if not self.reserved or not self.forecast.reservations:
-            return None
-        return (self.state.pending.version,) if self.conservative else self.first()
+        first = self.first()
+        return (self.state.pending.version,) if first is not None and self.conservative else first
 
     def granted(self, request: Request, gang: Gang, placements: Sequence[Placement]) -> bool:
-        """Add the placements of the request to the forecast. Return whether its start is a backfill, before a
+        """Note the placements of the request for the forecast. Return whether its start is a backfill, before a
         reservation."""
-        backfilled = bool(self.reserved) and request not in self.reserved
-        if not self.greedy and placements:
-            self.forecast.grant(request, gang, placements)
-        return backfilled
+        if placements:
+            self.grants.append((request, gang, placements))
+            if self._forecast is not None:
+                self._forecast.enter_last_grant()
+        return bool(self.reserved) and request not in self.reserved
 
     def try_reserve(self, candidate: Candidate) -> bool:
         """Try to make a reservation for a request that found no capacity. Return whether it has a reservation."""
@@ -157,16 +172,12 @@ class Reserving:
 
     def cannot_start_now(self, request_class: RequestClass) -> bool:
         """Return whether, by counting, no request of the class can start in this cycle any more."""
-        state = self.state
+        state, found = self.state, request_class.placement_class
         if state.is_done[request_class.number] or request_class.number in state.search_classes:
             return bool(state.is_done[request_class.number])
-        if not state.blocked.open[request_class.placement_class.number]:
+        if not state.known.open[found.number]:
             return True
-        alone = (
-            request_class.key.kind == Kind.JOB
-            and request_class.placement_class.single
-            and request_class.placement_class.key.whole
-        )
+        alone = request_class.key.kind == Kind.JOB and found.single and found.key.whole
         return alone and self.forecast.shuts_out(request_class.first.request, request_class.key.gang)
 
     def is_affordable(self, candidate: Candidate) -> bool:

@@ -1,23 +1,22 @@
 """The state that the parts of a cycle share: the cluster, the decisions so far, and their consequences for request
 classes.
 
-`core.cycle.candidates`, `core.cycle.reserve` and `core.cycle.messages` work on this state. They use each other only
+`core.cycle.candidates`, `core.cycle.reserve` and `core.cycle.report` work on this state. They use each other only
 through arguments with a name. `core.cycle.steps` has all parts, and only that module decides. (kube-scheduler's
 framework has a CycleState for the same purpose.)"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.core.cycle.blocked import Blocked
+from phalanx.core.cycle.known import KnownFailures
 from phalanx.core.placement import replacement
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.node_order import ordered_nodes
-from phalanx.core.placement.scoring.score import expected_pods
+from phalanx.core.placement.scoring.score import BY_FRAGMENTATION, expected_pods
 from phalanx.core.preemption.nomination import LeavingPods, with_overcommitted
 from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
@@ -26,7 +25,7 @@ from phalanx.lazy import lazy
 from phalanx.model.job import Job, Placement
 from phalanx.model.plan import Start
 from phalanx.model.policy import Policy, ScoringStrategy
-from phalanx.state.cluster import Cluster, JobRecord, is_incomplete
+from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.pending.request_class import (
     Candidate,
     Kind,
@@ -46,25 +45,24 @@ class CycleState:
 
     `draft`, `ledger`: the free capacity, and the accounts of the queue tree, with the decisions so far. Both have
         marks, and can be rewound.
+    `known`: what is known not to start, and why. `open` makes it and the draft.
     `without_returns`: the accounts without the charges that victims returned in this cycle.
     `places`: started job -> the pods that are placed now.
     `granted`: all requests that start.
     `stopped`, `withdrawn`: jobs that this cycle preempts whole, and jobs whose nominations it withdraws.
     `remaining`: request class with a grant -> an iterator over its further requests.
-    `failed`: placement classes that a trial closed although counting found capacity.
     `starts`: the starts of queued jobs. `started`: these jobs, with the charges of their queues.
     `denied`: request classes of which a request was denied.
     `received`, `waiting_for_event`, `waiting_until`, `exceeding`: as in `Memory`.
 
-
     Set by `begin`:
 
-    `blocked`: the open and closed placement classes.
     `is_done`: a byte for each request class: it is not tried again in this cycle.
     `search_classes`: request classes that may search for victims.
     `within_at_first`: a byte for each request class: its limits allowed it when the cycle began."""
 
-    blocked: Blocked
+    draft: Draft
+    known: KnownFailures
     is_done: bytearray
     search_classes: frozenset[int]
     within_at_first: bytes
@@ -81,8 +79,6 @@ class CycleState:
         self.withdrawn: dict[str, None] = {}
         self.remaining: dict[RequestClass, Iterator[QueuedRequest]] = {}
         self.exceeding: dict[str, float] = {}
-        self.failed: list[PlacementClass] = []
-        self._drafts: list[Draft] = []  # empty until the draft is first needed
         self.starts: list[Start] = []
         self.denied: set[RequestClass] = set()
         self.started: list[tuple[Job, Cost]] = []
@@ -90,31 +86,31 @@ class CycleState:
         self.waiting_for_event: dict[Request, None] = {}
         self.waiting_until: list[tuple[Request, float]] = []
 
+    def open(self) -> None:
+        """Make the draft, and what is known beside it."""
+        cluster, policy, columns = self.cluster, self.policy, self.cluster.columns
+        order = ordered_nodes(columns, packed=policy.score is ScoringStrategy.PACK)
+        expected = policy.typical or (expected_pods(cluster) if policy.score in BY_FRAGMENTATION else ())
+        self.draft = Draft(columns, cluster.topologies(policy), policy.score, expected, order)
+        if cluster.nominated and cluster.leaving:
+            wider = with_overcommitted(cluster, self.draft, self.leaving)
+            if wider is not None:
+                columns.node_order, self.draft = order, wider  # the order is unused, so the next cycle can update it
+        self.known = KnownFailures(cluster, self.draft, self.ledger)
+
     def begin(self, *, search_classes: frozenset[int]) -> None:
         """Begin the cycle, after all pending requests have entered their request classes."""
         columns = self.pending.columns
         self.is_done, self.search_classes = bytearray(len(columns.request_classes)), search_classes
-        self.blocked = Blocked(self.cluster, self.failed)
+        self.known.begin()
         self.within_at_first = self.within_limits(columns.placement_class, columns.row).tobytes()
 
     def close(self) -> None:
         """End the cycle. Store the order of the draft's nodes for the next cycle."""
-        for draft in self._drafts:
-            if draft.columns is self.cluster.columns:
-                draft.leave()
-
-    @lazy
-    def draft(self) -> Draft:
-        # The draft is made when it is first needed, because most cycles have nothing to place.
-        cluster, policy, columns = self.cluster, self.policy, self.cluster.columns
-        order = ordered_nodes(columns, packed=policy.score is ScoringStrategy.PACK)
-        draft = Draft(columns, cluster.topologies(policy), policy.score, expected_pods(cluster, policy), order)
-        if cluster.nominated and cluster.leaving:
-            wider = with_overcommitted(cluster, draft, self.leaving)
-            if wider is not None:
-                columns.node_order, draft = order, wider  # this order is not in use, so the next cycle can update it
-        self._drafts.append(draft)
-        return draft
+        if self.draft.columns is self.cluster.columns:
+            self.draft.leave()
+        if self.known.grants is not None:
+            self.known.grants.forget()
 
     @lazy
     def leaving(self) -> LeavingPods:
@@ -142,13 +138,14 @@ class CycleState:
     def reopen(self) -> None:
         """Let every request class be tried again, because free capacity has grown (pods that this cycle had placed are
         taken back), or because a reservation has become possible."""
-        self.blocked = Blocked(self.cluster, self.failed)
+        self.known.begin()
         self.is_done = bytearray(len(self.is_done))
 
     def note_charged(self, charge: Charge) -> None:
+        """Note the charge in the headroom, if there are limits. The next cycle computes this headroom again."""
         if self.pending.headroom.keys:
             self.pending.headroom.charged(charge, self.without_returns.account)
-        self.cluster.tree.note_charged(charge)
+            self.cluster.tree.note_charged(charge)
 
     def ledger_for(self, request_class: RequestClass, record: JobRecord) -> QuotaLedger:
         """Return the ledger that this request is checked against. For requests that may preempt, charges of victims are
@@ -203,12 +200,6 @@ class CycleState:
 
     # Who waits
 
-    def wants_nothing(self, candidate: Candidate) -> bool:
-        """Return whether the job needs nothing now: it is being stopped, or it would grow although pods of its minimum
-        are missing."""
-        job, grows = candidate.entry.request.job, candidate.request_class.key.kind == Kind.GROWTH
-        return job in self.stopped or (grows and is_incomplete(self.cluster.jobs[job], self.places.get(job, ())))
-
     def still_waits(self, request: Request) -> bool:
         """Return whether the request has not been granted in this cycle, and its job is not stopped."""
         return request not in self.granted and request.job not in self.stopped
@@ -222,9 +213,3 @@ class CycleState:
         if request_class not in self.remaining and not self.stopped:
             return request_class.first
         return next((entry for entry in request_class if self.still_waits(entry.request)), None)
-
-    def next_waiting(self, request_class: RequestClass) -> QueuedRequest | None:
-        """Return the next request of the class that still waits, each request once; None if none is left."""
-        if request_class not in self.remaining:
-            self.remaining[request_class] = islice(request_class, 1, None)  # the first request is being tried
-        return next((entry for entry in self.remaining[request_class] if self.still_waits(entry.request)), None)

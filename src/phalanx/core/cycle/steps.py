@@ -1,6 +1,6 @@
 """The steps of one cycle.
 
-A request class takes part if its placement class may start by counting, and if quota allows it. `core.cycle.blocked`
+A request class takes part if its placement class may start by counting, and if quota allows it. `core.cycle.known`
 and `core.cycle.candidates` find these classes for the whole cluster at once. Each class is represented by its first
 request. `core.order.next_job` chooses the next request. Slots that replace lost pods of started gangs come before all
 others. A request passes through these methods (`offers` belongs to the state):
@@ -10,7 +10,7 @@ others. A request passes through these methods (`offers` belongs to the state):
     offers        list the flavors that the queue tree allows, or the limit that is short (`core.quota`)
     place         place its whole gang on the draft (`core.placement.gang`)
     grant         start it: charge its nodes and its queue
-    deny          report why it does not start (`core.cycle.messages`)
+    deny          report why it does not start (`core.cycle.report`)
 
 Where shares or guarantees decide between queues, a queue is ranked by one request class: the first whose limits allow
 it and whose placement class fits by counting, or that may search for victims. A strict queue is ranked by its first
@@ -24,14 +24,14 @@ matter when a class is skipped, and the decisions follow from the state alone.""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from phalanx.core.backfill.reservation import Lack, PlacementOutcome, WouldDelayReservation
 from phalanx.core.cycle.candidates import Candidates
 from phalanx.core.cycle.intake.receive import Intake
 from phalanx.core.cycle.intake.surplus import Surplus, first_pass_gang
-from phalanx.core.cycle.messages.report import ReasonReporter
 from phalanx.core.cycle.preempt.search import CyclePreemption
+from phalanx.core.cycle.report import ReasonReporter
 from phalanx.core.cycle.reserve import Reserving
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.order.next_job import Tournament
@@ -40,7 +40,7 @@ from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Placement
 from phalanx.model.policy import Policy
 from phalanx.model.reason import ALONE, NEVER, SHORT, Reason
-from phalanx.state.cluster import Cluster
+from phalanx.state.cluster import Cluster, is_incomplete
 from phalanx.state.pending.request_class import Blocker, Candidate, Kind, RequestClass
 
 REQUEST_CLASSES_OF_EFFORT = 256  # to order this many request classes again costs as much as a search for victims
@@ -52,25 +52,20 @@ class Cycle:
         self.cluster, self.policy, self.now_s = cluster, policy, now_s
         self.pending = cluster.pending
         self.state = CycleState(cluster, policy, now_s)
+        self.state.open()
         self.ledger = self.state.ledger
         self.reserving = Reserving(self.state)
         self.field = Candidates(self.state, self.reserving)
         self.tournament = Tournament(cluster.tree, self.ledger, self.field)
         self.reporter = ReasonReporter(self.state, self.tournament)
-        self.known = self.reporter.known
+        self.known = self.state.known
         self.preempting = CyclePreemption(self.state)
-        self.intake = Intake(self.state, self.reporter, self.preempting)
+        self.intake = Intake(self.state, self.reporter)
         self.surplus = Surplus(self.state, self.tournament.closed, self.known)
         # At the last check of queue heads: (number of decisions, `may_reserve`).
         self.weeded: tuple[int, bool] | None = None
         # Request classes that were tried out of turn and denied because of a reservation.
         self.kept_out: set[int] = set()
-
-    def close(self) -> None:
-        """End the cycle."""
-        self.state.close()
-        if self.known.grants is not None:
-            self.known.grants.forget()
 
     # Contending
 
@@ -129,12 +124,12 @@ class Cycle:
             return not self.known.never_starts(found) and not self.never_within_quota(head)
         if self.reserving.by_estimate or request_class in self.reserving.further_requests:
             return True
-        if state.wants_nothing(head) or not self.field.may_be_tried(request_class):
+        if self.wants_nothing(head) or not self.field.may_be_tried(request_class):
             return False
         if not (self.weeded and self.weeded[0]):
-            has_room = bool(state.blocked.open[found.number])  # the count from the begin of the cycle
+            has_room = bool(state.known.open[found.number])  # the count from the begin of the cycle
         else:
-            has_room = state.blocked.counted(state.draft, found, state.grants)
+            has_room = state.known.counted(found, state.grants)
         if has_room and self.is_sure_to_start(request_class):
             return True
         offers = state.offers(head)
@@ -184,10 +179,17 @@ class Cycle:
         is_able = request_class.number in self.state.search_classes
         return is_able and self.preempting.may_search(request_class, self.reserving.mark())
 
+    def wants_nothing(self, candidate: Candidate) -> bool:
+        """Return whether the job needs nothing now: it is being stopped, or it would grow although pods of its minimum
+        are missing."""
+        job, grows = candidate.entry.request.job, candidate.request_class.key.kind == Kind.GROWTH
+        placed = self.state.places.get(job, ())
+        return job in self.state.stopped or (grows and is_incomplete(self.cluster.jobs[job], placed))
+
     def must_try(self, head: Candidate) -> bool:
         """Return True if the cycle must try the request. Otherwise the next request of its queue takes part."""
         request_class = head.request_class
-        if self.state.wants_nothing(head):
+        if self.wants_nothing(head):
             self.advance(head)
             return False
         if not self.field.may_be_tried(request_class):
@@ -205,7 +207,7 @@ class Cycle:
             asks = asks and head.entry.request not in self.reserving.reserved
             self.lose(head, holds_up=asks and self.reporter.holds_up_for_quota(head))
             return False
-        if self.state.blocked.counted(self.state.draft, found, self.state.grants):
+        if self.known.counted(found, self.state.grants):
             return True
         if may_search or self.known.explains(found):
             return True
@@ -251,12 +253,15 @@ class Cycle:
         request_class, request = candidate.request_class, candidate.entry.request
         if not request_class.placement_class.key.whole:
             return []
-        known = self.known.known_reason(request_class, self.state.placement_class_of_offer(request_class, offer))
+        found = self.state.placement_class_of_offer(request_class, offer)
+        searches = request_class.number in self.state.search_classes
+        known = self.known.known_reason(found, strict=request_class.strict, searches=searches)
         if known is not None:
             return known
-        outcome = self.reserving.forecast.place(request, first_pass_gang(self.state, request, offer))
+        gang = offer.gang if offer.gang.rigid else first_pass_gang(self.state, request, offer)
+        outcome = self.reserving.place(request, gang)
         if not isinstance(outcome, list | WouldDelayReservation):
-            self.state.blocked.fail(self.state.draft, offer.gang, outcome.placed)
+            self.known.fail(offer.gang, outcome.placed)
         return outcome
 
     def grant(self, candidate: Candidate, offer: FlavorAssignment, outcome: list[Placement]) -> None:
@@ -290,7 +295,7 @@ class Cycle:
             return False
         if self.grants_surplus(None if head is None else head.request_class.key.priority):
             return True
-        return head is not None and self.surplus.grow_in_turn(self.tournament, head, self.reserving.forecast)
+        return head is not None and self.surplus.grow_in_turn(self.tournament, head, self.reserving)
 
     def grants_surplus(self, head_priority: int | None) -> bool:
         """Place pods above minimums for jobs with a higher priority than `head_priority`, if no request of the job's
@@ -300,13 +305,17 @@ class Cycle:
         if head_priority is not None:
             due = list(takewhile(lambda each: each > head_priority and not self.field.any_from(each), due))
         if due:
-            self.surplus.place(due, self.reserving.forecast)
+            self.surplus.place(due, self.reserving)
         return bool(due)
 
     def advance(self, candidate: Candidate) -> None:
         """Continue with the next request of the class, because this one was granted, or its job is being stopped."""
-        following = self.state.next_waiting(candidate.request_class)
-        self.state.is_done[candidate.request_class.number] = following is None
+        request_class, state = candidate.request_class, self.state
+        if request_class not in state.remaining:
+            state.remaining[request_class] = islice(request_class, 1, None)  # the first is being tried already
+        remaining = state.remaining[request_class]
+        following = next((entry for entry in remaining if state.still_waits(entry.request)), None)
+        state.is_done[request_class.number] = following is None
         self.tournament.accept_head(following)
 
     def prefers_preemption(self, candidate: Candidate, offer: FlavorAssignment) -> bool:

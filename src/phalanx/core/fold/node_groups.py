@@ -61,7 +61,7 @@ def placeholder(cluster: Cluster, group: NodeGroup, name: str, item: RequestNode
     node = group.node(name)
     if group.on_demand is None or isinstance(item, NodesComing):
         return node
-    return replace(node, allocatable=amounts(cluster.jobs[item.job].gang.asked()))
+    return replace(node, allocatable=amounts(cluster.jobs[item.job].gang.asked))
 
 
 def nodes_noted(cluster: Cluster, event: NodesNoted) -> None:

@@ -2,7 +2,6 @@
 
 Parts, lowest first:
 
-    request_class  the request class to which a request belongs
     fair_tree      Slurm's fair-share factor, by its Fair Tree and its classic formula
     multifactor    Slurm's multifactor priority
     account_usage  the past usage of accounts, where the least used comes first

@@ -125,7 +125,7 @@ class MultifactorPriority:
             nice=job.nice,
             qos=job.qos,
             pods=sum(record.gang.minimums),
-            requests={name: part / 1000 if name == CPU else part for name, part in record.gang.asked().items()},
+            requests={name: part / 1000 if name == CPU else part for name, part in record.gang.asked.items()},
             waited_s=self.now_s - max(job.submitted_s, job.begin_s or 0.0),
             limit_s=limit_s,
             estimate_s=limit_s if job.estimate_s is None else job.estimate_s,
@@ -229,7 +229,7 @@ class MultifactorPriority:
         """Return the size of the gang, and its requested part of each resource."""
         known = self._asks.get(gang)
         if known is None:
-            amounts, whole = gang.asked(), self._whole
+            amounts, whole = gang.asked, self._whole
             parts = tuple(
                 (resource, fraction(amount, whole.get(resource, (0, 0))[0])) for resource, amount in amounts.items()
             )

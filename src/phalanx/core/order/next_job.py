@@ -155,11 +155,8 @@ class Tournament:
 
     def rank_all(self) -> None:
         """Rank every cursor by its best request class that may be tried, the deepest cursors first."""
-        for cursor in (
-            self.urgent,
-            *self.own_cursors.values(),
-            *reversed(self.cursor_by_queue.values()),
-        ):  # reversed, because parents were created before their children
+        below = (*self.own_cursors.values(), *reversed(self.cursor_by_queue.values()))
+        for cursor in (self.urgent, *below):
             self.advance_cursor(cursor)
             heapify(cursor.children)
             if cursor.parent is not None and (cursor.request_classes or cursor.children):
@@ -283,7 +280,7 @@ class Tournament:
             return -self.seen(cursor, key.priority), self.fill(cursor), ranked
         if parent.order in (QueueOrder.FAIR, QueueOrder.TIERED):
             priority = cursor.branch.queue.priority if cursor.branch.queue is not None and cursor.own is None else 0
-            share = self.share(cursor, key.gang.due())
+            share = self.share(cursor, key.gang.due)
             if parent.order is QueueOrder.TIERED:
                 return share > shares.NOTHING, -priority, share, ranked
             return share, -priority, ranked
@@ -291,7 +288,7 @@ class Tournament:
             ranked = (self.used(cursor), *ranked)
         if not parent.quota.contested:
             return ranked
-        return self.borrows(cursor, parent.quota.contested, key.gang.due()), ranked
+        return self.borrows(cursor, parent.quota.contested, key.gang.due), ranked
 
     def used(self, cursor: QueueCursor) -> float:
         if cursor.own is None or cursor.branch.queue is None:

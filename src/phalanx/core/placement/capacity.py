@@ -82,14 +82,14 @@ def count(known: Capacity, columns: NodeTable, numbers: Ints) -> None:
 def count_few(known: Capacity, columns: NodeTable, grown: Collection[int], *, failed: bool) -> None:
     """Count all demands on all rows, pair by pair. With few nodes this costs less than to follow changes. `failed`:
     True if a trial of some class has failed; then `Capacity.grown` is updated, too."""
-    facts = columns.attributes
-    ready = [(row, columns.free_of(row)) for row in columns.row_of.values() if facts.ready[row]]
-    usable = [(row, free) for row, free in ready if min(free.values(), default=0) >= 0]
+    facts, views = columns.attributes, columns.views
+    ready = [row for row in columns.row_of.values() if facts.ready[row]]
+    usable = [row for row in ready if min([view[row] for view in views.values()], default=0) >= 0]
     for demand, number in known.number_of.items():
         matches = None if matching.matches_all(facts, demand.where) else matching.matching(facts, demand.where)
         known.room[number] = 0.0
-        for row, free in usable:
-            pods = min([free.get(resource, 0) // amount for resource, amount in demand.asks])
+        for row in usable:
+            pods = min([views[name][row] // amount if name in views else 0 for name, amount in demand.asks])
             if pods and (matches is None or matches[row]):
                 known.room[number] += pods
                 if failed and row in grown:

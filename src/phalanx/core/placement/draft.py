@@ -17,7 +17,7 @@ from phalanx.core.placement.filters import matching as fit
 from phalanx.core.placement.filters import node_resources
 from phalanx.core.placement.filters.affinity import PodAffinity, PodCounts
 from phalanx.core.placement.filters.devices import DeviceAllocation, DeviceDraft, asks_devices
-from phalanx.core.placement.node_order import MOVED, Column, NodeOrder, ResourceRequest
+from phalanx.core.placement.node_order import MOVED, Column, NodeOrder
 from phalanx.model.node import Topology
 from phalanx.model.pod import MAX_AMOUNT, PODS, Amounts, Shape
 from phalanx.model.policy import ScoringStrategy
@@ -67,7 +67,7 @@ class Draft:
         self._puts = 0
         self._tenants: dict[int, dict[Demand, int]] = {}
         self._choosy = score is not ScoringStrategy.PACK or prefers_some_nodes(columns)
-        self._named = bool(columns.devices)
+        self._named = bool(columns.devices.listed)
         self.objections: dict[Demand, Objections] = {}
         self._taken = 0
 
@@ -108,19 +108,36 @@ class Draft:
         if demand.tracked:
             self._see(position, demand, pods)
 
-    def put_most(self, position: int, demand: Demand, asked: ResourceRequest, most: int) -> int:
-        """Place as many pods of an ordinary demand as the position holds, but not more than `most`. Return the number
-        of placed pods."""
-        for view, amount in asked.each:
-            if (holds := view[position] // amount) < most:
-                most = holds
-        if most > 0:
+    def fill(
+        self, demand: Demand, role: int, count: int, shares: list[tuple[int, int, int]], within: fit.Rows | None = None
+    ) -> int:
+        """Place `count` pods of an ordinary demand in packing order, and append (role, position, pods) to the shares.
+        Return the number of pods that found no capacity."""
+        order, allowed = self.node_order, self.allowed(demand.where)
+        if (asked := order.asked(demand)) is None:
+            return count  # no node has one of the resources
+        if within is not None:
+            allowed = within if allowed is None else allowed & within
+        for position in order.holding(asked, allowed):
+            pods = count
             for view, amount in asked.each:
-                view[position] -= amount * most
-            self._log.append((position, demand.asks, most))
+                if (holds := view[position] // amount) < pods:
+                    pods = holds
+            if pods < 1:
+                order.crowd()
+                return self.fill(demand, role, count, shares, within)
+            for view, amount in asked.each:
+                view[position] -= amount * pods
+            self._log.append((position, demand.asks, pods))
             if demand.tracked:
-                self._see(position, demand, most)
-        return most
+                self._see(position, demand, pods)
+            shares.append((role, position, pods))
+            count -= pods
+            if not count:
+                if allowed is None:  # the node is full, or the next fill starts here
+                    asked.at, asked.since = position, order.loosened
+                break
+        return count
 
     def put_on(self, position: int, demand: Demand, choice: DeviceAllocation) -> None:
         """Place one pod on these devices. The caller gets the names of the devices from `names` later."""

@@ -168,34 +168,11 @@ def fill(
     capacity."""
     if not count:
         return 0
-    ordinary = draft.ordinary(demand)
-    allowed = draft.allowed(demand.where) if ordinary else None
-    if within is not None:
-        allowed = intersection(allowed, within)
-    layout = draft.node_order
-    if (asked := layout.asked(demand)) is None:
+    if draft.ordinary(demand):
+        return draft.fill(demand, role, count, shares, within)
+    if draft.node_order.asked(demand) is None:
         return count  # no node has one of the resources
-    if not ordinary:
-        return constrained.fill_constrained(draft, demand, role, count, shares, within)
-    for position in layout.holding(asked, allowed):
-        taken = draft.put_most(position, demand, asked, count)
-        if taken < 1:
-            layout.crowd()
-            return fill(draft, demand, role, count, shares, within)
-        shares.append((role, position, taken))
-        count -= taken
-        if not count:
-            if allowed is None:  # the next fill of this request begins at this node
-                asked.at, asked.since = position, layout.loosened
-            break
-    return count
-
-
-def intersection(some: Rows | None, others: Rows | None) -> Rows | None:
-    """Return the mask that is true where both masks are true. None stands for a mask that is true everywhere."""
-    if some is None or others is None:
-        return others if some is None else some
-    return some & others
+    return constrained.fill_constrained(draft, demand, role, count, shares, within)
 
 
 def largest_left(draft: Draft, demand: Demand) -> tuple[tuple[str, int], ...]:

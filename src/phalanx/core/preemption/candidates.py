@@ -141,7 +141,7 @@ class VictimCandidates:
             number = self.running_pods.number_of.get(job, -1)
             if number >= 0 and (candidate := int(self.gang_unit[number])) >= 0:
                 self.field.named[candidate] = partial(self._seats, candidate)
-        for candidate in range(len(self.field.job)) if self.cluster.columns.devices else ():
+        for candidate in range(len(self.field.job)) if self.cluster.columns.devices.listed else ():
             if self.record(candidate).devices:
                 self.field.named[candidate] = partial(self._seats, candidate)
 

@@ -86,7 +86,7 @@ def new_placements(context: PreemptionContext, victim: Victim) -> list[Placement
     The job starts from the beginning, so a role with finished pods needs its minimum again."""
     cluster, record = context.cluster, context.cluster.jobs[victim.job]
     has = pods_by_role(record.placements, len(record.job.roles))
-    needed = record.gang.required_roles()
+    needed = record.gang.required_roles
     least = [role.minimum if has[at] or at in needed else 0 for at, role in enumerate(record.job.roles)]
     pods = list(map(max, has, least))
     if not record.gang.enough(pods):

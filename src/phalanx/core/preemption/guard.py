@@ -176,7 +176,7 @@ def may_preempt_if_it_ran(
     """Return whether the preemptor could preempt the job with the reservation `hold`, if that job were running."""
     record, mark = context.cluster.jobs[hold.request.job], context.ledger.mark()
     job, queue = record.job, context.cluster.queue_of(record.job)
-    charge = record.charge or Charge(queue, job.user, job.group, hold.gang.due(), 1, job.id, job.preemptible)
+    charge = record.charge or Charge(queue, job.user, job.group, hold.gang.due, 1, job.id, job.preemptible)
     if record.charge is None:
         context.ledger.charge(charge)
     found = rights.outranks(record, charge)

@@ -220,8 +220,8 @@ def flavor_assignments(
     job, which stay the same."""
     queue = cluster.queue_of(job)
     branch = cluster.tree.branches[queue]
-    pods, cost, jobs = key.gang.minimums, key.gang.due(), int(key.kind == Kind.JOB)
-    if jobs and branch.queue is not None and not branch.queue.gang:
+    pods, cost, jobs = key.gang.minimums, key.gang.due, int(key.kind == Kind.JOB)
+    if jobs and not branch.starts_whole:
         pods, cost = (0,) * len(pods), ()  # pods of such a job are charged one by one, when they are placed
     whole = Charge(queue, job.user, job.group, cost, jobs, job.id, job.preemptible)
     if branch.unbounded:

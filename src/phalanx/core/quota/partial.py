@@ -155,7 +155,7 @@ def inner_groups(unit: GangTree) -> Iterator[GangTree]:
 
 def largest_part(gang: Gang, unit: GangTree) -> float:
     """Return the largest part of the gang's request for any resource that the subtree has."""
-    whole, asked = gang.asked(), Counter[str]()
+    whole, asked = gang.asked, Counter[str]()
     for at in unit.roles():
         for resource, amount in gang.demands[at].asks:
             asked[resource] += amount * gang.minimums[at]

@@ -59,7 +59,7 @@ def with_group_limits(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:
     groups = cluster.columns.groups.known.values()
     if any(group.on_demand is not None for group in groups):
         return reason
-    for at in gang.required_roles():
+    for at in gang.required_roles:
         text = without_label(cluster, gang.demands[at]) if reason.code is ReasonCode.NO_NODE_MATCHES else ""
         if text := text or beyond_groups(cluster, gang.demands[at], gang.roles[at]):
             text = f"{reason.text}; {text}"
@@ -163,7 +163,7 @@ def unless_room_is_kept(cluster: Cluster, draft: Draft, gang: Gang, never: Reaso
     matching = np.logical_or.reduce([fit.matching(columns.attributes, demand.where) for demand in gang.demands])
     rows = ((node, columns.row_of.get(node.part_of)) for node in columns)
     parts = sorted((node for node, row in rows if row is not None and matching[row]), key=attrgetter("name"))
-    kept, asked = {node.name: dict(node.allocatable) for node in parts}, gang.asked().keys() - {PODS} or {PODS}
+    kept, asked = {node.name: dict(node.allocatable) for node in parts}, gang.asked.keys() - {PODS} or {PODS}
     named = [
         f"{name} ({written(tuple((each, amount) for each, amount in amounts.items() if each in asked))})"
         for name, amounts in islice(kept.items(), KEPT_NAMED)
@@ -196,7 +196,7 @@ def fits_unkept(cluster: Cluster, draft: Draft, gang: Gang, unkept: NodeTable) -
 
 def never_by_counting(cluster: Cluster, gang: Gang) -> Reason | None:
     """Return the reason if a role by itself would not fit on empty nodes; None otherwise."""
-    for at in gang.required_roles():
+    for at in gang.required_roles:
         demand, role = gang.demands[at], gang.roles[at]
         if role.minimum and (reason := impossible(cluster, demand, role)):
             return reason
@@ -297,10 +297,10 @@ def larger_than_any_node(cluster: Cluster, demand: Demand, role: Role, rows: np.
 
 def together(cluster: Cluster, gang: Gang) -> Reason | None:
     """Return the reason if the roles together request more than all ready nodes have; None otherwise."""
-    if len(gang.roles) == 1 or len(gang.required_roles()) < len(gang.roles):
+    if len(gang.roles) == 1 or len(gang.required_roles) < len(gang.roles):
         return None
     rows = cluster.columns.attributes.ready.nonzero()[0]
-    for name, asked in gang.asked().items():
+    for name, asked in gang.asked.items():
         column = cluster.columns.allocatable.get(name)
         has = 0 if column is None else int(column[rows].sum())
         if asked > has:

@@ -109,7 +109,7 @@ class NoRoom(NamedTuple):
 
     def text(self) -> str:
         resource, role = self.resource, self.gang.roles[self.role]
-        asks, left, asked = self.gang.demands[self.role].amounts, dict(self.left), self.gang.asked()[resource]
+        asks, left, asked = self.gang.demands[self.role].amounts, dict(self.left), self.gang.asked[resource]
         placed = f"placed {self.placed} of {self.wanted} pods; " if self.wanted > 1 else ""
         whose = f" for {a_pod(role)}" if len(self.gang.roles) > 1 else ""
         free = dict(zip(asks, self.free, strict=True))[resource]
@@ -133,7 +133,7 @@ class NoRoom(NamedTuple):
             "resource": self.resource,
             "asked_per_pod": asks,
             "left_on_one_node": dict(self.left),
-            "asked": self.gang.asked(),
+            "asked": self.gang.asked,
             "free": dict(zip(asks, self.free, strict=True)),
             "holders": {job: json_number(amount) for job, amount, _ in self.held},
             "queues": {job: queue for job, _, queue in self.held},
@@ -152,7 +152,7 @@ def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
     free, at = draft.free_in_all(demand), scarcest(demand.asks, left)
     resource, asked = demand.asks[at]
     holds = granted.holds(cluster, resource, demand.where)
-    missing = max(gang.asked()[resource] - free[at], asked - left[at][1])
+    missing = max(gang.asked[resource] - free[at], asked - left[at][1])
     facts = NoRoom(
         gang,
         shortfall.role,

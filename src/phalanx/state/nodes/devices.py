@@ -61,6 +61,7 @@ def device_use(share: DeviceShare | None) -> DeviceUse:
 class DeviceTable:
     """The devices and NUMA zones of all nodes.
 
+    `listed`: the devices of each row that has any.
     `milli`, `memory`: the free part of each device, in thousandths and bytes; zero where the row has no device;
         negative while a terminating pod and a nomination both hold the device.
     `size`: the memory of each device, in bytes.
@@ -79,9 +80,6 @@ class DeviceTable:
         # Row -> zone name -> resource -> amount that pods of this zone hold.
         self._settled: dict[int, dict[str, dict[str, int]]] = {}
         self._shape(0, 0)
-
-    def __bool__(self) -> bool:
-        return bool(self.listed)
 
     def write(self, row: int, node: Node | None) -> None:
         """Write the devices and zones of the row's node; None: there is no node. Pods that hold devices of the row

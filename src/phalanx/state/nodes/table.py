@@ -97,7 +97,7 @@ class NodeTable:
         self.described = 0
         self.node_order: Any = None  # see `core.placement.node_order`
         self._most_facts = FEW_FACTS
-        self._views: dict[str, memoryview[int]] = {}  # resource -> view of its column in `free`
+        self.views: dict[str, memoryview[int]] = {}  # resource -> its column in `free`, for scalar access
         self._vacant: list[int] = []
 
     def __len__(self) -> int:
@@ -142,7 +142,7 @@ class NodeTable:
         self.charges[row] += pods
         self.stamps[row] += 1
         self.touched[row] = self.recharged[row] = None
-        views = self._views
+        views = self.views
         for resource, amount in asks:
             if resource not in views:
                 self.view(resource)
@@ -156,7 +156,7 @@ class NodeTable:
         self.stamps[row] += 1
         self.touched[row] = self.recharged[row] = None
         for resource, amount in asks:
-            self._views[resource][row] += amount
+            self.views[resource][row] += amount
         if self.nodes[row] is None:
             self._vacate_if_unused(row)
 
@@ -200,26 +200,21 @@ class NodeTable:
 
     def view(self, resource: str) -> memoryview[int]:
         """Return the free column of a resource for scalar access; zeros if no node has named the resource yet."""
-        view = self._views.get(resource)
+        view = self.views.get(resource)
         if view is None:
             self.allocatable[resource] = np.zeros(self.capacity, np.int64)
             self.free[resource] = np.zeros(self.capacity, np.int64)
-            view = self._views[resource] = self.free[resource].data
+            view = self.views[resource] = self.free[resource].data
         return view
-
-    @property
-    def views(self) -> dict[str, memoryview[int]]:
-        """Return resource -> its column of free amounts, as a memoryview, whose single elements are fast to read."""
-        return self._views
 
     def free_of(self, row: int) -> dict[str, int]:
         """Return resource -> free amount of the row."""
-        return {resource: view[row] for resource, view in self._views.items()}
+        return {resource: view[row] for resource, view in self.views.items()}
 
     def least_free(self, row: int) -> int:
         """Return the lowest free amount of the row, at most zero. Below zero, pods hold more than the node has."""
         least = 0
-        for view in self._views.values():
+        for view in self.views.values():
             if view[row] < least:
                 least = view[row]
         return least
@@ -332,7 +327,7 @@ class NodeTable:
         for resource, column in self.allocatable.items():
             change = amounts.get(resource, 0) - int(column[row])
             column[row] += change
-            self._views[resource][row] += change
+            self.views[resource][row] += change
 
     def _vacate_if_unused(self, row: int) -> None:
         if self.nodes[row] is None and not self.charges[row]:
@@ -351,4 +346,4 @@ class NodeTable:
 
     def _take(self, columns: Iterable[NDArray[np.int64]]) -> None:
         self.free = dict(zip(self.allocatable, columns, strict=True))
-        self._views = {resource: column.data for resource, column in self.free.items()}
+        self.views = {resource: column.data for resource, column in self.free.items()}

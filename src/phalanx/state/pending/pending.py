@@ -183,7 +183,7 @@ class Pending:
         placement_key = PlacementClassKey(
             key.gang,
             () if key.kind == Kind.REPLACEMENT else branch.flavors,
-            whole=not is_job or branch.queue is None or branch.queue.gang,
+            whole=not is_job or branch.starts_whole,
             counts=is_job,
         )
         row = self.headroom.row(
@@ -231,8 +231,8 @@ class Pending:
     def _described(self, number: int, key: PlacementClassKey) -> PlacementClass:
         gang = key.gang
         if key.flavors:
-            return PlacementClass(number, key, ())  # `core.cycle.blocked` finds its flavor classes
-        needed, roles = set(gang.required_roles()), range(len(gang.roles)) if key.whole else ()
+            return PlacementClass(number, key, ())  # `core.cycle.known` finds its flavor classes
+        needed, roles = set(gang.required_roles), range(len(gang.roles)) if key.whole else ()
         demands = tuple(
             (self.capacity.refer(gang.demands[at]), float(gang.minimums[at] if at in needed else 0)) for at in roles
         )
@@ -442,7 +442,7 @@ def cost_of(key: PlacementClassKey, keys: dict[str, int]) -> tuple[float, ...]:
     if RUNNING in keys:
         found[keys[RUNNING]] = float(key.counts)
     if key.whole and not gang.optional:
-        due: Iterable[tuple[Key, object]] = gang.due()
+        due: Iterable[tuple[Key, object]] = gang.due
         for (_, resource), amount in due:
             if resource in keys:
                 found[keys[resource]] = upward(amount)  # type: ignore[arg-type]  # amounts are numbers

@@ -191,10 +191,10 @@ class RequestClass:
         return self._entries.keys() or {self.first.request}
 
     def __iter__(self) -> Iterator[QueuedRequest]:
-        """Yield the entries in order."""
-        if not self._entries:
-            yield self.first
-            return
+        """Return the entries in order."""
+        return self._in_order() if self._entries else iter((self.first,))
+
+    def _in_order(self) -> Iterator[QueuedRequest]:
         heap, frontier = self._heap, [(self.first, 0)]
         while frontier:
             entry, at = heappop(frontier)

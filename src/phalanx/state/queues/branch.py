@@ -42,6 +42,7 @@ class Branch:
     """A queue's place in the tree, with its settings. "On the path" means in the queue or a queue above it.
 
     `queue`: None at the root.
+    `starts_whole`: whether its jobs are placed whole, and not pod by pod.
     `fault`: why the queue cannot be used, and where; it holds for the branch and all branches below.
     `states`: the queues on the path that are not open, the nearest first.
     `flavors`: the resource groups of the queue, else of the nearest queue above that has any.
@@ -59,13 +60,14 @@ class Branch:
     __slots__ = (
         *("account", "arena", "by_factors", "charged", "children", "fault", "flavors", "limits", "name", "order"),
         *("parent", "path", "preempts", "queue", "quota", "reclaims", "relations", "request_class_queue", "split"),
-        *("states", "strict", "unbounded"),
+        *("starts_whole", "states", "strict", "unbounded"),
     )
 
     def __init__(self, name: str, queue: Queue | None, parent: Branch | None) -> None:
         self.name, self.queue, self.parent = name, queue, parent
         self.path: tuple[Branch, ...] = (self, *(parent.path if parent else ()))
         self.children: dict[str, Branch] = {}
+        self.starts_whole = queue is None or queue.gang
         self.fault = ""
         self.states: tuple[Queue, ...] = parent.states if parent else ()
         self.flavors: tuple[ResourceGroup, ...] = parent.flavors if parent else ()

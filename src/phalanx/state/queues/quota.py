@@ -181,7 +181,7 @@ def gang_cost(
     """Return the cost of `pods[role]` pods of each role, by key: for all nodes, and for the flavor of each resource.
     `groups`: the resource groups of the queue."""
     if not flavors and gang.minimums == tuple(pods):
-        return gang.due()
+        return gang.due
     total: dict[Key, Amount] = {}
     for role, (demand, count) in enumerate(zip(gang.demands, pods, strict=True)):
         given = parts_of(flavors[role]) if role < len(flavors) else ()

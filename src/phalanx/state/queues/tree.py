@@ -196,7 +196,7 @@ def _join_arena(branch: Branch) -> None:
 def _request_class_queue(branch: Branch) -> str:
     """Return the queue in the request classes of its jobs (`Branch.request_class_queue`)."""
     plain = branch.unbounded and branch.order is not QueueOrder.MULTIFACTOR and not branch.by_factors
-    if branch.queue is None or not plain or branch.preempts or not branch.queue.gang:
+    if branch.queue is None or not plain or branch.preempts or not branch.starts_whole:
         return branch.name
     arena = branch.arena.queue
     return branch.arena.name if arena is None or (arena.gang and not branch.arena.preempts) else branch.name

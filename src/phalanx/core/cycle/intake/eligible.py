@@ -24,18 +24,17 @@ from phalanx.state.queues.quota import Cost, gang_cost
 
 
 def not_eligible(
-    cluster: Cluster, record: JobRecord, now_s: float, cleared: dict[JobFamily, int]
+    cluster: Cluster, branch: Branch, record: JobRecord, now_s: float, cleared: dict[JobFamily, int]
 ) -> NotEligible | None:
-    """Return why the queued job may not be tried; None if it may. `cleared`: see `job_dependencies.obstacle`."""
+    """Return why the queued job of this branch may not be tried; None if it may. `cleared`: see
+    `job_dependencies.not_eligible`."""
     job = record.job
-    name = cluster.queue_of(job)
     if job.blocked is not None:
         return NotEligible(job.blocked)
     if record.gang.error:
         return NotEligible(never.invalid(record.gang))
-    if name not in cluster.queues:
+    if branch.queue is None:
         return NotEligible(explain.queue_unknown(cluster, record, cluster.policy.default_queue))
-    branch = cluster.tree.branches[name]
     if (branch.fault or branch.states) and (reason := queue_state_reason(branch, record, now_s)):
         return NotEligible(reason)
     if branch.flavors and (reason := no_suitable_flavor(cluster, branch, record)):
@@ -43,7 +42,7 @@ def not_eligible(
     if reason := beyond_limits(cluster, branch, record):
         return NotEligible(reason)
     if branch.limits.submissions and (gate := cluster.tree.submitted.kept_out(branch, job)):
-        return NotEligible(no_quota.too_many(gate, name))
+        return NotEligible(no_quota.too_many(gate, branch.name))
     if job.reservation and (reserved := advance.reservation_not_eligible(cluster, job, now_s)):
         return reserved
     return job_dependencies.not_eligible(cluster, record, now_s, cleared)
@@ -74,7 +73,7 @@ def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason
         )
     if branch.unbounded and not branch.limits.by_job:
         return None
-    if branch.queue is not None and not branch.queue.gang:
+    if not branch.starts_whole:
         roles = range(len(record.gang.roles))
         found = (beyond_ceiling(cluster, branch, record, [int(role == each) for each in roles]) for role in roles)
         return next((reason for reason in found if reason), None)

@@ -1,68 +1,50 @@
 """Receive a request that is in no request class: report a reason at once, or add it to its request class.
 
-A nominated job starts when its victims have left. If they will not leave, the job is received again. A request that is
-not eligible (`core.cycle.intake.eligible`) waits for an event or a time. All other requests are candidates from this
-cycle on."""
+A request that is not eligible (`core.cycle.intake.eligible`) waits for an event or a time. All other requests are
+candidates from this cycle on. Requests of one request class get the same answer
+(`state.pending.request_class.RequestClassKey`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from phalanx.core.cycle.intake.eligible import not_eligible
-from phalanx.core.cycle.messages.report import ReasonReporter
-from phalanx.core.cycle.preempt.search import CyclePreemption
+from phalanx.core.cycle.report import ReasonReporter
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.fold import job_dependencies
-from phalanx.core.order.request_class import request_class_of
 from phalanx.core.placement import replacement
-from phalanx.core.preemption import nomination
-from phalanx.core.preemption.nomination import NominationState
-from phalanx.core.reasons import explain, preempted
-from phalanx.model.job import Phase, Placement, Slot
+from phalanx.core.reasons import explain
+from phalanx.model.job import GangSize, Job, Placement, Slot
 from phalanx.model.plan import Start
-from phalanx.state.cluster import JobRecord, nominated_placements, time_limit_s
+from phalanx.model.queue import QueueOrder
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster, JobRecord, is_growth, time_limit_s
 from phalanx.state.dependencies import JobFamily
-from phalanx.state.pending.request_class import Request
+from phalanx.state.pending.request_class import (
+    BEHIND_ALL_S,
+    PLAIN,
+    Kind,
+    QueuedRequest,
+    Request,
+    RequestClassKey,
+    Terms,
+)
+from phalanx.state.queues.branch import Branch
+
+# Further fields of a job that the answer depends on, and their values for most jobs.
+DETAILS = attrgetter("limit_s", "estimate_s", "deadline_s", "preemptible", "preempts", "reservation")
+PLAIN_DETAILS = DETAILS(PLAIN)
 
 
 class Intake:
     """The new requests of one cycle. `cleared`: array, or family of singleton jobs -> the number of its jobs that this
     cycle admitted."""
 
-    def __init__(self, state: CycleState, reporter: ReasonReporter, preempting: CyclePreemption) -> None:
-        self.state, self.reporter, self.preempting = state, reporter, preempting
+    def __init__(self, state: CycleState, reporter: ReasonReporter) -> None:
+        self.state, self.reporter = state, reporter
         self.cluster, self.pending, self.now_s = state.cluster, state.pending, state.now_s
         self.cleared: dict[JobFamily, int] = {}
-
-    def start_nominated(self) -> None:
-        """Start nominated jobs whose nodes are free. If a nomination has to be withdrawn, or moves to other nodes, do
-        only that."""
-        found = [*self.preempting.nominations()]
-        for record, state in found:
-            if state is NominationState.BROKEN or self.is_hindered(record):
-                self.preempting.withdraw(record)
-            elif state is NominationState.KEPT and self.now_s >= record.nominated_until_s:
-                self.preempting.move(record)
-        for record, state in found if not self.preempting.withdrawn else ():
-            request, waits = Request(record.job.id), record.phase is Phase.QUEUED
-            self.state.waiting_for_event |= dict.fromkeys(
-                [request] if waits else [Request(request.job, slot) for slot in record.nominated]
-            )
-            if state is NominationState.FREE:
-                placements = nominated_placements(record)
-                if waits:
-                    self.start(record, placements, record.flavors)
-                else:
-                    self.state.places[request.job] = list(placements)
-                self.reporter.known.placed.append((record.gang, request.job, placements))
-            else:
-                leavers = nomination.leavers(record, self.state.leaving)
-                self.reporter.report_job(record, preempted.nominated_reason(self.cluster, record, leavers, self.now_s))
-
-    def is_hindered(self, record: JobRecord) -> bool:
-        """Return whether the nominated job is queued and no longer eligible."""
-        waits = record.phase is Phase.QUEUED
-        return waits and not_eligible(self.cluster, record, self.now_s, self.cleared) is not None
 
     def newcomers(self) -> list[Request]:
         """Return the requests that are in no request class and may be eligible."""
@@ -77,10 +59,10 @@ class Intake:
         record = self.cluster.jobs[request.job]
         branch = self.cluster.tree.branches[self.cluster.queue_of(record.job)]
         if record.nominated and (request.slot is None or request.slot in record.nominated):
-            return  # `start_nominated` has handled the job
+            return  # `core.cycle.intake.nominated` has handled the job
         if request.slot is not None:
-            self.enter(record, request)
-        elif found := not_eligible(self.cluster, record, self.now_s, self.cleared):
+            self.enter(branch, record, request)
+        elif found := not_eligible(self.cluster, branch, record, self.now_s, self.cleared):
             if found.again_s is None:
                 self.state.waiting_for_event[request] = None
             else:
@@ -89,13 +71,13 @@ class Intake:
         elif record.not_before_s > self.now_s:
             self.state.waiting_until.append((request, record.not_before_s))
             self.reporter.report_job(record, explain.backoff(record, self.now_s))
-        elif branch.unbounded and branch.queue is not None and not branch.queue.gang:
+        elif branch.unbounded and not branch.starts_whole:
             # The job starts without pods: each pod is placed when its slot opens.
             self.start(record)
         else:
-            self.enter(record, request)
+            self.enter(branch, record, request)
 
-    def enter(self, record: JobRecord, request: Request) -> None:
+    def enter(self, branch: Branch, record: JobRecord, request: Request) -> None:
         slots = None
         if request.slot is not None:
             if request.slot != replacement.slots_together(self.cluster, record, request.slot)[0]:
@@ -104,7 +86,7 @@ class Intake:
                 return
             topologies = self.cluster.topologies(self.state.policy)
             slots = replacement.replacement_gang(self.cluster, topologies, record, request.slot)
-        key, entry = request_class_of(self.cluster, record, request, slots)
+        key, entry = request_class_of(self.cluster, branch, record, request, slots)
         found = self.pending.enter(key, entry, self.cluster.tree)
         if key in self.pending.searched and record.preempted < self.cluster.jobs[found.first.request.job].preempted:
             # Its job was preempted less often, so its search may succeed although that of the first request failed.
@@ -124,3 +106,60 @@ class Intake:
         )
         for beside in replacement.slots_together(self.cluster, record, slot)[1:]:
             self.state.waiting_for_event.pop(Request(request.job, beside), None)
+
+
+def request_class_of(
+    cluster: Cluster, branch: Branch, record: JobRecord, request: Request, slots: Gang | None
+) -> tuple[RequestClassKey, QueuedRequest]:
+    """Return the key of the request class, and the entry of the request in it.
+
+    `branch`: that of its queue. `slots`: the gang of the open slots that are placed together; None for a queued job."""
+    job, slot = record.job, request.slot
+    whole = branch.starts_whole
+    if slot is not None and slots is not None and whole and not is_growth(record, slot):
+        limit_s = branch.limits.time_limit_s(job)
+        # The pods end when their job ends, so each job has its own class.
+        terms = PLAIN if limit_s is None else Terms(limit_s=limit_s, job=job.id)
+        entry = QueuedRequest(*record.open[slot], request)
+        return RequestClassKey(int(Kind.REPLACEMENT), job.priority, slots, "", terms), entry
+    terms = terms_of(job, branch, by_person=bool(cluster.reservations))
+    if branch.by_factors and cluster.policy.priority_function is not None:
+        terms = terms._replace(job=job.id)  # a priority function may give any two jobs different priorities
+    # With reservations the class needs the exact queue, because a reservation may be for one queue.
+    queue = branch.name if cluster.reservations else branch.request_class_queue
+    if slot is None or slots is None:
+        entry = QueuedRequest(job.submitted_s, job.id, request)
+        return RequestClassKey(int(Kind.JOB), job.priority, record.gang, queue, terms), entry
+    if branch.limits.by_job or terms.limit_s is not None:
+        terms = terms._replace(job=job.id)
+    if not whole:
+        entry = QueuedRequest(*record.open[slot], request)
+        return RequestClassKey(int(Kind.POD), job.priority, slots, queue, terms), entry
+    arrival_s = job.submitted_s if job.size is GangSize.IN_TURN else BEHIND_ALL_S
+    entry = QueuedRequest(arrival_s, (job.submitted_s, job.id, record.open[slot][1]), request)
+    return RequestClassKey(int(Kind.GROWTH), job.priority, slots, queue, terms), entry
+
+
+def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
+    """Return the terms of the job's request. `by_person`: True if users and groups matter, because there are
+    reservations."""
+    factors, by_usage = branch.by_factors, branch.order is QueueOrder.USAGE
+    plain = DETAILS(job) == PLAIN_DETAILS and branch.limits.longest_s is None
+    if plain and not (by_person or branch.limits.by_user or branch.limits.by_group or factors or by_usage):
+        return PLAIN  # most jobs have these terms
+    user = job.user if by_person or branch.limits.by_user or factors else ""
+    group = job.group if by_person or branch.limits.by_group else ""
+    terms = Terms(
+        user,
+        group,
+        branch.limits.time_limit_s(job),
+        job.estimate_s,
+        job.deadline_s,
+        job.preemptible,
+        job.preempts,
+        job.reservation,
+        job.nice if factors else 0,
+        job.qos if factors else "",
+        job.association if by_usage else "",
+    )
+    return PLAIN if terms == PLAIN else terms

@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from phalanx.core.backfill.reservation import BackfillForecast
-from phalanx.core.cycle.messages.known import KnownReasons
+from phalanx.core.cycle.known import KnownFailures
+from phalanx.core.cycle.reserve import Reserving
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.order.next_job import Tournament
 from phalanx.core.quota import flavor_assignment, shares
@@ -58,9 +58,7 @@ class Growing:
 
 
 def first_pass_gang(state: CycleState, request: Request, offer: FlavorAssignment) -> Gang:
-    """Return the part of the offer's gang that is placed in the first pass."""
-    if offer.gang.rigid:
-        return offer.gang
+    """Return the part of the offer's gang, which is not rigid, that is placed in the first pass."""
     if takes_all_at_once(state.cluster.jobs[request.job]):
         return flavor_assignment.capped_gang(state.cluster, state.ledger, offer)
     return minimum_gang(state.cluster, offer.gang)
@@ -78,7 +76,7 @@ class Surplus:
     """The pods above the minimums of jobs that start in one cycle. `closed`: strict queue -> its first request, if that
     has to wait."""
 
-    def __init__(self, state: CycleState, closed: Mapping[str, Candidate], known: KnownReasons) -> None:
+    def __init__(self, state: CycleState, closed: Mapping[str, Candidate], known: KnownFailures) -> None:
         self.state, self.closed, self.known = state, closed, known
         self.growing: dict[str, Growing] = {}
 
@@ -98,24 +96,24 @@ class Surplus:
         take turns with other jobs (`GangSize.IN_TURN`)."""
         return sorted({each.priority for each in self.growing.values() if in_turn or not each.is_in_turn}, reverse=True)
 
-    def place(self, priorities: Collection[int], forecast: BackfillForecast) -> None:
+    def place(self, priorities: Collection[int], reserving: Reserving) -> None:
         """Place pods above the minimums of the jobs of these priorities, as far as quota and nodes allow."""
         left = {job: each for job, each in self.growing.items() if each.priority in priorities}
         self.growing = {job: each for job, each in self.growing.items() if job not in left}
         left = {job: each for job, each in left.items() if not self.is_behind_head(each)}
         while left:
             job = self.poorest(self.state.cluster.tree.root, list(left.values())).record.job.id
-            if not self.grow(left[job], forecast, alone=len({each.branch.name for each in left.values()}) == 1):
+            if not self.grow(left[job], reserving, alone=len({each.branch.name for each in left.values()}) == 1):
                 del left[job]
 
-    def grow_in_turn(self, contest: Tournament, head: Candidate, forecast: BackfillForecast) -> bool:
+    def grow_in_turn(self, contest: Tournament, head: Candidate, reserving: Reserving) -> bool:
         """Place the next pod of a job with `GangSize.IN_TURN`, if the pod comes before the head of the tournament.
         Return whether there was such a job."""
         due = [each for each in self.growing.values() if each.is_in_turn and self.comes_before(each, contest, head)]
         if not due:
             return False
         best = self.poorest(self.state.cluster.tree.root, due)
-        if self.is_behind_head(best) or not self.grow(best, forecast, alone=False):
+        if self.is_behind_head(best) or not self.grow(best, reserving, alone=False):
             del self.growing[best.record.job.id]  # the job may get its missing pods in later cycles
         return True
 
@@ -203,7 +201,7 @@ class Surplus:
         cost = gang_cost(gang, counts, growing.start.flavors, growing.branch.flavors)
         return Charge(growing.branch.name, job.user, job.group, cost, 0, job.id, job.preemptible)
 
-    def grow(self, growing: Growing, forecast: BackfillForecast, *, alone: bool) -> bool:
+    def grow(self, growing: Growing, reserving: Reserving, *, alone: bool) -> bool:
         """Place the next pod of the job. `alone`: place as many as fit, because no other queue competes. Return whether
         a pod was placed."""
         placed = self.placed(growing)
@@ -211,7 +209,7 @@ class Surplus:
             missing = role.count - placed[at]
             for most in {missing if alone else min(1, missing): None, min(1, missing): None}:
                 pods = self.affordable(growing, at, most)
-                if pods and self.add(growing, at, pods, placed[at], forecast):
+                if pods and self.add(growing, at, pods, placed[at], reserving):
                     return True
         return False
 
@@ -227,18 +225,18 @@ class Surplus:
                 low = middle
         return low
 
-    def add(self, growing: Growing, role: int, pods: int, first: int, forecast: BackfillForecast) -> bool:
+    def add(self, growing: Growing, role: int, pods: int, first: int, reserving: Reserving) -> bool:
         """Place up to `pods` pods of the role, from the ordinal `first` on. Return whether one was placed."""
         cluster, start, job = self.state.cluster, growing.start, growing.record.job
         asked = replace(job.roles[role], count=pods, minimum=1, group="", closeness=None)
         gang = cluster.interned.gang((asked,))
         if start.flavors:
             gang = cluster.with_flavors(gang, (start.flavors[role],))
-        outcome = forecast.place(Request(job.id), gang)
+        outcome = reserving.place(Request(job.id), gang)
         if not isinstance(outcome, list) or not outcome:
             return False
         self.state.draft.settle()
-        forecast.grant(Request(job.id), gang, tuple(outcome))
+        reserving.granted(Request(job.id), gang, tuple(outcome))
         more = [Placement(role, first + at, each.node, each.devices) for at, each in enumerate(outcome)]
         growing.actions[growing.at] = start._replace(placements=(*start.placements, *more))
         charge = self.charge(growing, role, len(more))

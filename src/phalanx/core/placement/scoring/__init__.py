@@ -3,5 +3,5 @@
 Parts, lowest first:
 
     fragmentation  fragmentation of devices, by typical pods (Weng et al., ATC '23)
-    score          the scoring strategies; the pods that are expected
+    score          the scoring strategies, and the pods that some of them expect
     constrained    pods with constraints beyond amounts, placed one by one"""

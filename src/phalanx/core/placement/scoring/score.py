@@ -30,7 +30,7 @@ from phalanx.core.placement.draft import Draft, Expected
 from phalanx.core.placement.scoring import fragmentation
 from phalanx.core.placement.scoring.fragmentation import TypicalPods, device_request, left_of
 from phalanx.model.pod import CPU, MILLI, Shape
-from phalanx.model.policy import Policy, ScoringStrategy
+from phalanx.model.policy import ScoringStrategy
 from phalanx.state.classes import Demand
 from phalanx.state.cluster import Cluster
 
@@ -238,14 +238,9 @@ CRITERIA: dict[ScoringStrategy, tuple[Criterion, ...]] = {
 GROWN = 1.25  # jobs are counted again when their number has changed by this factor
 
 
-def expected_pods(cluster: Cluster, policy: Policy) -> Expected:
-    """Return (shape, frequency) of the expected pods for strategies by fragmentation; an empty result for other
-    strategies.
-
-    Known jobs are counted again only when their number has changed by a quarter, because expectations need not follow
-    every job."""
-    if policy.typical or policy.score not in BY_FRAGMENTATION:
-        return policy.typical
+def expected_pods(cluster: Cluster) -> Expected:
+    """Return (shape, frequency) of the pods of the known jobs. Known jobs are counted again only when their number has
+    changed by a quarter, because expectations need not follow every job."""
     jobs, scores = len(cluster.jobs), cluster.columns.scores
     then, known = scores.typical
     if known is None or not jobs / GROWN <= then <= jobs * GROWN:

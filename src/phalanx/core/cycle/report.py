@@ -12,13 +12,12 @@ that were not tried. The reasons become `Wait` actions of the plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
 
-from phalanx.core.cycle.messages.known import EXPLAINED, KnownReasons
+from phalanx.core.cycle.known import EXPLAINED
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.fold.memory import RequestClassReport
 from phalanx.core.order.next_job import Tournament
@@ -53,7 +52,7 @@ class ReasonReporter:
     `eased`: True if victims have returned quota that lets a request start in the next cycle, which follows at once."""
 
     def __init__(self, state: CycleState, tournament: Tournament) -> None:
-        self.state, self.tournament, self.known = state, tournament, KnownReasons(state)
+        self.state, self.tournament, self.known = state, tournament, state.known
         self.cluster, self.pending = state.cluster, state.pending
         self.waits: dict[str, Reason] = {}
         self.reports: dict[RequestClass, RequestClassReport] = {}
@@ -149,10 +148,10 @@ class ReasonReporter:
     def renew(self) -> None:
         """Compute reasons again: from time to time for classes that had capacity and lost it, and for all classes after
         a node changed."""
-        blocked, pending = self.state.blocked, self.pending
+        pending = self.pending
         left = RENEWED_AT_ONCE if pending.renews else EXPLAINED
-        for found in blocked.closed(all_of_them=pending.renews):
-            stale = self.stale[found.key] = found.stale + blocked.had_room[found.number]
+        for found in self.known.closed(all_of_them=pending.renews):
+            stale = self.stale[found.key] = found.stale + self.known.had_room[found.number]
             known = (
                 found.reason is not None
                 and found.key not in self.known.disproved
@@ -175,8 +174,8 @@ class ReasonReporter:
         reason = self.known.reason_of_placement_class(found)
         some = (columns.placement_class == found.number) & (columns.reported_blocker == Blocker.CAPACITY)
         some &= self.state.within_limits(columns.placement_class, columns.row)
-        for candidate in self.unreported(some.nonzero()[0][:EXPLAINED].tolist()):
-            if candidate.request_class.reason is None:
+        for number in some.nonzero()[0][:EXPLAINED].tolist():
+            if (candidate := self.unreported(number)) is not None and candidate.request_class.reason is None:
                 assert reason is not None  # the caller has just computed the reason
                 self.report(candidate, reason, Blocker.CAPACITY, None)
 
@@ -189,21 +188,23 @@ class ReasonReporter:
         reported, live = columns.reported_blocker[:count], placement_class >= 0
         within = state.within_limits(placement_class, row)
         has_none, has_capacity = reported == Blocker.NONE_REPORTED, reported == Blocker.CAPACITY
-        is_shut = within & ~state.blocked.open_mask[placement_class]
+        is_shut = within & ~state.known.open_mask[placement_class]
         may_never_fit = (reported == Blocker.QUOTA) & self.pending.renews  # a node has changed
         outdated = has_none | has_capacity | (reported == Blocker.RESERVATION) | may_never_fit
         another = live & np.where(within, is_shut & ~has_capacity, outdated)
         if self.cluster.tree.stricts:
             another &= ~columns.strict[:count]
-        for candidate in self.unreported(another.nonzero()[0].tolist()):
-            if within[candidate.request_class.number]:
+        for number in another.nonzero()[0].tolist():
+            if (candidate := self.unreported(number)) is None:
+                continue
+            if within[number]:
                 self.report_closed(candidate, candidate.request_class.placement_class)
             else:
                 self.report_short_of_quota(candidate)
         if self.known.failures >= EXPLAINED:
             return
         was_within = np.frombuffer(state.within_at_first, np.bool_)[:count]
-        had_room = np.frombuffer(state.blocked.had_room, np.bool_)
+        had_room = np.frombuffer(state.known.had_room, np.bool_)
         lost = np.where(
             within,
             is_shut & has_capacity & had_room[placement_class],
@@ -211,19 +212,20 @@ class ReasonReporter:
         )
         losing = (live & lost).nonzero()[0]
         order = np.lexsort((columns.arrival_s[losing], -columns.priority[losing]))
-        for candidate in self.unreported(losing[order].tolist()):
-            self.report_lost(candidate, candidate.request_class.placement_class)
+        for number in losing[order].tolist():
             if self.known.failures >= EXPLAINED:
                 return
+            if (candidate := self.unreported(number)) is not None:
+                self.report_lost(candidate, candidate.request_class.placement_class)
 
-    def unreported(self, numbers: Iterable[int]) -> Iterator[Candidate]:
-        """Yield the first waiting request of each of these classes, if this cycle has not reported to the class."""
-        for number in numbers:
-            request_class = self.pending.columns.request_classes[number]
-            if request_class is None or request_class in self.reports:
-                continue
-            if (entry := self.state.first_waiting(request_class)) is not None:
-                yield Candidate(request_class, entry)
+    def unreported(self, number: int) -> Candidate | None:
+        """Return the first waiting request of the class; None if there is none, or if this cycle has reported to the
+        class."""
+        request_class = self.pending.columns.request_classes[number]
+        if request_class is None or request_class in self.reports:
+            return None
+        entry = self.state.first_waiting(request_class)
+        return entry and Candidate(request_class, entry)
 
     def report_closed(self, candidate: Candidate, found: PlacementClass) -> None:
         """Report to a request class within its limits that its placement class is closed."""

@@ -1,0 +1,332 @@
+"""What is known not to start, and why. It decides nothing: without it a cycle would try more, and find the same.
+
+At the beginning of a cycle a placement class is *open* if the nodes hold as many pods as it needs of each role
+(`core.placement.capacity`), and if no trial has failed since the last change that could make it succeed. Within a cycle
+free capacity only shrinks, so a closed class stays closed. A closed class also closes others:
+
+    if f is exact and was counted with r pods, r < need(f), then every exact class of one role fails too whose pods
+    ask no less of each resource, on no other nodes, and which needs more than r pods            (dominance)
+
+The reason is that each of its pods takes the place of a pod of f. Few classes fail without being dominated by an
+earlier one, whatever the number of classes.
+
+A reason for missing capacity is computed once for a placement class, and shared by all queues
+(`PlacementClass.reason`). A cycle computes about `EXPLAINED` of them again. A reason for missing quota is computed for
+each request class. If several reasons apply, the order is: requests that can never start, then quota, then capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core.backfill.reservation import Lack, WouldDelayReservation
+from phalanx.core.placement.draft import Draft
+from phalanx.core.placement.gang import PlacementShortfall, place
+from phalanx.core.quota import flavor_assignment
+from phalanx.core.quota.flavor_assignment import FlavorAssignment
+from phalanx.core.quota.ledger import QuotaLedger
+from phalanx.core.reasons import explain, no_quota
+from phalanx.core.reasons.consumers import CycleGrants
+from phalanx.model.job import Placement
+from phalanx.model.reason import NEVER, Reason
+from phalanx.state.classes import Gang, NodeConstraints
+from phalanx.state.cluster import Cluster
+from phalanx.state.pending.pending import Pending
+from phalanx.state.pending.request_class import PlacementClass, PlacementClassKey, RequestClass
+
+Mask: TypeAlias = NDArray[np.bool_]
+
+EXPLAINED = 4  # failed requests of a cycle that get a new reason, at least
+NO_MORE = -1.0  # the need of a class that is closed
+
+
+class Live(NamedTuple):
+    """Arrays about the open classes of one role. `numbers`: the number of each class. `needs`: the number of pods that
+    it needs. `wheres`: the number of its set of node constraints; 0: all nodes. `asks`: the requested amount of a pod,
+    as [resource, class]."""
+
+    numbers: NDArray[np.intp]
+    needs: NDArray[np.float64]
+    wheres: NDArray[np.intp]
+    asks: NDArray[np.float64]
+
+
+class KnownFailures:
+    """The placement classes that do not start in one cycle, and the reasons of its requests.
+
+    `failed`: classes that a trial closed although counting found capacity.
+    `explained`: placement class -> the reason that was computed in this cycle.
+    `disproved`: placement classes whose stored reason no longer holds.
+    `failures`: the number of requests that were denied.
+    `placed`: the gang, the job and the placements of each grant. The cycle adds to it.
+
+    Set by `begin`:
+
+    `open`: a byte for each class: it may start, as far as is known. The last byte belongs to no class.
+    `had_room`: a byte for each class: by counting it had capacity when the cycle began, and no trial had failed."""
+
+    open: bytearray
+    had_room: bytearray
+    open_mask: Mask
+
+    def __init__(self, cluster: Cluster, draft: Draft, ledger: QuotaLedger) -> None:
+        self.cluster, self.pending, self.draft, self.ledger = cluster, cluster.pending, draft, ledger
+        self.failed: list[PlacementClass] = []
+        self.explained: dict[PlacementClassKey, Reason] = {}
+        self.disproved: dict[PlacementClassKey, None] = {}
+        self.failures = 0
+        self.placed: list[tuple[Gang, str, Sequence[Placement]]] = []
+        self.grants: CycleGrants | None = None
+        self._noted = 0  # the number of `placed` that are in `grants`
+
+    def begin(self) -> None:
+        """Open the classes that fit by counting."""
+        self.open = fits(self.pending)
+        self._opened = bytes(self.open)
+        self.had_room = bytearray(self._opened)
+        self.open_mask = np.frombuffer(self.open, np.bool_)  # follows later changes
+        for each in self.pending.failed:
+            self.had_room[each.number] = 0
+        self._dead = 0  # columns of `_live` that are closed
+        self._counted: dict[int, int] = {}  # class -> the number of grants at its last count that found enough
+        self._live: Live | None = None
+        self._wheres: dict[NodeConstraints, int] = {}
+        self._parents = [each for each in self.pending.composite if each.flavor_classes]
+
+    # What may start
+
+    def closed(self, *, all_of_them: bool) -> Iterator[PlacementClass]:
+        """Yield the classes that were closed in this cycle. `all_of_them`: yield every class that is closed now."""
+        if not all_of_them and self.open == self._opened:
+            return
+        at = self.open.find(0)
+        while at >= 0:
+            found = self.pending.placement_classes[at] if at < len(self.pending.placement_classes) else None
+            if found is not None and (all_of_them or self._opened[at]):
+                yield found
+            at = self.open.find(0, at + 1)
+
+    def counted(self, found: PlacementClass, grants: int) -> bool:
+        """Return whether the class has capacity by counting, and no trial of it has failed; otherwise close the class.
+        `grants`: the number of grants so far in this cycle. A class that cannot be counted exactly counts as
+        fitting."""
+        number = found.number
+        if found.single and self.open[number] and self._counted.get(number) != grants:
+            need = int(found.demands[0][1])
+            room = self.draft.room_up_to(need, found.key.gang.demands[0])
+            if room < need:
+                self.close(found, room)
+                return False
+            self._counted[number] = grants
+        if self.open[number] and found in self.pending.failed:
+            self._shut(found)
+        return bool(self.open[number])
+
+    def fail(self, gang: Gang, placed: int) -> None:
+        """Handle a failed trial of the gang. `placed`: the number of pods that found capacity, if the gang has one
+        role. A class that is closed already was only tried to compute its reason, so nothing is closed."""
+        for counts in (True, False):
+            found = self.pending.placement_class_of.get(PlacementClassKey(gang, counts=counts))
+            if found is None or not self.open[found.number]:
+                continue
+            if found.single and self.draft.ordinary(gang.demands[0]):
+                self.close(found, placed)
+            else:
+                self.failed.append(found)
+                self._shut(found)
+
+    def _shut(self, found: PlacementClass) -> None:
+        """Close a class whose trial failed, in this cycle or before."""
+        self.open[found.number] = 0
+        self._close_parents()
+
+    def close(self, found: PlacementClass, room: int) -> None:
+        """Close the class, because only `room` of its pods fit. Also close all classes that it dominates."""
+        self.open[found.number] = 0
+        live = self._live = self._live or self._columns()
+        dominated = live.needs > room
+        for has, asked in zip(live.asks, self.pending.capacity.asks[:, found.demands[0][0]].tolist(), strict=False):
+            if asked:
+                dominated &= has >= asked
+        if where := self._where(found.key.gang.demands[0].where):
+            dominated &= live.wheres == where
+        closing = live.numbers[dominated]
+        if len(closing):
+            self.open_mask[closing] = False
+            live.needs[dominated] = NO_MORE
+            self._dead += len(closing)
+            if 2 * self._dead > len(live.needs):
+                kept, self._dead = live.needs != NO_MORE, 0
+                self._live = Live(live.numbers[kept], live.needs[kept], live.wheres[kept], live.asks[:, kept])
+        self._close_parents()
+
+    def _close_parents(self) -> None:
+        """Close each class whose flavor classes are all closed."""
+        for each in self._parents:
+            if self.open[each.number] and not any(self.open[way.number] for way in each.flavor_classes):
+                self.open[each.number] = 0
+
+    def _columns(self) -> Live:
+        classes, capacity = self.pending.placement_classes, self.pending.capacity
+        found = [each for at, is_open in enumerate(self.open) if is_open and (each := classes[at]) and each.single]
+        wheres = [self._where(each.key.gang.demands[0].where) for each in found]
+        demands = [each.demands[0][0] for each in found]
+        return Live(
+            np.array([each.number for each in found], np.intp),
+            np.array([each.demands[0][1] for each in found]),
+            np.array(wheres, np.intp),
+            capacity.asks[: len(capacity.resources), demands],
+        )
+
+    def _where(self, where: NodeConstraints) -> int:
+        """Return the number of this set of node constraints, a new one if the set is not known; 0 if all usable nodes
+        match."""
+        number = self._wheres.get(where)
+        if number is None:
+            number = self._wheres[where] = 0 if self.draft.matching(where) is None else len(self._wheres) + 1
+        return number
+
+    # What is known
+
+    def reason_of_placement_class(self, found: PlacementClass) -> Reason | None:
+        return self.explained.get(found.key) or (None if found.key in self.disproved else found.reason)
+
+    def is_hopeless(self, found: PlacementClass) -> bool:
+        """Return whether the stored reason says that the class would not fit even on empty nodes. Such a class gets no
+        reservation."""
+        reason = self.reason_of_placement_class(found)
+        return reason is not None and reason.code in NEVER
+
+    def never_starts(self, found: PlacementClass) -> bool:
+        """Return whether a class without capacity would not fit even on empty nodes, by a new check. Its request
+        classes then block no jobs in a strict queue. A stored reason that contradicts the result is forgotten."""
+        gangs = [way.key.gang for way in found.flavor_classes or (found,)]
+        reason = self.reason_of_placement_class(found)
+        never = all(explain.never(self.cluster, self.draft, gang) is not None for gang in gangs)
+        if reason is not None and (reason.code in NEVER) != never:
+            self.explained.pop(found.key, None)
+            self.disproved[found.key] = None
+        return never
+
+    def explains(self, found: PlacementClass) -> bool:
+        """Return whether the reason of a class without capacity must be computed again: the class had capacity when the
+        cycle began, and fewer than `EXPLAINED` requests have failed so far."""
+        return bool(self.had_room[found.number]) and self.failures < EXPLAINED and found.key not in self.explained
+
+    def known_reason(self, found: PlacementClass | None, *, strict: bool, searches: bool) -> Reason | None:
+        """Return the stored reason why the class has no capacity; None if the class is open, or if the reason must be
+        computed again. `strict`, `searches`: the queue of the request is strict, and the request may preempt."""
+        if found is None or (self.open[found.number] and found not in self.pending.failed):
+            return None
+        if strict:
+            self.never_starts(found)  # forget a stored reason that earlier nodes caused
+        is_renewed = (searches and self.failures < EXPLAINED) or self.explains(found)
+        return None if is_renewed else self.reason_of_placement_class(found)
+
+    # Why not
+
+    def lacking(self, offer: FlavorAssignment, lack: Lack) -> Reason:
+        """Return the reason why an offer within quota finds no capacity. All requests of the placement class share this
+        reason."""
+        if isinstance(lack, WouldDelayReservation):
+            return lack.reason
+        if isinstance(lack, Reason):
+            return lack
+        return self.explain(offer.gang, lack)
+
+    def explain(self, gang: Gang, lack: PlacementShortfall) -> Reason:
+        reason = explain.why_not(self.cluster, self.draft, gang, lack, self.granted_so_far())
+        for counts in (True, False):
+            if (key := PlacementClassKey(gang, counts=counts)) in self.pending.placement_class_of:
+                self.explained[key] = reason
+        return reason
+
+    def explain_placement_class(self, found: PlacementClass) -> Reason | None:
+        """Return the reason why the class has no capacity: the stored reason, or one from a trial placement. None: the
+        trial finds capacity."""
+        known = self.reason_of_placement_class(found)
+        if known is None and not found.flavor_classes:
+            gang = found.key.gang
+            lack = self.try_placement(gang)
+            known = None if lack is None else self.explain(gang, lack)
+        return known
+
+    def try_placement(self, gang: Gang) -> PlacementShortfall | None:
+        mark = self.draft.mark()
+        outcome = place(self.draft, gang)
+        if isinstance(outcome, PlacementShortfall):
+            return outcome
+        self.draft.rewind(mark)
+        return None
+
+    def why_not(
+        self, request_class: RequestClass, offers: Sequence[FlavorAssignment], found: Sequence[Reason]
+    ) -> Reason:
+        """Return why each offer fails. `found`: the reasons of the offers that quota allows, in the same order. The
+        offer that the queue prefers gives the code. If several offers have the same flavors, one of them is reported,
+        preferably an offer that can succeed later."""
+        lacking, reasons, queue = iter(found), dict[tuple[str, ...], Reason](), request_class.key.queue
+        for offer in offers:
+            said = reasons.get(offer.flavors)
+            if offer.short is None:
+                reason = next(lacking)
+            else:
+                reason = self.never(request_class, offer) or no_quota.why_not(self.cluster, self.ledger, queue, offer)
+            if reason.code in NEVER:  # other choices of its members may fit, but quota is too small for them now
+                ledger = self.ledger
+                others = (no_quota.why_not(self.cluster, ledger, queue, each) for each in offer.besides[::-1])
+                reason = next((each for each in others if each.code not in NEVER), reason)
+            if said is None or (said.code in NEVER and reason.code not in NEVER):
+                reasons[offer.flavors] = reason
+        return no_quota.of_flavors(list(reasons), list(reasons.values()))
+
+    def never(self, request_class: RequestClass, offer: FlavorAssignment) -> Reason | None:
+        """Return why the offer could not be placed even on empty nodes. This reason comes before missing quota."""
+        is_whole, queue = request_class.placement_class.key.whole, request_class.key.queue
+        if not is_whole or explain.may_get_nodes(self.cluster, queue, offer.gang):
+            return None
+        return explain.never(self.cluster, self.draft, offer.gang)
+
+    def granted_so_far(self) -> CycleGrants:
+        """Return the grants of the cycle so far. Reasons need them, because they name the largest consumers."""
+        grants = self.grants = self.grants or CycleGrants()
+        for gang, job, placements in self.placed[self._noted :]:
+            grants.note(gang, job, placements)
+        self._noted = len(self.placed)
+        return grants
+
+
+def fits(pending: Pending) -> bytearray:
+    """Return a byte for each class: 1 if it has capacity by counting, else 0. The byte after the last class is 0."""
+    count = len(pending.placement_classes)
+    room = pending.capacity.room
+    found = bytearray((room[pending.demand[:count]] >= pending.need[:count]).tobytes() + b"\0")
+    for each in pending.composite:
+        if not each.key.flavors:
+            found[each.number] = all(room[demand] >= need for demand, need in each.demands)
+    for each in pending.composite:
+        if each.key.flavors:
+            found[each.number] = not each.flavor_classes or any(found[way.number] for way in each.flavor_classes)
+    return found
+
+
+def forget_mended_failures(pending: Pending) -> None:
+    """Forget the failed trials of classes whose pods fit on a row that has gained free amounts since."""
+    grown = pending.capacity.grown
+    for found in list(pending.failed):
+        if any(grown[demand] for demand, _ in found.demands):
+            del pending.failed[found]
+
+
+def find_flavor_classes(cluster: Cluster, found: PlacementClass) -> None:
+    """Register the flavor classes of a class whose queue has flavors: one class for each possible assignment of flavors
+    to its roles. The class is open as long as one of its flavor classes is open."""
+    if found.flavor_classes or not found.key.flavors or not found.key.whole:
+        return
+    gang, counts = found.key.gang, found.key.counts
+    given = flavor_assignment.combinations(cluster.flavors, found.key.flavors, gang)
+    gangs = (cluster.with_flavors(gang, flavors) for flavors in given)
+    cluster.pending.add_flavor_classes(found, [PlacementClassKey(each, counts=counts) for each in gangs])
