@@ -314,7 +314,7 @@ OBJECT_BUGS = (
     ),
     Bug(
         "objects",
-        "pods that no gang has are not charged",
+        "pods that belong to no gang are not charged",
         "kube/capacity/foreign_pods.py",
         "if pod is None or not pod.charged:",
         "if True:",

@@ -144,7 +144,7 @@ class SignIn:
             return True
 
     def _key(self, credential: Credential) -> str:
-        """Return the secret of the session of this identity. It cannot be guessed without the salt."""
+        """Return the secret by which the session of this identity is found. It cannot be guessed without the salt."""
         return blake2b(repr(credential).encode(), key=self._salt, digest_size=32).hexdigest()
 
     def _credential(self, request: web.Request) -> Credential | None:

@@ -299,8 +299,8 @@ class Choices:
             await asyncio.gather(*asking.values(), return_exceptions=True)
 
     async def _ask_all(self, name: str) -> None:
-        """Ask one worker about all equal gangs for which its answer is missing or old. If the worker does not answer,
-        the gangs are decided without its answer."""
+        """Ask one worker about each class of equal gangs (`_Equals`) for which its answer is missing or
+        old. If the worker does not answer, the gangs are decided without its answer."""
         for equals in list(self._equals.values()):
             if not self._may_be_asked(name):
                 break

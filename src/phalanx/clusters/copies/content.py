@@ -1,4 +1,4 @@
-"""The copy of a job in a worker: its content, the manager and the job to which it belongs, and the status that is
+"""Build the copy of a job for a worker, read to which manager and job a copy belongs, and return the status that is
 copied back.
 
 A copy has the name and the namespace of its job. Its labels contain the job's uid, the manager's uid and the time of

@@ -88,8 +88,8 @@ class CapacityProfile:
         return None
 
     def is_short(self, gang: Gang, end_s: float) -> bool:
-        """Return whether, by counting, the free amounts are too small for a gang of one role at some time before
-        `end_s`."""
+        """Return True if at some time before `end_s` fewer pods fit than the minimum of a gang of one role. The fitting
+        pods are counted from the free amounts of each node."""
         some = self.order[: self.level(end_s)]
         return bool(self.rooms(gang.demands[0], some).min() < gang.minimums[0])
 
@@ -299,7 +299,7 @@ class OneNodeProfile:
         return [(free.get(name, none), most) for name, most in self.asked(gang).amounts if surely.get(name, 0) < most]
 
     def is_short(self, gang: Gang, end_s: float) -> bool:
-        """Return whether, by counting, the free amounts are too small for the gang at some time before `end_s`."""
+        """Return True if at some time before `end_s` the free amounts are smaller than the gang's requests."""
         stop = self.level(end_s)
         return any(min(levels[:stop]) < amount for levels, amount in self.scarce(gang))
 

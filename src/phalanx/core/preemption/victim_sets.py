@@ -335,8 +335,8 @@ class Choice:
 
     def _permitted_order(self, members: list[int]) -> list[int]:
         """Return the candidates in an order in which the policy may allow to evict all of them. Each eviction lowers
-        the usage of a queue, and so the right to evict more. So a candidate that may be evicted after all others is put
-        at the end."""
+        the usage of a queue, and then the policy may refuse to evict more of its jobs. So a candidate that may be
+        evicted after all others is put at the end."""
         order: list[int] = []
         while (
             1 < len(members) <= MOST_ORDERED

@@ -264,8 +264,9 @@ def kept_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
 
 
 def pool_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShortfall | None:
-    """Return the shortfall of the cluster's capacity (the pool) for the charge; None if it is enough. The part of the
-    charge that queues on the path keep for themselves does not count; what other queues keep counts as used."""
+    """Return the shortfall of the cluster's capacity (the pool) for the charge; None if it is enough. Amounts that
+    queues keep for themselves count as used from the start. So a charge adds nothing as far as it fits into the amounts
+    that queues on its path keep."""
     pool, path = ledger.tree.pool, branch.path
     root = ledger.account(path[-1])
     for key, asked in cost:

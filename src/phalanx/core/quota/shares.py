@@ -13,8 +13,8 @@ of weight 0 may use the amounts that no other queue wants: its share beyond its 
 queue with weight.
 
 Shares decide which queue is next (`QueueOrder.FAIR`), and which queue may preempt for fairness. The preemptor's share
-with the job must stay below the victim's share before the loss. Both are the shares of the two queues below their
-lowest common ancestor.
+with the job must stay below the victim's share before the loss. The compared shares are those of two siblings: the
+children of the lowest common ancestor above the preemptor's and the victim's queue.
 
 Among siblings no sequence of such preemptions returns to its first state. A queue that preempts stays below the highest
 share that any losing queue had. So the queue with that share cannot reach it again by preempting. (With several

@@ -1,7 +1,7 @@
 """Capacity is short: the resource, the amounts, the jobs that hold it, and its expected release.
 
-This reason is computed most often, and few of them are read. So only facts that change later are stored (`NoRoom`).
-They become a sentence when a user reads the reason (`model.reason.LazyReason`).
+This reason is computed most often, and few of them are read. So only the facts are stored that may be different when a
+user reads the reason (`NoRoom`). Its sentence is written only then (`model.reason.LazyReason`).
 
 The time at which enough of a missing amount is expected to be released.
 

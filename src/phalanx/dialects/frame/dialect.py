@@ -131,7 +131,7 @@ class Definitions:
         return {}
 
     def part_use(self, pod: Object) -> PartUse | None:
-        """Return the parts of nodes (`NodePart`) that the pod may use or requires; None if there are none."""
+        """Return the parts of nodes (`NodePart`) that the pod may use or requires; None if it may use no part."""
         return None
 
     def placed(self, stand_in: StandIn, node: str, now: str) -> Object:

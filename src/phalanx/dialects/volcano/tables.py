@@ -110,7 +110,7 @@ _JOB_SPEC: Mapping[str, Use] = {
     "schedulerName": Becomes(
         "Pod.schedulerName",
         "the scheduler of pods whose template names none; the default is `volcano`. "
-        "`kueue.x-k8s.io/multikueue`: another cluster runs the Job",
+        "With the value `kueue.x-k8s.io/multikueue`, another cluster runs the Job",
     ),
     "plugins": Becomes(_CONTROLLER, "env, svc, ssh, pytorch, tensorflow, mpi, ray, hcclrank"),
     "policies": Becomes(_CONTROLLER, "see below"),

@@ -57,8 +57,8 @@ def split(node: Node, parts: Iterable[NodePart]) -> Iterator[Node]:
 
 
 def in_parts(pod: Pod, use: PartUse | None, name: str, part: NodePart | None) -> Pod:
-    """Return the pod with rules for the parts that it may use, and on the part that it is in. `name`: the name of that
-    part. `part`: None if the part no longer exists."""
+    """Return the pod as the core sees it. Its shape allows the parts in `use`, and its node is the part that it is in.
+    `name`: the name of this part; "": it is in none. `part`: None if the part no longer exists."""
     if use is None and not name:
         return pod
     shape = pod.shape if use is None else _using(pod.shape, use)

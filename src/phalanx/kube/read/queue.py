@@ -131,7 +131,8 @@ class QueueCache:
             yield from self._put(name, self._theirs.get(name))
 
     def _since_before(self, queue: Queue, now_s: float) -> Queue:
-        """Return the queue with the time of its last state change, which no definition contains."""
+        """Return the queue with the time of its last state change. Definitions of dialects do not contain this time, so
+        it is taken from the queue's last version; `now_s` if the state has changed since."""
         if queue.state is QueueState.OPEN or queue.state_since_s:
             return queue
         before = self._theirs.get(queue.name)

@@ -424,6 +424,6 @@ def _says(there: Any, wanted: Any) -> bool:
 
 
 def _kind_of(obj: Object) -> Kind:
-    """Return the kind that the object states, with the fields that an Event needs."""
+    """Return the object's kind for an Event, which needs no plural."""
     group, _, version = str(obj["apiVersion"]).rpartition("/")
     return Kind(group=group, version=version, plural="", name=str(obj["kind"]))

@@ -37,7 +37,7 @@ from phalanx.model.reason import Reason, ReasonCode
 log = logging.getLogger(__name__)
 
 _AT_ONCE = 64  # the most concurrent writes about one gang
-_LONGEST = 1024  # the most characters of a text on an object, which may quote its user; the API's limit for Events
+_LONGEST = 1024  # characters, the API's limit for the text of an Event; longer texts are cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

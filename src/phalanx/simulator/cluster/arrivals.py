@@ -48,7 +48,8 @@ class Estimator:
 
 
 class Scaled(Estimator):
-    """The user's limit times `factor`; the run time times `factor` if `exact` is set."""
+    """Estimate the run time as the user's limit times `factor`; if `exact` is set, as the true run time times
+    `factor`."""
 
     def __init__(self, factor: float, *, exact: bool) -> None:
         self.factor, self.exact = factor, exact

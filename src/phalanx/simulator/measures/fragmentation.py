@@ -247,8 +247,8 @@ def own_levels(jobs: Iterable[Job]) -> Iterator[Topology]:
 
 
 def domains(topologies: Iterable[Topology], nodes: Sequence[Node]) -> Iterator[tuple[str, Mapping[str, Domain]]]:
-    """Yield (level, node -> domain). A domain is the values of the level's label and of all coarser labels. If several
-    topologies have a level, the first counts. A level without any node is left out."""
+    """Yield (level, node -> domain). A domain is identified by the values of the level's label and of all coarser
+    labels. If several topologies have a level, the first counts. A level without any node is left out."""
     labels = {node.name: dict(node.labels) for node in nodes}
     told = set[str]()
     for topology in topologies:

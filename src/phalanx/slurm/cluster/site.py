@@ -5,9 +5,9 @@ without limits, and every queue is an account. `conf` makes one from a slurm.con
 
 Each account has its own keys, so that the API server can allow a coordinator to write the keys of his account only
 (`phalanx.embedded.login.coordinators`): `account.NAME`, `users.NAME` and `members.NAME`, `coordinators.NAME`, and
-`path.NAME`, the accounts from the topmost to this one. The last three are plain text for admission policies; the other
-keys are JSON. The key `site` has the settings that only operators change. A change writes only the keys that it
-changes, so two concurrent changes of different accounts both succeed.
+`path.NAME`, the accounts from the topmost to this one. The keys of members, coordinators and paths are plain text for
+admission policies; the other keys are JSON. The key `site` has the settings that only operators change. A change writes
+only the keys that it changes, so two concurrent changes of different accounts both succeed.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def cpus(self) -> int:
-        if not self.nodes:  # the job (-N 0) is held, and is refused once it is released
+        if not self.nodes:  # -N 0: the job is accepted as held, and refused when it is released
             return self.cpus_per_task if self.cpus_per_task > 1 else 0
         return self.node_count if self.overcommit else max(self.least_cpus, self.tasks * self.cpus_per_task)
 

@@ -1,6 +1,6 @@
 """Read jobs whose objects are deleted from the ledger, and derive the end state of a job.
 
-A Slurm job has its user's name as its group (`group_name`), also if the API server saw another submitter.
+In the ledger, the `group_name` of a Slurm job is the name of the job's user, even if another user submitted its object.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COLUMNS = "id, number, state, words, submit_s, eligible_s, end_s, exit_code, si
 
 _OUT_OF_MEMORY = ("out of memory (OOM)", "OOMKilled")  # the texts of Phalanx's node agents and of kubelets
 _TASKS_AT_ONCE = 1000
-_COMPONENTS = 16  # how many numbers before a missing one are searched for the first component
+_COMPONENTS = 16  # a missing number may be a component of a job with one of the 15 numbers before it
 _STARTS = "SELECT job_id, at_s, end_s, nodes, state FROM ledger_start"
 
 

@@ -111,12 +111,12 @@ class DeviceTable:
         self._refresh_zones(row)
 
     def hold(self, row: int, names: Sequence[str], use: DeviceUse, asks: Amounts) -> dict[str, int]:
-        """Add a pod to these devices. Return resource -> number of whole devices that leave the node's count."""
+        """Add a pod to these devices. Return resource -> number of whole devices to subtract from the node's count."""
         return self._change(row, names, use, asks, 1)
 
     def drop(self, row: int, names: Sequence[str], use: DeviceUse, asks: Amounts) -> dict[str, int]:
-        """Remove a pod from these devices. Return resource -> number of whole devices that leave the node's count;
-        negative if they return to it."""
+        """Remove a pod from these devices. Return resource -> number of whole devices to subtract from the node's
+        count; negative: to add to it."""
         return self._change(row, names, use, asks, -1)
 
     def hold_whole(self, row: int, names: Sequence[str], asks: Amounts, pods: int = 1) -> None:

@@ -35,7 +35,7 @@ from phalanx.client.moment import write_moment
 from phalanx.clusters.workers.source import reached
 from phalanx.errors import PhalanxError
 
-_COLORS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # ANSI, of labels
+_COLORS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # ANSI color codes for the labels of pods
 _AGAIN_S = 0.5
 _TRIES = 20
 _SHOWN = 10

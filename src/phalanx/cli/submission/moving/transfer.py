@@ -296,7 +296,7 @@ def _of(found: Iterable[Belonging], moves: Iterable[Move]) -> list[Belonging]:
 
 
 async def _deleted(source: Connection, member: Member) -> bool:
-    """Delete an object as it was read. Return False if it was changed since."""
+    """Delete an object if it is unchanged since it was read. Return False if it was changed."""
     meta = member.obj["metadata"]
     conditions = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
     body = {"preconditions": conditions, "propagationPolicy": "Background"}

@@ -82,8 +82,8 @@ def victims(cluster: Cluster, branch: Branch) -> Iterator[tuple[JobRecord, tuple
 
 def divided(branch: Branch, excess: Excess, *, whole: bool = False) -> Iterator[tuple[str, Excess]]:
     """Yield (queue, the excess that its own jobs must lose). The excess of a queue is divided among its children and
-    its own jobs, in proportion to their usage above guarantees, rounded down. `whole`: yield for each queue all that it
-    could lose alone."""
+    its own jobs, in proportion to their usage above guarantees, rounded down. `whole`: True to yield for each
+    queue the largest part of the excess that its own jobs could lose, without a division."""
     if not branch.children:
         yield branch.name, excess
         return
@@ -121,7 +121,7 @@ def victims_of_queue(cluster: Cluster, queue: str, excess: Excess) -> Iterator[t
 
 def surplus_victims(record: JobRecord, branch: Branch, left: Excess) -> list[Slot]:
     """Return the slots above the job's minimum that are evicted, the highest ordinals first. Subtract their cost from
-    `left`, the remaining excess."""
+    the remaining excess `left`."""
     spare, chosen = spare_pods(record), list[Slot]()
     for slot in sorted(record.placements.keys() - record.leaving, key=lambda slot: (slot.role, -slot.ordinal)):
         if spare[slot.role] > 0 and fits(cost := cost_of(record, branch, [slot]), left):

@@ -7,7 +7,7 @@ decides otherwise.
 
 - SPREAD: the mean free part of the requested resources after the pod is placed.
 - LOAD: the smallest of (measured use + grants of this cycle + request of the pod) / allocatable, by the worst resource.
-  Nodes without measurements count with their charges.
+  On a node without measurements, the charges replace measured use + grants.
 - FRAGMENTATION: `core.placement.scoring.fragmentation`, rounded as in FGD's program.
 - FEWEST_LOST (Phalanx's own): the node where `TypicalPods.wasted` grows least, to a hundredth of a thousandth of a
   device; then BEST_FIT.

@@ -128,8 +128,8 @@ class KueueDefinitions(Definitions):
     `namespaces`: the labels of each namespace.
     `cohorts`: the Cohort objects. `wholes`: the quota of each cohort's subtree, also for cohorts without an object.
     `levels`: flavor -> the node labels of its Topology, from coarse to fine.
-    `own_checks`: AdmissionChecks whose controllers are part of Kueue. `provisioning`: the configs of the active ones
-    that make ProvisioningRequests. `multi`: the clusters of those that send jobs to other clusters.
+    `own_checks`: AdmissionChecks whose controllers are part of Kueue. `provisioning`: active AdmissionCheck ->
+    the config of its ProvisioningRequests. `multi`: AdmissionCheck -> the clusters to which it sends jobs.
     `worker_sets`: the uid of each LeaderWorkerSet."""
 
     cluster_queues: Mapping[str, ClusterQueue] = field(default_factory=dict)

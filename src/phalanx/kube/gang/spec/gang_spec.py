@@ -265,7 +265,8 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
 
 def _is_sent(members: GangMembers, theirs: Claim | None) -> bool:
     """Return whether the gang runs in another cluster. Bare pods have no `managedBy`: a queue that sends its jobs away
-    sends all of them. Raises GangSpecError if some members must stay, or if all must and the queue keeps no jobs."""
+    sends all of them. Raises GangSpecError if only some members stay in this cluster, if all stay but the queue sends
+    its jobs away, or if the kind of a member cannot be sent."""
     sends = theirs is not None and theirs.clusters is not None
     if sends and not members.jobs:
         return True

@@ -262,7 +262,7 @@ def rows_of(
 
 
 def is_wanted(one: Seen, wanted: Sequence[set[str]]) -> bool:
-    """Return whether the node has a state in each of the sets."""
+    """Return True if each of the sets contains a state of the node."""
     return all(states & states_of(one) for states in wanted)
 
 

@@ -141,7 +141,7 @@ def _gpus(words: Asked) -> DeviceShare | str:
 
 
 def _share_of(device: Object, asks: Asked) -> dict[str, str]:
-    """Return the amounts that a pod with the requests `asks` gets of one device."""
+    """Return the amounts of one device that are granted to a pod with the requests `asks`."""
     kind = str(device.get("type"))
     if kind != "gpu":
         name = _COUNTED.get(kind, kind)

@@ -254,7 +254,7 @@ QUOTA_WORDS: Mapping[str, Use] = {
 }
 RESERVATION_WORDS: Mapping[str, Use] = {
     kinds.PRIORITY: Becomes(
-        "Job.priority", "for a Reservation whose template states none; otherwise it is the first one"
+        "Job.priority", "if the Reservation's template states no priority; without either, the highest priority"
     ),
     f"{_S}reservation-order": Ignored("a pod uses the matching Reservation with the least free capacity"),
     f"{_S}reservation-restricted-options": Ignored("an owner may use at most the reserved amounts"),

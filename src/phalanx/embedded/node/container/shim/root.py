@@ -58,8 +58,8 @@ _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-tr
 
 
 def make_root(spec: dict[str, Any], volumes: list[tuple[int, dict[str, Any]]]) -> None:
-    """Build the container's root, and make it the root of this process. `volumes`: for each mount, a handle on its
-    source, and the mount. Raises SyscallRefused."""
+    """Build the container's root, and make it the root of this process. `volumes`: a pair for each mount: an open
+    file descriptor of its source, and its settings. Raises SyscallRefused."""
     root, user_namespace = spec["root"], bool(spec.get("user_namespace"))
     mount("separating mounts", "none", "/", None, MS_REC | MS_SLAVE)
     copies = [(_copied(handle, one), one["target"]) for handle, one in volumes]

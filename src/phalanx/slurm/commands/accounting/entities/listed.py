@@ -57,7 +57,7 @@ _FORMS = {
 _LIMITS_OF_ASSOCIATION = (
     "S,Pri,GrpJ,GrpTRES,GrpS,GrpW,GrpTRESM,MaxJ,MaxTRES,MaxTRESPerN,MaxS,MaxW,MaxTRESM,QOS,DefaultQ,GrpTRESR"
 )
-# entity -> its conditions, as they may be typed in part
+# entity -> its conditions; users may leave out the letters in brackets
 _CONDITIONS = {
     "account": "a[ccounts] ac[ct] c[lusters] d[escriptions] fo[rmat] n[ames] o[rganizations] par[ent] q[oslevel] "
     "u[sers]",

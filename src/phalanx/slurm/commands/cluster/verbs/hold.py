@@ -59,7 +59,7 @@ def _others(found: Sequence[Job], first: Job) -> list[Job]:
 
 def _hold(api: Api, of: Sequence[Job], reason: str, *, as_user: bool = False) -> str:
     """Hold the jobs with this reason, or release them if it is empty. Return why that is refused, or "". `as_user`:
-    True (uhold) if the job's user may release the hold, also if an administrator makes it."""
+    True (uhold) if the job's user may release the hold, even if an administrator set it."""
     job = of[0]
     if not job.live:
         return "Job has already finished"
