@@ -182,7 +182,7 @@ def test_what_the_policy_cannot_judge_is_refused() -> None:
     job = Case(name="queued", labels=QUEUE).job() | {"spec": {}}
     response = answered(review(job))["response"]
     assert response["allowed"] is False
-    assert response["status"]["code"] == 422
+    assert response["status"]["code"] == 403
     assert "MutatingAdmissionPolicy 'jobs.phalanx.dev'" in response["status"]["message"]
     with pytest.raises(Exception, match="resulted in error"):
         by_policy(JOBS, job, None)

@@ -336,3 +336,47 @@ def test_the_first_document_of_yaml_is_read(tmp_path: Path) -> None:
             assert (await api.api(api.request("HEAD", f"{MAPS}/m"))).code == 405
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("mutation", "said"),
+    [
+        ("Object{nope: 1}", "error applying patch: failed to convert patch object to typed object: .nope: field not "
+         "declared in schema"),
+        ("Object{data: Object.data{a: object.nope}}", "expression 'Object{data: Object.data{a: object.nope}}' resulted "
+         "in error: no such key: nope"),
+        ("[JSONPatch{op: 'remove', path: '/nothing'}]", "JSON Patch: error in remove for path: '/nothing': Unable to "
+         "remove nonexistent key: nothing: missing value"),
+        ("[JSONPatch{op: 'test', path: '/metadata/name', value: 'q'}]", ""),
+    ],
+)  # fmt: skip
+def test_a_mutation_that_fails_is_a_refusal(tmp_path: Path, mutation: str, said: str) -> None:
+    """A test in a JSON patch that fails leaves the object as it is."""
+
+    async def scene() -> None:
+        async with InProcess.started(tmp_path) as api:
+            form = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": mutation}}
+            if mutation.startswith("["):
+                form = {"patchType": "JSONPatch", "jsonPatch": {"expression": mutation}}
+            spec = {"matchConstraints": RULES, "reinvocationPolicy": "Never", "mutations": [form]}
+            await api.make(POLICIES.replace("validating", "mutating"), {"metadata": {"name": "p"}, "spec": spec})
+            bound = {"metadata": {"name": "p"}, "spec": {"policyName": "p"}}
+            await api.make(BINDINGS.replace("validating", "mutating"), bound)
+            answer = await api.ask("POST", MAPS, MAP)
+            assert answer.code == (403 if said else 201)
+            if said:
+                assert answer.body["message"] == f"policy 'p' with binding 'p' denied request: {said}"
+
+    asyncio.run(scene())
+
+
+def test_annotations_of_a_deployment_count(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with InProcess.started(tmp_path) as api:
+            path = "/apis/apps/v1/namespaces/default/deployments"
+            template = {"metadata": {"labels": {"a": "b"}}, "spec": POD["spec"]}
+            await api.make(path, {**MAP, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template}})
+            noted = await api.ask("PATCH", f"{path}/m", {"metadata": {"annotations": {"a": "b"}}}, MERGE)
+            assert noted.body["metadata"]["generation"] == 2
+
+    asyncio.run(scene())

@@ -251,6 +251,13 @@ class _Case:
                 self._scope.add("variables", known)
         return compiled(text).evaluate(self._scope)
 
+    def not_mutated(self, why: str) -> ApiError:
+        review, names = self.review, [one["metadata"]["name"] for one in (self.policy, self.binding)]
+        text = f"policy '{names[0]}' with binding '{names[1]}' denied request: {why}"
+        details = {"name": review.name, "group": review.resource.group, "kind": review.resource.plural}
+        found = {key: value for key, value in details.items() if value} | {"causes": [{"message": text}]}
+        return ApiError(403, "Invalid", text, details=found)
+
     def denied(self, why: str, reason: str = "Invalid") -> ApiError:
         review, resource = self.review, self.review.resource
         kind, name = self.policy["kind"], self.policy["metadata"]["name"]
@@ -287,7 +294,7 @@ def mutate(review: Review, reader: PolicyReader, patches: Patches, *, reinvoked:
     cases = list(_cases("mutatingadmissionpolicies", review, reader))
     for case in cases:
         if case.broken:
-            raise case.denied(case.broken)
+            raise case.not_mutated(case.broken)
     for again in (True,) if reinvoked else (False, True):
         before = obj
         for case in cases:
@@ -499,10 +506,14 @@ def _mutated(case: _Case, obj: Object, patches: Patches) -> Object:
             value = case.evaluate(text, obj)
             change = patches.merge if configured else patches.json
             obj = change(kind, obj, value)
-        except (ExpressionError, ApiError) as error:
-            if case.spec.get("failurePolicy") == "Ignore":
-                continue
-            raise case.denied(f"mutation '{text}' resulted in error: {error}") from None
+        except ExpressionError as error:
+            why = f"expression '{text}' resulted in error: {error}"
+        except ApiError as error:
+            why = f"{'error applying patch' if configured else 'JSON Patch'}: {error}"
+        else:
+            continue
+        if case.spec.get("failurePolicy") != "Ignore":
+            raise case.not_mutated(why)
     return obj
 
 

@@ -18,9 +18,10 @@ from phalanx.embedded.apimachinery.expressions.admission_policy import (
 )
 from phalanx.embedded.apimachinery.expressions.authorizer import Rights
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apimachinery.patch import patch as patches
 from phalanx.embedded.apimachinery.schema import schema
-from phalanx.embedded.apimachinery.schema.typed import merged
+from phalanx.embedded.apimachinery.schema.typed import merged, problems
 from phalanx.embedded.apiserver.storage.store import Event, Store
 
 DEFINITIONS = "apiextensions.k8s.io"  # these objects define the served versions
@@ -169,13 +170,38 @@ class Policies:
 
 def _merge(resource: Resource, obj: Object, value: Any) -> Object:
     """Return the object with an apply configuration merged in. Lists with keys merge by key, as in a server-side
-    apply."""
-    changed: Object = merged(obj, value, schema.type_of(resource.schema_name) if resource.schema_name else None)
+    apply. Raises `ApiError` for a field that the schema does not have."""
+    kind = schema.type_of(resource.schema_name) if resource.schema_name else None
+    if kind is not None and (wrong := list(problems(value, kind))):
+        text = wrong[0] if len(wrong) == 1 else "\n  ".join(["errors:", *wrong])
+        raise ApiError(500, "", f"failed to convert patch object to typed object: {text}")
+    changed: Object = merged(obj, value, kind)
     return changed
 
 
 def _json(resource: Resource, obj: Object, value: Any) -> Object:
-    return patches.apply_patch(patches.JSON_PATCH, obj, value, resource.schema_name or None)
+    """Return the object after a JSON patch; as it was, if a test in it fails. Raises `ApiError`."""
+    if not isinstance(value, list):
+        return patches.apply_patch(patches.JSON_PATCH, obj, value, resource.schema_name or None)
+    found = obj
+    for step in value:
+        try:
+            found = patches.apply_patch(patches.JSON_PATCH, found, [step], resource.schema_name or None)
+        except ApiError as error:
+            if error.code != 422:
+                raise
+            if step["op"] == "test":
+                return obj
+            raise ApiError(422, "Invalid", _failed(step)) from None
+    return found
+
+
+def _failed(step: Object) -> str:
+    """Return the message about a step of a JSON patch whose place does not exist."""
+    name, path = step["op"], step.get("path", "")
+    key = path.rpartition("/")[2]
+    why = f"Unable to remove nonexistent key: {key}: missing value" if name == "remove" else "missing value"
+    return f"error in {name} for path: '{path}': {why}"
 
 
 PATCHES = Patches(merge=_merge, json=_json)

@@ -59,6 +59,8 @@ class WorkloadStrategy(SpecAndStatus):
 
     def prepare_update(self, obj: Object, old: Object) -> None:
         super().prepare_update(obj, old)
+        if self.kind == "deployment" and obj["metadata"].get("annotations") != old["metadata"].get("annotations"):
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1  # they count, for rollbacks
         if self.kind == "daemonset":
             before = (old["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "0")
             changed = obj["spec"].get("template") != old["spec"].get("template")
