@@ -183,7 +183,7 @@ def test_what_the_policy_cannot_judge_is_refused() -> None:
     response = answered(review(job))["response"]
     assert response["allowed"] is False
     assert response["status"]["code"] == 403
-    assert "MutatingAdmissionPolicy 'jobs.phalanx.dev'" in response["status"]["message"]
+    assert "policy 'jobs.phalanx.dev'" in response["status"]["message"]
     with pytest.raises(Exception, match="resulted in error"):
         by_policy(JOBS, job, None)
 

@@ -236,7 +236,8 @@ class Api:
         resource = target.resource
         if resource.group in GROUPS:
             return await self._aggregated.get(request)
-        answers.form_of(resource, request)  # what no form suits is refused first
+        if request.query:
+            answers.form_of(resource, request)  # what no form suits is refused before wrong parameters
         self.reader.check_version(request)
         stored = self.store.get(resource.key, target.namespace, target.name)
         if stored is None:
