@@ -200,7 +200,7 @@ def _request(review: Review, form: Resource) -> dict[str, Any]:
 
 
 class _Broken(Exception):
-    """A condition or a parameter of a policy fails, and failure means refusal."""
+    """A condition of a policy fails, and failure means refusal."""
 
 
 @dataclass
@@ -452,7 +452,7 @@ def _expression_holds(one: Mapping[str, Any], labels: Mapping[str, str]) -> bool
 
 def _params(case: _Case, reader: PolicyReader) -> list[Object | None]:
     """Return the parameter objects of the binding, with each of which the policy is evaluated; [None] without
-    parameters, [] if the policy does not apply because none exists. Raises `_Broken` where that means refusal."""
+    parameters, [] if the policy does not apply because none exists. Raises `ApiError` where that means refusal."""
     kind, ref = case.spec.get("paramKind"), case.binding["spec"].get("paramRef")
     if not kind or not ref:
         return [None]
@@ -465,7 +465,7 @@ def _params(case: _Case, reader: PolicyReader) -> list[Object | None]:
         found = [one for one in all_of_kind if selected(ref["selector"], _labels(one) or {})]
     if not found and ref.get("parameterNotFoundAction") == "Deny":
         why = "no params found for policy binding with `Deny` parameterNotFoundAction"
-        raise _Broken(f"failed to configure binding: {why}")
+        raise case.denied(f"failed to configure binding: {why}")
     return [*found]
 
 

@@ -146,6 +146,8 @@ def acting(user: User, headers: Mapping[bytes, bytes], authorizer: Authorizer) -
     name, uid = (headers.get(header, b"").decode(errors="replace") for header in (_USER, _UID))
     groups = tuple(filter(None, map(str.strip, headers.get(_GROUP, b"").decode(errors="replace").split(","))))
     if not name:
+        if not groups and not uid:
+            return user
         raise bad_request(_nobody(uid, groups))
     for asked, namespace in _rights(name, groups, uid):
         authorizer.resource(user, asked, namespace)

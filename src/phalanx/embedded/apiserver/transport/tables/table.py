@@ -159,12 +159,12 @@ def _custom_cell(obj: Object, definition: Mapping[str, Any], now_s: float) -> An
             return None
         case "string", _:
             return _text(value)
-        case "integer", bool():
+        case "integer" | "number", bool():
             return None
         case "integer", int() | float():
             return int(value)
-        case "number", float():
-            return value  # integers are not shown, as on the real server
+        case "number", int() | float():
+            return float(value)
         case "boolean", bool():
             return value
         case "date", str():
