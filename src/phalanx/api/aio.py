@@ -35,7 +35,7 @@ Name = str | Job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """The cluster that is meant. `namespace`: the namespace of names without one."""
+    """The kubeconfig and the context by which a cluster is reached. `namespace`: the namespace of names without one."""
 
     kubeconfig: str | Path | None = None
     context: str | None = None

@@ -57,7 +57,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """A queue. `share`: its dominant share; None: without end. `record`: what `phalanx queues --json` has of it."""
+    """A queue. `share`: its dominant share; None: infinite. `record`: what `phalanx queues --json` has of it."""
 
     name: str
     parent: str

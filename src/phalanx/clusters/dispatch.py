@@ -421,8 +421,8 @@ class Dispatcher:
 
     def _endure(self, key: Key, why: str, cluster: str = "") -> None:
         """Note that a job could be neither sent nor followed now. After `PATIENCE_S` the job returns to the queue, with
-        the reason `why`. If the copy of the present start exists, the job gets an Event instead. `cluster`: see
-        `_NotYet`."""
+        the reason `why`. If the copy for the present start still exists in its cluster, the job does not return, and
+        gets an Event with `why`. `cluster`: see `_NotYet`."""
         sent, now_s = self._sent.get(key), self._now_s()
         if now_s - self._waits_s.setdefault(key, now_s) < PATIENCE_S or sent is None or not why:
             return

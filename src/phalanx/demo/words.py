@@ -25,7 +25,7 @@ _NOT_THE_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "idlelib"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A count in a form that two processes can compare. `digest`: a hash of all words with their numbers."""
+    """A count in a form that two processes can compare. `digest`: a hash of all words and their counts."""
 
     words: int
     distinct: int

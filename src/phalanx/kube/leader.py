@@ -253,7 +253,7 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-_AHEAD, _BEHIND = 0.5, 2.0  # the speed of this clock until it agrees with the machine's
+_AHEAD, _BEHIND = 0.5, 2.0  # the speed of this clock while it is ahead of the machine's clock, or behind it
 _AGREES_S = 1.0  # smaller adjustments, as by time servers, take effect at once
 
 

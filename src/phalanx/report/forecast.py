@@ -226,7 +226,7 @@ class ForecastRun:
         self.asked = set(jobs)
         self.found: dict[str, tuple[float, str]] = {}
         self.ended = ""
-        self.ends: list[tuple[float, str, int]] = []  # a heap of (end time, job, number of its start)
+        self.ends: list[tuple[float, str, int]] = []  # a heap of (end time, job, the job's attempt)
 
     def run(self) -> Mapping[str, tuple[float, str]]:
         """Simulate until all requested jobs have started or nothing changes any more. Return job -> its start, and the

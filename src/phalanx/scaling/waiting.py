@@ -28,7 +28,7 @@ from phalanx.state.pending.request_class import Blocker, Candidate, Kind, Reques
 
 CLASSES = 64  # the most request classes for which nodes are planned in one cycle
 JOBS = 256  # the most requests of one class
-MOST_PODS = 2048  # the most pods that may need a node each
+MOST_PODS = 2048  # the most pods for which nodes are requested in one cycle
 
 # Nodes for new requests are planned QUIET_S seconds after the last new request, and at the latest LONGEST_S seconds
 # after the first new request (Karpenter's BATCH_IDLE_DURATION and BATCH_MAX_DURATION).

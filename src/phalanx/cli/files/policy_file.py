@@ -126,7 +126,8 @@ _FUNCTION = "priorityFunction"  # the same
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """`policy`, and its text in the file. `dialects`: the other schedulers whose pods and kinds Phalanx serves.
+    """The settings of a policy file. `policy`: the policy. `values`: the fields that are set, as in the file.
+    `dialects`: the other schedulers whose pods and kinds Phalanx serves.
     `function`: the name of the file whose Python computes priorities; only the scheduler that read it can call it."""
 
     policy: Policy

@@ -78,7 +78,7 @@ class CycleEnds:
                 self._granted = []
 
     def partly_leaving(self) -> dict[str, set[Slot]]:
-        """Return the terminating pods of jobs that run on without them. They end now (rule R13)."""
+        """Return the terminating pods of jobs that run on without them. They count as ended now (R13)."""
         jobs = self.cluster.jobs
         found = {job: set(jobs[job].leaving) for job in self.cluster.leaving if jobs[job].phase is not Phase.STOPPING}
         for job, slots in self.shrunk.items():

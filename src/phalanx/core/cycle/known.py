@@ -57,7 +57,7 @@ class Live(NamedTuple):
 class KnownFailures:
     """The placement classes that do not start in one cycle, and the reasons of its requests.
 
-    `failed`: classes that a trial closed although counting found capacity.
+    `failed`: classes that were closed because placing a gang failed, although the free amounts were enough.
     `explained`: placement class -> the reason that was computed in this cycle.
     `disproved`: placement classes whose stored reason no longer holds.
     `failures`: the number of requests that were denied.

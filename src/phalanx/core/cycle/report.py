@@ -60,7 +60,7 @@ class ReasonReporter:
         self.renewed = False
         self.eased = False
 
-    # Reports to request classes
+    # Reasons of request classes
 
     def reason_of(self, request_class: RequestClass) -> Reason | None:
         """Return the reason that the request class reported last, in this cycle or an earlier one."""

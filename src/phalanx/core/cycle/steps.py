@@ -1,9 +1,10 @@
 """The steps of one cycle.
 
-A request class takes part if its placement class may start by counting, and if quota allows it. `core.cycle.known`
-and `core.cycle.candidates` find these classes for the whole cluster at once. Each class is represented by its first
-request. `core.order.next_job` chooses the next request. Slots that replace lost pods of started gangs come before all
-others. A request passes through these methods (`offers` belongs to the state):
+A request class takes part if quota allows it, and if its placement class fits *by counting*: the free amounts are
+enough, before any placement is tried. `core.cycle.known` and `core.cycle.candidates` find these classes for the whole
+cluster at once. Each class is represented by its first request. `core.order.next_job` chooses the next request. Slots
+that replace lost pods of started gangs come before all others. A request passes through these methods (`offers` belongs
+to the state):
 
     receive       report why it is not eligible (`core.cycle.intake.eligible`), or add it to a request class
     candidates    yield it as the next request, with its class: a `Candidate`

@@ -36,8 +36,7 @@ class Memory(NamedTuple):
     `explained`: the reason of each placement class without capacity. `disproved`: placement classes whose stored reason
         no longer holds. `stale`: the new `PlacementClass.stale` of placement classes. `renewed`: True if the reasons of
         all classes are up to date.
-    `failed`: placement classes whose trial failed
-        although counting found capacity.
+    `failed`: placement classes that were closed because placing a gang failed, although the free amounts were enough.
     `first`: the first reservation.
     `searched`: failed searches for victims. `has_postponed`: True if searches for victims were postponed to the next
     cycle.

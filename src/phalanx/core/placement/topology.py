@@ -147,7 +147,7 @@ def topology_constraint(draft: Draft, near: TopologyRequest) -> TopologyConstrai
     layers: list[SliceDepth] = []
     for pods, level in near.slices:
         depth = levels.index(level)
-        # Otherwise a larger slice requires the same level or a finer one already.
+        # A level that is not finer adds no layer: the larger slice before it requires that level or a finer one.
         if pods > 1 and (not layers or depth > layers[-1].depth):
             layers.append(SliceDepth(depth, pods))
     anywhere = TopologyConstraint(levels, -1, near.balanced, tuple(layers), tuple(layers))

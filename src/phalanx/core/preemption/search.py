@@ -382,7 +382,7 @@ class VictimSearch:
 
     def stay_if_allowed(self, candidate: int) -> PreemptionRule | None:
         """Restore the candidate if quota allows both the candidate and the job, and no queue would take its capacity
-        back. Return the rule by which the candidate was evicted; None if it stays evicted."""
+        back. Return the rule by which the candidate had been evicted if it is restored; otherwise None."""
         rule = self.candidates.going[candidate]
         self.candidates.restore(candidate)
         is_own = self.candidates.queue(candidate) == self.rights.queue

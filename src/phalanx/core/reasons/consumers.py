@@ -52,7 +52,7 @@ class CycleGrants(LargestConsumers):
 
 
 class ResourceConsumers:
-    """The amount that each job holds of the resource on nodes that a pod may use, with the grants of this cycle."""
+    """The amounts of one resource that jobs hold on the nodes that a pod may use. The grants of this cycle count."""
 
     def __init__(self, cluster: Cluster, granted: CycleGrants, resource: str, where: NodeConstraints) -> None:
         self.cluster, self.granted, self.resource = cluster, granted, resource

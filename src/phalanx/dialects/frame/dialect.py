@@ -88,7 +88,7 @@ class Definitions:
     `queues`, `flavors`: their names are a kind, a slash and the object's name, so no other dialect uses them. One
     dialect may use plain queue names; a Phalanx Queue takes precedence over such a queue.
     `topologies`: hierarchies of node labels, in addition to the policy's. `node_labels` may add these labels to nodes.
-    `node_groups`: groups on demand (`model.node.OnDemand`).
+    `node_groups`: node groups that grow only for the jobs of one queue (`model.node.OnDemand`).
     `parts`: reserved parts of nodes. `stand_ins`: pods for objects that need capacity.
     `fault`, `fault_at`: why the definitions are invalid as a whole, and the object at fault by kind and key. The last
     valid definitions stay in force; if there are none, the invalid ones are used."""

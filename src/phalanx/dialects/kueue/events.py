@@ -1,5 +1,5 @@
-"""The events that Kueue records on Workloads and jobs, for what a write of a Workload changed, or a new
-ProvisioningRequest.
+"""The events that Kueue records on Workloads and jobs: when a write creates or changes a Workload, and when a
+ProvisioningRequest is created.
 
 Source: pkg/scheduler/scheduler.go, pkg/controller/jobframework/reconciler.go, pkg/workload/workload.go of v0.19.2;
 pkg/controller/admissionchecks/provisioning/controller.go.

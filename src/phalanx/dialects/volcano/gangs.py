@@ -120,8 +120,8 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
 
 
 def claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim | None:
-    """Return the claim of a gang from its PodGroup; None if the gang is not Volcano's. A foreign gang in one of
-    Volcano's queues gets a claim too, so the queue counts it."""
+    """Return the settings of a gang from its PodGroup. A gang without a PodGroup also gets settings if it names one of
+    Volcano's queues, so that the queue counts its usage. Return None for all other gangs."""
     found = _claim(defined, said, objects)
     if found is None or found.queue != kinds.tree_name(kinds.DEFAULT):
         return found

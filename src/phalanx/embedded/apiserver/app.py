@@ -330,8 +330,8 @@ def _delete_warnings(resource: Resource, options: DeleteOptions) -> tuple[str, .
 
 
 def _payer(user: User) -> str:
-    """Return the name under which the requests of a user are counted. All service accounts of a namespace have one name
-    together, because a user who can create one account can create a thousand."""
+    """Return the name under which the requests of a user are counted. All service accounts of a namespace share one
+    name, because a user who can create one account can create a thousand."""
     return user.name.rpartition(":")[0] if user.name.startswith(_ACCOUNT) else user.name
 
 

@@ -1,4 +1,4 @@
-"""Jobs of this machine's own programs (the image `host`), as jobs of an image that a cluster can run."""
+"""Replace the image `host` (programs of this machine) by an image that the target of a move can run."""
 
 from __future__ import annotations
 

@@ -176,7 +176,8 @@ DEFAULTS = KueueConfiguration()
 
 
 def configuration(objects: Mapping[str, Object]) -> KueueConfiguration:
-    """Return the configuration in one of the ConfigMaps (by `namespace/name`)."""
+    """Return the configuration in Kueue's ConfigMap; the defaults if there is none. `objects`: `namespace/name` -> a
+    ConfigMap."""
     text = text_of(objects.get(_KEY) or {})
     if text is None:
         return DEFAULTS

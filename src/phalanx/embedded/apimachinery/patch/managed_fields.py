@@ -33,7 +33,8 @@ from phalanx.embedded.apimachinery.schema.typed import Comparison, compare
 
 BEFORE_FIRST_APPLY, ANCIENT = "before-first-apply", "ancient-changes"
 MAX_UPDATE_MANAGERS = 10
-# Kinds that controllers write in great numbers and nobody applies: not tracked from birth (0011).
+# Controllers write objects of these kinds very often, and no client applies them. So their managed fields are not
+# recorded when they are created (decision 11).
 _UNTRACKED = frozenset({("", "Event"), ("events.k8s.io", "Event"), ("coordination.k8s.io", "Lease")})
 
 # Fields of every object that no manager owns.
@@ -206,7 +207,8 @@ def reset_fields(resource: Resource, subresource: str) -> Node:
 
 
 def is_tracked_from_birth(resource: Resource, obj: Object) -> bool:
-    """Return whether the record of a new object begins with its creator (0011): not for pods of a controller."""
+    """Return whether the record of a new object begins with its creator (decision 11). It does not for pods of
+    a controller."""
     if (resource.group, resource.kind) == ("", "Pod"):
         return not any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
     return (resource.group, resource.kind) not in _UNTRACKED

@@ -306,7 +306,7 @@ def _fixed(spec: Object) -> Object:
 
 
 def _open_queue(name: str, what: str, reader: QueueReader, *, leaf: bool = False) -> Iterator[str]:
-    """Refuse a queue that is absent, closed or, for jobs, not a leaf. A Phalanx Queue of that name counts first."""
+    """Refuse a queue that is absent, closed or, for jobs, not a leaf. The name of a Phalanx Queue is accepted."""
     if reader.get("phalanx.dev", "queues", "", name) is not None:
         return
     if leaf and name == ROOT:

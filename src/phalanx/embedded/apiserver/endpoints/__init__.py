@@ -1,6 +1,6 @@
 """The operations that requests ask for.
 
-parts          where storage and transport meet the knowledge of kinds
+parts          the calls of the modules about kinds: schema, admission, field ownership, tables, conversion
 answers        objects as answers
 decoding       the objects of bodies and patches
 write          create, update, patch

@@ -21,7 +21,7 @@ from phalanx.embedded.apimachinery.meta.status import (
 from phalanx.embedded.apiserver.transport.request import Request
 
 _INTEGER = re.compile("[+-]?[0-9]+")
-_INTEGER_SIGNS = 40  # leading zeros included
+_INTEGER_SIGNS = 40  # the most characters of an integer, with its leading zeros
 _GROUP = "meta.k8s.io"
 _MANAGER_BYTES = 128
 NOT_OLDER, EXACT = "NotOlderThan", "Exact"

@@ -108,7 +108,8 @@ COMPLETIONS_REACHED = Ending(
 
 
 def decide(view: JobObservation, streak: Streak, pace: Pace, now_s: float) -> JobStep:
-    """Return the next step of an unfinished Job. `streak` already includes the view's new pods."""
+    """Return the next step of an unfinished Job. `streak` already counts the pods in `view.new_succeeded`
+    and `view.new_failed`."""
     if (ending := _ending(view, now_s)) is not None:
         return JobStep(ending=ending, delete=view.active)
     deadline_s = _until_deadline(view, now_s)
