@@ -180,8 +180,8 @@ BUGS = (
         "R20",
         "a preemptor beyond its guarantee takes what other queues may reclaim",
         "core/preemption/candidates.py",
-        "if rule in GOES_BEYOND and self.rights.takes_too_much",
-        "if False and self.rights.takes_too_much",
+        "return any(self.rights.takes_too_much(queue, self._lost) for queue in queues)",
+        "return False",
     ),
     Bug(
         "R22",
