@@ -213,9 +213,10 @@ class Walk(Cycle):
         found = replacements(self.facts)
         for priority in sorted({each.work.job.priority for each in found}, reverse=True):
             here = [each for each in found if each.work.job.priority == priority]
+            if len(here) > 1 and not self.choices.choose(2):
+                here.sort(key=lambda each: [*self.left, each.name].index(each.name))
             losing = [each for each in here if each.name in self.losers]
-            if losing and self.choices.choose(2):  # the age of these is open as well
-                losing = []
+            losing = losing if losing and not self.choices.choose(2) else []  # the age of these is open as well
             for request in losing:
                 while request.work.missing() and self.settle(request) is Demand.START:
                     pass

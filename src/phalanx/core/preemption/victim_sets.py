@@ -404,8 +404,10 @@ class Choice:
         return True
 
     def _is_fair(self, chosen: int) -> bool:
-        """Return whether no victim of the set could be replaced by candidates of richer queues."""
-        asked = [candidate for candidate in self._members(chosen) if self.field.tier[candidate] < OWN]
+        """Return whether no gang of the set could be replaced by candidates of richer queues and pods above minimums."""
+        asked = [
+            each for each in self._members(chosen) if self.candidates.is_gang(each) and self.field.tier[each] < OWN
+        ]
         return not any(self._could_be_replaced(candidate, chosen) for candidate in asked)
 
     def _could_be_replaced(self, candidate: int, chosen: int) -> bool:
@@ -423,7 +425,11 @@ class Choice:
         """Yield sets of candidates of other queues that could be enough together with the set `rest`, the smallest sets
         first."""
         group, tier = self.field.group[candidate], self.field.tier[candidate]
-        others = [each for each in self.pool if self.field.group[each] != group and self.field.tier[each] <= tier]
+        others = [
+            each
+            for each in self.pool
+            if (self.field.group[each] != group and self.field.tier[each] <= tier) or not self.candidates.is_gang(each)
+        ]
         at = self.enough & (self.sets & ~(rest | self._number(others)) == 0)
         for each in self._members(rest):  # the whole gang may be evicted in place of its pods above the minimum
             at &= self.sets & (self.bit_of[each] | self._gang_bit(each)) > 0
@@ -435,11 +441,12 @@ class Choice:
         return self.bit_of.get(int(self.candidates.gang_unit[self.field.job[candidate]]), 0)
 
     def _could_go_besides(self, extra: int, candidate: int) -> bool:
-        """Return whether all candidates of the set `extra` could be evicted and free enough, and the queue of each has
-        a higher share than the queue of `candidate` when it is evicted."""
+        """Return whether all candidates of the set `extra` could be evicted and free enough, and the queue of each gang
+        has a higher share than the queue of `candidate` when it is evicted."""
         rights, group, went = self.hunt.rights, int(self.field.group[candidate]), list[int]()
         for each in self._in_turn(self._members(extra)):
-            richer = rights.share_of(int(self.field.group[each])) > rights.share_of(group)
+            is_alone = not self.candidates.is_gang(each)  # pods above minimums go first, whatever their queue
+            richer = is_alone or rights.share_of(int(self.field.group[each])) > rights.share_of(group)
             if not (richer and self.candidates.evict(each)):
                 break
             went.append(each)
