@@ -404,11 +404,9 @@ class Choice:
         return True
 
     def _is_fair(self, chosen: int) -> bool:
-        """Return whether no gang of the set could be replaced by candidates of richer queues and pods above minimums."""
-        asked = [
-            each for each in self._members(chosen) if self.candidates.is_gang(each) and self.field.tier[each] < OWN
-        ]
-        return not any(self._could_be_replaced(candidate, chosen) for candidate in asked)
+        """Return whether no gang of the set could be replaced by gangs of richer queues and pods above minimums."""
+        gangs = [each for each in self._members(chosen) if self.candidates.is_gang(each)]
+        return not any(self._could_be_replaced(each, chosen) for each in gangs if self.field.tier[each] < OWN)
 
     def _could_be_replaced(self, candidate: int, chosen: int) -> bool:
         """Return whether queues with higher shares could lose candidates in place of this one. Each of them must still
