@@ -164,7 +164,7 @@ class CyclePreemption:
         request_class, entry = candidate
         if (ready_s := self.ready_s(request_class.key, entry.request)) > self.now_s:
             later_s = (each_s for _, each_s in self.first_ready(request_class) if each_s > self.now_s)
-            self.searched[request_class.key] = Search(DELAYED, min(ready_s, *later_s), None)
+            self.searched[request_class.key] = Search(DELAYED, min([ready_s, *later_s]), None)
         return ready_s > self.now_s
 
     def ready_s(self, key: RequestClassKey, request: Request) -> float:
