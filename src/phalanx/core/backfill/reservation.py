@@ -300,6 +300,8 @@ class BackfillForecast:
 
     def earliest_run(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
         """Return the gang's earliest run; None if its start cannot be foreseen."""
+        if self.ends.shrunk:
+            self.one = None  # it knows only jobs that end whole
         if self.one is not None:
             found = self.one.find(gang, self.ends.in_order(), self.ends.granted)
             return PlannedRun(self.one.shadow_s, self.one.shadow_s + runs_s, NOTHING) if found else None
