@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 
-from phalanx.core.fold.lifecycle import IllegalTransition
+from phalanx.core.fold.transitions import IllegalTransition
 from phalanx.model.event import (
     Adopted,
     Event,

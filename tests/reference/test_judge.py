@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.core.fold.fold import fold
-from phalanx.core.fold.lifecycle import IllegalTransition
+from phalanx.core.fold.transitions import IllegalTransition
 from phalanx.model.event import PolicySeen, Ticked
 from phalanx.model.job import Placement, Slot
 from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, Shrink, Start

@@ -20,8 +20,8 @@ from phalanx.core.cycle import known, plan, report, steps
 from phalanx.core.cycle.intake import receive
 from phalanx.core.cycle.intake.receive import Intake
 from phalanx.core.cycle.preempt import evict
-from phalanx.core.fold import fold, job_dependencies, lifecycle
-from phalanx.core.fold.lifecycle import LATE
+from phalanx.core.fold import fold, job_dependencies, transitions
+from phalanx.core.fold.transitions import LATE
 from phalanx.core.order.next_job import Tournament
 from phalanx.core.placement import capacity, gang, packing
 from phalanx.core.placement.draft import Draft
@@ -93,10 +93,10 @@ def room_counts_once_per_node(patch: pytest.MonkeyPatch) -> None:
 
 def late_answers_count(patch: pytest.MonkeyPatch) -> None:
     def move(job, phase, attempt, by):
-        outcome = lifecycle.TRANSITIONS[(phase, type(by))]
-        return outcome if outcome != LATE else lifecycle.STAYS
+        outcome = transitions.TRANSITIONS[(phase, type(by))]
+        return outcome if outcome != LATE else transitions.STAYS
 
-    patch.setattr(lifecycle, "transition", move)
+    patch.setattr(transitions, "transition", move)
 
 
 def overfull_nodes_are_used(patch: pytest.MonkeyPatch) -> None:

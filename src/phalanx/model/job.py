@@ -170,7 +170,7 @@ class Job:
 
 
 class Phase(StrEnum):
-    """The phases of a live job. `core.fold.lifecycle` has the legal transitions. A finished job has no phase."""
+    """The phases of a live job. `core.fold.transitions` has the legal transitions. A finished job has no phase."""
 
     QUEUED = "queued"
     STARTING = "starting"  # the start is decided; the world resumes the job and binds its pods at the barrier

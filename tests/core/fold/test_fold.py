@@ -9,7 +9,7 @@ import pytest
 
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import TAKEN_IN_BY, fold, fold_plan
-from phalanx.core.fold.lifecycle import IllegalTransition
+from phalanx.core.fold.transitions import IllegalTransition
 from phalanx.model.event import (
     Adopted,
     Event,

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import msgspec
 
 from phalanx.core.fold.fold import fold, fold_plan
-from phalanx.core.fold.lifecycle import IllegalTransition
+from phalanx.core.fold.transitions import IllegalTransition
 from phalanx.dialects.schema.recording import Unreadable, read, written
 from phalanx.errors import PhalanxError
 from phalanx.loop import decide_whole

@@ -28,7 +28,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.core.backfill import advance, beside
+from phalanx.core.backfill import advance, pod_division
 from phalanx.core.backfill.ends import INFINITE_S, NOTHING, CycleEnds, Grant
 from phalanx.core.backfill.one_node import OneNode
 from phalanx.core.backfill.profile import CapacityProfile, OneNodeProfile, PlannedRun
@@ -168,7 +168,7 @@ class BackfillForecast:
         if isinstance(anywhere, list) and self.fits_beside(free, gang, anywhere):
             return anywhere
         draft.rewind(mark)
-        if among is None and (shares := beside.divided(draft, gang, free, first)):
+        if among is None and (shares := pod_division.divided(draft, gang, free, first)):
             for _, position, pods in shares:
                 draft.put(position, gang.demands[0], pods)
             return gangs.placements_of(draft, gang, shares)
@@ -334,7 +334,9 @@ class BackfillForecast:
         if self.may_move and self.move_first(record.job, gang, outcome, end_s):
             return outcome
         self.draft.rewind(mark)
-        if self.may_move and (shares := beside.divided(self.draft, gang, self.released(), self.reservations[0].gang)):
+        if self.may_move and (
+            shares := pod_division.divided(self.draft, gang, self.released(), self.reservations[0].gang)
+        ):
             for _, position, pods in shares:
                 self.draft.put(position, gang.demands[0], pods)
             outcome = gangs.placements_of(self.draft, gang, shares)

@@ -1,7 +1,7 @@
 """Fold events and actions: the only code that changes the state.
 
 There is one function for each event and action (`TAKEN_IN_BY`). Every event is a fact of the world, and idempotent.
-Late answers (`core.fold.lifecycle`) are ignored. An action counts from the moment at which it is folded: its capacity
+Late answers (`core.fold.transitions`) are ignored. An action counts from the moment at which it is folded: its capacity
 is charged before any world learns of it, so that the next decision cannot grant it again."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import inf, nextafter
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
-from phalanx.core.fold import charging, cluster_events, job_dependencies, lifecycle
+from phalanx.core.fold import charging, cluster_events, job_dependencies, transitions
 from phalanx.core.fold.charging import (
     charge_placements,
     clear_charge,
@@ -23,8 +23,8 @@ from phalanx.core.fold.charging import (
     settle_charge,
     withdraw_nomination,
 )
-from phalanx.core.fold.lifecycle import LATE, IllegalTransition
 from phalanx.core.fold.memory import Decision
+from phalanx.core.fold.transitions import LATE, IllegalTransition
 from phalanx.model.event import (
     Adopted,
     Event,
@@ -132,7 +132,7 @@ def submitted(cluster: Cluster, event: Submitted) -> None:
 def answering(cluster: Cluster, event: Opened | Released | Started | Refused | Finished) -> JobRecord | None:
     """Return the record of the job that the world reports about; None if the report comes too late."""
     record = cluster.jobs.get(event.job)
-    if record is None or lifecycle.transition(event.job, record.phase, record.attempt, event) == LATE:
+    if record is None or transitions.transition(event.job, record.phase, record.attempt, event) == LATE:
         return None
     return record
 
@@ -386,7 +386,7 @@ def decided_record(cluster: Cluster, action: JobAction) -> JobRecord:
     record = cluster.jobs.get(action.job)
     if record is None:
         raise IllegalTransition(f"{type(action).__name__} of job {action.job!r}, which is not in the book")
-    lifecycle.transition(action.job, record.phase, record.attempt, action)
+    transitions.transition(action.job, record.phase, record.attempt, action)
     return record
 
 

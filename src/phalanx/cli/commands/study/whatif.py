@@ -21,7 +21,7 @@ from phalanx.cli.study.whatif.outlook import WhatIfOutlook, notes, record, rows
 from phalanx.cli.study.whatif.supposed import Objects, additions, deletions, supposed, told, unknown_classes
 from phalanx.cli.terminal.output import note, print_json, print_table
 from phalanx.core.fold.fold import fold
-from phalanx.core.fold.lifecycle import IllegalTransition
+from phalanx.core.fold.transitions import IllegalTransition
 from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
 from phalanx.kube.gang.effects import GangTimeouts

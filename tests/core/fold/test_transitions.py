@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.core.fold.lifecycle import GONE, LATE, STAYS, TRANSITIONS, IllegalTransition, transition
+from phalanx.core.fold.transitions import GONE, LATE, STAYS, TRANSITIONS, IllegalTransition, transition
 from phalanx.model.event import Finished, Refused, Started
 from phalanx.model.job import Phase
 from phalanx.model.plan import Place, Start
