@@ -15,7 +15,8 @@ from sqlalchemy import text
 from phalanx.errors import PhalanxError
 from phalanx.ledger.entry import JobEntry, ReasonEntry, StartEntry, State, url_of
 from phalanx.ledger.schema import MIGRATIONS, upgrade
-from phalanx.ledger.store import Ledger, LedgerError, Selection
+from phalanx.ledger.selection import Selection
+from phalanx.ledger.store import Ledger, LedgerError
 from tests.ledger.postgresql import postgresql
 
 JOB = JobEntry(

@@ -82,7 +82,7 @@ def test_a_wrong_gang_has_no_tree_and_a_right_one_knows_what_it_cannot_do_withou
     groups = (Group(name="all", minimum=1), Group(name="a", parent="all"), Group(name="b", parent="all"))
     roles = (in_group("driver", ""), in_group("a", "a", 2), in_group("b", "b", 2))
     gang = tables.gang(roles, groups)
-    assert list(gang.required_roles()) == [0]
+    assert list(gang.required_roles) == [0]
     assert [gang.enough(pods) for pods in ([1, 2, 0], [1, 0, 2], [1, 1, 1], [0, 2, 2])] == [True, True, False, False]
     assert gang_tree(roles, groups, None).placed([1, 2, 2])
 

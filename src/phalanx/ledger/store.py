@@ -5,15 +5,12 @@ time of its decision). So a write with an unknown outcome can be repeated. `put`
 entry cannot reopen them.
 
 SQLite runs in WAL mode with synchronous=FULL. So committed entries survive kill -9 and a power failure, and readers do
-not wait for the writer.
-
-A query for jobs: conditions that must all hold."""
+not wait for the writer."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,32 +22,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from phalanx.errors import PhalanxError
 from phalanx.ledger.entry import ARRAY, FILE, LIVE, OBJECT, JobEntry, ReasonEntry, StartEntry, State
 from phalanx.ledger.schema import JOBS, STARTS, upgrade
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """Conditions for jobs. An empty or missing condition matches every job.
-
-    `since_s`, `until_s`: the job was live at some time between these (seconds since the epoch).
-    `ended_before_s`: the job ended before this time.
-    `users`, `queues`, `states`, `jobs` (`namespace/name`), `numbers`: the job has one of these values.
-    `made`: the user made the job as one of these objects (`namespace/name`).
-    `arrays`: the job is a task of one of these arrays (`namespace/name`).
-    `accounts`: the job's queue is one of these queues or below one."""
-
-    since_s: float | None = None
-    until_s: float | None = None
-    ended_before_s: float | None = None
-    users: tuple[str, ...] = ()
-    queues: tuple[str, ...] = ()
-    accounts: tuple[str, ...] = ()
-    states: tuple[State, ...] = ()
-    jobs: tuple[str, ...] = ()
-    made: tuple[str, ...] = ()
-    arrays: tuple[str, ...] = ()
-    numbers: tuple[int, ...] = ()
-    numbered: bool = False  # only jobs with a Slurm job number
-
+from phalanx.ledger.selection import Selection
 
 _AT_ONCE = 500  # the most jobs in one statement
 _RENEWED = (

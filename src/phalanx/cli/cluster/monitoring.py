@@ -19,7 +19,7 @@ from phalanx.cli.terminal.output import note
 from phalanx.client.connection import Connection
 from phalanx.client.tally import Tally
 from phalanx.kube.leader import Lease
-from phalanx.metrics.serving import opened, url
+from phalanx.metrics.address import opened, url
 
 if TYPE_CHECKING:  # a server, which is imported only where metrics are served
     from prometheus_client.registry import Collector

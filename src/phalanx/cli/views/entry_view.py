@@ -9,7 +9,7 @@ from phalanx.cli.cluster.jobs.attending import in_brief
 from phalanx.cli.terminal.output import counted, duration, local_time
 from phalanx.client.moment import write_moment
 from phalanx.ledger.entry import JobEntry, StartEntry
-from phalanx.ledger.store import Selection
+from phalanx.ledger.selection import Selection
 from phalanx.model.pod import format_amount
 
 COLUMNS = ("JOB", "USER", "QUEUE", "STATE", "SUBMITTED", "WAITED", "TOOK", "ASKED", "NODES", "EXIT", "WHY")

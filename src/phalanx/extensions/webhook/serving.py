@@ -28,8 +28,8 @@ from phalanx.embedded.apiserver.transport.request import Response
 from phalanx.errors import PhalanxError
 from phalanx.extensions.webhook.review import UnreadableReview, judge, read
 from phalanx.kube.install.admission_policy import PATH
+from phalanx.metrics.address import taken
 from phalanx.metrics.admissions import Admissions
-from phalanx.metrics.serving import taken
 
 log = logging.getLogger(__name__)
 

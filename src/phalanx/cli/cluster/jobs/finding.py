@@ -290,7 +290,7 @@ class Finder:
 def recorded(book: Ledger, text: str, namespace: str) -> list[JobEntry]:
     """Return the ledger's entries for jobs with that name, in the order of their submission. Raises LedgerError."""
     from phalanx.ledger.entry import ARRAY as TASK_OF
-    from phalanx.ledger.store import Selection
+    from phalanx.ledger.selection import Selection
 
     readings = [one for one in _readings(text, namespace) if one.kind != _SLURM]
     parts = {(one.namespace, one.name): one.part for one in readings}

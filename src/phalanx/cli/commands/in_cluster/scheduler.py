@@ -31,7 +31,7 @@ from phalanx.kube.install.admission_policy import AdmissionMode
 from phalanx.kube.install.rivals import refuse_beside_rivals
 from phalanx.kube.leader import Lease, LeaseDurations
 from phalanx.kube.read.wire import WIRE_TYPES
-from phalanx.metrics.serving import address
+from phalanx.metrics.address import address
 
 if TYPE_CHECKING:
     DialectName: TypeAlias = str

@@ -31,7 +31,7 @@ from phalanx.extensions.aggregation.belief import Belief
 from phalanx.extensions.aggregation.front_proxy import Access
 from phalanx.extensions.aggregation.serving import Answerer, Handshakes, Object, serving
 from phalanx.extensions.webhook.trust import Called, Keeper
-from phalanx.metrics import serving as addresses
+from phalanx.metrics import address as addresses
 from phalanx.metrics.collector import PassedOn
 
 READ: Final = (kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES, kinds.WORKLOADS)

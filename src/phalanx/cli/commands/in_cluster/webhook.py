@@ -19,7 +19,7 @@ from phalanx.errors import PhalanxError
 from phalanx.extensions.webhook.serving import Files, ReviewAnswerer, serving, show, tls_context
 from phalanx.extensions.webhook.trust import Keeper
 from phalanx.kube.install.admission_policy import PATH, SERVICE, SERVICE_NAMESPACE
-from phalanx.metrics import serving as addresses
+from phalanx.metrics import address as addresses
 from phalanx.metrics.admissions import Admissions
 
 Verdict = Callable[[], str]

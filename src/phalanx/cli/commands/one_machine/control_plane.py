@@ -58,8 +58,8 @@ from phalanx.kube.leader import Lease, LeaseDurations
 from phalanx.kube.read.node import read_node
 from phalanx.kube.world import KubeWorld
 from phalanx.ledger.entry import url_of
+from phalanx.metrics.address import address
 from phalanx.metrics.collector import Scheduler
-from phalanx.metrics.serving import address
 from phalanx.slurm.cluster.admission import owner_objects
 from phalanx.state.cluster import Cluster
 

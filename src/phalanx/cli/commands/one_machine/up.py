@@ -174,7 +174,7 @@ def _check(policy: Path | None, record: Path | None) -> None:
 def _chosen(metrics_address: str) -> tuple[str, int]:
     """Return the host and the port, a free port in place of 0. The port is chosen once, so that after a crash the
     metrics are served at the same address."""
-    from phalanx.metrics.serving import address
+    from phalanx.metrics.address import address
 
     host, port = address(metrics_address)
     return host, port or free_port()
@@ -268,7 +268,7 @@ Ctrl-C stops it; running pods go on, and the next `phalanx up` finds them."""
 
 
 def _metrics_line(metrics: tuple[str, int]) -> str:
-    from phalanx.metrics.serving import url
+    from phalanx.metrics.address import url
 
     return f"\n  metrics     {url(metrics)}"
 

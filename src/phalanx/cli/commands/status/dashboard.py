@@ -36,7 +36,7 @@ from phalanx.dashboard.sign_in import SignIn
 from phalanx.embedded.apiserver.auth.authority import make_authority, make_server
 from phalanx.errors import PhalanxError
 from phalanx.extensions.webhook.serving import Files, show, tls_context
-from phalanx.metrics import serving as addresses
+from phalanx.metrics import address as addresses
 
 _OWN_LIFE = dt.timedelta(days=365)
 

@@ -21,7 +21,8 @@ from phalanx.cli.terminal.output import local_time, note, print_json, print_tabl
 from phalanx.cli.views.entry_view import COLUMNS, GIVES_WAY, flat, iso_time, record, row
 from phalanx.errors import PhalanxError
 from phalanx.ledger.entry import FILE, JobEntry, State, url_of
-from phalanx.ledger.store import Ledger, Selection
+from phalanx.ledger.selection import Selection
+from phalanx.ledger.store import Ledger
 from phalanx.ledger.usage import By, Sum, total
 
 SUMS = ("JOBS", "CPU HOURS", "GPU HOURS", "MEMORY GiB HOURS")

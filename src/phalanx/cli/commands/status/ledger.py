@@ -19,7 +19,8 @@ from phalanx.cli.terminal.output import note
 from phalanx.cli.views.entry_view import flat, record
 from phalanx.errors import PhalanxError
 from phalanx.ledger.entry import JobEntry, read_archive, write_archive
-from phalanx.ledger.store import Ledger, Selection
+from phalanx.ledger.selection import Selection
+from phalanx.ledger.store import Ledger
 
 _EXAMPLES = """For example:
 

@@ -72,7 +72,8 @@ def copy_ledger(source: str | None, target: str | None, copier: Copier) -> None:
     `source`, `target`: the URLs of the ledgers; None: there is no ledger. Raises PhalanxError."""
     if source is None:
         return
-    from phalanx.ledger.store import Ledger, Selection
+    from phalanx.ledger.selection import Selection
+    from phalanx.ledger.store import Ledger
 
     if source == target:
         raise PhalanxError(f"--ledger {target} is the ledger that is moved from. Name the one of the new cluster.")
@@ -96,7 +97,8 @@ def copy_ledger(source: str | None, target: str | None, copier: Copier) -> None:
 
 def _known(url: str, *, dry: bool) -> set[str]:
     """Return the uids of the jobs in a ledger."""
-    from phalanx.ledger.store import Ledger, LedgerError, Selection
+    from phalanx.ledger.selection import Selection
+    from phalanx.ledger.store import Ledger, LedgerError
 
     try:
         with Ledger.open(url, read_only=dry) as there:

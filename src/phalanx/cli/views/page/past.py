@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from phalanx.cli.views.page.rows import Unit
 from phalanx.dashboard.rows import PastRow
 from phalanx.ledger.entry import JobEntry, StartEntry, State
-from phalanx.ledger.store import Ledger, Selection
+from phalanx.ledger.selection import Selection
+from phalanx.ledger.store import Ledger
 
 MOST = 20_000  # the most starts in one answer
 _PREEMPTOR = re.compile(r"^Preempted: (?:gives way to|was preempted by|is preempted by) (\S+/\S+) ")

@@ -1,11 +1,11 @@
-"""`metrics/serving.py`: addresses to listen on, as users write them, and the sockets of servers that start later."""
+"""`metrics/address.py`: addresses to listen on, as users write them, and the sockets of servers that start later."""
 
 from __future__ import annotations
 
 import pytest
 
 from phalanx.errors import PhalanxError
-from phalanx.metrics.serving import address
+from phalanx.metrics.address import address
 
 
 @pytest.mark.parametrize("text", ["9090", ":9090", "localhost", "127.0.0.1:http", "a:b:9090", "1.2.3.4:70000", ""])

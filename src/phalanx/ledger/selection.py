@@ -1,0 +1,32 @@
+"""A query for jobs: conditions that must all hold. It needs no database, so that views import it quickly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from phalanx.ledger.entry import State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Conditions for jobs. An empty or missing condition matches every job.
+
+    `since_s`, `until_s`: the job was live at some time between these (seconds since the epoch).
+    `ended_before_s`: the job ended before this time.
+    `users`, `queues`, `states`, `jobs` (`namespace/name`), `numbers`: the job has one of these values.
+    `made`: the user made the job as one of these objects (`namespace/name`).
+    `arrays`: the job is a task of one of these arrays (`namespace/name`).
+    `accounts`: the job's queue is one of these queues or below one."""
+
+    since_s: float | None = None
+    until_s: float | None = None
+    ended_before_s: float | None = None
+    users: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    states: tuple[State, ...] = ()
+    jobs: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
+    arrays: tuple[str, ...] = ()
+    numbers: tuple[int, ...] = ()
+    numbered: bool = False  # only jobs with a Slurm job number
