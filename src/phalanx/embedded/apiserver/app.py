@@ -89,7 +89,7 @@ class Api:
         self._proxy = Proxy(store, self._nodes)
         self._pods = PodActions(store, self.writer, self.deleter)
         self._reviewer = Reviewer(tokens, self._authorizer)
-        self._scales = Scales(store, self.writer)
+        self._scales = Scales(store, self.writer, knowledge)
         self._aggregated = Aggregated(settings.views)
         self.definitions = DefinitionReconciler(store, registry, self.deleter, registry.resources)
         self.type_checking = TypeChecking(store, registry, self.writer)
@@ -279,7 +279,7 @@ class Api:
         body, findings = parts.patch_body(media, request.body, intent.validation)
         intent = replace(intent, findings=findings)
         if target.sub == "scale":
-            return answers.one(SCALE, request, await self._scales.patch(target, media, body, intent))
+            return answers.one(SCALE, request, await self._scales.patch(target, media, body, intent, force=force))
         written = await self.writer.patch(target, media, body, intent, force=force)
         return _written(target, request, written)
 

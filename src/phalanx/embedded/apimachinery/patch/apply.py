@@ -73,7 +73,7 @@ def apply(
     kind = type_for(resource)
     _check(resource, config, kind)
     before = live if live is not None else _new_object(resource)
-    owners = read(before["metadata"]) or _before_first_apply(resource, live, now)
+    owners = read(before["metadata"]) or _before_first_apply(resource, live, subresource, now)
     asked = recursive_difference(field_set(config, kind), reset_fields(resource, subresource))
     mine = FieldOwner(
         manager=manager,
@@ -103,12 +103,12 @@ def _new_object(resource: Resource) -> Object:
     return {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}, **empty}
 
 
-def _before_first_apply(resource: Resource, live: Object | None, now: str) -> list[FieldOwner]:
+def _before_first_apply(resource: Resource, live: Object | None, subresource: str, now: str) -> list[FieldOwner]:
     """Return the owners of the fields of an object that was not tracked until now."""
     if live is None:
         return []
     tracked = {**live, "metadata": dict(live["metadata"])}
-    track_create(resource, tracked, BEFORE_FIRST_APPLY, now)
+    track_create(resource, tracked, BEFORE_FIRST_APPLY, now, subresource)
     return read(tracked["metadata"])
 
 

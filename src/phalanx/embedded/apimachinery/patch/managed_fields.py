@@ -11,7 +11,7 @@ Sources: k8s.io/apimachinery/pkg/util/managedfields, structured-merge-diff/v6/me
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cmp_to_key, lru_cache
 from typing import Any
 
 import msgspec
@@ -136,8 +136,21 @@ def write(owners: Iterable[FieldOwner]) -> list[Object]:
     """Return the entries in the form of the metadata, in the real server's order. Entries without fields are left
     out."""
     kept = [owner for owner in owners if owner.fields]
-    kept.sort(key=lambda one: (one.operation, one.time, one.manager, one.api_version, one.subresource))
+    if all(owner.time for owner in kept):
+        kept.sort(key=lambda one: (one.operation, one.time, one.manager, one.api_version, one.subresource))
+    else:
+        kept.sort(key=cmp_to_key(_timeless_order))
     return [_entry(owner) for owner in kept]
+
+
+def _timeless_order(one: FieldOwner, other: FieldOwner) -> int:
+    """Compare two entries by what both of them have: an entry that a write of a Scale made has no time."""
+    timed = bool(one.time and other.time)
+    first, second = (
+        (owner.operation, owner.time if timed else "", owner.manager, owner.api_version, owner.subresource)
+        for owner in (one, other)
+    )
+    return (first > second) - (first < second)
 
 
 def _entry(owner: FieldOwner) -> Object:
@@ -214,9 +227,9 @@ def is_tracked_from_birth(resource: Resource, obj: Object) -> bool:
     return (resource.group, resource.kind) not in _UNTRACKED
 
 
-def track_create(resource: Resource, obj: Object, manager: str, now: str) -> None:
-    """Record in a new object that `manager` has set all of its fields."""
-    kind, gone = type_for(resource), reset_fields(resource, "")
+def track_create(resource: Resource, obj: Object, manager: str, now: str, subresource: str = "") -> None:
+    """Record in a new object that `manager` has set all of its fields that can be set through this endpoint."""
+    kind, gone = type_for(resource), reset_fields(resource, subresource)
     fields: dict[str, Node] = {}
     for key, value in sorted(_ownable(obj).items()):
         if f"f:{key}" in gone or key in ("apiVersion", "kind"):
@@ -230,7 +243,8 @@ def track_create(resource: Resource, obj: Object, manager: str, now: str) -> Non
         obj["metadata"].pop("managedFields", None)
         return
     head = {"manager": manager, "operation": "Update", "apiVersion": resource.api_version, "time": now}
-    obj["metadata"]["managedFields"] = [{**head, "fieldsType": "FieldsV1", "fieldsV1": fields}]
+    tail = {"subresource": subresource} if subresource else {}
+    obj["metadata"]["managedFields"] = [{**head, "fieldsType": "FieldsV1", "fieldsV1": fields, **tail}]
 
 
 # Decoded field sets are cached, because objects from one template have equal sets, and no set is ever changed.

@@ -150,8 +150,10 @@ class ObjectWriter:
 
     # --- update --------------------------------------------------------------------------------------------------
 
-    async def update(self, target: RouteTarget, body: object, intent: Intent) -> WrittenObject:
-        """Replace an object (PUT). Raises `ApiError`."""
+    async def update(
+        self, target: RouteTarget, body: object, intent: Intent, *, recorded: bool = False
+    ) -> WrittenObject:
+        """Replace an object (PUT). `recorded`: True if its managedFields are already set. Raises `ApiError`."""
         resource = target.resource
         obj = stored_form(resource, from_body(self._knowledge, resource, body, intent))
         meta = objectmeta.metadata_of(obj)
@@ -164,7 +166,7 @@ class ObjectWriter:
         self._check_uid(resource, meta, old, intent)
         self._check_version(resource, meta, old, target)
         intent.warn(objectmeta.without_double_owners(meta))
-        return await self.replace(target, obj, old, intent)
+        return await self.replace(target, obj, old, intent, recorded=recorded)
 
     def _check_url(self, meta: objectmeta.Meta, target: RouteTarget) -> None:
         objectmeta.place(meta, target.resource, target.namespace)
@@ -195,9 +197,10 @@ class ObjectWriter:
             raise conflict(resource.group, resource.plural, target.name, _STALE)
 
     async def replace(
-        self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, *, applied: bool = False
+        self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, *, recorded: bool = False
     ) -> WrittenObject:
-        """Store `obj` over `old`, by the rules for the whole object or for the subresource that `target` names."""
+        """Store `obj` over `old`, by the rules for the whole object or for the subresource that `target` names.
+        `recorded`: True if its managedFields are already set."""
         resource, strategy = target.resource, target.resource.strategy
         before = old.obj
         meta, old_meta = obj["metadata"], before["metadata"]
@@ -218,7 +221,7 @@ class ObjectWriter:
                 self._knowledge.admit_resize(resource, obj, before)
         intent.warn(self._knowledge.approve(resource, obj, before, intent.user, beneath))
         await self._judged(target, obj, old, intent, beneath)
-        if not applied:
+        if not recorded:
             self._knowledge.own_fields(resource, obj, before, intent.manager, target.sub)
         return await self.finish(target, obj, old, intent)
 
@@ -368,7 +371,7 @@ class ObjectWriter:
                 raise conflict(resource.group, resource.plural, target.name, why)
             return await self.create(target, obj, intent, applied=True)
         self._check_patched_version(meta, old, target)
-        return await self.replace(target, stored_form(resource, obj), old, intent, applied=True)
+        return await self.replace(target, stored_form(resource, obj), old, intent, recorded=True)
 
 
 def removable(obj: Object) -> bool:

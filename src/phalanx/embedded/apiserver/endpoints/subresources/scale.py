@@ -1,18 +1,24 @@
-"""`/scale` of a custom resource: one number of its spec, shown and set as an autoscaling/v1 Scale.
+"""`/scale` of an object: one number of its spec, shown and set as an autoscaling/v1 Scale.
 
-Three JSON paths in the CustomResourceDefinition name the fields. Source:
-k8s.io/apiextensions-apiserver/pkg/registry/customresource/etcd.go (ScaleREST).
+Three JSON paths in the CustomResourceDefinition name the fields of a custom resource. A write by way of `/scale` owns
+that number only. Sources: k8s.io/apiextensions-apiserver/pkg/registry/customresource/etcd.go (ScaleREST),
+k8s.io/apimachinery/pkg/util/managedfields/scalehandler.go.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+from msgspec.structs import replace
 
 from phalanx.embedded.apimachinery.expressions.jsonpath import find
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, invalid, invalid_value, not_found
-from phalanx.embedded.apimachinery.patch.patch import apply_patch
-from phalanx.embedded.apiserver.endpoints.decoding import Intent
+from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, conflict, invalid, invalid_value, not_found
+from phalanx.embedded.apimachinery.patch.managed_fields import FieldOwner, read, store, write
+from phalanx.embedded.apimachinery.schema.field_set import MEMBER, Node, difference, intersection
+from phalanx.embedded.apiserver.endpoints import parts
+from phalanx.embedded.apiserver.endpoints.decoding import Intent, from_applied, from_body, from_patch
 from phalanx.embedded.apiserver.endpoints.write import ObjectWriter
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.store import Store, Stored, decode, encode
@@ -93,6 +99,46 @@ def _with(obj: Any, keys: list[str], value: Any) -> Any:
     return {**held, keys[0]: _with(held.get(keys[0]), keys[1:], value)}
 
 
+# --- the owners of the number -------------------------------------------------------------------------------------
+
+_REPLICAS: Node = {"f:spec": {"f:replicas": MEMBER}}
+
+
+def _number(resource: Resource) -> Node:
+    """Return the set of one field: the number of replicas in an object of this kind."""
+    node: Node = MEMBER
+    for name in reversed((resource.scale or {}).get("specReplicasPath", "").strip(".").split(".")):
+        node = {f"f:{name}": node}
+    return node
+
+
+def owners_of_scale(resource: Resource, owners: Iterable[FieldOwner]) -> list[FieldOwner]:
+    """Return the owners of the Scale of an object, who are those owners of the object that own the number."""
+    number = _number(resource)
+    return [
+        replace(owner, api_version=SCALE.api_version, fields=_REPLICAS, source=None)
+        for owner in owners
+        if intersection(owner.fields, number)
+    ]
+
+
+def owners_of_object(
+    resource: Resource, owners: Iterable[FieldOwner], of_scale: Iterable[FieldOwner]
+) -> Iterator[FieldOwner]:
+    """Yield the owners of an object after a write of its Scale. `owners`: the owners before; `of_scale`: the owners of
+    the written Scale. As in the real server, new entries have no time."""
+    number = _number(resource)
+    left = {owner.key: owner for owner in of_scale}
+    for owner in owners:
+        if not intersection(owner.fields, number) or left.pop(owner.key, None) is not None:
+            yield owner
+        else:
+            yield replace(owner, fields=difference(owner.fields, number))
+    for owner in left.values():
+        if intersection(owner.fields, _REPLICAS):
+            yield replace(owner, api_version=resource.api_version, fields=number, time="", source=None)
+
+
 def _shown(scale: Object) -> Stored:
     """Return a Scale as answers take it; no Scale is stored."""
     return Stored(int(scale["metadata"].get("resourceVersion") or 0), encode(scale), scale)
@@ -101,30 +147,57 @@ def _shown(scale: Object) -> Stored:
 class Scales:
     """Answers requests for `/scale`. An update of the Scale is an update of the object, and both pass admission."""
 
-    def __init__(self, store: Store, writer: ObjectWriter) -> None:
-        self._store, self._writer = store, writer
+    def __init__(self, store: Store, writer: ObjectWriter, knowledge: parts.Knowledge) -> None:
+        self._store, self._writer, self._knowledge = store, writer, knowledge
 
     def read(self, target: RouteTarget) -> Stored:
         return _shown(scale_of(target.resource, self._object(target)))
 
     async def update(self, target: RouteTarget, scale: Any, intent: Intent) -> Stored:
-        scale = self._writer.checked(SCALE, scale, intent)
+        """Set the number by a Scale (PUT). Raises `ApiError`."""
+        scale = from_body(self._knowledge, SCALE, scale, intent)
+        now = self._owned_scale(target)
+        self._knowledge.own_fields(SCALE, scale, now, intent.manager, target.sub)
+        return await self._written(target, scale, now, intent)
+
+    async def patch(self, target: RouteTarget, media: str, patch: Any, intent: Intent, *, force: bool) -> Stored:
+        """Set the number by a patch of the Scale (PATCH) in one of the four formats. Raises `ApiError`."""
+        now = self._owned_scale(target)
+        if media == parts.APPLY_PATCH:
+            scale = self._knowledge.applied(SCALE, now, patch, intent.manager, force, target.sub)
+            scale = from_applied(self._knowledge, SCALE, scale, patch)
+        else:
+            scale = from_patch(self._knowledge, SCALE, media, now, patch, intent)
+            self._knowledge.own_fields(SCALE, scale, now, intent.manager, target.sub)
+        return await self._written(target, scale, now, intent)
+
+    async def _written(self, target: RouteTarget, scale: Object, now: Object, intent: Intent) -> Stored:
         resource, obj = target.resource, self._object(target)
-        name = (scale.get("metadata") or {}).get("name") or target.name
+        meta = scale["metadata"]
+        name = meta.get("name") or target.name
         if name != target.name:
             raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
-        now = scale_of(resource, obj, is_written=True)
+        of_scale = read(meta)
         scale = await self._writer.admitted(target, SCALE, scale, intent, now)
         wanted = scaled(resource, obj, scale)
-        version = ((scale.get("metadata") or {}).get("resourceVersion")) or obj["metadata"]["resourceVersion"]
-        wanted = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}
+        held = obj["metadata"]
+        if (uid := meta.get("uid")) and uid != held["uid"]:
+            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {held['uid']}"
+            raise conflict(resource.group, f"{resource.plural}/scale", name, why)
+        version = (scale["metadata"].get("resourceVersion")) or held["resourceVersion"]
+        wanted = {**wanted, "metadata": {**held, "resourceVersion": version}}
+        store(wanted, owners_of_object(resource, read(held), of_scale))
         whole = RouteTarget(resource=resource, namespace=target.namespace, name=target.name)
-        written = await self._writer.update(whole, wanted, intent)
+        written = await self._writer.update(whole, wanted, intent, recorded=True)
         return _shown(scale_of(resource, written.stored.obj))
 
-    async def patch(self, target: RouteTarget, media: str, patch: Any, intent: Intent) -> Stored:
-        now = scale_of(target.resource, self._object(target), is_written=True)
-        return await self.update(target, apply_patch(media, now, patch, _SCALE), intent)
+    def _owned_scale(self, target: RouteTarget) -> Object:
+        """Return the Scale of the object with the owners of its number."""
+        obj = self._object(target)
+        scale = scale_of(target.resource, obj, is_written=True)
+        if owners := owners_of_scale(target.resource, read(obj["metadata"])):
+            scale["metadata"]["managedFields"] = write(owners)
+        return scale
 
     def _object(self, target: RouteTarget) -> Object:
         head = self._store.head(target.resource.key, target.namespace, target.name)
