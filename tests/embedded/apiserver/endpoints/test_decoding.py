@@ -152,6 +152,29 @@ def test_strategic_patch_is_quoted_as_go_prints_it(tmp_path: Path, patch: str, q
     play(tmp_path, scene)
 
 
+@pytest.mark.parametrize(("media", "code"), [(STRATEGIC, 422), (APPLY, 500)])
+def test_data_that_is_not_base64_is_named_by_the_converter(tmp_path: Path, media: str, code: int) -> None:
+    async def scene(server: InProcess) -> None:
+        patch = '{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"m"},"binaryData":{"x":"a b"}}'
+        found, message, _ = await ask(server, "PATCH", f"{MAPS}/m?fieldManager=f", patch, media)
+        assert found == code
+        assert message.endswith(": error decoding from json: illegal base64 data at input byte 1")
+
+    play(tmp_path, scene)
+
+
+def test_the_quoted_object_has_its_maps_sorted(tmp_path: Path) -> None:
+    async def scene(server: InProcess) -> None:
+        made = {"metadata": {"name": "s", "labels": {"z": "1", "a": "2"}}, "data": {"z": "1", "a": "2"}}
+        await server.make(MAPS, made)
+        _, message, _ = await ask(server, "PATCH", f"{MAPS}/s?fieldValidation=Strict", '{"foo":1}', MERGE)
+        quoted = message.replace('\\"', '"')
+        assert '"data":{"a":"2","z":"1"}' in quoted
+        assert '"labels":{"a":"2","z":"1"}' in quoted
+
+    play(tmp_path, scene)
+
+
 def test_strategic_patch_cannot_change_the_kind(tmp_path: Path) -> None:
     async def scene(server: InProcess) -> None:
         for patch in ('{"kind":"Secret"}', '{"apiVersion":"v3"}', '{"apiVersion":"a/b/c"}'):
@@ -162,6 +185,10 @@ def test_strategic_patch_cannot_change_the_kind(tmp_path: Path) -> None:
 
 
 NOT_A_MAP: dict[str, tuple[str, str, str, str]] = {
+    "a kind that every version has": (
+        MERGE, '{"kind":"Status","apiVersion":"apps/v1"}', '"kind":"Status"',
+        "converting (v1.Status) to (core.ConfigMap): unknown conversion",
+    ),
     "another kind": (
         MERGE, '{"kind":"Secret"}', '"kind":"Secret"',
         "converting (v1.Secret) to (core.ConfigMap): unknown conversion",

@@ -20,6 +20,7 @@ _INT_LIMITS = {"int32": 2**31, "int64": 2**63}
 _NUMBERS = ("int32", "int64", "float64")
 # What Go calls the values of a decoded JSON text.
 _MAP_KINDS = {bool: "bool", int: "int64", float: "float64", str: "string", list: "slice", dict: "map"}
+_BASE64 = "illegal base64"
 
 
 class DecodeError(ValueError):
@@ -45,9 +46,9 @@ class DecodeError(ValueError):
         return f"json: cannot unmarshal {found} into {where} of type {wanted}"
 
     def converted(self) -> str:
-        """Return the message of the converter of maps, which decodes the result of a strategic merge patch."""
+        """Return the message of the converter of maps, which decodes what an apply or a strategic patch makes."""
         if not self.typed:
-            return self.template
+            return f"error decoding from json: {self.template}" if _BASE64 in self.template else self.template
         found, wanted = self.template.split("|")
         if self.parsed:
             return f"json: cannot unmarshal {found} into Go value of type {wanted}"
@@ -82,9 +83,9 @@ def base64(value: Any, _: list[str]) -> Any:
         raise mismatch(value, "[]uint8")
     body = value.rstrip("=")
     if wrong := _NOT_BASE64.search(body):
-        raise DecodeError(f"illegal base64 data at input byte {wrong.start()}")
+        raise DecodeError(f"{_BASE64} data at input byte {wrong.start()}")
     if len(value) % 4 or len(value) - len(body) > 2:
-        raise DecodeError(f"illegal base64 data at input byte {len(body) - len(body) % 4}")
+        raise DecodeError(f"{_BASE64} data at input byte {len(body) - len(body) % 4}")
     return value
 
 

@@ -29,6 +29,8 @@ _META_ORDER = (
     *("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp"),
     *("deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers"),
 )
+# The fields that are maps in Go, not structs.
+_MAPS = frozenset({"labels", "annotations", "matchLabels", "nodeSelector", "data", "binaryData", "limits", "requests"})
 
 
 def _unheard(_: Iterable[str]) -> None:
@@ -228,6 +230,18 @@ def _as_go_orders(value: Any, opened: Any, name: str = "") -> Any:
     if isinstance(opened, dict) or not name:
         opened = opened if isinstance(opened, dict) else {}
         return {key: _as_go_orders(value[key], opened.get(key), key) for key in sorted(value)}
-    if name != "metadata":
+    if name == "metadata":
+        value = {key: value[key] for key in _META_ORDER if key in value} | value
+    return _with_sorted_maps({name: value})[name]
+
+
+def _with_sorted_maps(value: Any) -> Any:
+    """Return a value whose maps have their keys sorted. Structs keep the order of their fields."""
+    if isinstance(value, list):
+        return [_with_sorted_maps(one) for one in value]
+    if not isinstance(value, dict):
         return value
-    return {key: value[key] for key in _META_ORDER if key in value} | value
+    return {
+        key: dict(sorted(one.items())) if key in _MAPS and isinstance(one, dict) else _with_sorted_maps(one)
+        for key, one in value.items()
+    }

@@ -38,6 +38,7 @@ from phalanx.embedded.apiserver.transport.go_json import duplicates
 from phalanx.embedded.apiserver.transport.request import Request, Response
 from phalanx.embedded.apiserver.transport.tables import table
 
+_OF_EVERY_VERSION = ("Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList")
 _WITH_SPEC = ("", "ephemeralcontainers", "resize")  # the requests that write containers of a pod
 
 
@@ -325,6 +326,8 @@ def empty(resource: Resource) -> Object:
 @cached(1024)
 def is_known_kind(group: str, version: str, kind: str) -> bool:
     """Return whether Kubernetes has this kind, even if it is not served here."""
+    if kind in _OF_EVERY_VERSION:
+        return True
     wanted = {"group": group, "version": version, "kind": kind}
     return any(wanted in one.get("x-kubernetes-group-version-kind", ()) for one in schema.definitions().values())
 
