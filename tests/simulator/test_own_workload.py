@@ -138,7 +138,10 @@ def test_the_example_is_played_as_it_is_typed(tmp_path: Path, capsys: pytest.Cap
         ("jobs:\n- {run: 1, array: {jobs: 9, cap: 2}}\n", "2: jobs[0].array.cap: there is no such field; known are"),
         ("jobs:\n- {run: 1, id: a, array: 3}\n- {run: 1, id: a_2}\n", "3: jobs[1].id: there is a job 'a_2' above"),
         ("jobs:\n- {run: 1, id: a_2}\n- {run: 1, id: a, array: 3}\n", "3: jobs[1].id: there is a job 'a_2' above"),
-        ("jobs:\n- {run: 1, gpuFraction: 2}\n", "2: jobs[0].gpuFraction: phalanx.dev/gpu-fraction '2' is not between"),
+        (
+            "jobs:\n- {run: 1, gpuFraction: 2}\n",
+            "2: jobs[0].gpuFraction: phalanx.dev/gpu-fraction '2' is not from",
+        ),
         ("jobs:\n- {run: 1, gpuMemory: much}\n", "2: jobs[0].gpuMemory: phalanx.dev/gpu-memory: 'much' is not a"),
         (
             "jobs:\n- {run: 1, gpuFraction: 0.5, gpuMemory: 1Gi}\n",

@@ -341,12 +341,13 @@ def _cases(plural: str, review: Review, reader: PolicyReader) -> Iterator[_Case]
             scope = scopes.get(form.api_version)
             if scope is None:
                 scope = scopes[form.api_version] = _scope(bound.asked, review, form, case.shown())
-        try:
-            found = _params(case, reader)
-            if found and _conditions_hold(case, scope):
-                yield from (case if params is None else replace(case, params=params) for params in found)
-        except _Broken as broken:
-            yield replace(case, broken=str(broken))
+        for params in _params(case, reader):
+            one = case if params is None else replace(case, params=params)
+            try:
+                if _conditions_hold(one, scope):
+                    yield one
+            except _Broken as broken:
+                yield replace(one, broken=str(broken))
 
 
 def matched(constraints: Mapping[str, Any], review: Review, *, rules_required: bool = True) -> Resource | None:
