@@ -96,6 +96,16 @@ def test_a_violation_denies_in_the_words_of_the_policy() -> None:
     assert validate(review(parallelism=3), known) == []
 
 
+def test_a_match_condition_sees_the_parameter() -> None:
+    condition = {"name": "limited", "expression": "params.max == 3"}
+    parameter = {"paramKind": {"apiVersion": "x/v1", "kind": "Limit"}, "failurePolicy": "Ignore"}
+    known = reader(
+        policy("MutatingAdmissionPolicy", matchConditions=[condition], mutations=[SUSPEND], **parameter),
+        binding={"paramRef": {"name": "limits"}},
+    )
+    assert mutate(review(), known, PATCHES)["spec"] == {"suspend": True}
+
+
 def test_a_warning_lets_the_request_pass() -> None:
     known = reader(
         policy("ValidatingAdmissionPolicy", validations=[{"expression": "false", "message": "old"}]),

@@ -119,6 +119,13 @@ def test_jobs_that_are_refused(spec: Object, words: str) -> None:
     assert words in said
 
 
+def test_a_job_without_a_spec_is_refused() -> None:
+    empty: Object = {"metadata": {"name": "new"}}
+    with pytest.raises(ApiError, match="No task specified in job spec"):
+        volcano.check(JOBS, empty, None, NONE)
+    volcano.check(JOBS, empty, empty, NONE)
+
+
 def test_schedules_that_are_refused() -> None:
     made(CRON_JOBS, {"schedule": "*/5 * * * *", "timeZone": "Europe/Berlin"})
     made(CRON_JOBS, {"schedule": "@daily"})

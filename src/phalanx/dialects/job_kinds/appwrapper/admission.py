@@ -60,7 +60,10 @@ _LABELS = (
     f'Object{{metadata: Object.metadata{{labels: {{"{kinds.USER}": request.userInfo.username.replace(":", "-")}}}}}}'
 )
 _SUSPEND = "Object{spec: Object.spec{suspend: true}}"
-_OURS = {"ours": f'!has(object.spec.managedBy) || object.spec.managedBy == "{kinds.MANAGER}"'}
+# Without `spec`, the mutation makes one, and the schema then names the field that is missing.
+_OURS = {
+    "ours": f'!has(object.spec) || !has(object.spec.managedBy) || object.spec.managedBy == "{kinds.MANAGER}"',
+}
 _NAME = "^[A-Za-z0-9]([A-Za-z0-9_.:-]{0,61}[A-Za-z0-9])?$"
 _CREATE = {
     "an AppWrapper is not wrapped": (

@@ -111,7 +111,7 @@ def check(resource: Resource, obj: Object, old: Object | None, reader: QueueRead
     if obj["metadata"].get("deletionTimestamp"):
         return
     if resource.key == JOBS:
-        faults = _new_job(obj, reader) if old is None else _changed_job(obj["spec"], old["spec"])
+        faults = _new_job(obj, reader) if old is None else _changed_job(obj.get("spec") or {}, old.get("spec") or {})
         _deny("validatejob.volcano.sh", faults)
     elif resource.key == POD_GROUPS and old is None:
         _deny(
@@ -142,7 +142,7 @@ def _deny(webhook: str, faults: Iterator[str]) -> None:
 
 
 def _new_job(job: Object, reader: QueueReader) -> Iterator[str]:
-    spec = job["spec"]
+    spec = job.get("spec") or {}
     tasks: Sequence[Object] = spec.get("tasks") or ()
     for name, least in (("minAvailable", 0), ("maxRetry", 0), ("ttlSecondsAfterFinished", 0)):
         if _number(spec, name) < least:
