@@ -23,7 +23,7 @@ page: setup      ## the libraries of the page of `phalanx dashboard` (npm packag
 check: setup     ## style, types, house rules and the fast tests (a little over a minute; each step says how long it took)
 	@$(MAKE) --no-print-directory --jobs 2 timed-style timed-types timed-script timed-fast
 
-test: setup      ## everything `make check` does, and the slow tests (about nine minutes on two cores)
+test: setup      ## everything `make check` does, and the slow tests (9 to 14 minutes on two cores)
 	-@$(MAKE) --no-print-directory page
 	@$(MAKE) --no-print-directory --jobs 2 timed-style timed-types timed-script timed-all
 
