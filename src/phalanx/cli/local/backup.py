@@ -39,7 +39,7 @@ _LEVEL = 1  # gzip's fastest level: JSON compresses well with it
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
     """The result of a restore. `objects`: the number of restored objects. `replaced`: the folder with the files that
-    were there before; None: there were none."""
+    were there before; None: there was no such folder."""
 
     objects: int
     replaced: Path | None

@@ -114,7 +114,7 @@ def test_an_elastic_job_succeeds_with_one_worker(api_server: ServerProcess) -> N
         await submit(here, worker=replicas(2), elasticPolicy={"minReplicas": 1, "maxReplicas": 2})
         first, _ = await here.pods(2)
         await here.end(first)
-        await status(here, "Succeeded")
+        assert "completionTime" in await status(here, "Succeeded")
 
     scenario(api_server, play)
 
@@ -139,7 +139,7 @@ def test_without_retries_a_failed_pod_fails_it(api_server: ServerProcess) -> Non
         await submit(here, worker=replicas(1, "OnFailure"), runPolicy={"backoffLimit": 0})
         [pod] = await here.pods(1)
         await here.end(pod, "Failed", 1)
-        await status(here, "Failed")
+        assert "Succeeded" not in {one["type"] for one in (await status(here, "Failed"))["conditions"]}
 
     scenario(api_server, play)
 
