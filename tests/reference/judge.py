@@ -99,13 +99,14 @@ def judge(facts: Facts, plan: Plan) -> Fault | None:
     """Return the first rule that the plan breaks on these facts; None: the plan is right.
 
     R6 leaves open whether growth comes after the waiting jobs of other queues. A plan need not mention new pods of a
-    job that it preempts later, so nobody can see whether they took capacity, and where. Each is right."""
+    job that it preempts later, so nobody can see whether they took capacity, and where. Each is right. A plan that is
+    only late in one of these ways is late."""
     choices, fault = Choices(), None
     for _ in range(WAYS):
         try:
             Walk(facts.copy(), plan, choices).walk()
         except Broken as broken:
-            fault = fault or broken.fault
+            fault = broken.fault if fault is None or broken.fault.is_late > fault.is_late else fault
         else:
             return None
         if not choices.next_way():

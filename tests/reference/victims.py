@@ -27,7 +27,7 @@ def apply_victims(facts: Facts, victims: Victims) -> None:
         lost = all_of(work) if is_whole else times(work.asks, len(ordinals))
         if is_whole:
             work.phase, work.preempted = Phase.STOPPING, work.preempted + 1
-            work.open, work.nominated, work.leaving = set(), {}, set()
+            work.open, work.nominated, work.leaving, work.size = set(), {}, set(), 0
             work.pods = {ordinal: node for ordinal, node in work.pods.items() if ordinal not in work.imagined}
             facts.preempted_at.setdefault(work.queue, []).append(facts.now_s)
         else:

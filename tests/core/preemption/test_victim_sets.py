@@ -241,3 +241,21 @@ def test_of_the_sets_that_free_enough_the_cheapest_are_tried(
     new = "job new queue=q priority=5 pods=2 gpu=1 close=rack\ncycle at=80"
     monkeypatch.setattr(victim_sets, "ALL_TRIED", tried)
     assert gone("\n".join(["policy levels=rack", "queue q within=lower", *nodes, *runs, new])) == found
+
+
+@pytest.mark.parametrize("small", [3, 14])
+@pytest.mark.parametrize("down_to", ["fair-share", "guarantee"])
+def test_no_job_preempts_gangs_of_which_one_could_return_alone(small: int, down_to: str) -> None:
+    """With 14 small gangs there are more sets than are compared. A small gang returns if its queue goes by shares."""
+    cpus = small + 20
+    text = "\n".join(
+        [
+            f"node n cpu={cpus}",
+            f"queue theirs reclaim=any down-to={down_to}",
+            "queue own weight=3 reclaim=any down-to=fair-share",
+            *(f"adopted s{at}#1 running queue=theirs priority=-1 cpu=1 started=5 worker/0@n" for at in range(small)),
+            "adopted large#1 running queue=theirs cpu=20 started=5 worker/0@n",
+            f"job new queue=own pods={cpus} cpu=1\ncycle at=80",
+        ]
+    )
+    assert len(gone(text)) == (0 if down_to == "fair-share" else small + 1)

@@ -262,6 +262,17 @@ class VictimCandidates:
         queues = {self.queue(each) for each in evicted if self.going[each] in GOES_BEYOND}
         return any(self.rights.takes_too_much(queue, self._lost) for queue in queues)
 
+    def could_return(self, charge: Charge) -> bool:
+        """Return whether an evicted gang of another queue could preempt the preemptor once it waits again (rule R20).
+        `charge`: the charge of the preemptor."""
+        gangs = [each for each in self.going if self.is_gang(each) and self.queue(each) != self.rights.queue]
+        mark = self.ledger.mark()
+        self.ledger.charge(charge)
+        records = map(self.record, gangs)
+        found = any(self.rights.is_outranked(each, self._cost(each, each.gang.minimums), charge) for each in records)
+        self.ledger.rewind(mark)
+        return found
+
     @contextmanager
     def _judged(self, *, gang: bool) -> Iterator[None]:
         """Return a context in which the ledger has the charges of those victims again that must not influence the

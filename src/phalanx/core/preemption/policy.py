@@ -81,12 +81,13 @@ KUEUE = {
 
 class PreemptionPolicy:
     """The policy for one job with the charge `cost`. In the ledger, the charges of the victims so far are returned.
-    `preempts`: True if victims are stopped; False if they are moved."""
+    `preempts`: True if victims are stopped; False if they are moved. `again`: the number of preemptions of the job that
+    the state does not count yet."""
 
     preempts = True
     final = False  # True: fair-share preemption must leave the victim's side at least as rich as the preemptor's
 
-    def __init__(self, context: PreemptionContext, job: Job, cost: Cost) -> None:
+    def __init__(self, context: PreemptionContext, job: Job, cost: Cost, again: int = 0) -> None:
         self.cluster, self.ledger, self.running_pods = context.cluster, context.ledger, context.running_pods
         self._scene = context
         self.job, self.cost, self.now_s = job, cost, context.now_s
@@ -105,7 +106,7 @@ class PreemptionPolicy:
         self._asked = [key for key, amount in cost if amount]
         # For each earlier preemption the job's share counts double, so that two jobs do not preempt each other for ever
         # (docs/decisions/0006-fair-share.md).
-        self._hurdle = 2.0 ** min(self.cluster.jobs[job.id].preempted, HIGHEST_HURDLE)
+        self._hurdle = 2.0 ** min(self.cluster.jobs[job.id].preempted + again, HIGHEST_HURDLE)
         self._with_it: dict[str, DominantShare] = {}  # side -> its share with the job, times `_hurdle`
         self._seen = -1  # the version of the ledger to which `_with_it` belongs
         self._ways: dict[int, Sequence[Branch]] = {}  # number of a queue -> its path, from the root's child down
@@ -243,6 +244,15 @@ class PreemptionPolicy:
             return False
         newer = self.preemption.within is WithinQueue.LOWER_OR_NEWER and job.submitted_s > self.job.submitted_s
         return priority <= self._highest(queue) or (newer and priority == clamped_priority(self.job.priority))
+
+    def is_outranked(self, victim: JobRecord, minimum: Cost, charge: Charge) -> bool:
+        """Return whether the victim, once it waits again, could preempt this preemptor (rule R20). The ledger has the
+        charges after the preemption. `minimum`: the charge of the victim's minimum. `charge`: the charge of the
+        preemptor."""
+        strategy = queue_preemption(self.cluster, self.cluster.queue_of(victim.job)).strategy
+        waiting = (each(self._scene, victim.job, minimum, again=1) for each in in_turn(strategy))
+        record = self.cluster.jobs[self.job.id]
+        return victim.job.preempts and any(each.outranks(record, charge) for each in waiting)
 
     # Which rule allows it now, after the earlier evictions
 

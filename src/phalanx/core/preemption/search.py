@@ -318,6 +318,10 @@ class VictimSearch:
                 held[candidate] *= any(flavor in parts_of(each) for each in given)
         return held
 
+    def comes_to_rest(self) -> bool:
+        """Return whether no victim could preempt the job once it waits again (rule R20)."""
+        return not self.candidates.could_return(self.offer.charge)
+
     def scarce(self) -> NDArray[np.float64]:
         """Return for each candidate its amount of the scarce resource: the resource whose quota is short or, if nodes
         are short, the resource that most nodes lack."""
@@ -334,10 +338,10 @@ class VictimSearch:
 
     # The answer
 
-    def finish_plan(self, placements: list[Placement], mark: int | None = None) -> PreemptionPlan:
+    def finish_plan(self, placements: list[Placement], mark: int | None = None) -> PreemptionPlan | None:
         """Restore the candidates that can stay beside the placed job. If rules or devices decide, `restore_unneeded`
-        has done that. Then exchange victims if other sets are better. `mark`: the mark of the draft before the job was
-        placed; None: its placements are final."""
+        has done that. Then exchange victims if other sets are better. Return None if a victim could preempt the job
+        afterwards. `mark`: the mark of the draft before the job was placed; None: its placements are final."""
         stayed = []
         if self.stays_by_amounts or self.at_once:
             for candidate in self.candidates.field.could_stay(self.candidates.most_precious_first()):
@@ -350,6 +354,8 @@ class VictimSearch:
                 for candidate in stayed:
                     self.candidates.field.come_back(candidate)
             placements = victim_sets.improve(self, placements)
+            if not self.comes_to_rest():
+                return None
         victims = tuple(self.candidates.victims())
         return PreemptionPlan(offer=self.offer, placements=tuple(placements), victims=victims, at_once=self.at_once)
 

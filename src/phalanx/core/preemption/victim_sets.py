@@ -5,9 +5,9 @@ rules permit one. Otherwise `core.preemption.search` finds a first answer packag
 replaced by better ones in small pools: the candidates on each node that victims leave, and on the next best nodes.
 
 Sums over columns show for all sets of a pool at once which of them free enough by counting, and what they cost. The
-sets are tried cheapest first. The first set is taken that the rights permit, in which every victim is needed, and that
-is *fair*. Pods above the minimum of one gang on one node are alike: the highest ordinals go first, so only such sets
-count.
+sets are tried cheapest first. The first set is taken that the rights permit, in which every victim is needed, of which
+no victim could preempt the preemptor afterwards, and that is *fair*. Pods above the minimum of one gang on one node are
+alike: the highest ordinals go first, so only such sets count.
 
 The cost of a set is compared in this order:
 
@@ -78,6 +78,9 @@ class SearchForVictims(Protocol):
 
     def quota_short(self) -> QuotaShortfall | None:
         """Return the first limit of the queue tree that does not allow the job; None if all allow it."""
+
+    def comes_to_rest(self) -> bool:
+        """Return whether no victim could preempt the job afterwards."""
 
     def place(self) -> GangPlacement:
         """Place the gang on the draft, with the victims gone."""
@@ -204,7 +207,7 @@ class Choice:
         for chosen, cost in zip(order, costs, strict=True):
             if best is not None and cost != best_cost:
                 break
-            if self._go(chosen) and self._is_enough(chosen) and self._everybody_is_needed(chosen):
+            if self._is_right(chosen):
                 if self.rivals < MANY or self._is_fair(chosen):
                     best = chosen
                 elif not self.fairest and best is None:
@@ -217,6 +220,12 @@ class Choice:
         if best is None and before < 0:
             best = unfair
         return None if best == before else best
+
+    def _is_right(self, chosen: int) -> bool:
+        """Evict the set, and return whether it is permitted and enough, every victim is needed, and no victim could
+        preempt the preemptor afterwards."""
+        is_enough = self._go(chosen) and self._is_enough(chosen) and self._everybody_is_needed(chosen)
+        return is_enough and self.hunt.comes_to_rest()
 
     # Sets as bit masks
 
