@@ -107,6 +107,7 @@ def ledger(tmp_path: Path) -> str:
                 JobEntry(uid="d", job="names/pod:solo", kind="Pod", state=State.COMPLETED, end_s=5.0),
                 JobEntry(uid="e", job="names/slurm-99", number=99, state=State.COMPLETED, end_s=5.0),
                 JobEntry(uid="f", job="names/night-3", words={"task-of": "night"}, submit_s=1.0, end_s=5.0),
+                JobEntry(uid="h", job="team/old", state=State.COMPLETED, end_s=5.0),
                 JobEntry(uid="g", job="names/night-4", words={"task-of": "night"}, submit_s=2.0, end_s=5.0),
             ]
         )
@@ -173,6 +174,13 @@ def test_a_job_is_found_in_each_form(
 def test_an_unknown_name_gets_the_nearest_one(server: ServerProcess, text: str, message: str) -> None:
     with pytest.raises(PhalanxError, match=message):
         find(server, text)
+
+
+def test_past_jobs_are_proposed_but_not_listed_as_there(server: ServerProcess, ledger: str) -> None:
+    with pytest.raises(PhalanxError, match=r"there is no job names/gon\. Did you mean gone"):
+        find(server, "gon", ledger)
+    with pytest.raises(PhalanxError, match=r"Those there are: elsewhere, train\. "):
+        find(server, "team/qqqqqq", ledger)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_that_a_configuration_is_refused_is_said_on_its_config_map() -> None:
         QueueCache(),
         objects=lambda kind: maps if kind is CONFIGURATIONS else {},
         mark=lambda gang: None,
-        note=lambda kind, obj, text: said.append(f"{kind.name} {obj['metadata']['name']}: {text}"),
+        invalid=lambda kind, obj, text: said.append(f"{kind.name} {obj['metadata']['name']}: {text}"),
     )
     for text in (QUEUES, "partitions:\n  - colour: red"):
         meta = {"name": "yunikorn-configs", "namespace": "yunikorn", "uid": "u"}

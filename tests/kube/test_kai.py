@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.client.kind import DEPLOYMENTS, JOBS, REPLICA_SETS, Kind
+from phalanx.client.kind import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, Kind
 from phalanx.dialects.frame.dialect import Objects
 from phalanx.dialects.kai import dialect, kinds
 from phalanx.dialects.kai.queues import KaiDefinitions
@@ -370,6 +370,24 @@ def test_pods_share_a_gpu_by_the_fraction_that_they_ask_for() -> None:
             await stage.until(
                 lambda: reasons(stage, f"pg-{next(iter(waiting))}-") == ["PodSchedulingErrors", "PlacementRules"]
             )
+
+    play(scene())
+
+
+def test_without_feature_discovery_fractions_fit_and_amounts_of_memory_wait() -> None:
+    async def scene() -> None:
+        stage = stage_with()
+        one = node("n2", 4)
+        one["status"]["allocatable"]["nvidia.com/gpu"] = "1"
+        stage.put_node(one)
+        for name, (key, value) in {"half": ("gpu-fraction", "0.5"), "memory": ("gpu-memory", "4096")}.items():
+            part = pod(name)
+            part["metadata"]["annotations"] |= {key: value}
+            stage.put(part)
+        async with stage.scheduler():
+            await stage.until(lambda: list(stage.api.bound()) == ["half"])
+            await stage.until(lambda: reasons(stage, "pg-memory-") == ["PodSchedulingErrors", "NeverFits"])
+            assert stage.api.objects[PODS]["default/half"]["metadata"]["annotations"]["phalanx.dev/devices"] == "0"
 
     play(scene())
 

@@ -81,23 +81,26 @@ def test_a_part_of_each_of_several_gpus() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "gpus", "known"),
+    ("labels", "gpus", "known", "memory_gib"),
     [
-        ({"nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.count": "2"}, 2, 2),
-        ({"nvidia.com/gpu.memory": "81920"}, 2, 2),
-        ({"nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.count": "2"}, 8, 0),  # each GPU is handed out four times
-        ({"nvidia.com/gpu.memory": "much"}, 2, 0),
-        ({"nvidia.com/gpu.memory": "81920"}, 0, 0),
-        ({}, 2, 0),
+        ({"nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.count": "2"}, 2, 2, 80),
+        ({"nvidia.com/gpu.memory": "81920"}, 2, 2, 80),
+        ({"nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.count": "2"}, 8, 0, 0),  # each GPU is handed out four times
+        ({"nvidia.com/gpu.memory": "much"}, 2, 2, 0),
+        ({"nvidia.com/gpu.memory": "81920"}, 0, 0, 0),
+        ({}, 2, 2, 0),
+        ({"nvidia.com/gpu.count": "2"}, 8, 0, 0),
     ],
 )
-def test_gpus_of_a_node_with_the_labels_of_nvidia_are_known(labels: dict[str, str], gpus: int, known: int) -> None:
+def test_the_gpus_of_a_node_are_known_and_their_memory_by_the_label_of_nvidia(
+    labels: dict[str, str], gpus: int, known: int, memory_gib: int
+) -> None:
     obj = double.node("n")
     obj["metadata"]["labels"] = labels
     obj["status"]["allocatable"]["nvidia.com/gpu"] = str(gpus)
     found = read_node(obj).devices
     assert [each.name for each in found] == [str(number) for number in range(known)]
-    assert {each.memory_bytes for each in found} <= {80 << 30}
+    assert {each.memory_bytes for each in found} <= {memory_gib << 30}
 
 
 @pytest.mark.parametrize("value", ["2", "0", "-0.5", "half"])

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from phalanx.client.kind import PODS
+from phalanx.client.kind import EVENTS, PODS
 from phalanx.client.moment import read_moment
 from phalanx.dialects.enabled import YUNIKORN_REST
 from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS
@@ -237,6 +237,13 @@ def test_a_configuration_that_is_refused_leaves_the_last_one_in_force() -> None:
             await stage.until(lambda: "q" in stage.api.bound())
             await stage.until(lambda: "QueueLimit" in reason(stage, "application:app"))
             assert "r" not in stage.api.bound()
+            reporting = asyncio.ensure_future(stage.world.effects.reporter.run())
+            events = stage.api.objects[EVENTS]
+            await stage.until(lambda: any(one["reason"] == "Invalid" for one in events.values()))
+            (told,) = [one for one in events.values() if one["reason"] == "Invalid"]
+            reporting.cancel()
+            assert (told["type"], told["involvedObject"]["name"]) == ("Warning", "yunikorn-configs")
+            assert told["message"].endswith("the last valid one stays in force")
 
     play(scene())
 

@@ -51,10 +51,11 @@ class DialectWatch:
     """The definitions of other schedulers, and their claims on gangs. `defined`: dialect -> its definitions, as last
     read. `claimed`: gang -> its dialect. `silent`: gangs whose dialect gets no status. `written`: the annotations that
     Phalanx writes. `objects`: the caches of a dialect's kinds that the API server serves. `note`: called with the
-    settings of an object that have no effect. `news`: called when a user writes an object that the dialect reports
-    status on and that belongs to no gang yet. `places_changed`: called when the labels of declared topologies, or the
-    parts, of nodes change. `pods_changed`: called with changes of stand-ins, and of pods that may use other parts than
-    before. `tell`: passes events about claimed queues to the core. `stand_ins`: object uid -> the stand-in."""
+    settings of an object that have no effect. `invalid`: called with a definition that cannot be read. `news`: called
+    when a user writes an object that the dialect reports status on and that belongs to no gang yet.
+    `places_changed`: called when the labels of declared topologies, or the parts, of nodes change. `pods_changed`:
+    called with changes of stand-ins, and of pods that may use other parts than before. `tell`: passes events about
+    claimed queues to the core. `stand_ins`: object uid -> the stand-in."""
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class DialectWatch:
         mark: Callable[[str], None],
         clock: Callable[[], float] = lambda: 0.0,
         note: Callable[[Kind, Object, str], None] = lambda kind, obj, text: None,
+        invalid: Callable[[Kind, Object, str], None] = lambda kind, obj, text: None,
         tell: Callable[[tuple[Event, ...]], None] = lambda events: None,
     ) -> None:
         self.dialects = {dialect.name: dialect for dialect in dialects}
@@ -73,7 +75,7 @@ class DialectWatch:
         self.silent: set[str] = set()
         self.written: set[str] = set()
         self._queues, self._objects, self._mark, self._note, self._clock = queues, objects, mark, note, clock
-        self._tell = tell
+        self._tell, self._invalid = tell, invalid
         self.news: Callable[[], None] = lambda: None
         self.places_changed: Callable[[], None] = lambda: None
         self.pods_changed: Callable[[Iterable[Change]], None] = lambda changes: None
@@ -175,7 +177,7 @@ class DialectWatch:
             kind, key = invalid.fault_at
             if (obj := (self._objects(kind) or {}).get(key)) is not None:
                 stays = "the last valid one stays in force" if kept else "its jobs wait with this reason"
-                self._note(kind, obj, f"{invalid.fault}: {stays}")
+                self._invalid(kind, obj, f"{invalid.fault}: {stays}")
         return kept
 
     def _read(self, dialect: Dialect[Any]) -> Definitions | None:
@@ -207,7 +209,7 @@ class DialectWatch:
                 dialect.define({**nothing, kind: {key: obj}})
             except Exception as error:  # the definition with the error
                 why = f"it cannot be read: {type(error).__name__}: {error}"
-                self._note(kind, obj, f"it counts {'as it was before' if key in before else 'as absent'}: {why}")
+                self._invalid(kind, obj, f"it counts {'as it was before' if key in before else 'as absent'}: {why}")
                 if key in before:
                     yield key, before[key]
             else:

@@ -80,14 +80,15 @@ def _devices(meta: Object) -> tuple[Device, ...]:
 
 
 def _discovered(meta: Object, allocatable: Mapping[str, int]) -> tuple[Device, ...]:
-    """Return the GPUs of a node whose annotation lists none, if NVIDIA's GPU feature discovery has labelled the node
-    with the memory of each GPU (MiB). Nodes that hand out a GPU several times, or in slices, have none."""
+    """Return the GPUs of a node whose annotation lists none. Their memory is known if NVIDIA's GPU feature discovery
+    has labelled the node with the memory of each GPU (MiB), and else 0. Nodes whose label states another number of
+    GPUs, because they hand out a GPU several times or in slices, have none."""
     labels, count = meta.get("labels") or {}, allocatable.get(_GPU, 0)
     memory = str(labels.get(f"{_GPU}.memory", ""))
     counted = str(labels.get(f"{_GPU}.count", count))
-    if not memory.isdecimal() or counted != str(count) or not 0 < count <= MAX_DEVICES:
+    if counted != str(count) or not 0 < count <= MAX_DEVICES:
         return ()
-    size = min(int(memory[:12]) * 2**20, MAX_AMOUNT)
+    size = min(int(memory[:12]) * 2**20, MAX_AMOUNT) if memory.isdecimal() else 0
     return tuple(Device(name=str(number), resource=_GPU, memory_bytes=size) for number in range(count))
 
 

@@ -23,7 +23,8 @@ class CapacityWatch:
     """Nodes, queues, flavors and reservations, as events for the core. `with_places`: returns a node with the number of
     volumes that CSI drivers can attach to it. `tell`: passes events to the core. `queue_changed`: called with the name
     of a changed queue. `dialects`: the enabled dialects; `objects` has their definitions, by kind. `gang_changed`:
-    called with a gang that a dialect claims. `note`: called with settings of an object that have no effect."""
+    called with a gang that a dialect claims. `note`: called with settings of an object that have no effect. `invalid`:
+    called with a definition that cannot be read."""
 
     def __init__(
         self,
@@ -36,11 +37,19 @@ class CapacityWatch:
         objects: Callable[[Kind], Mapping[str, Object] | None] = lambda kind: None,
         gang_changed: Callable[[str], None] = lambda gang: None,
         note: Callable[[Kind, Object, str], None] = lambda kind, obj, text: None,
+        invalid: Callable[[Kind, Object, str], None] = lambda kind, obj, text: None,
     ) -> None:
         self.allocations, self.queues = NodeAllocations(), QueueCache()
         self.group_labels: Mapping[tuple[str, str], str] = {}  # label (key, value) of nodes -> their node group
         self.dialects = DialectWatch(
-            dialects, self.queues, objects=objects, mark=gang_changed, clock=clock, note=note, tell=tell
+            dialects,
+            self.queues,
+            objects=objects,
+            mark=gang_changed,
+            clock=clock,
+            note=note,
+            invalid=invalid,
+            tell=tell,
         )
         self._with_places, self._clock, self._tell, self._queue_changed = with_places, clock, tell, queue_changed
         self._largest: dict[str, int] | None = None

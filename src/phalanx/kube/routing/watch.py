@@ -91,6 +91,7 @@ class ClusterWatch:
             objects=lambda kind: caches.objects(kind) if caches.watches(kind) else None,
             gang_changed=self._mark_known,
             note=note,
+            invalid=invalid,
         )
         caches.words = self.capacity.dialects.options_of
         self.capacity.dialects.pods_changed = self._on_other_pods

@@ -54,7 +54,7 @@ class ApiEffects:
         self.jobs = JobWrites(self.writer, informers, flavors, conclude, key)
         self.pods = PodWrites(self.writer, informers, conclude, key, dialects)
         self._clock, self._tell, self._conclude = clock, tell, conclude
-        self._unused: dict[str, set[str]] = {}  # object uid -> the reported settings
+        self._told: dict[str, set[str]] = {}  # object uid -> what was reported about its settings
 
     def now_s(self) -> float:
         return self._clock()
@@ -74,15 +74,21 @@ class ApiEffects:
             self.jobs.annotate(about, word, text)
 
     def tell_invalid(self, kind: Kind, obj: Object, why: str) -> None:
-        """Report to users, by an Event, that the object cannot be read."""
-        self.reporter.object_event(kind, obj["metadata"], "Invalid", why, warning=True)
+        """Report to users, once, by an Event, that the object cannot be read."""
+        if self._is_new(obj, why):
+            self.reporter.object_event(kind, obj["metadata"], "Invalid", why, warning=True)
 
     def tell_unused(self, kind: Kind, obj: Object, what: str) -> None:
         """Report to users, once, that a setting of the object has no effect here."""
-        told = self._unused.setdefault(obj["metadata"]["uid"], set())
-        if what not in told:
-            told.add(what)
+        if self._is_new(obj, what):
             self.reporter.object_event(kind, obj["metadata"], "NoEffect", what)
+
+    def _is_new(self, obj: Object, text: str) -> bool:
+        told = self._told.setdefault(obj["metadata"]["uid"], set())
+        if text in told:
+            return False
+        told.add(text)
+        return True
 
     def drop_wait_reason(self, gang: str) -> None:
         self.reporter.forget(gang)

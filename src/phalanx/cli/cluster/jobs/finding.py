@@ -247,8 +247,9 @@ class Finder:
     async def _unknown(self, text: str, readings: Sequence[_Reading]) -> str:
         """Return the message that no job has this name, with similar names."""
         here = readings[0]
-        known = list(dict.fromkeys([*await self.names(here.namespace), *self._past_names(here.namespace)]))
-        near = difflib.get_close_matches(here.name, [name for name in known if name != here.name], 3, 0.6)
+        known = await self.names(here.namespace)
+        named = {*known, *self._past_names(here.namespace)} - {here.name}
+        near = difflib.get_close_matches(here.name, sorted(named), 3, 0.6)
         elsewhere = await self._listed(JOBS, "", fieldSelector=f"metadata.name={here.name}")
         others = [f"{obj['metadata']['namespace']}/{obj['metadata']['name']}" for obj in elsewhere]
         shown = f"{here.namespace}/{here.name}" if here.kind != _SLURM else text
