@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.embedded.apiserver.inprocess import InProcess
 
 NETWORKING, SPACE = "/apis/networking.k8s.io/v1", "/namespaces/default"
+
 SLICES = f"/apis/discovery.k8s.io/v1{SPACE}/endpointslices"
+
 INGRESSES = f"{NETWORKING}{SPACE}/ingresses"
+
 CLASSES, SIGNING = "/apis/storage.k8s.io/v1/storageclasses", "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+
 BACKEND = {"service": {"name": "web", "port": {"number": 80}}}
+
 PATHS = [{"path": "/", "pathType": "Prefix", "backend": BACKEND}]
+
 INGRESS = {"rules": [{"host": "a.example.com", "http": {"paths": PATHS}}]}
+
 TABLE = b"application/json;as=Table;v=v1;g=meta.k8s.io"
-
-
-def request() -> str:
-    key = ec.generate_private_key(ec.SECP256R1())
-    made = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
-    return base64.b64encode(made.public_bytes(serialization.Encoding.PEM)).decode()
 
 
 async def row(client: InProcess, path: str) -> list[Any]:
@@ -112,53 +109,5 @@ def test_what_may_not_change(tmp_path: Path) -> None:
                 'StorageClass.storage.k8s.io "c" is invalid: provisioner: Invalid value: "c/d": field is immutable'
             )
             assert (patched.code, patched.body["message"]) == (422, refused)
-
-    asyncio.run(scene())
-
-
-def test_a_request_to_sign_says_who_asked_and_only_that_subresource_approves(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with InProcess.started(tmp_path) as client:
-            spec = {
-                "request": request(),
-                "signerName": "a.example.com/x",
-                "usages": ["client auth"],
-                "username": "root",
-            }
-            made = await client.make(SIGNING, {"metadata": {"name": "r"}, "spec": spec})
-            assert (made["spec"]["username"], made["spec"]["groups"]) == (
-                "admin",
-                ["system:masters", "system:authenticated"],
-            )
-            approved = {"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "Fine"}]}}
-            merge = "application/merge-patch+json"
-            assert "conditions" not in (await client.ask("PATCH", f"{SIGNING}/r", approved, merge)).body["status"]
-            found = (await client.ask("PATCH", f"{SIGNING}/r/approval", approved, merge)).body
-            assert [one["type"] for one in found["status"]["conditions"]] == ["Approved"]
-            assert found["spec"] == made["spec"]
-
-    asyncio.run(scene())
-
-
-POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-
-
-@pytest.mark.parametrize(
-    ("rule", "says"),
-    [
-        ("nobody.spec == 1", "undeclared reference to 'nobody' (in container '')\n | nobody.spec == 1\n | ^"),
-        ("params.x == 1", "undeclared reference to 'params'"),
-        ("object.spec.replicas == variables.most", ""),
-    ],
-)
-def test_a_policy_speaks_of_what_there_is(tmp_path: Path, rule: str, says: str) -> None:
-    async def scene() -> None:
-        resources = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]
-        spec = {"matchConstraints": {"resourceRules": resources}, "validations": [{"expression": rule}]}
-        spec["variables"] = [{"name": "most", "expression": "3"}]
-        async with InProcess.started(tmp_path) as client:
-            answer = await client.ask("POST", POLICIES, {"metadata": {"name": "p"}, "spec": spec})
-            assert (answer.code == 422) is bool(says)
-            assert says in answer.body.get("message", "")
 
     asyncio.run(scene())

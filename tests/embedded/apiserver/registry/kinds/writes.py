@@ -167,6 +167,10 @@ def status_refusal(plural: str, old: Object, change: Object) -> list[str]:
 CONTAINER: Object = {"name": "c", "image": "i"}
 
 
+def named(**fields: Any) -> Object:
+    return {"metadata": {"name": "a"}, **fields}
+
+
 def pod(**spec: Any) -> Object:
     return {"metadata": {"name": "p"}, "spec": {"containers": [CONTAINER], **spec}}
 
