@@ -24,7 +24,6 @@ from phalanx.model.plan import Plan, Start
 from phalanx.model.pod import Shape, amounts
 from phalanx.model.policy import Backfill, BackfillOrder, Policy
 from phalanx.model.queue import Queue, QueueOrder
-from phalanx.model.reason import ReasonCode
 from phalanx.report.forecast import forecast
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
@@ -180,40 +179,6 @@ def test_easy_the_first_that_waits_is_not_delayed_by_those_behind(seed: int, ord
         alone = all(each.submitted_s != job.submitted_s for each in jobs if each is not job)
         if job.id in world.expected and alone and all(world.starts[each.id] < job.submitted_s for each in earlier):
             assert world.starts[job.id] == world.expected[job.id]
-
-
-@pytest.mark.parametrize("backfill", [Backfill.EASY, Backfill.CONSERVATIVE])
-def test_on_one_node_who_is_held_back_is_told_anew_only_when_the_first_is_expected_at_another_time(
-    backfill: Backfill,
-) -> None:
-    world = Exact(Policy(backfill=backfill), nodes=1, cpus=8)
-    asked = {"a": (4, 100.0), "b": (2, 80.0), "c": (1, 90.0), "first": (8, 10.0), "behind": (1, 200.0)}
-    for at_s, (name, (cpus, limit_s)) in enumerate(asked.items()):
-        shape = Shape(requests=amounts({"cpu": 1000 * cpus}))
-        job = Job(
-            id=name,
-            queue="default",
-            roles=(Role(name="w", count=1, minimum=1, shape=shape),),
-            submitted_s=at_s,
-            limit_s=limit_s,
-        )
-        step(world.cluster, [Submitted(job)], world.policy, 0.0, world)
-    assert list(world.starts) == ["a", "b", "c"]
-    for ends, start_s, told in (("c", 100.0, False), ("a", 80.0, True)):
-        fold(world.cluster, [Ticked(10.0), Finished(ends)])
-        memory = decide(world.cluster, world.policy, 10.0).memory
-        plan = step(world.cluster, [], world.policy, 10.0, world)
-        reason = world.cluster.reason("behind")
-        assert reason is not None
-        assert (reason.code, reason.numbers["for"], reason.numbers["until_s"]) == (
-            ReasonCode.RESERVED,
-            "first",
-            start_s,
-        )
-        assert [action.job for action in plan.actions] == ["behind"] * told
-        assert memory is not None
-        assert [each.reason for _, each in memory.reports] == [reason]
-        check_invariants(world.cluster)
 
 
 @pytest.mark.slow

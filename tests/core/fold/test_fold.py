@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import get_args
 
 import pytest
 
-from phalanx.core.decide import decide
-from phalanx.core.fold.fold import TAKEN_IN_BY, fold, fold_plan
+from phalanx.core.fold.fold import TAKEN_IN_BY, fold
 from phalanx.core.fold.transitions import IllegalTransition
 from phalanx.model.event import (
     Adopted,
@@ -23,14 +21,13 @@ from phalanx.model.event import (
     Vacated,
 )
 from phalanx.model.job import Phase, Placement, Slot
-from phalanx.model.plan import Action, Place, Plan, Start, Wait
-from phalanx.model.policy import Policy
+from phalanx.model.plan import Action, Place, Start
 from phalanx.model.reason import Reason, ReasonCode
-from phalanx.state.pending.request_class import Request
 from tests.core.builders import cluster, free, job, node, role
-from tests.invariants import InvariantViolation, check_invariants
+from tests.invariants import check_invariants
 
 ON_A = (Placement(0, 0, "a"), Placement(0, 1, "a"))
+
 WHY = Reason(code=ReasonCode.BACKOFF, text="no")
 
 
@@ -53,18 +50,6 @@ def test_every_event_and_action_is_taken_in() -> None:
     assert set(TAKEN_IN_BY) == {*get_args(Event), *get_args(Action)}
 
 
-def test_a_decision_is_charged_when_it_is_folded() -> None:
-    assert free(started(), "a") == 2
-
-
-@pytest.mark.parametrize("answer", [Finished("j"), Refused("j", 1, WHY), Released("j", (Slot(0, 0), Slot(0, 1)))])
-def test_what_ends_gives_all_back(answer) -> None:
-    book = started()
-    fold(book, [answer])
-    check_invariants(book)
-    assert free(book, "a") == 8
-
-
 @pytest.mark.parametrize(
     "event",
     [Started("j", 1), Released("j", (Slot(0, 0),)), Refused("j", 1, WHY), Finished("j"), Opened("j", (Slot(0, 1),))],
@@ -81,25 +66,6 @@ def test_an_answer_to_an_earlier_start_is_ignored() -> None:
     book = started()
     fold(book, [Refused("j", 1, WHY), Start("j", 2, ON_A), Refused("j", 1, WHY), Started("j", 1)])
     assert (book.jobs["j"].phase, book.jobs["j"].attempt) == (Phase.STARTING, 2)
-
-
-def test_an_open_slot_gives_back_its_room_and_takes_it_where_it_is_placed() -> None:
-    book = started()
-    fold(book, [Opened("j", (Slot(0, 1),))])
-    assert free(book, "a") == 5
-    fold(book, [Place("j", (Placement(0, 1, "a"),))])
-    check_invariants(book)
-    assert free(book, "a") == 2
-
-
-def test_a_lost_node_keeps_its_charges_until_the_pods_are_gone() -> None:
-    book = started()
-    fold(book, [NodeGone("a")])
-    check_invariants(book)
-    assert book.columns.row_of["a"] == 0
-    fold(book, [Finished("j")])
-    check_invariants(book)
-    assert "a" not in book.columns.row_of
 
 
 def test_rows_of_lost_nodes_are_used_again() -> None:
@@ -143,36 +109,8 @@ def test_a_copy_is_another_book() -> None:
     assert (free(book, "a"), free(copy, "a")) == (2, 8)
 
 
-def test_a_decision_without_room_is_noticed() -> None:
-    book = cluster(node("a", cpu=2), job("j", role("w", 2, cpu=3)))
-    fold(book, [Start("j", 1, ON_A)])
-    with pytest.raises(InvariantViolation, match="we placed a pod of j on a, which had no room for it"):
-        check_invariants(book)
-
-
-def test_a_partial_gang_is_noticed() -> None:
-    book = cluster(node("a", cpu=8), job("j", role("w", 2, cpu=3)))
-    fold(book, [Start("j", 1, ON_A[:1])])
-    with pytest.raises(InvariantViolation, match="j was started with 1 of 2 pods of w"):
-        check_invariants(book)
-
-
 def test_room_is_free_on_many_nodes() -> None:
     """The columns grow by doubling, and keep their content."""
     book = cluster(*(node(f"n{index}", cpu=index) for index in range(100)))
     check_invariants(book)
     assert [free(book, f"n{index}") for index in range(100)] == list(range(100))
-
-
-def test_a_job_of_an_array_that_can_start_after_all_needs_a_turn() -> None:
-    task = replace(job("a", role(cpu=9000)), array="sweep", array_cap=1)
-    book = cluster(node("n", cpu=4000), task)
-    decision = decide(book, Policy(), 0.0)
-    fold_plan(book, decision)
-    assert [each.reason.code for each in decision.actions if isinstance(each, Wait)] == [ReasonCode.NEVER_FITS]
-    assert not book.dependencies.contends(task)
-    short = Reason(code=ReasonCode.QUEUE_QUOTA, text="quota lacks", numbers={})
-    fold_plan(book, Plan((Wait("a", short),)))
-    assert Request("a") in book.pending.fresh
-    fold_plan(book, decide(book, Policy(), 1.0))
-    check_invariants(book)

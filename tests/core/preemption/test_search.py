@@ -25,7 +25,7 @@ from phalanx.model.event import (
 )
 from phalanx.model.job import Job, Phase, Placement, Role
 from phalanx.model.node import Node
-from phalanx.model.plan import Nominate, Plan, Preempt, Shrink
+from phalanx.model.plan import Plan, Preempt, Shrink
 from phalanx.model.pod import Shape, amounts
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue, QueuePreemption, Quota, ReclaimFloor, ReclaimWithinCohort, WithinQueue
@@ -34,6 +34,7 @@ from phalanx.state.cluster import Cluster
 from tests.invariants import check_invariants
 
 POLICY = Policy()
+
 GONE = Reason(code=ReasonCode.PREEMPTED, text="gone")
 
 
@@ -109,18 +110,6 @@ def test_whoever_can_be_helped_is_helped_and_nobody_goes_for_nothing(number: int
         assert not fits_without(events, asked, [each for each in gone if each is not spared])
 
 
-def test_a_promise_that_is_withdrawn_leaves_nothing_behind() -> None:
-    cluster = Cluster()
-    fold(cluster, [*crowded(Random(5)), Submitted(job("new", "q", 9, 1, 1, 2)), Ticked(100.0)])
-    before = {name: column.tolist() for name, column in cluster.columns.free.items()}
-    plan = decide(cluster, POLICY, 100.0)
-    assert any(isinstance(action, Nominate) for action in plan.actions)
-    fold_plan(cluster, plan)
-    fold(cluster, [Finished("new")])
-    check_invariants(cluster)
-    assert {name: column.tolist() for name, column in cluster.columns.free.items()} == before
-
-
 def world_answers(seed: Random, cluster: Cluster) -> list[Event]:
     """Continue actions that are under way, at random."""
     events: list[Event] = []
@@ -176,20 +165,3 @@ def test_the_book_stays_exact_through_preemptions_of_all_kinds(number: int) -> N
         check_invariants(cluster)
         fold_plan(cluster, decide(cluster, POLICY, float(cycle)))
         check_invariants(cluster)
-
-
-def test_jobs_whom_nobody_can_help_leave_the_scheduler_at_rest() -> None:
-    """More of them than search in one cycle: each cycle the same eight searched again, were forgotten, and put off the
-    ninth to the next cycle, at once, for ever."""
-    book = Cluster()
-    events: list[Event] = [Ticked(100.0), NodeSeen(Node(name="n", allocatable=amounts({"gpu": 4, "pods": 110})))]
-    events += [QueueSeen(Queue(name="q", preemption=QueuePreemption(within=WithinQueue.LOWER)))]
-    events += [Adopted(job("low", "q", 0, 1, 1, 4), 1, Phase.RUNNING, (Placement(0, 0, "n"),))]
-    events += [Submitted(job(f"too-large-{gpus}", "q", 9, 1, 1, gpus)) for gpus in range(5, 25)]
-    fold(book, events)
-    plans = []
-    for _ in range(6):
-        plans.append(decide(book, POLICY, 100.0))
-        fold_plan(book, plans[-1])
-    assert not any(isinstance(action, Preempt) for plan in plans for action in plan.actions)
-    assert plans[-1].plan.wake_s is None

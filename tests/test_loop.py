@@ -13,8 +13,7 @@ from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.state.cluster import Cluster
-
-from .builders import job, node, role
+from tests.core.builders import job, node, role
 
 
 class Scripted:
