@@ -39,7 +39,9 @@ COMPETING = (role("a", cpu=5), role("b", count=2, cpu=4))  # 13 cpus of 14, but 
 )
 def test_what_counting_does_not_show(roles: tuple[Role, ...], never: bool) -> None:
     nodes = [node(name, labels={"host": name}, cpu=7) for name in ("n1", "n2")]
-    book = cluster(*nodes, job("runs", role(count=2, cpu=7)), Job(id="j", queue="default", roles=roles, submitted_s=1.0))
+    book = cluster(
+        *nodes, job("runs", role(count=2, cpu=7)), Job(id="j", queue="default", roles=roles, submitted_s=1.0)
+    )
     fold_plan(book, decide(book, Policy(), 0.0))
     found = book.reason("j")
     assert found is not None
