@@ -244,6 +244,14 @@ async def test_pods_that_a_gang_gets_after_its_start_count_and_its_minimum_is_na
     assert [role["count"] for role in view.record()["roles"]] == [4]
 
 
+async def test_a_gang_whose_pods_do_not_all_exist_shows_how_many_it_waits_for() -> None:
+    words = {"phalanx.dev/job": "gang", "phalanx.dev/min-available": "3"}
+    spec = {"schedulerName": "phalanx", "containers": [{"name": "main"}]}
+    pods = [{"kind": "Pod", "metadata": meta(f"gang-{n}", annotations=words), "spec": spec} for n in range(2)]
+    [view] = reading.views(snapshot(node("n1"), queue("default"), *pods))
+    assert (view.placed, view.wanted, view.where()) == (0, 3, "waiting for members: 2 of 3 pods exist")
+
+
 async def test_json_has_the_reason_with_its_numbers() -> None:
     [view] = reading.views(snapshot(node("n1"), queue("default"), batch_job("train", 2, "100")))
     record = view.record()

@@ -94,8 +94,8 @@ class Api:
         self.definitions = DefinitionReconciler(store, registry, self.deleter, registry.resources)
         self.type_checking = TypeChecking(store, registry, self.writer)
         self.quota_usage = QuotaUsage(store, registry, self.writer)
-        self._public, self._turns = Public(registry), FairQueue()
         self._namesakes = Namesakes(store, registry, self._authorizer.may)
+        self._public, self._turns = Public(registry, self._namesakes.unused_groups), FairQueue()
 
     def _guard(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
         """Refuse an object that the user may not write although the user may write objects of the kind: roles with

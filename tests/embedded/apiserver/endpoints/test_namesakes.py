@@ -66,6 +66,28 @@ def test_kubectl_hears_of_a_kind_with_namespaces(tmp_path: Path) -> None:
     serving(tmp_path, act)
 
 
+def test_discovery_lists_groups_that_are_not_in_use_after_those_that_are(tmp_path: Path) -> None:
+    async def groups(server: InProcess) -> list[str]:
+        found = [one["name"] for one in (await server.ask("GET", "/apis")).body["groups"]]
+        return [name for name in found if name in {"phalanx.dev", OTHER, "example.org"}]
+
+    async def act(server: InProcess) -> None:
+        alone = definition("lamps", "Lamp", singular="lamp")
+        alone["metadata"]["name"], alone["spec"]["group"] = "lamps.example.org", "example.org"
+        for one in (definition(singular="queue"), of_the_other_group(), alone):
+            made = await server.make(DEFINITIONS, one)
+            await until(server, DEFINITIONS, lambda event, name=made["metadata"]["name"]: served(event, name))
+        await server.make(OTHERS, {"metadata": {"name": "default"}})  # Phalanx makes such objects itself
+        assert await groups(server) == ["example.org", OTHER, "phalanx.dev"]  # no other group has lamps
+        await server.make(OTHERS, {"metadata": {"name": "theirs"}})
+        assert (await groups(server))[-1] == "phalanx.dev"
+        await server.make(QUEUES, {"metadata": {"name": "ours"}})
+        await server.ask("DELETE", f"{OTHERS}/theirs")
+        assert (await groups(server))[-1] == OTHER
+
+    serving(tmp_path, act)
+
+
 def served(event: dict[str, Any], name: str) -> bool:
     about = json.dumps(event["object"].get("status") or {})
     return event["object"]["metadata"]["name"] == name and '"Established"' in about

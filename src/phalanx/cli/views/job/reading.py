@@ -23,7 +23,7 @@ from phalanx.kube.read.workload.adapter import TRAINING_KINDS, adapters
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.job import GangSize, Phase, Role
 from phalanx.model.plan import Start
-from phalanx.model.reason import Reason, StartForecast
+from phalanx.model.reason import Reason, ReasonCode, StartForecast
 from phalanx.state.cluster import JobRecord, time_limit_s
 
 _OVER = ("Succeeded", "Failed")
@@ -74,6 +74,9 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
     kind, made = _made(snapshot, job.id)
     stuck = _why_stuck(snapshot, record)
     waits = gang is not None and waits_elsewhere(gang, snapshot.objects)
+    reason = reason or job.blocked
+    if reason is not None and reason.code is ReasonCode.WAITING_FOR_MEMBERS:  # its roles count the pods that exist
+        wanted = max(wanted, int(reason.numbers.get("wanted", 0)))
     return JobView(
         id=job.id,
         queue=snapshot.cluster.queue_of(job),
@@ -85,7 +88,7 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
         submitted_s=job.submitted_s,
         priority=job.priority,
         nodes=dict(nodes),
-        reason=None if stuck else reason or job.blocked,
+        reason=None if stuck else reason,
         message=stuck,
         soon=soon,
         roles=roles,

@@ -387,10 +387,10 @@ def touched_fields(media: str, patch: Any, current: Object) -> set[str]:
 
 
 class Discovery:
-    """The discovery documents: /api, /apis, /openapi."""
+    """The discovery documents: /api, /apis, /openapi. `last`: see `Catalogue`."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry, self._catalogue = registry, Catalogue(registry)
+    def __init__(self, registry: Registry, last: Callable[[], tuple[str, ...]] = tuple) -> None:
+        self._registry, self._catalogue = registry, Catalogue(registry, last)
 
     def answer(self, request: Request, path: str) -> Response | None:
         """Return the answer of discovery; None if the path does not belong to it. Raises `ApiError` 405, 406."""

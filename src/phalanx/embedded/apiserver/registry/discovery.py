@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Protocol
@@ -39,13 +39,13 @@ def api_versions(server_address: str) -> Json:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
 
-def api_group_list(resources: Iterable[Resource]) -> Json:
-    """Return the document `/apis`: all groups except the core group."""
+def api_group_list(resources: Iterable[Resource], last: Sequence[str] = ()) -> Json:
+    """Return the document `/apis`: all groups except the core group. `last`: see `Catalogue`."""
     found = list(resources)
     return {
         "kind": "APIGroupList",
         "apiVersion": "v1",
-        "groups": [_group(found, name) for name in _groups(found) if name],
+        "groups": [_group(found, name) for name in _groups(found, last) if name],
     }
 
 
@@ -65,11 +65,13 @@ def api_resource_list(resources: Iterable[Resource], group: str, version: str) -
     return {**head, "groupVersion": f"{group}/{version}" if group else version, "resources": rows}
 
 
-def aggregated(resources: Iterable[Resource], *, core: bool, version: str = "v2") -> Json:
+def aggregated(
+    resources: Iterable[Resource], last: Sequence[str] = (), *, core: bool, version: str = "v2"
+) -> Json:
     """Return the document `/api` (`core`) or `/apis` (all other groups) with all resources, in the format
-    apidiscovery.k8s.io/`version`."""
+    apidiscovery.k8s.io/`version`. `last`: see `Catalogue`."""
     found = [one for one in resources if core is not bool(one.group)]
-    items = [_aggregated_group(found, name) for name in _groups(found)]
+    items = [_aggregated_group(found, name) for name in _groups(found, last)]
     return {
         "kind": AGGREGATED_KIND,
         "apiVersion": f"{AGGREGATED_GROUP}/{version}",
@@ -97,10 +99,13 @@ def version_order(version: str) -> tuple[int, int, int, str]:
 # --- groups and versions -----------------------------------------------------------------------------------------
 
 
-def _groups(resources: Iterable[Resource]) -> Iterable[str]:
+def _groups(resources: Iterable[Resource], last: Sequence[str]) -> Iterable[str]:
     """Return the groups in the order in which clients search them for a resource that is named without a group. Groups
-    that have only subresources of a kind come last; kube-aggregator gives them a low priority."""
-    return dict.fromkeys(one.group for one in sorted(resources, key=lambda one: not one.verbs))
+    that have only subresources of a kind come last; kube-aggregator gives them a low priority. Before them come the
+    groups of `last`."""
+    place = {group: at for at, group in enumerate(last)}
+    ordered = sorted(resources, key=lambda one: (not one.verbs, place.get(one.group, -1)))
+    return dict.fromkeys(one.group for one in ordered)
 
 
 def _of_version(resources: Iterable[Resource], group: str, version: str) -> list[Resource]:
@@ -233,11 +238,12 @@ class CatalogueDocument:
 
 
 class Catalogue:
-    """Answers requests for /api, /apis and /openapi."""
+    """Answers requests for /api, /apis and /openapi. `last`: returns the groups that clients search last for a resource
+    that is named without a group, in order."""
 
-    def __init__(self, served: ServedGroup) -> None:
-        self._served = served
-        self._documents: dict[tuple[str, str], CatalogueDocument] = {}
+    def __init__(self, served: ServedGroup, last: Callable[[], tuple[str, ...]] = tuple) -> None:
+        self._served, self._last = served, last
+        self._documents: dict[tuple[str, str, tuple[str, ...]], CatalogueDocument] = {}
         self._generation = -1
 
     def answer(self, path: str, accept: Iterable[Accept] = (), server_address: str = "") -> CatalogueDocument | None:
@@ -252,9 +258,10 @@ class Catalogue:
         if self._generation != self._served.generation:
             self._documents, self._generation = {}, self._served.generation
         version = _aggregated_version(accept) if path in ("/api", "/apis") else ""
-        key = (path, version or (server_address if path == "/api" else ""))
+        last = self._last() if path == "/apis" else ()
+        key = (path, version or (server_address if path == "/api" else ""), last)
         if key not in self._documents:
-            value = self._aggregated(path, version) if version else self._value(path, server_address)
+            value = self._aggregated(path, version, last) if version else self._value(path, server_address, last)
             if value is None:
                 return None  # not cached, because clients can ask for any number of paths that do not exist
             if len(self._documents) >= _KEPT:
@@ -262,10 +269,10 @@ class Catalogue:
             self._documents[key] = _document(value, _media(version))
         return self._documents[key]
 
-    def _aggregated(self, path: str, version: str) -> Any:
-        return aggregated(self._served.resources, core=path == "/api", version=version)
+    def _aggregated(self, path: str, version: str, last: Sequence[str]) -> Any:
+        return aggregated(self._served.resources, last, core=path == "/api", version=version)
 
-    def _value(self, path: str, server_address: str) -> Any:
+    def _value(self, path: str, server_address: str, last: Sequence[str]) -> Any:
         resources = self._served.resources
         match path.strip("/").split("/"):
             case ["api"]:
@@ -273,7 +280,7 @@ class Catalogue:
             case ["api", version]:
                 return api_resource_list(resources, "", version)
             case ["apis"]:
-                return api_group_list(resources)
+                return api_group_list(resources, last)
             case ["apis", group]:
                 return api_group(resources, group)
             case ["apis", group, version]:

@@ -1,15 +1,18 @@
 """Kinds of several groups with the same name, and a warning for users who meant the other kind.
 
-`kubectl get queue` asks for the queues of the first group that has some by that name, and kubectl remembers the groups
-for hours. If there is no such object and one in another group, the answer says so in a warning with the full name.
+`kubectl get queue` asks for the queues of the first group of discovery that has a kind of that name. So discovery lists
+groups that are not in use last. But kubectl remembers discovery for hours. If there is no such object and one in another
+group, the answer says so in a warning with the full name.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from phalanx.embedded.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apiserver.auth.rbac import AccessRequest
+from phalanx.embedded.apiserver.registry.discovery import version_order
 from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
 from phalanx.embedded.apiserver.storage.store import Store
 from phalanx.embedded.apiserver.transport.request import Request
@@ -48,6 +51,24 @@ class Namesakes:
             found.append(f"{missing}, but {_full(one)}: kubectl get {_full(one)}{which}{where}")
         return tuple(found)
 
+    def unused_groups(self) -> tuple[str, ...]:
+        """Return the groups without objects, among those with a kind whose name another group has too: first groups for
+        which Phalanx has created an object, built-in groups last. kubectl searches groups in the order of discovery, so
+        these belong at its end. Names of stable built-in kinds, such as `jobs`, always mean these kinds."""
+        of_word = defaultdict[str, dict[str, Resource]](dict)
+        for one in self._registry.resources:
+            for word in _words(one) if one.verbs else ():
+                of_word[word].setdefault(one.group, one)
+        alike = [list(of_group.values()) for of_group in of_word.values()]
+        shared = [one for each in alike if len(each) > 1 and not any(map(_is_stable, each)) for one in each]
+        used = {one.group for one in shared if any(name != _GIVEN for name in self._names(one))}
+        found = [one for one in shared if one.group not in used]
+        found.sort(key=lambda one: (not one.custom, next(self._names(one), None) is None))
+        return tuple(dict.fromkeys(one.group for one in found))
+
+    def _names(self, resource: Resource) -> Iterator[str]:
+        return (name for _, name, _ in self._store.walk(resource.key, None))
+
     def _others(self, resource: Resource) -> Iterator[Resource]:
         words = _words(resource)
         served = {one.key: one for one in self._registry.resources if one.group != resource.group}
@@ -64,6 +85,10 @@ class Namesakes:
             if name == target.name if target.name else name != _GIVEN:
                 return space if target.name else namespace
         return None
+
+
+def _is_stable(resource: Resource) -> bool:
+    return not resource.custom and version_order(resource.version)[:2] == (0, 0)
 
 
 def _words(resource: Resource) -> set[str]:

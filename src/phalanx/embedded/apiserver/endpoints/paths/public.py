@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.registry.routing import Registry, method_not_allowed, no_such_path
@@ -36,11 +36,11 @@ VERSION = {
 
 
 class Public:
-    """Answers requests for these paths."""
+    """Answers requests for these paths. `last`: returns the groups that discovery lists last."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, last: Callable[[], tuple[str, ...]] = tuple) -> None:
         self._registry = registry
-        self._discovery = parts.Discovery(registry)
+        self._discovery = parts.Discovery(registry, last)
 
     def answer(self, request: Request) -> Response:
         """Return the answer to a request for a path that names no object. Raises `ApiError` 404 for a path that does
