@@ -77,7 +77,8 @@ def test_discovery_lists_groups_that_are_not_in_use_after_those_that_are(tmp_pat
         for one in (definition(singular="queue"), of_the_other_group(), alone):
             made = await server.make(DEFINITIONS, one)
             await until(server, DEFINITIONS, lambda event, name=made["metadata"]["name"]: served(event, name))
-        await server.make(OTHERS, {"metadata": {"name": "default"}})  # Phalanx makes such objects itself
+        for name in ("default", "root"):  # Phalanx makes such objects itself
+            await server.make(OTHERS, {"metadata": {"name": name}})
         assert await groups(server) == ["example.org", OTHER, "phalanx.dev"]  # no other group has lamps
         await server.make(OTHERS, {"metadata": {"name": "theirs"}})
         assert (await groups(server))[-1] == "phalanx.dev"

@@ -65,9 +65,7 @@ def api_resource_list(resources: Iterable[Resource], group: str, version: str) -
     return {**head, "groupVersion": f"{group}/{version}" if group else version, "resources": rows}
 
 
-def aggregated(
-    resources: Iterable[Resource], last: Sequence[str] = (), *, core: bool, version: str = "v2"
-) -> Json:
+def aggregated(resources: Iterable[Resource], last: Sequence[str] = (), *, core: bool, version: str = "v2") -> Json:
     """Return the document `/api` (`core`) or `/apis` (all other groups) with all resources, in the format
     apidiscovery.k8s.io/`version`. `last`: see `Catalogue`."""
     found = [one for one in resources if core is not bool(one.group)]

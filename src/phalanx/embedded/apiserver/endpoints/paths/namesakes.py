@@ -1,8 +1,8 @@
 """Kinds of several groups with the same name, and a warning for users who meant the other kind.
 
 `kubectl get queue` asks for the queues of the first group of discovery that has a kind of that name. So discovery lists
-groups that are not in use last. But kubectl remembers discovery for hours. If there is no such object and one in another
-group, the answer says so in a warning with the full name.
+groups that are not in use last. But kubectl remembers discovery for hours. If there is no such object and one in
+another group, the answer says so in a warning with the full name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from phalanx.embedded.apiserver.storage.store import Store
 from phalanx.embedded.apiserver.transport.request import Request
 
 _ASKING = "kubectl/"  # the user agent; a program names the group that it means
-_GIVEN = "default"  # the name of objects that Phalanx creates itself
+_GIVEN = frozenset({"default", "root"})  # the names of objects that Phalanx creates itself
 
 
 class Namesakes:
@@ -31,15 +31,15 @@ class Namesakes:
         """If kubectl asks for objects of a kind and there are none, return a warning for each other kind of the same
         name that has such objects.
 
-        Phalanx itself creates an object `default` of some kinds. It does not count as an object when kubectl asks for a
-        list."""
+        The objects that Phalanx itself creates, such as a queue `default`, do not count when kubectl asks for a list.
+        """
         if not request.user_agent.startswith(_ASKING) or self._place(target.resource, target) is not None:
             return ()
         verb = "get" if target.name else "list"
         which = f" {target.name}" if target.name else ""
         missing = f"no {_full(target.resource)}{which}"
-        if not target.name and next(self._store.walk(target.resource.key, target.namespace or None), None):
-            missing += f" besides {_GIVEN}"
+        if not target.name and (given := sorted(self._names(target.resource, target.namespace))):
+            missing += f" besides {' and '.join(given)}"
         found = []
         for one in self._others(target.resource):
             place = self._place(one, target)
@@ -61,13 +61,13 @@ class Namesakes:
                 of_word[word].setdefault(one.group, one)
         alike = [list(of_group.values()) for of_group in of_word.values()]
         shared = [one for each in alike if len(each) > 1 and not any(map(_is_stable, each)) for one in each]
-        used = {one.group for one in shared if any(name != _GIVEN for name in self._names(one))}
+        used = {one.group for one in shared if not _GIVEN.issuperset(self._names(one))}
         found = [one for one in shared if one.group not in used]
         found.sort(key=lambda one: (not one.custom, next(self._names(one), None) is None))
         return tuple(dict.fromkeys(one.group for one in found))
 
-    def _names(self, resource: Resource) -> Iterator[str]:
-        return (name for _, name, _ in self._store.walk(resource.key, None))
+    def _names(self, resource: Resource, namespace: str = "") -> Iterator[str]:
+        return (name for _, name, _ in self._store.walk(resource.key, namespace or None))
 
     def _others(self, resource: Resource) -> Iterator[Resource]:
         words = _words(resource)
@@ -82,7 +82,7 @@ class Namesakes:
             return namespace if self._store.get(resource.key, namespace, target.name) is not None else None
         everywhere = resource.namespaced and not namespace
         for space, name, _ in self._store.walk(resource.key, None if everywhere else namespace):
-            if name == target.name if target.name else name != _GIVEN:
+            if name == target.name if target.name else name not in _GIVEN:
                 return space if target.name else namespace
         return None
 
