@@ -31,7 +31,13 @@ def test_projects_are_named_once_and_unknown_ones_are_refused() -> None:
 
 def test_each_note_names_the_kinds_and_the_missing_controller() -> None:
     (note,) = notes(["lws"])
-    assert note.startswith("LeaderWorkerSet: objects are stored and queued, but no controller here creates their pods")
+    assert note.startswith(
+        "LeaderWorkerSet: objects are stored, but no controller here creates the pods that are queued"
+    )
+    assert notes(("tfjob",))[0].endswith(
+        "are stored and queued, but no controller here creates their pods; run the Kubeflow training operator beside "
+        "phalanx up, with its kubeconfig"
+    )
     assert "run the controller of LeaderWorkerSet beside phalanx up" in note
 
 

@@ -33,7 +33,7 @@ class Offered:
     """The kinds of one project. `versions`: the served versions; the first is stored. `kinds`: (kind, plural, short
     name or empty). `scale`: the kinds with a subresource `scale` on `spec.replicas`. `controller`: the controller that
     is missing. `cluster_wide`: the kinds without a namespace. `approved`: the review that approved a group below
-    k8s.io; Kubernetes requires it there."""
+    k8s.io; Kubernetes requires it there. `by_pods`: True if not the objects are queued, but their pods."""
 
     group: str
     versions: tuple[str, ...]
@@ -42,6 +42,7 @@ class Offered:
     scale: frozenset[str] = frozenset()
     cluster_wide: frozenset[str] = frozenset()
     approved: str = ""
+    by_pods: bool = False
 
 
 OFFERED: Final[dict[str, Offered]] = {
@@ -83,6 +84,7 @@ OFFERED: Final[dict[str, Offered]] = {
         kinds=(("LeaderWorkerSet", "leaderworkersets", "lws"),),
         controller="the controller of LeaderWorkerSet",
         scale=frozenset({"LeaderWorkerSet"}),
+        by_pods=True,
     ),
     "argo": Offered(
         group="argoproj.io",
@@ -95,6 +97,7 @@ OFFERED: Final[dict[str, Offered]] = {
         ),
         controller="the workflow controller of Argo",
         cluster_wide=frozenset({"ClusterWorkflowTemplate"}),
+        by_pods=True,
     ),
 }
 
@@ -139,7 +142,8 @@ async def install_offered(connection: Connection, projects: Iterable[str]) -> No
 
 
 def _missing(each: Offered, kinds: str) -> str:
-    missing = f"stored and queued, but no controller here creates their pods; run {each.controller} beside phalanx up"
+    done, pods = ("stored", "the pods that are queued") if each.by_pods else ("stored and queued", "their pods")
+    missing = f"{done}, but no controller here creates {pods}; run {each.controller} beside phalanx up"
     return f"{kinds} {missing}, with its kubeconfig"
 
 
