@@ -15,7 +15,7 @@ from .test_structure import SOURCE
 CEILINGS = {"model": 1_155, "state": 3_056, "core": 11_249, "scaling": 620, "report": 390}
 REFERENCE = Path(__file__).parents[1] / "reference"
 RULES = ("facts", "tree", "nodes", "order", "quota", "rights", "victims", "outcomes")
-JUDGE = ("judge", "choices", "snapshot")
+JUDGE = ("judge", "execution", "decisions", "choices", "snapshot")
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 

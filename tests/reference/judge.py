@@ -7,92 +7,21 @@ decision is not judged."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from itertools import combinations
-from typing import Any, NamedTuple
-
-from phalanx.model.job import Phase, Placement
-from phalanx.model.plan import Nominate, Place, Plan, Preempt, Shrink, Start
+from phalanx.model.job import Phase
+from phalanx.model.plan import Plan
 
 from .choices import Choices
-from .facts import Facts, Nodes, Work, plus
-from .nodes import Reservation, fits, free, free_at, may_take, places, reserve, respects
+from .decisions import Broken, Fault
+from .execution import Execution
+from .facts import Facts
+from .nodes import fits, free, may_take, places, reserve
 from .order import Contest, Kind, Request, comes_before_heads, replacements, requests, strict_above
-from .outcomes import Cycle, Demand
+from .outcomes import Demand
 from .quota import allows, charges, is_eligible
-from .rights import Victims, may_search
-from .victims import Search, apply_victims, faults
+from .rights import may_search
+from .victims import Search, faults
 
-NOBODY: Victims = {}
 WAYS = 64  # ways through what the rules leave open that are tried for one plan
-
-
-class Fault(NamedTuple):
-    """A broken rule. `is_late`: the plan leaves a right decision to the next cycle, which follows at once (R26)."""
-
-    rule: str
-    text: str
-    is_late: bool = False
-
-
-class Broken(Exception):
-    """The walk ends at the first fault."""
-
-    def __init__(self, rule: str, text: str, *, is_late: bool = False) -> None:
-        super().__init__(text)
-        self.fault = Fault(rule, text, is_late)
-
-
-class Decision(NamedTuple):
-    """One decision of a plan: pods of a job are placed or nominated, after victims were told to stop. Without pods: a
-    nomination is withdrawn."""
-
-    is_nomination: bool
-    pods: dict[int, str]
-    gangs: frozenset[str] = frozenset()
-    surplus: Victims = NOBODY
-
-    def victims(self, facts: Facts) -> Victims:
-        """Return the pods that go, by job, as the jobs are at the moment of the decision."""
-        return {**{name: frozenset(facts.works[name].kept()) for name in self.gangs}, **self.surplus}
-
-    @property
-    def losers(self) -> list[str]:
-        return sorted({*self.gangs, *self.surplus})
-
-
-def losing(units: Sequence[tuple[str, int | None]]) -> dict[str, Any]:
-    """Return the victims of a decision. `units`: gangs, each with None, and pods above minimums."""
-    surplus: dict[str, frozenset[int]] = {}
-    for name, pod in units:
-        if pod is not None:
-            surplus[name] = surplus.get(name, frozenset()) | {pod}
-    return {"gangs": frozenset(name for name, pod in units if pod is None), "surplus": surplus}
-
-
-def decisions(plan: Plan) -> dict[str, list[Decision]]:
-    """Return the decisions of a plan by job, in the plan's order."""
-    found: dict[str, list[Decision]] = {}
-    gangs: dict[str, frozenset[str]] = {}
-    surplus: dict[str, dict[str, frozenset[int]]] = {}
-    for action in plan.actions:
-        match action:
-            case Preempt(job, _, by):
-                gangs[by] = gangs.get(by, frozenset()) | {job}
-            case Shrink(job, slots, by):
-                pods = surplus.setdefault(by, {}).get(job, frozenset())
-                surplus[by][job] = pods | {slot.ordinal for slot in slots}
-            case Start(job, _, placements) | Place(job, placements) | Nominate(job, placements):
-                lost = (gangs.pop(job, frozenset()), surplus.pop(job, {})) if placements else ()
-                found.setdefault(job, []).append(Decision(isinstance(action, Nominate), nodes_of(placements), *lost))
-    for by in {*gangs, *surplus}:
-        raise Broken("R17", f"jobs are preempted for {by}, which gets nothing")
-    return found
-
-
-def nodes_of(placements: tuple[Placement, ...]) -> dict[int, str]:
-    return {each.ordinal: each.node for each in placements}
 
 
 def judge(facts: Facts, plan: Plan) -> Fault | None:
@@ -114,28 +43,8 @@ def judge(facts: Facts, plan: Plan) -> Fault | None:
     return fault
 
 
-class Walk(Cycle):
-    """One cycle, held against its plan. `left`: the plan's decisions that are not judged yet, by job.
-
-    `withdrawn`: nominations that the plan withdraws in favour of another job; `losers`: jobs that it preempts; `tried`:
-        requests that were tried in vain; `blocked`: queue whose strict head waits -> the priority of that head;
-        `known`: outcomes on the present facts."""
-
-    def __init__(self, facts: Facts, plan: Plan, choices: Choices) -> None:
-        self.choices, self.growth_last = choices, not choices.choose(2)
-        super().__init__(facts)
-        self.left = decisions(plan)
-        self.is_late = plan.wake_s is not None and plan.wake_s <= facts.now_s
-        self.withdrawn: set[str] = set()
-        self.ends_early = self.is_late and any(
-            isinstance(each, Place)
-            or (isinstance(each, Nominate) and (not each.placements or facts.works[each.job].until_s <= facts.now_s))
-            for each in plan.actions
-        )
-        self.losers = {action.job for action in plan.actions if isinstance(action, Preempt)}
-        self.tried: set[tuple[Kind, str]] = set()
-        self.blocked: dict[str, int] = {}
-        self.known: dict[tuple[Kind, str], Demand] = {}
+class Walk(Execution):
+    """One cycle, held against its plan: the requests in the order of the rules, and the outcome of each."""
 
     def walk(self) -> None:
         self.nominations()
@@ -167,45 +76,6 @@ class Walk(Cycle):
             elif left := self.free_elsewhere(work):
                 self.move_nomination(work, mine, left)
 
-    def start_nominated(self, work: Work, mine: list[Decision]) -> None:
-        """R4, R10: a nominated job starts, or its nominated pods are placed, when its nodes are free."""
-        name, wanted = work.job.id, len(work.nominated)
-        if not mine and name in self.losers:  # the plan need not mention the pods of a job that it preempts later
-            work.imagined, work.nominated, pods = work.imagined | work.nominated.keys(), {}, work.nominated
-            return self.put(work, pods)
-        if not mine or mine[0].is_nomination:
-            text = f"the nodes of {name}'s nomination are free, and it does not start"
-            raise Broken("R4", text, is_late=self.ends_early)
-        first = mine.pop(0)
-        if first.losers or Counter(first.pods.values()) & Counter(work.nominated.values()) != Counter(
-            work.nominated.values()
-        ):
-            raise Broken("R4", f"{name} does not start on the nodes of its nomination")
-        if work.phase is Phase.QUEUED and wanted < work.minimum:
-            raise Broken("R10", f"{name} starts with {wanted} pods of its minimum {work.minimum}")
-        rest, work.nominated, by_node = dict(first.pods), {}, Counter(work.nominated.values())
-        taken = {}
-        for ordinal in sorted(rest):
-            if by_node[rest[ordinal]] > 0:
-                by_node[rest[ordinal]] -= 1
-                taken[ordinal] = rest[ordinal]
-        self.put(work, taken)
-        work.surplus = {ordinal: node for ordinal, node in rest.items() if ordinal not in taken}
-        if not work.is_new and work.surplus:
-            mine.insert(0, Decision(False, work.surplus))
-            work.surplus = {}
-        return None
-
-    def move_nomination(self, work: Work, mine: list[Decision], left: Nodes) -> None:
-        """R23: the nomination of a job whose victims are slow moves to other nodes, whole."""
-        if not mine or not mine[0].is_nomination or len(mine[0].pods) != len(work.nominated):
-            text = f"the victims of {work.job.id} are slow, and its nomination does not move to other nodes"
-            raise Broken("R23", text, is_late=self.ends_early)
-        kind = Kind.JOB if work.phase is Phase.QUEUED else Kind.GROWTH
-        pods, work.nominated = mine.pop(0).pods, {}
-        self.check_nodes(Request(kind, work), pods, left, None)
-        work.nominated, work.rank = pods, 1 + max(each.rank for each in self.facts.works.values())
-
     # R5: replacements
 
     def replacements(self) -> None:
@@ -227,9 +97,8 @@ class Walk(Cycle):
             short = [each for each in here if each.work.missing()]
             first = self.choices.choose(len(short)) if len(short) > 1 and self.held is None else 0
             for request in short[first:] + short[:first]:
-                while request.work.missing():
-                    if self.settle(request) is not Demand.START:
-                        break
+                while request.work.missing() and self.settle(request) is Demand.START:
+                    pass
 
     # R6 to R14: requests
 
@@ -276,12 +145,10 @@ class Walk(Cycle):
         can = [each for each in further if self.demand(each) is Demand.START or self.may_grow_now(each)]
         urgent = [each for each in can if all(each.work.job.priority >= other.work.job.priority for other in can)]
         before = [each for each in can if each.work.surplus and comes_before_heads(self.facts, each, self.blocked)]
-        heads = self.blocked
-        trials = ((can, heads, False), (can, heads, True), (urgent, heads, False), (before, {}, False))
-        ways = [
-            Contest(self.facts, some, lambda _: True, set(), by, by_share=fair).first() for some, by, fair in trials
-        ]
-        request = next((each for each in ways if each and each.work.surplus), ways[0])
+        heads, every = self.blocked, lambda _: True
+        orders = ((can, heads, False), (can, heads, True), (urgent, heads, False), (before, {}, False))
+        found = [Contest(self.facts, some, every, set(), by, by_share=fair).first() for some, by, fair in orders]
+        request = next((each for each in found if each and each.work.surplus), found[0])
         if request is None:
             return False
         work = request.work
@@ -339,10 +206,8 @@ class Walk(Cycle):
                     return self.imagine(request)
                 if not mine:
                     self.blame()
-                    is_late = self.ends_early
-                    raise Broken(
-                        self.unstarted(request), f"{name} could start ({request.kind.name.lower()})", is_late=is_late
-                    )
+                    text = f"{name} could start ({request.kind.name.lower()})"
+                    raise Broken(self.unstarted(request), text, is_late=self.ends_early)
                 if mine[0].losers or mine[0].is_nomination:
                     is_late = self.ends_early and not mine[0].losers
                     raise Broken("R17", f"{name} could start at once, and {self.said(mine[0])}", is_late=is_late)
@@ -351,12 +216,9 @@ class Walk(Cycle):
                 if not mine:
                     self.blame()
                     rule = "R23" if demand is Demand.TAKE_OVER else "R22" if request.kind is Kind.GROWTH else "R17"
-                    raise Broken(
-                        rule,
-                        f"{name} {demand.value}, and the plan has nothing",
-                        is_late=self.is_late,
-                    )
-                self.nominate(request, demand, mine)
+                    raise Broken(rule, f"{name} {demand.value}, and the plan has nothing", is_late=self.is_late)
+                if self.nominate(request, demand, mine):
+                    self.replacements()
             case Demand.RESERVE:
                 self.held = reserve(self.facts, request)
                 self.give_up(request, holds=True)
@@ -399,148 +261,12 @@ class Walk(Cycle):
         request.work.imagined.add(ordinal)
         return Demand.START
 
-    def said(self, decision: Decision) -> str:
-        what = "is nominated" if decision.is_nomination else "starts"
-        return f"{what} on {sorted(decision.pods.values())}, preempting {decision.losers}"
-
     def give_up(self, request: Request, *, holds: bool) -> None:
         """R14: a request that waits is not tried again; the first of a strict queue blocks the requests behind it."""
         self.tried.add((request.kind, request.name))
         self.known.clear()
         if request.kind is Kind.JOB and not holds:
             self.blocked |= dict.fromkeys(strict_above(self.facts, request.work.queue), request.work.job.priority)
-
-    def start(self, request: Request, mine: list[Decision], held: Reservation | None) -> None:
-        """R10, R12: place the minimum; an elastic job gets the rest in the second pass."""
-        work, first = request.work, mine.pop(0)
-        pods = first.pods  # in the order of the decisions
-        if request.kind is Kind.JOB:
-            pods = dict(sorted(pods.items()))
-            if len(pods) < work.minimum:
-                raise Broken("R10", f"{request.name} starts with {len(pods)} pods of its minimum {work.minimum}")
-            if work.is_elastic:
-                work.surplus = dict(list(pods.items())[work.minimum :])
-                pods = dict(list(pods.items())[: work.minimum])
-        elif len(pods) > 1:
-            mine.insert(0, Decision(False, dict(list(pods.items())[1:])))
-            pods = dict(list(pods.items())[:1])
-        self.check_nodes(request, pods, free(self.facts), held)
-        if request.kind is Kind.JOB and not work.is_elastic:
-            self.check_size(request, len(pods))
-        if self.held is not None and self.held.request.work is work:
-            self.held = None  # the holder has started
-        self.put(work, pods)
-
-    def check_size(self, request: Request, pods: int) -> None:
-        """R12: a fixed-at-start job starts with as many pods as quota and nodes allow."""
-        work, usage = request.work, charges(self.facts, counts_given_back=False)
-        if not allows(self.facts, charges(self.facts), work, pods):
-            raise Broken("R9", f"{request.name} starts with {pods} pods, and quota does not allow them")
-        may_have_more = pods < work.count and allows(self.facts, usage, work, pods + 1) and self.held is None
-        if may_have_more and fits(free(self.facts), work.asks, pods + 1):
-            raise Broken("R12", f"{request.name} starts with {pods} pods, and one more fits")
-
-    def nominate(self, request: Request, demand: Demand, mine: list[Decision]) -> None:
-        """R17, R21, R22: victims are told to stop, and the request starts, or is nominated to their nodes."""
-        work, name = request.work, request.name
-        if demand is Demand.TAKE_OVER:
-            self.hand_over(request)
-        held = self.holder_for(request)
-        search, first = Search(self.facts, request, held), self.first_pod(request, mine) or mine.pop(0)
-        victims = first.victims(self.facts)
-        if demand is Demand.PREEMPT:
-            for rule, text in faults(search, victims):
-                raise Broken(rule, text)
-        elif victims:
-            raise Broken("R17", f"{name} {demand.value}, and {self.said(first)}")
-        at_once = may_take(self.facts, held, request, free(self.facts))
-        if at_once == first.is_nomination and not (at_once and demand is Demand.TAKE_OVER):
-            raise Broken("R21", f"{name} {self.said(first)}, and its nodes {'are' if at_once else 'are not'} free")
-        apply_victims(self.facts, victims)
-        if self.held is not None and self.held.request.work.phase is Phase.STOPPING:
-            self.held = None
-        has_imagined = any(self.facts.works[name].imagined for name in victims)
-        pods = {ordinal: node for ordinal, node in first.pods.items() if ordinal not in work.nominated}
-        if not first.is_nomination:
-            mine.insert(0, Decision(False, first.pods))
-            self.known.clear()
-            return self.start(request, mine, held)
-        if request.kind is Kind.GROWTH and len(pods) > 1:
-            mine.insert(0, Decision(True, first.pods))
-            pods = {min(pods): pods[min(pods)]}
-        elif len(pods) < request.pods or (work.is_elastic and len(pods) > request.pods):
-            raise Broken("R10", f"{name} is nominated with {len(pods)} pods; its minimum is {request.pods}")
-        self.check_nodes(request, pods, free(self.facts, is_soon=True), held)
-        work.nominated = {**work.nominated, **pods}
-        work.rank = 1 + max(each.rank for each in self.facts.works.values())
-        self.renew()
-        if has_imagined:
-            self.tried.clear()
-            self.blocked.clear()
-        if has_imagined or self.held is None:  # victims that leave let a start be foreseen
-            self.replacements()
-        return None
-
-    def first_pod(self, request: Request, mine: list[Decision]) -> Decision | None:
-        """R12: growth is pod by pod: return the decision about the first of several nominated pods, with the fewest
-        victims, and leave the others in the plan. None: the plan has one pod, or the victims are not enough."""
-        whole = mine[0]
-        pods = {each: node for each, node in whole.pods.items() if each not in request.work.nominated}
-        if request.kind is not Kind.GROWTH or not whole.is_nomination or len(pods) < 2 or not whole.losers:
-            return None
-        search = Search(self.facts, request, self.holder_for(request))
-        units: list[tuple[str, int | None]] = [(name, None) for name in sorted(whole.gangs)]
-        units += [(name, pod) for name, lost in sorted(whole.surplus.items()) for pod in sorted(lost, reverse=True)]
-        parts = []
-        for taken in (each for count in range(len(units)) for each in combinations(units, count)):
-            part = whole._replace(pods={min(pods): pods[min(pods)]}, **losing(taken))
-            if next(faults(search, part.victims(self.facts)), None) is None if taken else search.is_enough({}):
-                parts.append((part, losing([each for each in units if each not in taken])))
-        if not parts:
-            return None
-        part, rest = parts[self.choices.choose(len(parts))]
-        mine[0] = whole._replace(pods={each: node for each, node in whole.pods.items() if each != min(pods)}, **rest)
-        return part
-
-    def renew(self) -> None:
-        """R13: after a decision that need not respect the reservation, make it anew."""
-        self.known.clear()
-        if self.held is not None:
-            request = self.held.request
-            if not fits(free_at(self.facts, self.held.at_s), request.work.asks, request.pods):
-                self.held = reserve(self.facts, request)
-
-    def hand_over(self, request: Request) -> None:
-        """R23: the nomination is handed over in the same cycle, and the other job is decided again."""
-        for name in sorted(self.withdrawn):
-            other = self.facts.works[name]
-            if self.could_take_over(request, other):
-                other.nominated = {}
-                self.left[name].pop(0)
-                self.withdrawn.discard(name)
-                return
-        raise Broken("R23", f"{request.name} is nominated, and no job hands its nomination over")
-
-    def check_nodes(self, request: Request, pods: dict[int, str], left: Nodes, held: Reservation | None) -> None:
-        """R10, R13: each pod is placed on a node with capacity, and no reservation is delayed."""
-        asks, way = request.work.asks, Counter(pods.values())
-        for node, count in way.items():
-            if node not in left or min(left[node]) < 0 or min(plus(left[node], asks, -count)) < 0:
-                raise Broken("R10", f"{request.name} has {count} pods on {node}, which has no capacity for them")
-        if held is not None and not respects(self.facts, held, request.work, way):
-            raise Broken("R13", f"{request.name} delays the reservation of {held.request.name}")
-
-    def put(self, work: Work, pods: dict[int, str]) -> None:
-        """Place the pods of a job that starts, or that runs already."""
-        if work.phase is Phase.QUEUED:
-            work.phase, work.started_s, work.is_new = Phase.STARTING, self.facts.now_s, True
-            if not work.is_elastic:
-                work.size = len(pods)
-        else:
-            work.has_grown = True
-        work.pods.update(pods)
-        work.open -= pods.keys()
-        self.renew()
 
     def why_not(self, job: str) -> tuple[str, str]:
         """Return the rule that forbids what the plan decided about the job."""

@@ -27,7 +27,7 @@ from .snapshot import facts_of
 FOLDER = Path(__file__).parent
 REASON = Reason(code=ReasonCode.PREEMPTED, text="told to stop")
 NEVER_S = 1e9
-PARTS = ("facts", "tree", "quota", "order", "nodes", "rights", "victims", "outcomes", "judge")
+PARTS = ("facts", "tree", "quota", "order", "nodes", "rights", "victims", "outcomes", "decisions", "execution", "judge")
 
 ONE_NODE = "node a cpu=4\n"
 LOW_AND_HIGH = """
