@@ -184,6 +184,13 @@ BUGS = (
         "return False",
     ),
     Bug(
+        "R20",
+        "a victim may preempt its preemptor afterwards",
+        "core/preemption/search.py",
+        "return not self.candidates.could_return(self.offer.charge)",
+        "return True",
+    ),
+    Bug(
         "R22",
         "growth preempts beyond its queue's guarantee",
         "core/preemption/policy.py",

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -265,10 +266,15 @@ class VictimCandidates:
     def could_return(self, charge: Charge) -> bool:
         """Return whether an evicted gang of another queue could preempt the preemptor once it waits again (rule R20).
         `charge`: the charge of the preemptor."""
-        gangs = [each for each in self.going if self.is_gang(each) and self.queue(each) != self.rights.queue]
+        gangs = np.array([each for each in self.going if self.is_gang(each)], np.int64)
+        queues, alike = self.field.group[gangs], dict[tuple[Any, ...], JobRecord]()
+        others = [each for each in set(queues.tolist()) if self.rights.may_lose_to(self.running_pods.queues[each])]
+        for each in gangs[np.isin(queues, others)].tolist() if others else ():
+            record = self.record(each)
+            alike[self.queue(each), record.job.priority, record.preempted, record.gang, record.flavors] = record
         mark = self.ledger.mark()
         self.ledger.charge(charge)
-        records = map(self.record, gangs)
+        records = (each for each in alike.values() if each.job.preempts)
         found = any(self.rights.is_outranked(each, self._cost(each, each.gang.minimums), charge) for each in records)
         self.ledger.rewind(mark)
         return found

@@ -252,7 +252,12 @@ class PreemptionPolicy:
         strategy = queue_preemption(self.cluster, self.cluster.queue_of(victim.job)).strategy
         waiting = (each(self._scene, victim.job, minimum, again=1) for each in in_turn(strategy))
         record = self.cluster.jobs[self.job.id]
-        return victim.job.preempts and any(each.outranks(record, charge) for each in waiting)
+        return any(each.outranks(record, charge) for each in waiting)
+
+    def may_lose_to(self, queue: str) -> bool:
+        """Return whether jobs of the queue, which is another one, may preempt jobs of the preemptor's queue at all."""
+        theirs = queue_preemption(self.cluster, queue)
+        return queue != self.queue and (theirs.reclaim is not ReclaimWithinCohort.NEVER or theirs.borrowing)
 
     # Which rule allows it now, after the earlier evictions
 
