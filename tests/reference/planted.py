@@ -124,7 +124,7 @@ BUGS = (
         "R15",
         "a job that was preempted before needs no clearer advantage",
         "core/preemption/policy.py",
-        "self._hurdle = 2.0 ** min(self.cluster.jobs[job.id].preempted, HIGHEST_HURDLE)",
+        "self._hurdle = 2.0 ** min(self.cluster.jobs[job.id].preempted + again, HIGHEST_HURDLE)",
         "self._hurdle = 1.0",
     ),
     Bug(
