@@ -214,6 +214,25 @@ def test_a_class_called_default_is_that_of_jobs_that_name_none() -> None:
     play(scene())
 
 
+def test_a_job_that_names_a_missing_class_has_no_workload_until_it_exists() -> None:
+    async def scene() -> None:
+        stage = stage_with()
+        stage.put(job("j", 1, priority_class="late"))
+        async with stage.scheduler():
+            await settle(stage)
+            assert not stage.api.bound()
+            assert not stage.api.objects[kinds.WORKLOADS]
+            stage.api.put(kinds.PRIORITY_CLASSES, named("late", value=7))
+            await stage.until(lambda: conditions(stage, "j").get("Admitted") == "True Admitted")
+            assert workload(stage, "j")["spec"]["priority"] == 7
+            stage.api.drop(kinds.PRIORITY_CLASSES, "late")
+            await settle(stage)
+            assert conditions(stage, "j")["Admitted"] == "True Admitted"
+            assert workload(stage, "j")["spec"]["priority"] == 7
+
+    play(scene())
+
+
 def test_definitions_that_come_late_let_go_what_waited_for_them() -> None:
     async def scene() -> None:
         stage = stage_with(3)

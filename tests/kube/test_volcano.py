@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from phalanx.dialects.enabled import DIALECTS
 from phalanx.dialects.volcano.kinds import HYPER_NODES, NUMA_TOPOLOGIES, POD_GROUPS, SCHEDULER_NAME
 from phalanx.dialects.volcano.kinds import QUEUES as VOLCANO_QUEUES
@@ -51,6 +53,23 @@ def test_the_members_of_a_group_start_together() -> None:
             )
             stage.put(member("c", "g"))
             await stage.until(lambda: len(stage.api.bound()) == 3)
+
+    play(scene())
+
+
+@pytest.mark.parametrize(("minimum", "cpus"), [(1, 1), (2, 2), (2, 3)])
+def test_pods_of_higher_priority_are_the_first_of_their_group(minimum: int, cpus: int) -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", cpus)], dialects=ON)
+        group(stage, "g", minMember=minimum)
+        for number in range(6):
+            task, priority = (("low", 1), ("high", 10))[number % 2]
+            pod = member(f"{task}-{number}", "g", task_spec=task)
+            pod["spec"]["priority"] = priority
+            stage.put(pod)
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == cpus)
+            assert {name.partition("-")[0] for name in stage.api.bound()} == {"high"}
 
     play(scene())
 

@@ -32,6 +32,19 @@ def test_a_gang_is_in_the_cluster_queue_of_its_local_queue() -> None:
     assert claim(defined(**some), said(queue="default")) is None
 
 
+def test_a_class_that_does_not_exist_keeps_a_job_waiting_but_not_one_whose_workload_has_it() -> None:
+    some = defined(cluster_queues=[cluster_queue("a", group(f={"cpu": 1}))], local_queues=[local_queue("l", "a")])
+    typo = said(options={"kueue.x-k8s.io/priority-class": "hihg"})
+    waiting = claim(some, typo)
+    assert waiting is not None
+    assert waiting.blocked is not None
+    assert (waiting.blocked.code, waiting.drained) == (ReasonCode.INVALID, False)
+    assert "WorkloadPriorityClass hihg does not exist" in waiting.blocked.text
+    deleted = claim(some, typo, {"spec": {"priority": 5, "priorityClassRef": {"name": "hihg"}}})
+    assert deleted is not None
+    assert (deleted.blocked, deleted.priority) == (None, 5)
+
+
 OBSTACLES: list[tuple[dict[str, Any], dict[str, Any], ReasonCode, str]] = [
     ({"local_queues": []}, {}, ReasonCode.QUEUE_UNKNOWN, "LocalQueue l of namespace default does not exist"),
     (

@@ -71,7 +71,7 @@ def test_the_queue_of_a_pod_counts_before_that_of_its_group() -> None:
     there, defined = {POD_GROUPS: {"a/g": group}}, VolcanoDefinitions(priorities={"high": 9})
     found = claim(defined, said(), there)
     assert found is not None
-    assert (found.queue, found.priority, found.group) == ("lab", 9, GroupClaim(minimum=2))
+    assert (found.queue, found.priority, found.group) == ("lab", 9, GroupClaim(minimum=2, by_priority=True))
     for queue, expected in (("volcano/other", "other"), ("ours", "ours")):
         found = claim(defined, said(queue, priority=12), there)
         assert found is not None

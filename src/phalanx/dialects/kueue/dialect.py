@@ -33,6 +33,9 @@ def _gang_of(answer: Object) -> str:
 def _answer(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
     if workloads.incomplete(told) or names.is_nameless(defined, told):
         return
+    there = objects.get(kinds.WORKLOADS, {}).get(names.key_of(defined, told))
+    if there is None and claims.missing_class(defined, told.options, there):
+        return
     yield from workloads.answers(defined, told, objects, now)
 
 

@@ -162,6 +162,7 @@ def _claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim |
         submitted_s=created_s(found),
         group=GroupClaim(
             minimum=group.minimum,
+            by_priority=defined.by_priority,
             of_role={} if roles else dict(group.tasks),
             whole={resource: amount for resource, amount in group.whole if resource != PODS},
         ),

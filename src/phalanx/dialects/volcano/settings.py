@@ -46,7 +46,7 @@ SETTINGS: Final[Mapping[str, Use]] = {
     "action reclaim": _RECLAIM,
     "action gangreclaim": _RECLAIM,
     "action shuffle": _MOVED,
-    "plugin priority": Becomes("Queue.order", "without it jobs of a queue come by age alone"),
+    "plugin priority": Becomes("Queue.order", "without it jobs of a queue, and pods of a job, come by age alone"),
     "plugin gang": Becomes("Role.minimum", _ALWAYS),
     "plugin conformance": Becomes(
         "the cycle", f"{_ALWAYS}: pods of kube-system, and of the system's classes, are never victims"

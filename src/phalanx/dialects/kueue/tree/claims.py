@@ -124,6 +124,11 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
     queue, found = kinds.tree_queue(local.cluster_queue), defined.cluster_queues.get(local.cluster_queue)
     why, gate, updates = _held(workload or {}), None, dict[str, PodUpdate]()
     about = None
+    if unknown := missing_class(defined, said.options, workload):
+        text = f"WorkloadPriorityClass {unknown} does not exist: create it, or correct {kinds.PRIORITY_LABEL}"
+        return Claim(queue=queue, blocked=Reason(code=ReasonCode.INVALID, text=text))
+    if kinds.PRIORITY_LABEL in said.options and priority is None:  # its class was deleted
+        priority = _own_priority(workload)
     if name := said.options.get(gangs.PREBUILT):
         about = kinds.WORKLOADS, f"{said.namespace}/{name}"
         why = obstacle(name, said.owner.uid if said.owner else "", workload) or why
@@ -203,6 +208,15 @@ def _note(defined: KueueDefinitions, workload: Mapping[str, Any]) -> tuple[str, 
 def _charging(defined: KueueDefinitions, found: ClusterQueue | None) -> Charging | None:
     settings = defined.configuration
     return None if found is None or settings.counts_all else partial(settings.counted, declared=found.resources)
+
+
+def missing_class(defined: KueueDefinitions, options: Mapping[str, str], workload: Mapping[str, Any] | None) -> str:
+    """Return the WorkloadPriorityClass that a job names if it does not exist; empty if it does, or if the job has a
+    Workload of this class already. As in Kueue, the job has no Workload until the class exists."""
+    name = options.get(kinds.PRIORITY_LABEL, "")
+    of_workload = ((workload or {}).get("spec") or {}).get("priorityClassRef") or {}
+    known = name in defined.priorities or of_workload.get("name") == name or gangs.PREBUILT in options
+    return "" if known else name
 
 
 def _own_priority(workload: Mapping[str, Any] | None) -> int | None:

@@ -49,14 +49,16 @@ _STATES: Final = {"Closed": QueueState.CLOSED, "Closing": QueueState.CLOSED}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolcanoDefinitions(Definitions):
     """Volcano's definitions. `names`: the names of the Queues. `standing`: the Queue `default` and its parent in the
-    queue tree, before the Queue exists. `priorities`: PriorityClass -> value. `usual_priority`:
-    the priority of PodGroups without a class. `hyper_nodes`: the HyperNodes. `zones`: node -> NUMA zones. `redirects`:
-    namespace -> the queue of its PodGroups that name no queue, or `default`."""
+    queue tree, before the Queue exists. `priorities`: PriorityClass -> value. `usual_priority`: the priority of
+    PodGroups without a class. `by_priority`: True if pods of higher priority start first in their gang.
+    `hyper_nodes`: the HyperNodes. `zones`: node -> NUMA zones. `redirects`: namespace -> the queue of its PodGroups
+    that name no queue, or `default`."""
 
     names: frozenset[str] = frozenset()
     standing: tuple[Queue, ...] = ()
     priorities: Mapping[str, int] = field(default_factory=dict)
     usual_priority: int = 0
+    by_priority: bool = True
     hyper_nodes: HyperNodes = NO_HYPER_NODES
     zones: Mapping[str, tuple[Zone, ...]] = field(default_factory=dict)
     redirects: Mapping[str, str] = field(default_factory=dict)
@@ -98,6 +100,7 @@ def define(objects: Objects) -> VolcanoDefinitions:
         hyper_nodes=hyper_nodes,
         zones=read_zones(objects.get(kinds.NUMA_TOPOLOGIES, {})),
         priorities={name: int(one.get("value") or 0) for name, one in classes.items()},
+        by_priority=how.by_priority,
         usual_priority=min(
             (int(one.get("value") or 0) for one in classes.values() if one.get("globalDefault")), default=0
         ),
