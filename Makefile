@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Images of Python often set it, and then each of the hundreds of processes that tests start compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo page check test style types script fast all fuzz examples slurm-compare lock audit site bench tables clean
+.PHONY: help setup demo page check test slow style types script fast all long fuzz examples slurm-compare lock audit site bench tables clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -20,14 +20,17 @@ demo: setup      ## six applications at once, first pod by pod, then as gangs (u
 page: setup      ## the libraries of the page of `phalanx dashboard` (npm packages; a few seconds)
 	@$(BIN)/python -m phalanx.dashboard.libraries
 
-check: setup     ## style, types, house rules and the fast tests (a little over a minute; each step says how long it took)
+check: setup     ## style, types, house rules and the fast tests (a minute; each step says how long it took)
 	@$(MAKE) --no-print-directory --jobs 2 timed-style timed-types timed-script timed-fast
 
-test: setup      ## everything `make check` does, and the slow tests (9 to 14 minutes on two cores)
+test: setup      ## everything `make check` does, and the slow tests (7 to 8 minutes on two cores)
 	-@$(MAKE) --no-print-directory page
 	@$(MAKE) --no-print-directory --jobs 2 timed-style timed-types timed-script timed-all
 
-# A step of these two, and how long it took.
+slow: setup      ## the long tests: more seeds of each random search, and whole systems that take minutes (not in `make test`)
+	@$(MAKE) --no-print-directory timed-long
+
+# A step of these three, and how long it took.
 timed-%:
 	@start=$$(date +%s); $(MAKE) --no-print-directory $*; code=$$?; \
 	echo "$*: $$(($$(date +%s) - start)) s"; exit $$code
@@ -51,10 +54,13 @@ script:
 	fi
 
 fast: setup
-	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow and not long"
 
 all: setup
-	$(BIN)/pytest -n 3 --dist worksteal -r s
+	$(BIN)/pytest -n 3 --dist worksteal -r s -m "not long"
+
+long: setup
+	$(BIN)/pytest -n 3 --dist worksteal -r s -m long
 
 fuzz: setup      ## 100,000 requests of a hostile user, 10,000 seeds of the simulated cluster, 5,000 of the whole way, 10,000 trees of queues, 100,000 judged worlds, other examples
 	PHALANX_REQUESTS=100000 PHALANX_SEED=2 $(BIN)/pytest -n 2 --dist worksteal tests/embedded/fuzz

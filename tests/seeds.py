@@ -1,5 +1,5 @@
-"""Which parameters are tried: of many a few by `make check` too, all of them by `make test`; which seeds, as
-`PHALANX_SEEDS` says."""
+"""Which parameters of a test each target plays: a few in `make check`, a sample in `make test`, the others in
+`make slow`. `PHALANX_SEEDS` says which seeds there are."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 
-def mostly_slow(values: Sequence[Any], fast: int) -> list[Any]:
-    """`values`, all but the first `fast` marked as slow."""
-    return [*values[:fast], *(pytest.param(value, marks=pytest.mark.slow) for value in values[fast:])]
+def mostly_slow(values: Sequence[Any], fast: int, sample: int | None = None) -> list[Any]:
+    """Return the values with marks: the first `fast` have none, those up to `sample` are slow, all others are long.
+    `sample` None: no value is long."""
+    sample = len(values) if sample is None else sample
+    slow = [pytest.param(value, marks=pytest.mark.slow) for value in values[fast:sample]]
+    return [*values[:fast], *slow, *(pytest.param(value, marks=pytest.mark.long) for value in values[sample:])]
 
 
 def seeds(*, count: int) -> range:
