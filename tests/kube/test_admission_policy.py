@@ -56,7 +56,7 @@ def test_what_is_there_is_left_as_it_is() -> None:
 @pytest.mark.parametrize("server", [Server(), Server("v1", forbidden=True)], ids=["too old", "not allowed"])
 def test_without_it_jobs_must_say_so_themselves(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     """The reason of such a Job states the remedy (`gang_spec`). A suspended Job with another scheduler's name is pinned
-    (test_pinned)."""
+    (test_binding_pinned)."""
     assert install(server) is AdmissionMode.NEITHER
     assert "they must say suspend: true and schedulerName: phalanx themselves" in caplog.text
     assert "deploy/overlays/webhook" in caplog.text

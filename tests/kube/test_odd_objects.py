@@ -19,11 +19,7 @@ from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, gang_spe
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.read.node import read_node
 from phalanx.kube.read.pod import read_pod
-from phalanx.kube.read.records import StartRecord
-from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.template.pod_shape import ShapeCache
-from phalanx.kube.read.workload.batch_job import read_job
-from phalanx.kube.write.job_patch import ResumeJob
 from phalanx.model.event import NodeSeen, PolicySeen, Submitted, Ticked
 from phalanx.model.job import Job, Phase
 from phalanx.model.policy import Policy
@@ -34,7 +30,9 @@ from tests.kube.stage import Stage
 from tests.kube.test_bind_barrier import play, settle
 
 DEFAULTS = GangDefaults(largest={"cpu": 4000, "pods": 110})
+
 HEALTHY = {"first", "second"}
+
 META = {"uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
 
 
@@ -53,16 +51,6 @@ def starts_whole_or_says_why(job: Job) -> bool:
 
 
 @given(words, words)
-def test_whatever_a_job_says_is_read_and_decided_on(annotations: dict[str, str], said: dict[str, str]) -> None:
-    obj = with_words(known(job("j", 4)), annotations, said)
-    read = read_job(obj, AdmissionDefaults())
-    spec = gang_spec(GangMembers(id="default/j", jobs=[read], pods=[]), DEFAULTS)
-    assert starts_whole_or_says_why(spec.job)
-    record = StartRecord(attempt=1, queue="default", count=4)
-    assert ResumeJob(read, record, obj).resumption().spec["suspend"] is False
-
-
-@given(words, words)
 def test_whatever_a_pod_says_is_read_and_decided_on(annotations: dict[str, str], said: dict[str, str]) -> None:
     read = read_pod(with_words(known(pod("p")), annotations, said), ShapeCache())
     spec = gang_spec(GangMembers(id="default/p", jobs=[], pods=[read]), DEFAULTS)
@@ -73,9 +61,6 @@ def test_whatever_a_pod_says_is_read_and_decided_on(annotations: dict[str, str],
 def test_whatever_a_node_says_is_read(annotations: dict[str, str]) -> None:
     read = read_node(with_words({**node("n1"), "metadata": {"name": "n1", "labels": {}}}, annotations, {}))
     assert (read.name, read.allocatable) == ("n1", read_node(node("n1")).allocatable)
-
-
-# --- the fence ------------------------------------------------------------------------------------------------------
 
 
 def started_beside(*odd: tuple[Kind, Object]) -> set[str]:
@@ -152,24 +137,3 @@ def quiet() -> Iterator[None]:
 def test_what_was_found(annotations: dict[str, str]) -> None:
     odd = (JOBS, odd_job({}, {}, annotations)), (PODS, with_words(pod("odd"), annotations, {}))
     assert started_beside(*odd) == HEALTHY
-
-
-def test_an_object_that_cannot_be_read_says_so_in_an_event_and_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
-    """Once, however often it is seen; when it is mended it counts."""
-
-    async def scene() -> None:
-        stage = Stage(nodes=[node("n1", 4)])
-        stage.api.put(JOBS, odd_job({}, {"parallelism": {"a": 1}}, {}))
-        async with stage.scheduler():
-            await settle(stage)
-            stage.change("odd", {}, {"note": "still odd"})
-            await settle(stage)
-            events = [one for one in stage.world.effects.reporter._events if one["reason"] == "Invalid"]
-            assert [one["involvedObject"]["name"] for one in events] == ["odd"]
-            assert "cannot be read" in events[0]["message"]
-            stage.controller.skips = set()
-            stage.change("odd", {"parallelism": 1})
-            await stage.until(lambda: len(stage.api.bound()) == 1)
-        assert len([one for one in caplog.records if "Job default/odd" in one.message]) == 1
-
-    play(scene())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from phalanx.client.kind import CRDS, NODES, PODS
 from phalanx.dialects.volcano.dialect import VOLCANO
 from phalanx.dialects.volcano.kinds import POD_GROUPS, QUEUES
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
-from phalanx.kube.install.definitions import DIGEST, install_dialect, policies_of
+from phalanx.kube.install.definitions import install_dialect
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import open_world
 from phalanx.model.policy import Policy
@@ -69,45 +68,6 @@ def test_a_group_on_a_server(server: ServerProcess) -> None:
                 await asyncio.gather(deciding, return_exceptions=True)
             (condition,) = waits["status"]["conditions"]
             assert condition["message"].startswith("6/6 tasks in gang unschedulable: NeverWithinLimit: ")
-
-    asyncio.run(scene())
-
-
-def test_definitions_of_volcanos_own_are_left_as_they_are(server: ServerProcess) -> None:
-    async def scene() -> None:
-        async with await Connection.open(server.kubeconfig) as user:
-            await install_dialect(user, VOLCANO)
-            name = f"{QUEUES.plural}.{QUEUES.group}"
-            ours = (await user.get(CRDS, name))["metadata"]["annotations"]
-            theirs = {"metadata": {"annotations": {**dict.fromkeys(ours), "made-by": "volcano"}}}
-            before = await user.patch(CRDS, name, theirs)
-            await install_dialect(user, VOLCANO)
-            assert (await user.get(CRDS, name))["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
-            await user.patch(CRDS, name, {"metadata": {"annotations": ours}})
-
-    asyncio.run(scene())
-
-
-def test_definitions_and_policies_of_another_release_of_ours_are_brought_up_to_date(server: ServerProcess) -> None:
-    """A release before digests, whose Queue had no dequeueStrategy and whose policy let everything pass."""
-
-    async def scene() -> None:
-        async with await Connection.open(server.kubeconfig) as user:
-            await install_dialect(user, VOLCANO)
-            name = f"{QUEUES.plural}.{QUEUES.group}"
-            whole = await user.get(CRDS, name)
-            (version,) = deepcopy(whole["spec"]["versions"])
-            fields = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
-            fields.pop("dequeueStrategy")
-            undated = {"annotations": {DIGEST: None}}
-            await user.patch(CRDS, name, {"metadata": undated, "spec": {"versions": [version]}})
-            kind, policy = next(each for each in policies_of(VOLCANO) if "validations" in each[1].get("spec", ()))
-            passing = {"spec": {"validations": [{"expression": "true"}]}}
-            await user.patch(kind, policy["metadata"]["name"], {"metadata": undated, **passing})
-            await install_dialect(user, VOLCANO)
-            assert (await user.get(CRDS, name))["spec"]["versions"] == whole["spec"]["versions"]
-            now = await user.get(kind, policy["metadata"]["name"])
-            assert now["spec"]["validations"] == policy["spec"]["validations"]
 
     asyncio.run(scene())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.client.kind import CSI_NODES, NODES, PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
+from phalanx.client.kind import PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.write.pod_effects import SELECTED_NODE
 from phalanx.model.reason import ReasonCode
@@ -149,43 +149,6 @@ def test_who_chooses_among_volumes_is_another_scheduler() -> None:
             await settle(stage)
             assert stage.reason("ours").startswith("Unsupported: the claim data is not bound, and Phalanx does not")
             assert SELECTED_NODE not in str(stage.api.objects[VOLUME_CLAIMS])
-
-    play(scene())
-
-
-def test_a_claim_for_one_pod_is_used_by_one_pod() -> None:
-    async def scene() -> None:
-        stage = Stage(nodes=[node("n1")])
-        stage.api.put(VOLUMES, volume("v", "data"))
-        stage.api.put(VOLUME_CLAIMS, claim("data", "v", mode="ReadWriteOncePod"))
-        stage.put(using(pod("theirs", scheduler="default-scheduler", node="n1"), "data"), using(job("j", 1), "data"))
-        async with stage.scheduler():
-            await settle(stage)
-            assert "ReadWriteOncePod, and the pod default/theirs uses it" in stage.reason("j")
-            stage.finish("theirs")
-            await stage.until(lambda: "j-1" in stage.api.bound())
-
-    play(scene())
-
-
-def test_a_driver_has_so_many_places_on_a_node() -> None:
-    """NodeVolumeLimits: foreign pods count, and nodes without a CSINode limit are unlimited."""
-
-    async def scene() -> None:
-        stage = Stage(nodes=[node("n1", 8)])
-        driver = {"name": "disks.example", "nodeID": "n1", "allocatable": {"count": 2}}
-        stage.api.put(CSI_NODES, {"metadata": {"name": "n1"}, "spec": {"drivers": [driver]}})
-        for name in ("a", "b", "c"):
-            stage.api.put(VOLUMES, volume(f"v-{name}", name, driver="disks.example"))
-            stage.api.put(VOLUME_CLAIMS, claim(name, f"v-{name}"))
-        stage.put(using(pod("theirs", scheduler="default-scheduler", node="n1"), "a"))
-        stage.put(using(job("j", 1), "b"), using(job("k", 1), "c"))
-        async with stage.scheduler():
-            await stage.until(lambda: "j-1" in stage.api.bound())
-            await settle(stage)
-            assert "attachable-volumes-csi-disks.example" in stage.reason("k")
-            stage.api.put(NODES, node("n2", 1))
-            await stage.until(lambda: stage.api.bound().get("k-2") == "n2")
 
     play(scene())
 

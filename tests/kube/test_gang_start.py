@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from phalanx.client.kind import JOBS, NODES, PODS
+from phalanx.client.kind import JOBS, PODS
 from phalanx.kube.gang.stages import Stage as Life
-from tests.kube.double import job, node, pod
+from tests.kube.double import job, node
 from tests.kube.stage import Stage
 from tests.kube.test_bind_barrier import play, settle
 
@@ -197,21 +197,6 @@ def test_a_deleted_job_keeps_its_room_until_its_pods_are_gone() -> None:
     play(scene())
 
 
-def test_pods_of_others_count_where_they_are() -> None:
-    """Points 15 and 16: pods that any other scheduler bound count until they have ended."""
-
-    async def scene() -> None:
-        stage = Stage(nodes=[node("n1", 4)])
-        stage.put(pod("theirs", "3", scheduler="default-scheduler", node="n1"), job("j", 2))
-        async with stage.scheduler():
-            await settle(stage)
-            assert set(stage.api.bound()) == {"theirs"}
-            stage.finish("theirs", "Failed")
-            await stage.until(lambda: len(stage.api.bound()) == 3)
-
-    play(scene())
-
-
 def test_a_gang_that_is_deleted_before_it_starts_is_forgotten() -> None:
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 1)])
@@ -233,28 +218,5 @@ def test_pod_by_pod_in_a_queue_that_says_so() -> None:
             await settle(stage)
             assert {gang.stage for gang in stage.world.gangs.values()} == {Life.STARTING, Life.RUNNING}
             assert len(stage.api.bound()) == 3
-
-    play(scene())
-
-
-def test_a_node_whose_devices_go_for_a_while_takes_nothing_new_and_nobody_is_harmed() -> None:
-    """Point 15: a device plug-in restarts, and the node has 0 of what runs on it. What runs there runs on."""
-
-    async def scene() -> None:
-        stage = Stage(nodes=[node("n1", 4)])
-        stage.put(job("j", 3))
-        async with stage.scheduler():
-            await stage.until(lambda: len(stage.api.bound()) == 3)
-            stage.api.put(NODES, node("n1", 0))
-            stage.caches.deliver(all=True)
-            important = job("waits", 1)
-            important["spec"]["template"]["spec"]["priority"] = 1000
-            stage.put(important)
-            writes = len(stage.api.writes)
-            await settle(stage)
-            assert stage.api.writes[writes:] == []
-            assert stage.phase("j") == "running"
-            stage.api.put(NODES, node("n1", 4))
-            await stage.until(lambda: len(stage.api.bound()) == 4)
 
     play(scene())
