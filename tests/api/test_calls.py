@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import json
 import subprocess
 import sys
@@ -14,11 +13,12 @@ from typing import Any
 import pytest
 
 import phalanx
-from phalanx.api.values import Job, Queue, Table, as_html
+from phalanx.api.values import Job
 from phalanx.errors import PhalanxError
 from tests.cli.upstart import Up, started, until
 
 ROOT = Path(__file__).parents[2]
+
 WORKLOAD = ROOT / "examples" / "simulate" / "workload.yaml"
 
 
@@ -97,19 +97,6 @@ def test_a_job_whose_image_does_not_exist_is_stuck_and_every_command_says_why(up
 
 
 @pytest.mark.slow
-def test_calls_wait_within_a_loop_and_as_coroutines(up: Up, cluster: phalanx.Cluster) -> None:
-    """A notebook has a running loop."""
-
-    async def scene() -> None:
-        made = await phalanx.aio.submit(["sh", "-c", "exit 7"], name="seven", cluster=cluster)
-        ends = await asyncio.gather(*(phalanx.aio.wait(made, cluster=cluster) for _ in range(2)))
-        assert [end.exit_code for end in ends] == [7, 7]
-        assert phalanx.wait(made, cluster=cluster).exit_code == 7
-
-    asyncio.run(scene())
-
-
-@pytest.mark.slow
 def test_simulate_compares_policies() -> None:
     found = phalanx.simulate(WORKLOAD, policies=["easy", "fifo"])
     assert [(one.policy, one.estimates) for one in found] == [("easy", "user"), ("fifo", "user")]
@@ -143,16 +130,3 @@ def test_the_notebook_of_the_examples_runs(
     shown = [value._repr_html_() for value in values if value is not None]
     assert len(shown) == len(values) - 1, "each cell shows a value, but the one that prints"
     up.phalanx("cancel", "huge")
-
-
-def test_values_are_tables_in_a_notebook_and_every_text_is_escaped() -> None:
-    job = Job(
-        namespace="a", name="<b>", kind="Job", queue="q", state="queued", pods=2, placed=0, reason="no <script> here"
-    )
-    html = Table([job, job])._repr_html_()
-    assert html.count("<tr>") == 3
-    assert "a/&lt;b&gt;" in html
-    assert "<script>" not in html
-    assert Table([job, job])[:1]._repr_html_() == job._repr_html_()
-    assert "<td></td>" in Queue(name="q", parent="", state="open", running=0, pending=0, share=None)._repr_html_()
-    assert as_html([]) == "<p>none</p>"

@@ -50,6 +50,7 @@ def job(release: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("real", [False, True], ids=["small", "debootstrap"])
+@pytest.mark.long
 def test_two_jobs_of_one_gang_run_under_two_releases(tmp_path: Path, real: bool) -> None:
     """Small systems of this machine's own files always; Debian's own where `PHALANX_DEBIAN` is set: that takes minutes
     and a network."""

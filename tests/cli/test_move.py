@@ -180,7 +180,7 @@ MOVES = {"first", "second", "held", "ps", "worker", "on-host", "slurm-12-0000001
 STAYS = {"runs", "needs-running"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_a_move_that_is_killed_after_every_write_loses_and_doubles_nothing(
     lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,6 +26,7 @@ def complete(up: Up, *names: str) -> bool:
     return all(states.get(name) == "complete" for name in names)
 
 
+@pytest.mark.long
 def test_what_up_records_replays_as_recorded_also_over_a_crash(tmp_path: Path) -> None:
     recording, snapshot = tmp_path / "day.jsonl", tmp_path / "now.jsonl"
     with started(tmp_path / "data", "--record", str(recording), "--local-cpu", "4", "--stop-pods") as up:

@@ -97,6 +97,7 @@ def test_both_show_metrics_and_one_of_them_leads(kubeconfig: Path) -> None:
         assert urlopen(where.replace("metrics", "readyz"), timeout=120).read() == b"ok\n"
 
 
+@pytest.mark.long
 def test_for_the_cluster_of_an_up_it_stands_by_also_while_that_restarts_its_own(tmp_path: Path) -> None:
     """Point 13: one leads. The restarted control plane leads again at once, because its holder identity is fixed."""
     with started(tmp_path / "data") as up, scheduler(up.data / "kubeconfig") as other:

@@ -262,6 +262,7 @@ def sleeper(up: Up, name: str) -> int:
     return pid_of(up, f"job/{name}")
 
 
+@pytest.mark.long
 def test_killed_parts_come_back_and_a_running_pod_does_not_notice(tmp_path: Path) -> None:
     with started(tmp_path / "data") as up:
         process = sleeper(up, "steady")

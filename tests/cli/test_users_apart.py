@@ -205,6 +205,7 @@ def test_users_have_sacct_without_a_database_of_their_own(machine: Machine) -> N
     assert "Cluster" in machine.second("sreport", "cluster", "Utilization")
 
 
+@pytest.mark.long
 def test_root_ends_jobs_of_a_user(machine: Machine, job: str) -> None:
     done = machine.root("scancel", "-u", machine.first.name)
     assert done.returncode == 0, done

@@ -99,7 +99,7 @@ def test_the_wheel_has_its_examples_and_manifests(installed: Path) -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_readme_works_in_an_empty_directory(installed: Path) -> None:
     line, how = command(installed, "up", "--data", "data", "--port", "0", "--local-cpu", "4")
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **how)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 import pytest
@@ -22,11 +22,14 @@ def run(name: str, *words: str, timeout_s: float = 550.0) -> str:
     return done.stdout
 
 
-def installing(names: Iterable[str]) -> list[object]:
-    """Return parameters of a test: `FOLDER`, or `FOLDER --options`, whose packages are installed before it runs."""
-    return [
-        pytest.param(name, id=name.rpartition("/")[2], marks=pytest.mark.installs(name.split()[0])) for name in names
-    ]
+def installing(names: Iterable[str], small: Container[str] = ()) -> list[object]:
+    """Return parameters of a test: `FOLDER`, or `FOLDER --options`, whose packages are installed before it runs. All but
+    the `small` ones are long."""
+
+    def marks(name: str) -> list[pytest.MarkDecorator]:
+        return [pytest.mark.installs(name.split()[0]), pytest.mark.slow if name in small else pytest.mark.long]
+
+    return [pytest.param(name, id=name.rpartition("/")[2], marks=marks(name)) for name in names]
 
 
 def pins(folder: str) -> list[str]:

@@ -23,7 +23,6 @@ HEAVY = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", installing(name for name in HEAVY if name in ASKED))
 def test_a_client_of_many_packages_runs_unchanged(name: str, installed: None) -> None:

@@ -1,9 +1,9 @@
 """Every example with a `run` script has the documented result: real frameworks, with their own clients, as gangs.
 
 Required packages (up to a gigabyte) are installed while other tests run (`installing.py`). Without network, Java,
-mpirun or disk space such a test is skipped, and names the missing requirement. PHALANX_EXAMPLES=none leaves them out;
-PHALANX_EXAMPLES=mpi,spark (any of ddp, mpi, ray, spark) runs those that it names and fails where they cannot run: `make
-examples` does that.
+mpirun or disk space such a test is skipped, and names the missing requirement. `make test` runs the small ones, and
+`make slow` the others. PHALANX_EXAMPLES=none leaves them out; PHALANX_EXAMPLES=mpi,spark (any of ddp, mpi, ray, spark)
+runs those that it names and fails where they cannot run: `make examples` does that.
 """
 
 from __future__ import annotations
@@ -99,14 +99,12 @@ def test_a_pytorch_job_is_queued_and_its_pods_find_each_other(up: Up, tmp_path: 
     assert (job["job"], job["state"], job["pods"]["wanted"]) == ("default/roll-call", "complete", 5)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize("name", installing(HEAVY))
+@pytest.mark.parametrize("name", installing(HEAVY, small={"mpi"}))
 def test_it_runs(name: str, installed: None) -> None:
     assert HEAVY[name] in run(*name.split(), "--timeout", "1000", timeout_s=1150)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1500)
 @pytest.mark.skipif(not ASKED, reason="PHALANX_EXAMPLES is not set (make examples)")
 @pytest.mark.parametrize("name", installing(MORE))
@@ -114,7 +112,7 @@ def test_more_of_them_run(name: str, installed: None) -> None:
     assert MORE[name] in run(*name.split(), "--timeout", "1000", timeout_s=1150)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1500)
 @pytest.mark.installs("spark")
 def test_spark_runs_as_a_gang_and_unchanged_for_volcano(installed: None) -> None:

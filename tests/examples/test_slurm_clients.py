@@ -23,6 +23,7 @@ LIGHT = {
     "slurm/parsl": "a block of two workers under srun computed ten squares",
     "slurm/dask-jobqueue": "two workers came as Slurm jobs, went, and one came back for more work",
 }
+SMALL = {"slurm/submitit", "slurm/simple-slurm"}  # of the light ones: `make slow` runs the others
 HEAVY = {
     "slurm/reframe": "two checks of two tasks each passed, by ReFrame's slurm and squeue back-ends",
     "slurm/clusterfutures": "three functions ran, each as a Slurm job, and their results came back",
@@ -38,14 +39,12 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         yield up
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", installing(LIGHT))
+@pytest.mark.parametrize("name", installing(LIGHT, small=SMALL))
 def test_a_client_that_others_wrote_runs_unchanged(name: str, up: Up, installed: None) -> None:
     assert LIGHT[name] in run(name, "--kubeconfig", str(up.data / "kubeconfig"), "--timeout", "500")
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("name", installing(name for name in HEAVY if name in ASKED))
 def test_a_client_of_many_packages_runs_unchanged(name: str, up: Up, installed: None) -> None:

@@ -1,4 +1,4 @@
-"""`kube/read/workload/batch_job.py`: the pods that a Job asks for, and what its user wrote before a start changed it."""
+"""`kube/read/workload/batch_job.py`: the pods that a Job asks for, and what its user wrote before it was started."""
 
 from __future__ import annotations
 

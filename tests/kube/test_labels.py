@@ -47,7 +47,7 @@ def test_an_option_is_a_label_or_else_an_annotation() -> None:
 
 def test_json_of_another_type_is_an_error_of_its_value() -> None:
     assert read_json('{"a": 1}', dict[str, int]) == {"a": 1}
-    for text, error in (("{", "truncated"), ('{"a": "b"}', "Expected `int`"), ("[" * 5000, "")):
+    for text, error in (("{", "truncated"), ('{"a": "b"}', "Expected `int`"), ("[" * 5000, ".")):
         with pytest.raises(ValueError, match=error):
             read_json(text, dict[str, int])
 

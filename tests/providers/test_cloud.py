@@ -16,16 +16,13 @@ from phalanx.cli.local.node_groups.file import GroupInFile, read_node_groups
 from phalanx.cli.local.node_groups.provider_fields import CloudProvider
 from phalanx.client.connection import Connection
 from phalanx.client.kind import JOBS, NODES, PODS
-from phalanx.embedded.apiserver.auth.authority import ensure
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import QUEUES
-from phalanx.model.node import Taint
 from phalanx.model.reason import ReasonCode
 from phalanx.providers.counted.calls import CountedProvider
 from phalanx.providers.counted.cloud import Instances
-from phalanx.providers.counted.cloud_protocol import RUNNING, CloudAddress, message, open_cloud, wrong_address
+from phalanx.providers.counted.cloud_protocol import RUNNING, CloudAddress, message
 from phalanx.providers.provider import EmptyNodes, ProviderError, Status
-from phalanx.rpc.library import grpc
 from tests.kube.double import Api, Client, Object, job, node
 from tests.providers.cloud import Cloud, CloudGroup, template
 from tests.providers.test_autoscaler import add_node, bound, code, played, scheduler, submit, until
@@ -55,9 +52,6 @@ def join(api: Api, instance: str, name: str) -> None:
 
 def names(status: Status) -> list[str]:
     return [each.name for each in status.requested]
-
-
-# --- the calls -------------------------------------------------------------------------------------------------------
 
 
 def test_nodes_are_bought_once_although_answers_are_lost_and_are_there_when_they_have_joined(tmp_path: Path) -> None:
@@ -184,64 +178,6 @@ def test_a_provider_that_says_nonsense_is_not_believed(
     served(tmp_path, cloud, scene)
 
 
-@pytest.mark.parametrize(("content", "price"), [(b"\xff\xff", 1.0), (None, float("nan")), (None, -1.0)])
-def test_a_template_or_price_that_is_none_is_an_error(tmp_path: Path, content: bytes | None, price: float) -> None:
-    class Garbled:
-        def SerializeToString(self) -> bytes:  # noqa: N802 (as of a message)
-            return content or b""
-
-    cloud = Cloud({"g": CloudGroup(price=price, node=Garbled())})
-
-    async def scene(at: CloudAddress) -> None:
-        with pytest.raises(PhalanxError, match="node group gpu: what its provider states cannot be used"):
-            await completed(in_file(tmp_path, "allocatable: {cpu: 6}", "labels: {pool: g}"))
-
-    served(tmp_path, cloud, scene)
-
-
-def test_calls_have_tls_with_certificates_of_both_sides(tmp_path: Path) -> None:
-    ensure(tmp_path, "127.0.0.1")
-    key, own, authority = (tmp_path / name for name in ("server.key", "server.crt", "ca.crt"))
-    pair = [(key.read_bytes(), own.read_bytes())]
-    tls = grpc.ssl_server_credentials(pair, authority.read_bytes(), require_client_auth=True)
-
-    async def run() -> None:
-        cloud = Cloud({"g": CloudGroup(target=3)})
-        async with asyncio.timeout(60), cloud.served(tmp_path, tls) as at:
-            at = at._replace(authority=authority, certificate=own, key=key)
-            async with open_cloud(at) as service:
-                assert (await service.call("NodeGroupTargetSize", id="g")).targetSize == 3
-            for other in (at._replace(certificate=None, key=None), at._replace(authority=None)):
-                with pytest.raises(ProviderError, match="cannot be called"):
-                    async with open_cloud(other) as service:
-                        await service.call("NodeGroupTargetSize", id="g")
-
-    asyncio.run(run())
-
-
-@pytest.mark.parametrize(
-    ("address", "tls", "error"),
-    [
-        ("unix:/run/nodes.sock", False, ""),
-        ("127.0.0.1:8086", False, ""),
-        ("[::1]:8086", False, ""),
-        ("nodes.example.com:8086", True, ""),
-        ("nodes.example.com:8086", False, "is not encrypted: state caFile"),
-        ("nodes.example.com", True, "is neither HOST:PORT nor unix:PATH"),
-        ("https://nodes.example.com:8086", True, "is neither HOST:PORT"),
-        ("nodes.example.com:99999", True, "is neither HOST:PORT"),
-        ("unix:nodes.sock", False, "has no absolute path"),
-    ],
-)
-def test_an_address_is_encrypted_or_on_this_machine(address: str, tls: bool, error: str) -> None:
-    found = wrong_address(address, tls=tls)
-    assert error in found
-    assert bool(error) == bool(found)
-
-
-# --- what the provider states ----------------------------------------------------------------------------------------
-
-
 def in_file(tmp_path: Path, *fields: str) -> GroupInFile:
     file, more = tmp_path / "groups.yaml", "".join(f"  {each}\n" for each in fields)
     provider = f"provider: {{externalgrpc: {{address: 'unix:{tmp_path}/cloud.sock', group: g}}}}"
@@ -252,44 +188,6 @@ def in_file(tmp_path: Path, *fields: str) -> GroupInFile:
 async def completed(group: GroupInFile) -> GroupInFile:
     assert isinstance(group.provider, CloudProvider)
     return await complete_cloud(group, group.provider)
-
-
-def test_bounds_template_and_price_come_from_the_provider_unless_the_file_states_them(tmp_path: Path) -> None:
-    stated = template("g", **{"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "2"})
-    stated.spec.taints.add(key="gpu", value="yes", effect="NoSchedule")
-    cloud = Cloud({"g": CloudGroup(minimum=1, maximum=7, price=2.5, node=stated)})
-
-    async def scene(at: CloudAddress) -> None:
-        group = (await completed(in_file(tmp_path))).group
-        assert (group.min_nodes, group.max_nodes, group.price_per_hour) == (1, 7, 2.5)
-        has = {"cpu": 8000, "memory": 32 << 30, "nvidia.com/gpu": 2, "pods": 110}
-        assert dict(group.template.allocatable) == has
-        assert dict(group.template.labels) == {"pool": "g", "phalanx.dev/node-group": "gpu"}
-        assert group.template.taints == (Taint("gpu", "yes"),)
-        own = in_file(
-            tmp_path, "allocatable: {cpu: 6}", "labels: {pool: g, zone: b}", "max: 3", "price: 9", "taints: []"
-        )
-        group = (await completed(own)).group
-        assert (group.min_nodes, group.max_nodes, group.price_per_hour, group.template.taints) == (1, 3, 9, ())
-        assert dict(group.template.allocatable) == {"cpu": 6000, "pods": 110}
-        assert dict(group.template.labels)["zone"] == "b"
-
-    served(tmp_path, cloud, scene)
-
-
-def test_what_a_provider_cannot_say_is_needed_in_the_file(tmp_path: Path) -> None:
-    cloud = Cloud({"g": CloudGroup(), "h": CloudGroup()})
-
-    async def scene(at: CloudAddress) -> None:
-        with pytest.raises(PhalanxError, match="it does not say what a node has; write `allocatable`"):
-            await completed(in_file(tmp_path))
-        group = (await completed(in_file(tmp_path, "allocatable: {cpu: 6}", "labels: {pool: g}"))).group
-        assert group.price_per_hour == 0.0
-        cloud.groups = {"h": CloudGroup()}
-        with pytest.raises(PhalanxError, match=r"node group gpu: .* it has no group g; its groups are h"):
-            await completed(in_file(tmp_path, "allocatable: {cpu: 6}"))
-
-    served(tmp_path, cloud, scene)
 
 
 def test_a_provider_that_is_away_stops_no_scheduler_that_has_a_complete_file(tmp_path: Path) -> None:
@@ -321,8 +219,6 @@ def test_doctor_names_instances_that_have_not_joined_and_providers_that_are_away
     (found,) = asyncio.run(of_node_groups(Cluster(), [own]))  # type: ignore[arg-type]  # a double
     assert found.state == PROBLEM
 
-
-# --- a scheduler beside it -------------------------------------------------------------------------------------------
 
 GROUPS = """
 nodeGroups:

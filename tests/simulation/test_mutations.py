@@ -299,7 +299,7 @@ def simulate_all(seeds: Iterable[int], weather: Weather) -> None:
         simulate(seed, weather)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("weather", [LATE_ANSWERS, CROWDED])
 def test_in_their_worlds_nothing_is_wrong_without_them(weather: Weather) -> None:
     assert all(simulate(seed, weather) for seed in range(20))

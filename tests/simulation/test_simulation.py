@@ -1,8 +1,8 @@
 """Random seeds, each with a workload and disturbances: no invariant may ever be violated.
 
-`PHALANX_SEEDS` says which: how many from 0 on (120 without it, the first 20 also in `make check`; `make fuzz`
-runs 10,000), or from which to which, as in 20000-20400. They run in parcels, so that they share the cores. Seeds that
-once failed are in seeds.txt with what they found."""
+`PHALANX_SEEDS` says which: how many from 0 on (120 without it: `make check` plays the first 20, `make test` 50, and
+`make slow` the others; `make fuzz` runs 10,000), or from which to which, as in 20000-20400. They run in parcels, so
+that they share the cores. Seeds that once failed are in seeds.txt with what they found."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ FOUND = [(int(seed), WEATHERS.get(word, PLAIN)) for seed, word, *_ in filter(Non
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("first", mostly_slow(SEEDS[::PARCEL], fast=4))
+@pytest.mark.parametrize("first", mostly_slow(SEEDS[::PARCEL], fast=4, sample=10))
 def test_nothing_goes_wrong(first: int) -> None:
     played = [run(seed) for seed in range(first, min(SEEDS.stop, first + PARCEL))]
     assert all(played)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
+@pytest.mark.parametrize("part", mostly_slow([SEEDS[:5], SEEDS[5 : max(10, COUNT // 8)]], fast=0, sample=1), ids=str)
 @pytest.mark.parametrize("weather", [HELD, UNBORN])
-def test_gangs_that_are_known_before_their_pods_exist(weather: Weather) -> None:
-    played = [run(seed, weather) for seed in SEEDS[: max(10, COUNT // 8)]]
+def test_gangs_that_are_known_before_their_pods_exist(weather: Weather, part: range) -> None:
+    played = [run(seed, weather) for seed in part]
     assert all(played)
 
 

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_muris_third_trace_to_the_second() -> None:
     """Published beside the artifact's figure 9: 193,081.796 s and 185,021.8802 s."""

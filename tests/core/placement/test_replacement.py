@@ -21,6 +21,7 @@ from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster, JobRecord
 from tests.core.builders import cluster, node, role
 from tests.invariants import check_invariants
+from tests.seeds import mostly_slow
 
 LEVELS = ("block", "rack", "host")
 POLICY = Policy(topologies=(Topology(levels=LEVELS),))
@@ -128,7 +129,7 @@ def close_enough(book: Cluster, record: JobRecord) -> bool:
     return True
 
 
-SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 60))]
+SEEDS = mostly_slow(range(60), fast=8, sample=20)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -32,6 +32,7 @@ from phalanx.model.queue import Queue, QueuePreemption, Quota, ReclaimFloor, Rec
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.state.cluster import Cluster
 from tests.invariants import check_invariants
+from tests.seeds import mostly_slow
 
 POLICY = Policy()
 
@@ -147,7 +148,7 @@ def random_tree(seed: Random) -> list[Event]:
     return queues
 
 
-@pytest.mark.parametrize("number", [*range(3), *(pytest.param(at, marks=pytest.mark.slow) for at in range(3, 60))])
+@pytest.mark.parametrize("number", mostly_slow(range(60), fast=3, sample=20))
 def test_the_book_stays_exact_through_preemptions_of_all_kinds(number: int) -> None:
     seed = Random(number)
     cluster = Cluster()
