@@ -23,8 +23,8 @@ def run(name: str, *words: str, timeout_s: float = 550.0) -> str:
 
 
 def installing(names: Iterable[str], small: Container[str] = ()) -> list[object]:
-    """Return parameters of a test: `FOLDER`, or `FOLDER --options`, whose packages are installed before it runs. All but
-    the `small` ones are long."""
+    """Return parameters of a test: `FOLDER`, or `FOLDER --options`, whose packages are installed before it runs. All
+    but the `small` ones are long."""
 
     def marks(name: str) -> list[pytest.MarkDecorator]:
         return [pytest.mark.installs(name.split()[0]), pytest.mark.slow if name in small else pytest.mark.long]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from itertools import count
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.embedded.apiserver.inprocess import InProcess
 from tests.embedded.apiserver.process import Answer, ServerProcess
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
 _numbers = count()
 
 
@@ -136,46 +133,6 @@ def test_nobody_gives_what_he_does_not_have(account: Account) -> None:
     assert account.ask("POST", bindings, edit).code == 403
     account.grant(rule("bind", "clusterroles", "rbac.authorization.k8s.io", resourceNames=["edit"]))
     assert account.ask("POST", bindings, edit).code == 201
-
-
-def test_it_can_ask_what_it_may_do(account: Account) -> None:
-    account.grant(rule("get", "pods", resourceNames=["p"]))
-    path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
-    answer = account.ask("POST", path, {"spec": {"namespace": account.namespace}})
-    rules = answer.body["status"]["resourceRules"]
-    assert rules[-1] == {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["p"]}
-    assert [one["resources"] for one in rules[:-1]] == [
-        ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-        ["selfsubjectreviews"],
-    ]
-    urls = [one["nonResourceURLs"] for one in answer.body["status"]["nonResourceRules"]]
-    assert [len(one) for one in urls] == [11, 5]  # system:discovery, system:public-info-viewer
-    everywhere = account.ask("POST", path, {"spec": {}})
-    assert (everywhere.code, everywhere.body["message"]) == (400, "no namespace on request")
-
-
-def test_roles_of_an_older_program_get_what_they_lack_and_keep_what_was_added(tmp_path: Path) -> None:
-    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
-
-    async def held(api: InProcess, name: str) -> list[Any]:
-        return list((await api.ask("GET", f"{path}/{name}")).body["rules"])
-
-    async def run() -> None:
-        own = {"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]}
-        fixed = {"metadata": {"annotations": {"rbac.authorization.kubernetes.io/autoupdate": "false"}}, "rules": [own]}
-        async with InProcess.started(tmp_path) as api:
-            first = await held(api, "view")
-            older = [rule for rule in first if rule["apiGroups"] != ["metrics.k8s.io"]]
-            assert older != first
-            await api.ask("PATCH", f"{path}/view", {"rules": [own, *older]}, "application/merge-patch+json")
-            await api.ask("PATCH", f"{path}/edit", fixed, "application/merge-patch+json")
-        async with InProcess.started(tmp_path) as api:
-            now = await held(api, "view")
-            assert own in now
-            assert all(rule in now for rule in first)
-            assert await held(api, "edit") == [own]
-
-    asyncio.run(run())
 
 
 def test_role_in_a_namespace_grants_rights_to_its_own_object(account: Account) -> None:

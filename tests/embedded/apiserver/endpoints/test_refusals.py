@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any
 
 import pytest
 
 from phalanx.embedded.apimachinery.meta import selectors
-from phalanx.embedded.apimachinery.meta.status import ApiError
-from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.transport.go_json import duplicates, syntax_error
 from tests.embedded.apiserver.process import ServerProcess
 
@@ -43,35 +40,6 @@ def test_fields_that_stand_twice_are_found_by_their_path() -> None:
     assert duplicates(b'{"a":"x\\":y"}', {"a": 'x":y'}) == []
 
 
-INTEGER = "for 'Gt', 'Lt' operators, the value must be an integer"
-LABEL_VALUE = formats.label_value("-x")[0]
-
-
-@pytest.mark.parametrize(
-    ("selector", "message"),
-    [
-        ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
-        ("a in b", "unable to parse requirement: found 'b' expected: '('"),
-        ("a=1,", "found '', expected: identifier after ','"),
-        ("a===", "unable to parse requirement: found '=', expected: identifier"),
-        ("a=(b)", "unable to parse requirement: found '(', expected: identifier"),
-        ("!", "unable to parse requirement: found '', expected: identifier"),
-        ("=1", "found '=', expected: !, identifier, or 'end of string'"),
-        ("a in (b) c", "found 'c', expected: ',' or 'end of string'"),
-        ("a/b/c", f'unable to parse requirement: <nil>: Invalid value: "a/b/c": {formats.qualified_name("a/b/c")[0]}'),
-        ("/x", 'unable to parse requirement: <nil>: Invalid value: "/x": prefix part must be non-empty'),
-        ("a>b", f'unable to parse requirement: values[0]: Invalid value: "b": {INTEGER}'),
-        ("a in (ok, -x)", f'unable to parse requirement: values[0][a]: Invalid value: "-x": {LABEL_VALUE}'),
-        ("a in (-x, -y)", f'unable to parse requirement: [values[0][a]: Invalid value: "-x": {LABEL_VALUE}, '
-                          f'values[1][a]: Invalid value: "-y": {LABEL_VALUE}]'),
-    ],
-)  # fmt: skip
-def test_label_selectors_that_do_not_parse(selector: str, message: str) -> None:
-    with pytest.raises(ApiError) as caught:
-        selectors.labels(selector)
-    assert (caught.value.code, caught.value.message) == (400, message)
-
-
 @pytest.mark.parametrize(
     ("selector", "matching"),
     [
@@ -90,19 +58,6 @@ def test_label_selectors(selector: str, matching: set[str]) -> None:
     test = selectors.labels(selector)
     assert test is not None
     assert {name for name, labels in things.items() if test(labels)} == matching
-
-
-@pytest.mark.parametrize(
-    ("selector", "message"),
-    [
-        ("metadata.name=a=b", "unescaped character in value: 61"),
-        (r"metadata.name=\x", r"invalid escape sequence: \x"),
-    ],
-)
-def test_field_selector_with_a_wrong_value_is_refused(selector: str, message: str) -> None:
-    with pytest.raises(ApiError) as caught:
-        selectors.fields(selector)
-    assert caught.value.message == f"invalid field selector: {message}"
 
 
 @pytest.mark.parametrize(
@@ -146,11 +101,6 @@ def test_a_field_that_stands_twice_is_a_warning_or_an_error(api_server: ServerPr
     refused = api_server.ask("POST", MAPS + "?dryRun=All&fieldValidation=Strict", body)
     assert refused.code == 400
     assert refused.body["message"].endswith('strict decoding error: duplicate field "data.k"')
-
-
-def test_a_get_may_ask_for_a_version_that_does_not_exist_yet(api_server: ServerProcess) -> None:
-    answer = api_server.ask("GET", "/api/v1/namespaces/default?resourceVersion=99999999999")
-    assert (answer.code, answer.body["details"]["retryAfterSeconds"]) == (504, 1)
 
 
 def test_a_patch_that_makes_no_such_object_is_invalid(api_server: ServerProcess) -> None:
@@ -202,18 +152,16 @@ def test_a_namespace_in_a_cluster_wide_object_is_dropped(api_server: ServerProce
     assert (made.code, "namespace" in made.body["metadata"]) == (201, False)
 
 
-@pytest.mark.parametrize(
-    ("header", "code"), [("Basic YTpi", 403), ("Bearer", 403), ("Bearer ", 403), ("Bearer wrong", 401)]
-)
-def test_who_comes_without_a_bearer_token_is_anonymous(api_server: ServerProcess, header: str, code: int) -> None:
-    assert api_server.ask("GET", "/api/v1/nodes", token="", headers=(("Authorization", header),)).code == code
-
-
 CORE, ACCESS = "/api/v1/namespaces/default", "/apis/authorization.k8s.io/v1"
+
 PODS_ASKED = {"verb": "get", "resource": "pods"}
+
 BOTH = {"resourceAttributes": PODS_ASKED, "nonResourceAttributes": {"path": "/x", "verb": "get"}}
+
 NOBODYS = {"resourceAttributes": PODS_ASKED}
+
 DOCKER = {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "eA=="}}
+
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 
 
@@ -258,15 +206,6 @@ def test_an_object_that_contradicts_itself_is_refused(
     assert (answer.code in (400, 422), said in answer.body["message"]) == (True, True), answer.body
 
 
-def test_a_token_is_good_for_this_server_only(api_server: ServerProcess) -> None:
-    def reviewed(*audiences: str) -> Any:
-        spec = {"token": api_server.token, "audiences": list(audiences)}
-        return api_server.ask("POST", TOKENS, {"spec": spec}).body["status"]
-
-    assert reviewed()["authenticated"] is True
-    assert reviewed("vault") == {"user": {}, "error": "invalid bearer token"}
-
-
 def test_an_address_of_a_service_stays_also_where_the_old_field_is_written(api_server: ServerProcess) -> None:
     spec = {"ports": [{"port": 80}]}
     assert api_server.ask("POST", f"{CORE}/services", {"metadata": {"name": "fixed"}, "spec": spec}).code == 201
@@ -274,40 +213,6 @@ def test_an_address_of_a_service_stays_also_where_the_old_field_is_written(api_s
     answer = api_server.ask("PATCH", f"{CORE}/services/fixed", change, media="application/merge-patch+json")
     said = 'spec.clusterIPs[0]: Invalid value: ["10.96.77.77"]: may not change once set'
     assert (answer.code, said in answer.body["message"]) == (422, True), answer.body
-
-
-def continuing(start: str) -> str:
-    text = json.dumps({"v": "meta.k8s.io/v1", "rv": 1, "start": start}).encode()
-    return base64.urlsafe_b64encode(text).decode().rstrip("=")
-
-
-@pytest.mark.parametrize(
-    ("token", "said"),
-    [
-        ("zz", "invalid character '\u00cf' looking for beginning of value"),
-        ("a*b", "illegal base64 data at input byte 1"),
-        ("x", "illegal base64 data at input byte 0"),
-        ("e30", "server does not recognize this encoded version "),
-        ("W10", "json: cannot unmarshal array into Go value of type storage.continueToken"),
-        (continuing(""), "encoded start key empty (version meta.k8s.io/v1)"),
-        (continuing("../secrets/a"), "../secrets/a"),  # keys are paths, and stay below what is listed
-        (continuing("default/"), "default/"),
-    ],
-)
-def test_a_continue_token_that_no_list_gave_out(api_server: ServerProcess, token: str, said: str) -> None:
-    answer = api_server.ask("GET", f"{MAPS}?continue={token}")
-    assert answer.code == 400
-    assert answer.body["message"] == f"invalid continue token: continue key is not valid: {said}"
-
-
-def test_a_continue_token_of_a_version_to_come_is_answered_as_that_version_is(api_server: ServerProcess) -> None:
-    token = (
-        base64.urlsafe_b64encode(b'{"v":"meta.k8s.io/v1","rv":99999999999,"start":"default/a"}').decode().rstrip("=")
-    )
-    answer = api_server.ask("GET", f"{MAPS}?continue={token}&limit=1")
-    assert (answer.code, answer.body["reason"]) == (504, "Timeout")
-    assert [one["reason"] for one in answer.body["details"]["causes"]] == ["ResourceVersionTooLarge"]
-    assert answer.body["message"].startswith("Timeout: Too large resource version: 99999999999, current: ")
 
 
 def test_an_apply_does_not_create_what_has_an_identity(api_server: ServerProcess) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import ApiRefusal, Object
-from phalanx.client.kind import EVENTS, PODS, SERVICES
+from phalanx.client.kind import EVENTS, PODS
 from phalanx.embedded.controllers.operators.install import install_operators
 from phalanx.embedded.controllers.operators.training.definition import PYTORCH_JOBS, definition
 from tests.embedded.apiserver.process import ServerProcess
@@ -46,37 +46,6 @@ def environment(pod: Object) -> dict[str, str]:
 async def begin(here: Cluster, pod: Object) -> None:
     body = {"status": {"phase": "Running"}}
     await here.connection.patch(PODS, pod["metadata"]["name"], body, here.namespace, "status")
-
-
-def test_its_pods_are_told_who_they_are(api_server: ServerProcess) -> None:
-    async def play(here: Cluster) -> None:
-        own = {"env": [{"name": "MINE", "value": "$(RANK)"}]}
-        await submit(here, replicas(1), replicas(2, **own), nprocPerNode="4")
-        master, first, second = await here.pods(3)
-        names = [pod["metadata"]["name"] for pod in (master, first, second)]
-        assert names == ["ddp-master-0", "ddp-worker-0", "ddp-worker-1"]
-        assert environment(second) == {
-            "PYTHONUNBUFFERED": "1",
-            "MASTER_ADDR": "ddp-master-0",
-            "MASTER_PORT": "23456",
-            "WORLD_SIZE": "12",
-            "RANK": "2",
-            "PET_MASTER_ADDR": "ddp-master-0",
-            "PET_MASTER_PORT": "23456",
-            "PET_NNODES": "3",
-            "PET_NODE_RANK": "2",
-            "PET_NPROC_PER_NODE": "4",
-            "MINE": "$(RANK)",
-        }
-        labels = first["metadata"]["labels"]
-        assert labels["training.kubeflow.org/job-name"] == "ddp"
-        assert labels["training.kubeflow.org/replica-type"] == "worker"
-        service = await here.get(SERVICES, "ddp-master-0")
-        assert service is not None
-        assert service["spec"]["clusterIP"] == "None"
-        assert service["spec"]["selector"].items() <= master["metadata"]["labels"].items()
-
-    scenario(api_server, play)
 
 
 def test_it_has_succeeded_when_its_master_has(api_server: ServerProcess) -> None:
@@ -119,42 +88,12 @@ def test_an_elastic_job_succeeds_with_one_worker(api_server: ServerProcess) -> N
     scenario(api_server, play)
 
 
-def test_an_evicted_worker_is_made_again(api_server: ServerProcess) -> None:
-    async def play(here: Cluster) -> None:
-        await submit(here, worker=replicas(2, "OnFailure"))
-        first, second = await here.pods(2)
-        for pod in (first, second):
-            await begin(here, pod)
-        await here.connection.delete(PODS, first["metadata"]["name"], here.namespace)
-        uid = first["metadata"]["uid"]
-        await here.until(lambda: here.list(PODS), lambda pods: len(pods) == 2 and pods[0]["metadata"]["uid"] != uid)
-        conditions = (await here.get(PYTORCH_JOBS, "ddp") or {})["status"]["conditions"]
-        assert "Failed" not in {one["type"] for one in conditions}
-
-    scenario(api_server, play)
-
-
 def test_without_retries_a_failed_pod_fails_it(api_server: ServerProcess) -> None:
     async def play(here: Cluster) -> None:
         await submit(here, worker=replicas(1, "OnFailure"), runPolicy={"backoffLimit": 0})
         [pod] = await here.pods(1)
         await here.end(pod, "Failed", 1)
         assert "Succeeded" not in {one["type"] for one in (await status(here, "Failed"))["conditions"]}
-
-    scenario(api_server, play)
-
-
-def test_while_suspended_it_has_no_pods(api_server: ServerProcess) -> None:
-    async def play(here: Cluster) -> None:
-        await submit(here, replicas(1), replicas(1), runPolicy={"suspend": True})
-        assert "startTime" not in await status(here, "Suspended")
-        assert await here.list(PODS) == []
-        await here.set(PYTORCH_JOBS, "ddp", spec={"runPolicy": {"suspend": False}})
-        await here.pods(2)
-        assert "startTime" in await status(here, "Suspended", "False")
-        await here.set(PYTORCH_JOBS, "ddp", spec={"runPolicy": {"suspend": True}})
-        await here.pods(0)
-        await status(here, "Suspended")
 
     scenario(api_server, play)
 
@@ -167,34 +106,6 @@ def test_a_pod_that_failed_fails_it(api_server: ServerProcess) -> None:
         assert "completionTime" in await status(here, "Failed")
         await here.set(PYTORCH_JOBS, "ddp", spec={"runPolicy": {"ttlSecondsAfterFinished": 0}})
         await here.gone(PYTORCH_JOBS, "ddp")
-
-    scenario(api_server, play)
-
-
-@pytest.mark.parametrize(
-    ("policy", "code", "ends"),
-    [
-        ("ExitCode", 1, "Failed"),
-        ("ExitCode", 137, "Restarting"),
-        ("OnFailure", 1, "Restarting"),
-        ("Always", 1, "Restarting"),
-    ],
-)
-def test_failed_pods_are_made_again_as_their_policy_says(
-    api_server: ServerProcess, policy: str, code: int, ends: str
-) -> None:
-    async def play(here: Cluster) -> None:
-        await submit(here, worker=replicas(1, policy))
-        [pod] = await here.pods(1)
-        uid = pod["metadata"]["uid"]
-        assert pod["spec"]["restartPolicy"] == ("Never" if policy == "ExitCode" else policy)
-        await here.end(pod, "Failed", code)
-        await status(here, ends)
-        if ends == "Restarting":
-            await here.until(lambda: here.list(PODS), lambda pods: pods and pods[0]["metadata"]["uid"] != uid)
-            await here.until(
-                lambda: here.get(PYTORCH_JOBS, "ddp"), lambda job: counts(job).keys() == {"active", "selector"}
-            )
 
     scenario(api_server, play)
 

@@ -15,7 +15,7 @@ from phalanx.embedded.controllers.operators.train_job.job_set import RuntimeFaul
 from phalanx.embedded.controllers.operators.train_job.mpi import companions
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, scenario
-from tests.embedded.controllers.operators.test_job_set import until_said
+from tests.embedded.controllers.operators.test_job_set_controller import until_said
 
 TRAINER = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
 REFERENCE = {"kind": "TrainingRuntime", "name": "deepspeed"}

@@ -12,7 +12,7 @@ from phalanx.client.kind import CONFIG_MAPS, JOBS, MPI_JOBS, PODS, SECRETS, SERV
 from phalanx.embedded.controllers.operators.install import install_operators
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, scenario
-from tests.embedded.controllers.operators.test_job_set import jobs, until_said
+from tests.embedded.controllers.operators.test_job_set_controller import jobs, until_said
 
 pytestmark = pytest.mark.slow  # real processes
 LABEL = "training.kubeflow.org/"
