@@ -116,7 +116,7 @@ def test_who_gives_way_is_counted_as_evicted_and_as_preempted() -> None:
 def test_a_class_that_is_not_there_and_a_queue_that_is_gone_have_no_series() -> None:
     async def scene() -> None:
         stage = stage_with(3)
-        stage.put(job("one", 1, priority_class="made-up"))
+        stage.put(job("odd", 1, priority_class="made-up"), job("one", 1))
         async with stage.scheduler():
             scrape = Scrape(stage)
             await stage.until(scrape.reads("admitted_workloads_total", 1, cluster_queue="a", priority_class=""))

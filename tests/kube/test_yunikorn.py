@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from phalanx.client.kind import EVENTS, PODS
+from phalanx.client.kind import PODS
 from phalanx.client.moment import read_moment
 from phalanx.dialects.enabled import YUNIKORN_REST
 from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS
@@ -61,6 +61,22 @@ def test_pods_start_within_the_queue_that_they_name() -> None:
             assert "other" in stage.api.bound()
             configure(stage, QUEUES.replace("vcore: 3", "vcore: 4"))
             await stage.until(lambda: len(stage.api.bound()) == 5)
+
+    play(scene())
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_a_pod_that_comes_while_its_application_starts_respects_the_limit_of_its_queue(turns: int) -> None:
+    async def scene() -> None:
+        stage = stage_with()
+        stage.put(pod("first", "root.a", "3"))
+        async with stage.scheduler():
+            for _ in range(turns):
+                await stage.turn()
+            stage.put(pod("second", "root.a", "1"))
+            await stage.until(lambda: "QueueLimit" in reason(stage, "application:app"))
+            await settle(stage)
+            assert len(stage.api.bound()) == 1
 
     play(scene())
 
@@ -237,11 +253,7 @@ def test_a_configuration_that_is_refused_leaves_the_last_one_in_force() -> None:
             await stage.until(lambda: "q" in stage.api.bound())
             await stage.until(lambda: "QueueLimit" in reason(stage, "application:app"))
             assert "r" not in stage.api.bound()
-            reporting = asyncio.ensure_future(stage.world.effects.reporter.run())
-            events = stage.api.objects[EVENTS]
-            await stage.until(lambda: any(one["reason"] == "Invalid" for one in events.values()))
-            (told,) = [one for one in events.values() if one["reason"] == "Invalid"]
-            reporting.cancel()
+            (told,) = [one for one in stage.world.effects.reporter._events if one["reason"] == "Invalid"]
             assert (told["type"], told["involvedObject"]["name"]) == ("Warning", "yunikorn-configs")
             assert told["message"].endswith("the last valid one stays in force")
 

@@ -185,8 +185,9 @@ class Seating:
         """Add a role for a pod that no role expects. The capacity that is held for later pods is cut to the pod's
         shape."""
         number, held = len(self._seats.rows), self._seats.role_of(FuturePods())
-        # The gang does not wait for pods that are created after the start, or by a driver.
-        minimum = 0 if self._start.phase is Phase.RUNNING or held is not None else 1
+        # The gang does not wait for pods that are created after the start, by a driver, or beyond a declared number.
+        later = self._start.phase is Phase.RUNNING or held is not None
+        minimum = 0 if later or (self._start.spec.counted and isinstance(source, BarePods)) else 1
         name = pod.options.get(labels.ROLE) or f"pods-{number}"
         shape = charged(pod.shape, self._start.spec.charging)
         self._seats.rows += GangSeats((Role(name=name, count=1, minimum=minimum, shape=shape),), (source,)).rows

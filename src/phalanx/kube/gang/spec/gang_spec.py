@@ -99,15 +99,18 @@ NO_ROLES: Mapping[str, int] = {}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangSpec:
     """`sources`: for each of `job.roles`, the source of its pods. `gated`: True if the dialect must allow each start
-    after another check. `updates`: the known changes of a start to its Jobs' templates, by pod set. `led`: True if one
-    pod creates the others and replaces lost ones. `sent`: True if another cluster runs the gang; `choice`: the clusters
-    that may. `staleness_grace_s`: how long the gang may run with fewer bare pods than its minimum (0: without limit);
-    None: the queue's setting. `evicted_as`, `charging`, `note`, `hold_s`: these fields of its `Claim`."""
+    after another check. `updates`: the known changes of a start to its Jobs' templates, by pod set. `led`: True if
+    one pod creates the others and replaces lost ones. `sent`: True if another cluster runs the gang; `choice`: the
+    clusters that may. `staleness_grace_s`: how long the gang may run with fewer bare pods than its minimum (0:
+    without limit); None: the queue's setting. `counted`: True if the number of its pods that start together is
+    declared, so that pods that come after the decision are growth. `evicted_as`, `charging`, `note`, `hold_s`:
+    these fields of its `Claim`."""
 
     job: Job
     sources: tuple[PodSource, ...]
     gated: bool = False
     led: bool = False
+    counted: bool = False
     sent: bool = False
     choice: ClusterChoice | None = None
     updates: Mapping[str, PodUpdate] = field(default_factory=dict)
@@ -248,8 +251,11 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         **said,
     )
     led = members.group is not None and bool(members.group.whole)
+    counted = any((members.group, members.declared, *(labels.MIN_AVAILABLE in pod.options for pod in members.pods)))
     sources = tuple(source for _, source in rows)
-    spec = GangSpec(job=job, sources=sources, led=led, sent=sent, choice=chosen, staleness_grace_s=grace_s)
+    spec = GangSpec(
+        job=job, sources=sources, led=led, counted=counted, sent=sent, choice=chosen, staleness_grace_s=grace_s
+    )
     if theirs is None:
         return spec
     return replace(
