@@ -47,7 +47,7 @@ async def test_gang_named_by_labels_of_another_scheduler_is_found() -> None:
     by_ledger = FoundJob(kind="gang", namespace="default", name="x", entry=JobEntry(uid="", job="default/application"))
     assert row_of(by_ledger, [row]) == row
     by_pod = FoundJob(kind="pod", namespace="default", name="g-0", members=(Member(kind=PODS, obj=pod),))
-    pods = {gang.id: gang.pods for gang in seen.gangs.values()}
+    pods = {gang.id: gang.objects.pods for gang in seen.gangs.values()}
     assert row_of_pods(by_pod, [row], pods) == row
     assert row_of_pods(by_pod, [row], {}) is None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.client.kind import JOBS, PODS
-from phalanx.kube.gang.stages import Stage as Life
+from phalanx.kube.gang.lifecycle.stages import Stage as Life
 from tests.kube.double import job, node
 from tests.kube.stage import Stage
 from tests.kube.test_bind_barrier import play, settle
@@ -216,7 +216,7 @@ def test_pod_by_pod_in_a_queue_that_says_so() -> None:
         async with stage.scheduler():
             await stage.until(lambda: len(stage.api.bound()) == 3)
             await settle(stage)
-            assert {gang.stage for gang in stage.world.gangs.values()} == {Life.STARTING, Life.RUNNING}
+            assert {gang.state.stage for gang in stage.world.gangs.values()} == {Life.STARTING, Life.RUNNING}
             assert len(stage.api.bound()) == 3
 
     play(scene())

@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 from phalanx.client.kind import EVENTS, NODES
+from phalanx.kube.gang.lifecycle import decisions
 from phalanx.kube.read.labels import ADMITTED, PARALLELISM, PREEMPTED, REASON
 from phalanx.model.job import Phase, Slot
 from phalanx.model.plan import Preempt, Shrink
@@ -115,7 +116,7 @@ def test_a_decision_about_an_earlier_start_is_passed_over() -> None:
         stage.put(job("a", 4))
         async with stage.scheduler():
             await stage.until(lambda: running(stage, "a"))
-            stage.world.gangs["default/a"].preempt(Preempt("default/a", 7, "default/b", WHY))
+            decisions.preempt(stage.world.gangs["default/a"], Preempt("default/a", 7, "default/b", WHY))
             for _ in range(5):
                 await stage.turn()
             assert running(stage, "a")

@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.client.connection import ApiRefusal
 from phalanx.client.kind import JOBS, LIMIT_RANGES, PODS, Kind
-from phalanx.kube.gang.stages import Stage as GangStage
+from phalanx.kube.gang.lifecycle.stages import Stage as GangStage
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.installation import obtain_record_key
 from phalanx.kube.read.labels import ADMITTED
@@ -84,7 +84,7 @@ def test_what_an_older_version_started_since_there_is_a_key_is_gone_on_with() ->
         async with stage.scheduler():
             await stage.turn()
             gang = stage.world.gangs["default/old"]
-            assert gang.stage is GangStage.RUNNING
+            assert gang.state.stage is GangStage.RUNNING
             assert gang.record is not None
             assert (gang.record.seats, gang.record.priority) == (2, 0)
             assert stage.phase("old") is Phase.RUNNING

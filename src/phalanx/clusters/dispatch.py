@@ -29,7 +29,7 @@ from phalanx.clusters.workers.worker import Worker
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, MultiKueue, configuration
 from phalanx.kube.gang.effects import Member
-from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.gang.spec.elsewhere import Choose
 from phalanx.kube.read.labels import FIELD_MANAGER, REASON
 from phalanx.kube.read.workload.batch_job import BatchJob

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -23,22 +22,20 @@ from typing import Any, Protocol
 
 from phalanx.client.connection import ApiError, Connection
 from phalanx.kube.capacity.breaches import BreachRelist
-from phalanx.kube.gang.lifecycle import GangLifecycle
-from phalanx.kube.gang.restart import adopt, adoption_order, past_run, unfinished_start
+from phalanx.kube.gang.lifecycle import decisions
+from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.install.installation import Installation, install_all
 from phalanx.kube.routing.caches import LISTED_FIRST, Informers, ObjectCaches
+from phalanx.kube.routing.reconciler import GangReconciler
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.routing.watch import ClusterWatch, GangTimers, OtherClusters
+from phalanx.kube.routing.watch import ClusterWatch, OtherClusters
 from phalanx.kube.status.dependency_outcomes import DependencyOutcomes
 from phalanx.kube.status.dialect_answers import DialectAnswers
 from phalanx.kube.status.usage import load_usage
 from phalanx.kube.write.effects import ApiEffects
-from phalanx.model.event import Event, OutcomeTold, Refused
+from phalanx.model.event import Event, Refused
 from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, ReleaseNodes, RequestNodes, Shrink, Start, Wait
 
-log = logging.getLogger(__name__)
-
-PAST_RUNS = 5000  # the most ended jobs that are reported when a scheduler starts
 _MANY = 256  # larger batches are processed in pieces, so that other tasks can run in between
 
 
@@ -116,6 +113,7 @@ class KubeWorld:
     ) -> None:
         self.gangs: dict[str, GangLifecycle] = {}
         self.installed = installed or Installation()
+        key = self.installed.record_key
         self.caches = ObjectCaches(informers, settings)
         self.watch = ClusterWatch(
             self.caches,
@@ -141,7 +139,7 @@ class KubeWorld:
             writes=settings.writes,
             clock=clock,
             fence=fence,
-            key=self.installed.record_key,
+            key=key,
             tell=self._tell,
             conclude=self._mark,
         )
@@ -158,10 +156,9 @@ class KubeWorld:
         self.watch.capacity.dialects.news = self.answers.defined
         self._outcomes = DependencyOutcomes(self.gangs, self.effects.annotate)
         self._api, self._clock, self._news = api, clock, asyncio.Event()
-        self._timers, self._breaches = GangTimers(), BreachRelist(breaches)
+        self._reconciler = GangReconciler(self.gangs, clock, key, self.watch.defaults, self._settle, self.answers.touch)
+        self._breaches = BreachRelist(breaches)
         self._routed = False  # changes are routed as they come
-        self._recovered = False  # the starts of before were taken up
-        self._dirty: dict[str, None] = {}
         self._decided: deque[Action] = deque()  # and not carried out yet
         self._out: list[Event] = []
 
@@ -180,7 +177,7 @@ class KubeWorld:
 
     def _give_back(self, gang: str, *about: Any) -> None:
         if (found := self.gangs.get(gang)) is not None:
-            found.give_back(*about)
+            decisions.give_back(found, *about)
             self._mark(gang)
 
     def _mark_known(self, gang: str) -> None:
@@ -197,7 +194,7 @@ class KubeWorld:
             await _run_in_slices(self.watch.read_again())
             self._define()
             self._out += past  # queues are known, which may count it otherwise, and nothing that runs
-            for steps in (self._recover(), self._conclude(), self._see_foreign_pods()):
+            for steps in (self._reconciler.recover(), self._reconciler.reconcile(), self._see_foreign_pods()):
                 await _run_in_slices(steps)
         self._news.set()
 
@@ -236,10 +233,10 @@ class KubeWorld:
             self._out = [*self.nodes.events(), *self._out]  # groups before their nodes
         if self.clusters is not None:
             self._out = [*self.clusters.events(), *self._out]
-        _run_all(self._recover())
-        self._dirty.update(dict.fromkeys(self._timers.due(self._clock())))
-        self._dirty.update(dict.fromkeys(self.watch.with_headroom()))
-        _run_all(self._conclude(), self._see_foreign_pods())
+        _run_all(self._reconciler.recover())
+        self._reconciler.mark_due()
+        self._reconciler.mark(*self.watch.with_headroom())
+        _run_all(self._reconciler.reconcile(), self._see_foreign_pods())
         if self.watch.headroom.quotas.has_changes:
             self._news.set()
         out, self._out = self._out, []
@@ -266,11 +263,11 @@ class KubeWorld:
                 case Start():
                     self._start(gang, action)
                 case Place():
-                    gang.place(action.placements)
+                    decisions.place(gang, action.placements)
                 case Preempt():
-                    gang.preempt(action)
+                    decisions.preempt(gang, action)
                 case Shrink():
-                    gang.shrink(action)
+                    decisions.shrink(gang, action)
                 case Wait():
                     self.effects.reporter.waits(gang, action.reason)
                     self.answers.waits(gang.id, action.reason)
@@ -285,11 +282,11 @@ class KubeWorld:
         await _run_in_slices(self._carry_out())
         await self._until_news(timeout_s)
         await _run_in_slices(self.watch.read_again())
-        if len(self._dirty) > _MANY:
-            await _run_in_slices(self._conclude())
+        if len(self._reconciler) > _MANY:
+            await _run_in_slices(self._reconciler.reconcile())
 
     async def _until_news(self, timeout_s: float | None) -> None:
-        if (at_s := self._timers.next_s) is not None:
+        if (at_s := self._reconciler.next_s) is not None:
             until_s = max(0.0, at_s - self._clock())
             timeout_s = until_s if timeout_s is None else min(until_s, timeout_s)
         try:
@@ -307,61 +304,18 @@ class KubeWorld:
             self.effects.reporter.on_demand = self.watch.capacity.dialects.on_demand()
             self.answers.defined()
 
-    def _recover(self) -> Iterator[None]:
-        """Report the state of an earlier process to the core, once: the outcomes of ended jobs that others depend on,
-        the run times of the last ended jobs, and then the earlier starts in `adoption_order`. The generator yields
-        after each gang, so that other tasks can run in between."""
-        if self._recovered:
-            return
-        self._recovered = True
-        defaults, hold_s, adopted, over = self.watch.defaults(), self.effects.timeouts.hold_s, [], []
-        for gang in list(self.gangs.values()):
-            yield
-            if gang.objects.over:
-                self._tell(OutcomeTold(gang.id, gang.objects.outcome))
-                over.append((max(job.ended_s for job in gang.jobs.values()) if gang.jobs else 0.0, gang.id))
-            begun = unfinished_start(gang, defaults, self._clock(), hold_s, self.installed.record_key)
-            if begun is not None:
-                adopted.append((gang, begun))
-        for _, name in sorted(over)[-PAST_RUNS:]:
-            yield
-            if (run := past_run(self.gangs[name], defaults)) is not None:
-                self._tell(run)
-        for gang, begun in sorted(adopted, key=lambda entry: adoption_order(*entry)):
-            yield
-            adopt(gang, begun)
-
     def _see_foreign_pods(self) -> Iterator[None]:
         """Report the changes of foreign pods, pod by pod."""
         for event in self.watch.foreign_pods():
             self._tell(event)
             yield
 
-    def _conclude(self) -> Iterator[None]:
-        """Reconcile the marked gangs, one after the other. An ended gang may still report ended pods, until they are
-        deleted."""
-        dirty, self._dirty = self._dirty, {}
-        for name in dirty:
-            yield
-            if (gang := self.gangs.get(name)) is not None:
-                self._advance(gang)
-            else:
-                self.answers.touch(name)
-
-    def _advance(self, gang: GangLifecycle) -> None:
-        """Advance the gang; an exception while it draws its conclusions concerns that gang alone."""
-        try:
-            gang.advance(self.watch.defaults())
-            self._settle(gang)
-        except Exception:  # other gangs go on after any error
-            log.exception("the gang %s could not be looked at: it is again when something of it changes", gang.id)
-
     def _start(self, gang: GangLifecycle, action: Start) -> None:
         """Resume the gang, unless an earlier start has reserved the rest of its namespace's quota."""
         whole = self.watch.defaults().gang(gang.queue)
         reason = self.watch.headroom.refusal(gang) if whole else None
         if reason is None:
-            gang.start(action, whole)
+            decisions.start(gang, action, whole=whole)
             self.watch.headroom.settle(gang)
         else:
             self._tell(Refused(gang.id, action.attempt, reason))
@@ -369,7 +323,6 @@ class KubeWorld:
     def _settle(self, gang: GangLifecycle) -> None:
         """Update everything that depends on the state of a gang, after it was reconciled."""
         self.watch.headroom.settle(gang)
-        self._timers.set(gang.id, gang.wake_s)
         self.answers.touch(gang.id)
         if self.clusters is not None:
             self.clusters.saw(gang)
@@ -378,7 +331,7 @@ class KubeWorld:
             self.effects.reporter.forget(gang.id)
 
     def _mark(self, gang: str) -> None:
-        self._dirty[gang] = None
+        self._reconciler.mark(gang)
         self._news.set()
 
     def _tell(self, event: Event) -> None:

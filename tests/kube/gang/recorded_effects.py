@@ -8,11 +8,13 @@ from typing import Any
 
 from phalanx.kube.capacity.node_allocations import NodeAllocations
 from phalanx.kube.gang.effects import Answered, GangTimeouts, RoleStart, WriteOutcome
-from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.lifecycle import decisions
+from phalanx.kube.gang.lifecycle.gang import GangLifecycle
+from phalanx.kube.gang.lifecycle.reconcile import advance
 from phalanx.kube.gang.objects import GangObjects
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.seat_table import GangSeats
-from phalanx.kube.gang.spec.gang_spec import GangSpec, JobPods
+from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangSpec, JobPods
 from phalanx.kube.read.node import read_node
 from phalanx.kube.read.pod import Pod, read_pod
 from phalanx.kube.read.records import PreemptionMark, StartRecord
@@ -22,11 +24,14 @@ from phalanx.kube.read.workload.adapter import job_owner
 from phalanx.kube.read.workload.batch_job import BatchJob, read_job
 from phalanx.model.event import Event
 from phalanx.model.job import Job, Placement, Role
+from phalanx.model.plan import Start
 from phalanx.model.pod import Shape, amounts
 from phalanx.model.reason import Reason
 from tests.kube import double
 
 SHAPES = ShapeCache()
+DEFAULTS = GangDefaults(largest={})
+PLACED = (Placement(0, 0, "n1"), Placement(0, 1, "n1"))
 
 
 @dataclass
@@ -174,5 +179,34 @@ def started(
     return GangStart(effects, objects, spec, record, seats)
 
 
-def lifecycle(effects: RecordedEffects, id: str = "default/j") -> GangLifecycle:
-    return GangLifecycle(id, effects)
+def waiting() -> tuple[RecordedEffects, GangLifecycle]:
+    """Return a gang of one Job `j` of two pods that waits, and node n1."""
+    effects = RecordedEffects()
+    nodes(effects, "n1")
+    gang = GangLifecycle("default/j", effects)
+    gang.see_job(a_job("j", 2))
+    advance(gang, DEFAULTS)
+    return effects, gang
+
+
+def starting() -> tuple[RecordedEffects, GangLifecycle]:
+    """Return that gang, resumed and without pods."""
+    effects, gang = waiting()
+    decisions.start(gang, Start("default/j", 1, PLACED), whole=True)
+    gang.see_job(a_job("j", 2, suspend=False))
+    effects.answer("resume")
+    advance(gang, DEFAULTS)
+    return effects, gang
+
+
+def running(defaults: GangDefaults = DEFAULTS) -> tuple[RecordedEffects, GangLifecycle]:
+    """Return that gang with both pods bound to n1."""
+    effects, gang = starting()
+    for name in ("a", "b"):
+        gang.see_pod(a_pod(name, job="j"))
+    advance(gang, defaults)
+    effects.answer("bind")
+    for name in ("a", "b"):
+        gang.see_pod(a_pod(name, job="j", node="n1"))
+    advance(gang, defaults)
+    return effects, gang

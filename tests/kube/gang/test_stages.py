@@ -1,12 +1,12 @@
-"""`kube/gang/stages.py`: the stages of a gang, each with exactly the fields that have a meaning in it."""
+"""`kube/gang/lifecycle/stages.py`: the stages of a gang, each with exactly the fields that have a meaning in it."""
 
 from __future__ import annotations
 
 import pytest
 
+from phalanx.kube.gang.lifecycle.stages import NEXT, Leaving, Running, Starting, Waiting
 from phalanx.kube.gang.seats.bind_barrier import Readiness
-from phalanx.kube.gang.stages import NEXT, Leaving, Running, Starting, Waiting
-from tests.kube.gang.test_lifecycle import starting, waiting
+from tests.kube.gang.recorded_effects import starting, waiting
 
 
 def test_a_stage_has_its_own_fields_and_no_others() -> None:

@@ -28,7 +28,7 @@ from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.errors import PhalanxError
-from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, claim_on
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.leader import NAME, NAMESPACE
@@ -188,7 +188,7 @@ def _told(numbers: Object) -> Reason | None:
 def _written(
     gang: GangLifecycle, codes: Collection[ReasonCode] = frozenset({ReasonCode.BACKOFF, ReasonCode.QUOTA})
 ) -> Reason | None:
-    for job in gang.jobs.values():
+    for job in gang.objects.jobs.values():
         code, _, text = job.options.get(REASON, "").partition(": ")
         if code in {str(one) for one in codes} and job.suspended:
             return Reason(code=ReasonCode(code), text=text)

@@ -47,7 +47,7 @@ class NodeView:
 def views(snapshot: Snapshot) -> list[NodeView]:
     used: dict[str, Counter[str]] = {}
     users: dict[str, Counter[str]] = {}
-    owner = {uid: gang.id for gang in snapshot.gangs.values() for uid in gang.pods}
+    owner = {uid: gang.id for gang in snapshot.gangs.values() for uid in gang.objects.pods}
     shapes = ShapeCache()
     for obj in snapshot.pods.values():
         pod = read_pod(obj, shapes, owner=job_owner(obj["metadata"]))

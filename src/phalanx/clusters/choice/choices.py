@@ -48,7 +48,7 @@ from phalanx.clusters.workers.mirror import whole_cluster
 from phalanx.clusters.workers.state import read_figures
 from phalanx.dialects.kueue.tree.multi import is_active
 from phalanx.kube.gang.effects import Member
-from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.gang.spec.elsewhere import Choose, ClusterChoice, Sought
 from phalanx.kube.read.labels import DATA, PREFERRED_DATA
 from phalanx.model.event import Event, NodeSeen

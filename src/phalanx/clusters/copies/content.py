@@ -20,7 +20,7 @@ from phalanx.clusters.copies.sendable import SENDABLE, Key, Sendable
 from phalanx.dialects.frame.dialect import CLUSTER
 from phalanx.dialects.job_kinds.form import difference, nested, patched
 from phalanx.kube.gang.effects import Member
-from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.read import labels
 from phalanx.kube.read.records import StartRecord
 from phalanx.kube.read.workload.adapter import WorkloadChange, merge_changes
@@ -240,12 +240,12 @@ def sent_of(gang: GangLifecycle, record: StartRecord) -> Iterator[tuple[Key, Sen
     """Yield the objects of a gang that is meant for another cluster. Bare pods without the record of this start are
     left out."""
     found: dict[Key, list[BatchJob]] = {}
-    for job in gang.jobs.values():
+    for job in gang.objects.jobs.values():
         if job.sent and not job.finished and job.adapter.kind in SENDABLE:
             found.setdefault(Key(job.adapter.kind, job.key), []).append(job)
     for key, roles in found.items():
         yield key, Sent(gang.id, key.kind, roles[0].object_uid, tuple(roles), record)
-    for pod in gang.pods.values():
+    for pod in gang.objects.pods.values():
         known = pod.record
         if known is not None and start_of(known) == start_of(record) and gang.objects.job_of(pod) is None:
             yield Key(PODS, pod.key), Sent(gang.id, PODS, pod.uid, (pod,), record)

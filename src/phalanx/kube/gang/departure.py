@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from phalanx.client.moment import write_moment
 from phalanx.kube.gang.effects import Member, WriteOutcome
@@ -114,10 +115,18 @@ class Preemption:
             self._marked(request)
 
 
+class TakeBack(NamedTuple):
+    """Why a start is taken back. `hold`: the reason why the gang must be released before it may start again; "" if it
+    may start. `evicts`: True if its bare pods are evicted too, as a victim's."""
+
+    why: Reason
+    hold: str = ""
+    evicts: bool = False
+
+
 class Departure:
-    """A gang that is leaving its nodes. `mark`: set if it is preempted; its pods then get at most `grace_s`. `evicts`:
-    True if its bare pods are evicted too, as a victim's. `hold`: the reason why the gang must be released before it may
-    start again; "" if it may start."""
+    """A gang that is leaving its nodes. `mark`: set if it is preempted; its pods then get at most `grace_s`. `evicts`,
+    `hold`: as in `TakeBack`."""
 
     def __init__(
         self,

@@ -9,5 +9,6 @@ Parts, lowest first:
     quota_headroom  gangs against the ResourceQuotas of their namespaces
     capacity_watch  nodes, queues, flavors, reservations
     workload_watch  Jobs and pods to their gangs
-    watch           all that is watched, in order; when gangs are looked at again though nothing changes
+    watch           all that is watched, in order
+    reconciler      the gangs to reconcile, because they changed or because their time has come
 """

@@ -10,10 +10,10 @@ from __future__ import annotations
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change
 from phalanx.kube.capacity.resource_quota import PodQuotaUsage, QuotaDemand, ResourceQuotas, pod_quota_usage
-from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.lifecycle.gang import GangLifecycle
+from phalanx.kube.gang.lifecycle.stages import Starting, Waiting
 from phalanx.kube.gang.seats.seat_table import GangSeats
 from phalanx.kube.gang.spec.gang_spec import JobPods, PodsToCreate
-from phalanx.kube.gang.stages import Starting, Waiting
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.kube.routing.caches import ObjectCaches
 from phalanx.model.reason import Reason, ReasonCode
@@ -80,8 +80,8 @@ class QuotaHeadroom:
 
 def _not_created(gang: GangLifecycle, seats: GangSeats) -> PodsToCreate:
     """Return (Job, the number of pods of its minimum that do not exist yet) for each Job of a starting gang."""
-    rows = ((row.source, row.least - row.taken) for row in seats.rows)
-    return [(gang.jobs[s.uid], count) for s, count in rows if isinstance(s, JobPods) and s.uid in gang.jobs]
+    rows, jobs = ((row.source, row.least - row.taken) for row in seats.rows), gang.objects.jobs
+    return [(jobs[source.uid], count) for source, count in rows if isinstance(source, JobPods) and source.uid in jobs]
 
 
 def _needed(gang: GangLifecycle) -> PodsToCreate:
@@ -89,5 +89,5 @@ def _needed(gang: GangLifecycle) -> PodsToCreate:
     if gang.spec is None:
         return []
     rows = ((source, role.minimum) for role, source in zip(gang.spec.job.roles, gang.spec.sources, strict=True))
-    suspended = {uid: job for uid, job in gang.jobs.items() if job.suspended}
+    suspended = {uid: job for uid, job in gang.objects.jobs.items() if job.suspended}
     return [(suspended[s.uid], count) for s, count in rows if isinstance(s, JobPods) and s.uid in suspended]

@@ -14,7 +14,7 @@ from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.kube.capacity.foreign_pods import ForeignPods
 from phalanx.kube.capacity.node_allocations import NodeAllocations
-from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod, read_changed_pod, read_pod
 from phalanx.kube.read.workload.ancestors import Ancestor, Ancestors
@@ -200,7 +200,7 @@ class WorkloadWatch:
 
     def _excess(self, pod: Pod) -> Amounts | None:
         gang = self._pod_gang.get(pod.uid)
-        return gang.excess(pod) if gang is not None else None
+        return gang.parts.seating.excess(pod) if gang is not None and gang.parts is not None else None
 
 
 def _gang_of_job(job: BatchJob) -> str | None:

@@ -16,8 +16,8 @@ from itertools import islice
 import msgspec
 
 from phalanx.kube.gang.effects import Member
-from phalanx.kube.gang.lifecycle import GangLifecycle
-from phalanx.kube.gang.stages import Stage
+from phalanx.kube.gang.lifecycle.gang import GangLifecycle
+from phalanx.kube.gang.lifecycle.stages import Stage
 from phalanx.kube.read.labels import AFTER_OUTCOMES, read_json
 from phalanx.model.event import Adopted, Event, Finished, OutcomeTold, Started, Submitted
 from phalanx.model.job import DependencyType, Job, Outcome
@@ -98,7 +98,7 @@ class DependencyOutcomes:
     def _has_started(self, name: str) -> bool:
         """Return whether the gang runs, or ran and its pods are ending."""
         gang = self._gangs.get(name)
-        return gang is not None and gang.stage in (Stage.RUNNING, Stage.LEAVING)
+        return gang is not None and gang.state.stage in (Stage.RUNNING, Stage.LEAVING)
 
     def _noted(self, job: Job) -> Iterator[Event]:
         """Yield events for outcomes that only the annotation of the job's object records."""

@@ -26,7 +26,8 @@ from phalanx.dialects.enabled import ANSWERED, EVENTS, FIGURES, JOURNALS, RECORD
 from phalanx.dialects.frame.dialect import Answer, Eviction, Figures, Journal, Stage, Told
 from phalanx.kube.capacity.dialect_watch import DialectWatch
 from phalanx.kube.gang.departure import Departure
-from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.lifecycle.gang import GangLifecycle
+from phalanx.kube.gang.objects import GangObjects
 from phalanx.kube.read.labels import FIELD_MANAGER
 from phalanx.kube.status.told import as_pod, outcome_of, tell
 from phalanx.kube.write.effects import ApiEffects
@@ -197,7 +198,8 @@ class DialectAnswers:
         outside of the gang. Pods that no longer belong to the gang (their Job was deleted, or their labels name another
         gang) are left out."""
         gang = self._gangs.get(id)
-        bare = [pod for pod in gang.pods.values() if pod.owner is None or not gang.jobs] if gang is not None else []
+        objects = gang.objects if gang is not None else GangObjects(id)
+        bare = [pod for pod in objects.pods.values() if pod.owner is None or not objects.jobs]
         known = {**self._pods.pop(id, {}), **{pod.key: pod.uid for pod in bare}}
         if known := {key: uid for key, uid in known.items() if self._gang_of_pod(uid) == id}:
             self._pods[id] = known

@@ -10,8 +10,8 @@ from phalanx.client.connection import Object
 from phalanx.client.informer import key_of
 from phalanx.client.kind import NODES, PODS, Kind
 from phalanx.dialects.frame.dialect import Eviction, PodSet, Stage, Told
-from phalanx.kube.gang import stages
-from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.lifecycle import stages
+from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.gang.spec.gang_spec import BarePods, JobPods, PodSource
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
@@ -37,14 +37,14 @@ def tell(
 ) -> Told | None:
     """Return the present view of the gang; None if no object of the gang is left. `pods`: its bare pods, those that are
     over too. `reason`: why it waits."""
-    jobs = sorted(gang.jobs.values(), key=lambda job: (job.created_s, job.name))
+    jobs = sorted(gang.objects.jobs.values(), key=lambda job: (job.created_s, job.name))
     owners = list(pods) if not jobs else [obj for job in jobs if (obj := _object(job, objects)) is not None]
     if not owners or (jobs and len(owners) != len(jobs)):
         return None
     over = all(job.finished for job in jobs) if jobs else all(_phase(pod) in (_SUCCEEDED, _FAILED) for pod in pods)
     if gang.spec is None and not over:
         return None
-    said = [job.options for job in jobs] or [pod.options for pod in gang.pods.values()]
+    said = [job.options for job in jobs] or [pod.options for pod in gang.objects.pods.values()]
     outcome = gang.objects.outcome if jobs else outcome_of(pods)
     return Told(
         id=gang.id,
@@ -54,7 +54,7 @@ def tell(
         options={key: value for one in reversed(said) for key, value in one.items()},
         queue=gang.queue,
         priority=gang.spec.job.priority if gang.spec is not None else 0,
-        stage=Stage.FINISHED if over else Stage.RESERVED if _is_held(gang) else _STAGES[gang.stage],
+        stage=Stage.FINISHED if over else Stage.RESERVED if _is_held(gang) else _STAGES[gang.state.stage],
         pod_sets=tuple(_job_sets(gang, jobs, owners, objects) if jobs else _bare_sets(gang, owners, objects)),
         reason=reason,
         evicted=evicted,
@@ -91,7 +91,7 @@ def _job_sets(
     gang: GangLifecycle, jobs: Sequence[BatchJob], owners: Sequence[Object], objects: Caches
 ) -> Iterator[PodSet]:
     ready: dict[str, int] = {}
-    for pod in gang.pods.values():
+    for pod in gang.objects.pods.values():
         if pod.owner is not None:
             ready[pod.owner[1]] = ready.get(pod.owner[1], 0) + pod.ready
     names = pod_set_names(jobs)
@@ -123,7 +123,7 @@ def _bare_sets(gang: GangLifecycle, owners: Sequence[Object], objects: Caches) -
     roles = [(role, source) for role, source in _roles(gang) if isinstance(source, BarePods)]
     names = _bare_names([source.role for _, source in roles])
     for number, (role, source) in enumerate(roles):
-        pods = [pod for pod in gang.pods.values() if _source(pod) == source]
+        pods = [pod for pod in gang.objects.pods.values() if _source(pod) == source]
         first = next((by_key[pod.key] for pod in pods if pod.key in by_key), owners[0])
         placed, flavor = _given(gang, source)
         yield PodSet(

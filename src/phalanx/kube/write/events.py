@@ -27,8 +27,8 @@ from uuid import uuid4
 from phalanx.client.connection import STRATEGIC_PATCH, ApiError, Connection, Object
 from phalanx.client.kind import EVENTS, PODS, Kind
 from phalanx.client.moment import write_moment
-from phalanx.kube.gang.lifecycle import GangLifecycle
-from phalanx.kube.gang.stages import Waiting
+from phalanx.kube.gang.lifecycle.gang import GangLifecycle
+from phalanx.kube.gang.lifecycle.stages import Waiting
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.workload.batch_job import BatchJob
@@ -101,7 +101,7 @@ class EventReporter:
     def waits(self, gang: GangLifecycle, reason: Reason) -> None:
         since_s, _, known = self._newest.get(gang.id, (self._clock(), gang, reason))
         self._newest[gang.id] = (since_s if known.code is reason.code else self._clock(), gang, reason)
-        if reason.more_nodes_help and self._may_ask(gang) and gang.pods:
+        if reason.more_nodes_help and self._may_ask(gang) and gang.objects.pods:
             self._helped[gang.id] = gang, reason
         else:
             self._helped.pop(gang.id, None)
@@ -284,6 +284,6 @@ def _waiting(gang: GangLifecycle) -> Iterator[BatchJob | Pod]:
     """Yield the objects to write a reason on: the Jobs of a pending gang, and its unbound pods. Pods of two kinds are
     left out, because another program reports on them: pods that another scheduler binds, and stand-ins."""
     if isinstance(gang.state, Waiting):
-        yield from (job for job in list(gang.jobs.values()) if job.ours and not job.finished)
-    unbound = (pod for pod in list(gang.pods.values()) if not pod.node and not pod.going)
+        yield from (job for job in list(gang.objects.jobs.values()) if job.ours and not job.finished)
+    unbound = (pod for pod in list(gang.objects.pods.values()) if not pod.node and not pod.going)
     yield from (pod for pod in unbound if not (pod.pinned or pod.stands_in))

@@ -178,7 +178,7 @@ async def _computed(connection: Connection, found: FoundJob, ledger: str | None)
     snapshot = await look(connection, found.namespace, ledger)
     known = {view.id: view for view in views(snapshot, found.namespace, finished=True)}
     rows = [view.row(None, snapshot.now_s) for view in known.values()]
-    pods = {gang.id: gang.pods for gang in snapshot.gangs.values()}
+    pods = {gang.id: gang.objects.pods for gang in snapshot.gangs.values()}
     if (row := row_of(found, rows) or row_of_pods(found, rows, pods)) is None:
         return None
     view = known[row.id]

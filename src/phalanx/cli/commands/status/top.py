@@ -176,7 +176,7 @@ def _by_job(snapshot: Snapshot, pods: Mapping[str, Use]) -> dict[str, Use]:
     """Return job -> the sum of the use of its measured pods."""
     found = {}
     for job, gang in snapshot.gangs.items():
-        if used := [pods[pod.key] for pod in gang.pods.values() if pod.key in pods]:
+        if used := [pods[pod.key] for pod in gang.objects.pods.values() if pod.key in pods]:
             found[job] = (sum(cpu for cpu, _ in used), sum(memory for _, memory in used))
     return found
 

@@ -95,7 +95,7 @@ def _limit_lines(view: JobView, now_s: float) -> Iterator[str]:
 
 def _pod_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
     gang = snapshot.gangs.get(view.id)
-    pods = sorted(gang.pods.values(), key=lambda pod: pod.name) if gang else []
+    pods = sorted(gang.objects.pods.values(), key=lambda pod: pod.name) if gang else []
     if pods:
         yield "pods"
     for pod in pods:

@@ -15,7 +15,7 @@ from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.clusters.copies.content import waits_elsewhere
 from phalanx.clusters.workers.reach import cluster_of
-from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.gang.spec.elsewhere import EXPLAINED
 from phalanx.kube.read.labels import ARRAY, CLUSTER_CHOICE, JOB, OURS, QUEUE, USER, option
 from phalanx.kube.read.wire import epoch_s
@@ -67,10 +67,10 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
     job = record.job
     nodes = Counter(record.placements.values())
     gang = snapshot.gangs.get(job.id)
-    marks = [member.mark for member in gang.jobs.values() if member.mark is not None] if gang else []
+    marks = [member.mark for member in gang.objects.jobs.values() if member.mark is not None] if gang else []
     roles = _roles(record)
     wanted, least = sum(role.count for role in roles), sum(role.minimum for role in roles)
-    whole = sum(_whole(each) for each in gang.jobs.values()) if gang else 0
+    whole = sum(_whole(each) for each in gang.objects.jobs.values()) if gang else 0
     kind, made = _made(snapshot, job.id)
     stuck = _why_stuck(snapshot, record)
     waits = gang is not None and waits_elsewhere(gang, snapshot.objects)
@@ -117,12 +117,12 @@ def _roles(record: JobRecord) -> tuple[Role, ...]:
 def _clusters(gang: GangLifecycle | None) -> tuple[str, ...]:
     """Return, for a waiting gang, what is known about each other cluster; for a running gang, why its cluster was
     chosen."""
-    if gang is None or gang.spec is None or not gang.jobs:
+    if gang is None or gang.spec is None or not gang.objects.jobs:
         return ()
     if gang.waits:
         facts = gang.spec.choice.facts if gang.spec.choice is not None else {}
         return tuple(f"{name}: {fact}" for name, fact in list(facts.items())[:EXPLAINED])
-    said = next(iter(gang.jobs.values())).options.get(CLUSTER_CHOICE, "")
+    said = next(iter(gang.objects.jobs.values())).options.get(CLUSTER_CHOICE, "")
     return tuple(filter(None, said.split("; ")))
 
 
@@ -131,13 +131,13 @@ def _why_stuck(snapshot: Snapshot, record: JobRecord) -> str:
     gang = snapshot.gangs.get(record.job.id)
     if gang is None or record.phase not in (Phase.STARTING, Phase.RUNNING):
         return ""
-    return why_stuck(pod for one in gang.pods.values() if (pod := snapshot.pods.get(one.key)) is not None)
+    return why_stuck(pod for one in gang.objects.pods.values() if (pod := snapshot.pods.get(one.key)) is not None)
 
 
 def _made(snapshot: Snapshot, job: str) -> tuple[str, str]:
     """Return `kind` and `made` of a job (see `JobView`)."""
     gang = snapshot.gangs.get(job)
-    members = [*gang.jobs.values()] if gang is not None else []
+    members = [*gang.objects.jobs.values()] if gang is not None else []
     if members:
         alone = len({member.key for member in members}) == 1
         return kind_text(members[0].adapter.kind) if alone else GANG, ""
@@ -145,7 +145,7 @@ def _made(snapshot: Snapshot, job: str) -> tuple[str, str]:
     mark, colon, named = name.rpartition(":")
     if colon and mark == "pod":
         return PODS.name, ""
-    pods = [snapshot.pods.get(pod.key) or {} for pod in gang.pods.values()] if gang is not None else []
+    pods = [snapshot.pods.get(pod.key) or {} for pod in gang.objects.pods.values()] if gang is not None else []
     groups = [
         (kind, objects[f"{namespace}/{named}"])
         for kind, objects in snapshot.objects.items()
@@ -171,7 +171,7 @@ def _since(snapshot: Snapshot, record: JobRecord) -> float:
     if gang is None:
         return submitted_s
     if str(record.phase) == "queued":
-        jobs = (snapshot.objects.get(job.adapter.kind, {}).get(job.key) or {} for job in gang.jobs.values())
+        jobs = (snapshot.objects.get(job.adapter.kind, {}).get(job.key) or {} for job in gang.objects.jobs.values())
         return max([submitted_s, *map(_suspended_s, jobs)])
     return (gang.record.at_s if gang.record is not None else 0.0) or submitted_s
 

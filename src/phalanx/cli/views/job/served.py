@@ -161,8 +161,8 @@ def without_effect(job: str, snapshot: Snapshot) -> list[str]:
     reason."""
     gang = snapshot.gangs.get(job)
     found: dict[str, None] = {}
-    jobs = [(one.adapter.kind, one.key) for one in gang.jobs.values()] if gang is not None else []
-    pods = [(PODS, pod.key) for pod in gang.pods.values() if pod.owner is None] if gang is not None else []
+    jobs = [(one.adapter.kind, one.key) for one in gang.objects.jobs.values()] if gang is not None else []
+    pods = [(PODS, pod.key) for pod in gang.objects.pods.values() if pod.owner is None] if gang is not None else []
     for kind, key in (*jobs, *pods):
         if (obj := snapshot.objects.get(kind, {}).get(key)) is not None:
             found |= dict.fromkeys(text for each in DIALECTS.values() for text in each.notes(kind.name, obj))

@@ -5,4 +5,5 @@ gang_start      one start: the decision, and the events about it
 bind_barrier    when pods are bound, and refused bindings; pods of a bound gang that are not ready yet
 seating         assign pods to seats; unplanned pods
 elastic         shrink and grow; gangs with too few running bare pods
+recall          the seats of a start that an earlier scheduler process made
 """

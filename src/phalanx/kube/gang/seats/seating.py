@@ -1,5 +1,5 @@
 """Assign the pods of a started gang to seats, and handle unplanned pods. The begin and the end of a start are in
-`lifecycle`, bindings in `bind_barrier`.
+`gang.lifecycle`, bindings in `bind_barrier`.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.lifecycle.deadlines import StartDeadlines
+from phalanx.kube.gang.lifecycle.gang import GangLifecycle
+from phalanx.kube.gang.lifecycle.stages import Running, Starting
 from phalanx.kube.gang.spec.gang_spec import GangDefaults
-from phalanx.kube.gang.stages import Running, StartDeadlines, Starting
-from tests.kube.gang.test_lifecycle import DEFAULTS, running, starting
+from tests.kube.gang.recorded_effects import DEFAULTS, running, starting
 
 
 def deadlines(gang: GangLifecycle, defaults: GangDefaults = DEFAULTS) -> StartDeadlines:

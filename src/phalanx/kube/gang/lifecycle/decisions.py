@@ -1,0 +1,88 @@
+"""Carry out the decisions about a gang: start, place, shrink, preempt; and give back a start in another cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from phalanx.kube.gang.departure import TakeBack
+from phalanx.kube.gang.effects import WriteOutcome
+from phalanx.kube.gang.lifecycle.gang import GangLifecycle
+from phalanx.kube.gang.lifecycle.requeue import leave_preempted, take_back
+from phalanx.kube.gang.lifecycle.stages import Running, StartedParts, Starting, Waiting
+from phalanx.kube.gang.seats.gang_start import GangStart
+from phalanx.model.event import Refused, Released
+from phalanx.model.job import Placement, Slot
+from phalanx.model.plan import Preempt, Shrink, Start
+from phalanx.model.reason import Reason, ReasonCode
+
+
+def start(gang: GangLifecycle, decided: Start, *, whole: bool) -> None:
+    """Carry out a start: write its record on the Jobs; their controllers create the pods, which wait at the bind
+    barrier. `whole`: the gang starts whole or not at all."""
+    spec, effects = gang.state.spec if isinstance(gang.state, Waiting) else None, gang.effects
+    if spec is None or spec.job.blocked is not None:
+        changed = Reason(code=ReasonCode.BACKOFF, text="it changed while it was planned")
+        effects.emit_event(Refused(gang.id, decided.attempt, changed, effects.now_s() + 1.0))
+        return
+    parts = parts_of(gang, GangStart.planned(effects, gang.objects, spec, decided, gang=whole))
+    effects.drop_wait_reason(gang.id)  # before the start: later reasons are about pods that still wait
+    gang.state = Starting(parts=parts, held=spec.gated)
+    if whole:
+        parts.elastic.grant([len(row.seats) for row in parts.start.seats.rows])
+    if not spec.gated:
+        parts.seating.update(spec.updates)
+        resume_jobs(gang, parts)
+
+
+def parts_of(gang: GangLifecycle, start: GangStart) -> StartedParts:
+    """Return the parts of a start of this gang."""
+    return StartedParts.of(start, lambda request: leave_preempted(gang, start, request))
+
+
+def resume_jobs(gang: GangLifecycle, parts: StartedParts) -> None:
+    """Resume the gang's Jobs. If one cannot be resumed, the start is taken back."""
+
+    def resumed(answer: WriteOutcome, text: str) -> None:
+        if gang.parts is not parts or not isinstance(gang.state, Starting):
+            return
+        parts.start.since_s = gang.effects.now_s()
+        if answer is WriteOutcome.REFUSED:
+            refused = Reason(code=ReasonCode.BACKOFF, text=f"its Job could not be resumed: {text}")
+            take_back(gang, parts, TakeBack(refused))
+        elif answer is WriteOutcome.CHANGED:
+            changed = Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text="it changed while it was started")
+            take_back(gang, parts, TakeBack(changed))
+
+    parts.resume_jobs(resumed)
+
+
+def place(gang: GangLifecycle, placements: Sequence[Placement]) -> None:
+    """Give these nodes to open seats, and give back the placements of seats that no longer exist."""
+    if gang.parts is None:
+        for placement in placements:
+            gang.effects.emit_event(Released(gang.id, (Slot(placement.role, placement.ordinal),)))
+        return
+    gang.parts.seating.place(placements)
+    gang.parts.elastic.fill(Slot(role, ordinal) for role, ordinal, _, _ in placements)
+
+
+def preempt(gang: GangLifecycle, decided: Preempt) -> None:
+    """Carry out a preemption. A late decision is ignored: a gang that is leaving or has ended reports that to the core
+    anyway."""
+    if isinstance(gang.state, Starting | Running):
+        gang.state.parts.preemption.preempt(decided)
+
+
+def shrink(gang: GangLifecycle, decided: Shrink) -> None:
+    if isinstance(gang.state, Starting | Running):
+        gang.state.parts.elastic.shrink(decided)
+
+
+def give_back(gang: GangLifecycle, attempt: int, why: Reason, avoid_s: Mapping[str, float]) -> None:
+    """Take back the start with this number, which another cluster cannot run. `avoid_s`: cluster -> how long the gang
+    is not sent to it."""
+    if gang.elsewhere is None or gang.elsewhere.attempt != attempt or gang.parts is None:
+        return
+    now_s = gang.effects.now_s()
+    gang.history.left_out |= {cluster: now_s + for_s for cluster, for_s in avoid_s.items()}
+    take_back(gang, gang.parts, TakeBack(why, evicts=bool(gang.parts.start.bare_pods())))

@@ -1,0 +1,66 @@
+"""Why a started gang must not go on: its user has suspended it, its dialect stops it, or a member is gone."""
+
+from __future__ import annotations
+
+from phalanx.dialects.frame.dialect import Claim
+from phalanx.kube.gang.departure import TakeBack
+from phalanx.kube.gang.lifecycle.stages import StartedParts
+from phalanx.kube.gang.spec.gang_spec import GangDefaults, allows, claim_on
+from phalanx.model.reason import Reason, ReasonCode
+
+# The start was being taken back when the earlier process ended.
+OF_BEFORE = TakeBack(Reason(code=ReasonCode.BACKOFF, text="its start was being taken back"))
+
+
+def suspension(parts: StartedParts) -> TakeBack | None:
+    """Return the end of a start of which somebody else has suspended a Job."""
+    jobs, resuming = parts.start.objects.jobs.values(), parts.start.resuming
+    if any(job.suspended and not job.finished and job.uid not in resuming for job in jobs):
+        return TakeBack(Reason(code=ReasonCode.HELD, text="suspended by somebody else after it was admitted"))
+    return None
+
+
+def resumed_claim(parts: StartedParts, defaults: GangDefaults) -> Claim | None:
+    """Return the dialect's claim on a gang whose Jobs are resumed; None if no dialect claims it. Bare pods on nodes
+    count only if the dialect has a condition for their eviction."""
+    start = parts.start
+    if not defaults.dialects or "/" not in start.spec.job.queue:
+        return None  # the queue is one of Phalanx, not of a dialect
+    members = start.objects.waiting() if start.spec.evicted_as is None else start.objects.unfinished()
+    return claim_on(members, defaults) if members.everyone else None
+
+
+def drain_reason(claim: Claim | None) -> Reason | None:
+    """Return why the gang's dialect stops the start; None if it does not."""
+    return claim.blocked if claim is not None and claim.drained else None
+
+
+def forbidden_cluster(parts: StartedParts, claim: Claim | None) -> TakeBack | None:
+    """Return the end of a start in another cluster that the gang's dialect does not allow."""
+    cluster = parts.start.elsewhere
+    if claim is None or allows(claim, cluster):
+        return None
+    text = f"cluster {cluster} was not nominated for it"
+    return TakeBack(Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text))
+
+
+def loss(parts: StartedParts) -> TakeBack | None:
+    """Return the end of a start, before all pods are bound, of which a needed member is gone."""
+    gone = parts.start.short_member() if parts.start.record.gang else ""
+    return TakeBack(_member_went_reason(gone)) if gone else None
+
+
+def missing_pods(parts: StartedParts) -> TakeBack | None:
+    """Return the end of a start of an earlier process that needed more pods than its Jobs ask for now. A Job with a
+    succeeded pod counts as complete."""
+    objects, record = parts.start.objects, parts.start.record
+    short = record.count - parts.start.seats.least if record.gang else 0
+    if short <= 0 or any(map(objects.has_succeeded, objects.jobs.values())):
+        return None
+    return TakeBack(_member_went_reason(f"{short} of its pods will not come"))
+
+
+def _member_went_reason(member: str) -> Reason:
+    """Return the reason for taking a start back before the barrier, because a member will not create the needed pods.
+    The gang is then planned again with its remaining members."""
+    return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=f"its start was taken back: {member}")

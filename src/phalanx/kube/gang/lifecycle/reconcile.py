@@ -1,0 +1,151 @@
+"""The next step of a gang, by its stage: declare it to the core, open its gate, bind its pods, see it leave."""
+
+from __future__ import annotations
+
+from phalanx.kube.gang.departure import TakeBack
+from phalanx.kube.gang.lifecycle import interruptions
+from phalanx.kube.gang.lifecycle.deadlines import StartDeadlines, earliest_s
+from phalanx.kube.gang.lifecycle.decisions import resume_jobs
+from phalanx.kube.gang.lifecycle.gang import GangLifecycle
+from phalanx.kube.gang.lifecycle.requeue import finish, requeue_if_left, take_back
+from phalanx.kube.gang.lifecycle.stages import Leaving, Running, StartedParts, Starting, Waiting
+from phalanx.kube.gang.seats.bind_barrier import Readiness
+from phalanx.kube.gang.spec.gang_spec import GangDefaults, claim_on, gang_spec
+from phalanx.model.event import Finished, NodesNoted, Started, Submitted
+from phalanx.model.job import Phase
+
+
+def advance(gang: GangLifecycle, defaults: GangDefaults) -> None:
+    """Reconcile the gang with its objects and with the time."""
+    gang.wake_s = 0.0
+    match gang.state:
+        case Starting(held=True) as starting:
+            _await_gate(gang, starting, defaults)
+        case Starting(parts=parts) | Running(parts=parts):
+            _advance_start(gang, parts, defaults)
+        case Leaving() as leaving:
+            requeue_if_left(gang, leaving)
+        case Waiting():
+            pass
+    if isinstance(gang.state, Waiting):  # a gang that has just been requeued may be held by now
+        _declare(gang, gang.state, defaults)
+
+
+def _declare(gang: GangLifecycle, waiting: Waiting, defaults: GangDefaults) -> None:
+    """Report to the core what the gang's members ask for now, if that has changed."""
+    members, known = gang.objects.waiting(), waiting.spec
+    if not members.everyone:
+        if known is not None:
+            gang.effects.emit_event(Finished(gang.id, gang.objects.outcome))
+        waiting.spec = None
+        return
+    spec = waiting.spec = gang.history.avoiding(gang_spec(members, defaults), gang.effects.now_s())
+    if known is None or spec.job != known.job:
+        gang.effects.emit_event(Submitted(spec.job))
+    if spec.note != (known.note if known is not None else ("", False)):
+        gang.effects.emit_event(NodesNoted(gang.id, *spec.note))
+    gang.wake_s = earliest_s(gang.wake_s, *gang.history.left_out.values())
+
+
+def _await_gate(gang: GangLifecycle, starting: Starting, defaults: GangDefaults) -> None:
+    """Resume the gang's Jobs once its dialect opens the gate. The nodes and the quota of the gang are granted
+    already."""
+    parts, members = starting.parts, gang.objects.waiting()
+    if gang.objects.idle:
+        finish(gang, parts)
+        return
+    claim = claim_on(members, defaults) if members.everyone else None
+    if (drained := interruptions.drain_reason(claim)) is not None:
+        take_back(gang, parts, TakeBack(drained))
+    elif _lost_a_member(gang, parts) or (claim is not None and claim.gate is not None):
+        return
+    elif (forbidden := interruptions.forbidden_cluster(parts, claim)) is not None:
+        take_back(gang, parts, forbidden)
+    else:
+        starting.held = False
+        parts.start.since_s = gang.effects.now_s()
+        if claim is not None:
+            parts.seating.update(claim.updates)
+        resume_jobs(gang, parts)
+        _advance_start(gang, parts, defaults)
+
+
+def _advance_start(gang: GangLifecycle, parts: StartedParts, defaults: GangDefaults) -> None:
+    """Continue a start whose Jobs are resumed: seat its new pods, bind them when the barrier opens, and resize it."""
+    if gang.objects.idle:
+        finish(gang, parts)
+        return
+    if (end := _interruption(gang, parts, defaults)) is not None:
+        take_back(gang, parts, end)
+        return
+    if _lost_a_member(gang, parts):
+        return
+    _seat_pods(gang, parts)
+    if parts.elastic.leaving:
+        parts.elastic.end_shrinking()
+    parts.barrier.advance()
+    if isinstance(gang.state, Starting) and _is_bound(parts):
+        _run(gang, parts, defaults)
+    wake_s = parts.elastic.offer(), parts.elastic.withdraw()
+    parts.elastic.resize()
+    if isinstance(gang.state, Starting | Running):
+        _check_time(gang, gang.state, defaults)
+    gang.wake_s = earliest_s(gang.wake_s, *wake_s)
+
+
+def _interruption(gang: GangLifecycle, parts: StartedParts, defaults: GangDefaults) -> TakeBack | None:
+    if (suspension := interruptions.suspension(parts)) is not None:
+        return suspension
+    why = gang.resized or interruptions.drain_reason(interruptions.resumed_claim(parts, defaults))
+    return TakeBack(why, evicts=bool(parts.start.bare_pods())) if why is not None else None
+
+
+def _lost_a_member(gang: GangLifecycle, parts: StartedParts) -> bool:
+    """Take the start back if a needed member was deleted before all pods are bound. A start with bound bare pods
+    goes on."""
+    loss = interruptions.loss(parts) if isinstance(gang.state, Starting) else None
+    if loss is None:
+        return False
+    take_back(gang, parts, loss)
+    return not isinstance(gang.state, Starting)
+
+
+def _seat_pods(gang: GangLifecycle, parts: StartedParts) -> None:
+    """Give seats to new pods, and adapt the seats to the sizes of the Jobs. In a start elsewhere, new bare pods are
+    sent there."""
+    for pod in parts.seating.fresh():
+        if parts.start.elsewhere:  # pods that run in another cluster get no seat in this one
+            continue
+        parts.seating.look_at(pod)
+        if isinstance(gang.state, Running) and gang.state.readiness.see(pod):
+            gang.history.forgive()
+    parts.seating.fit(parts.elastic.seats_of)
+    if isinstance(gang.state, Running):
+        for pod in parts.start.unsent_pods():  # a pod that was created after the others were sent
+            parts.send_pod(pod, lambda answer, text: None)
+
+
+def _is_bound(parts: StartedParts) -> bool:
+    bound = parts.start.elsewhere or (parts.barrier.gate_open and parts.start.seats.started())
+    return bool(bound) and not parts.start.resuming
+
+
+def _run(gang: GangLifecycle, parts: StartedParts, defaults: GangDefaults) -> None:
+    """Note that all pods are bound. If the queue limits the time until they are ready, that time begins now."""
+    timed = defaults.start_timeout_s(gang.queue) is not None and parts.start.record.gang
+    is_watched = timed and not parts.start.elsewhere
+    unready = [uid for uid, pod in gang.objects.pods.items() if not pod.ready] if is_watched else ()
+    gang.state = Running(parts=parts, readiness=Readiness(gang.effects.now_s(), unready))
+    parts.start.phase, gang.history.failures = Phase.RUNNING, 0
+    gang.effects.emit_event(Started(gang.id, parts.start.record.attempt))
+    parts.start.report_bound()
+
+
+def _check_time(gang: GangLifecycle, started: Starting | Running, defaults: GangDefaults) -> None:
+    """Take the start back if a deadline has passed."""
+    deadlines = StartDeadlines(started, gang.history, defaults)
+    for overdue in deadlines.overdue():
+        take_back(gang, started.parts, overdue)
+        if not started.parts.start.going_on:
+            break
+    gang.wake_s = earliest_s(gang.wake_s, deadlines.wake_s)

@@ -1,0 +1,143 @@
+"""Find the starts that an earlier process of the scheduler made, from the objects of a gang alone.
+
+The record on the Jobs and on the bound pods is the first write of a start. So every state between two writes is one of
+these:
+
+- a running Job, or a bound bare pod, with a record: the gang was started; continue with it;
+- a suspended Job with bound pods: its start was being taken back, or a user suspended it; finish that;
+- a member with the mark of a preemption of this start: finish the preemption;
+- any other state: the gang is pending, as before.
+
+The objects of ended gangs still have their run times (`past_run`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from phalanx.kube.gang.objects import GangObjects
+from phalanx.kube.gang.spec.elsewhere import confined
+from phalanx.kube.gang.spec.gang_spec import FuturePods, GangDefaults, GangMembers, GangSpec, claim_on, gang_spec
+from phalanx.kube.read import labels
+from phalanx.kube.read.pod import Pod
+from phalanx.kube.read.records import PreemptionMark, RecordKey, StartRecord
+from phalanx.kube.read.workload.batch_job import BatchJob
+from phalanx.model.event import RunTold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnfinishedStart:
+    """A start of an earlier process. `leaving`: True if it must be taken back. `mark`: set if it was being
+    preempted."""
+
+    spec: GangSpec
+    record: StartRecord
+    leaving: bool
+    mark: PreemptionMark | None
+
+
+def unfinished_start(
+    objects: GangObjects, defaults: GangDefaults, now_s: float, hold_s: float, key: RecordKey | None = None
+) -> UnfinishedStart | None:
+    """Return the start that the objects record; None for a pending gang. Records without a signature by `key` are
+    ignored, unless their pods are bound (`_unsigned`). Without a key, all records are accepted."""
+    jobs = [job for job in objects.jobs.values() if job.ours and not job.finished]
+    bare = [pod for pod in objects.pods.values() if objects.job_of(pod) is None]
+    left = [job for job in jobs if job.suspended and _bound(objects.pods.values(), job)]
+    record = _record(jobs, bare, key) or _unsigned(objects, jobs, now_s) or (_of(left[0]) if left else None)
+    if record is None or (not jobs and not bare):
+        return None
+    pods = sorted((pod for pod in bare if not pod.going or pod.node), key=lambda pod: (pod.created_s, pod.name))
+    sizes = {job.uid: objects.size(job) for job in jobs}
+    members = GangMembers(id=objects.id, jobs=sorted(jobs, key=_age), pods=pods, sizes=sizes)
+    claim = claim_on(members, defaults) if defaults.dialects else None
+    holds = now_s < record.at_s + (hold_s if claim is None or claim.hold_s is None else claim.hold_s)
+    members = replace(members, pods=[*pods, *_to_be_replaced(objects, pods, record)]) if holds else members
+    spec = gang_spec(members, replace(defaults, gang=_same(record)))
+    spec = spec if holds else _without_holds(spec)
+    roles = spec.job.roles
+    if record.cluster:  # the gang stays in its cluster
+        roles = tuple(confined(role, (record.cluster,)) for role in roles)
+    spec = replace(spec, job=replace(spec.job, queue=record.queue, blocked=None, roles=roles))
+    mark = _mark(jobs, bare, record)
+    return UnfinishedStart(spec=spec, record=record, leaving=bool(left) or mark is not None, mark=mark)
+
+
+def past_run(objects: GangObjects, defaults: GangDefaults) -> RunTold | None:
+    """Return the run time of an ended gang of Jobs; None if the Jobs do not record it."""
+    jobs = sorted((job for job in objects.jobs.values() if job.record is not None and job.ended_s), key=_age)
+    if not jobs or len(jobs) < len(objects.jobs):
+        return None
+    sizes = {job.uid: min(job.requested_parallelism, job.completions or job.requested_parallelism) for job in jobs}
+    members = GangMembers(id=objects.id, jobs=jobs, pods=(), sizes=sizes)
+    started_s = max(job.record.at_s for job in jobs if job.record is not None)
+    return RunTold(gang_spec(members, defaults).job, max(job.ended_s for job in jobs) - started_s)
+
+
+def _to_be_replaced(objects: GangObjects, pods: Sequence[Pod], record: StartRecord) -> list[Pod]:
+    """Return a pod in place of each failed bare pod whose replacement does not exist yet: the start keeps its seat and
+    its charge. Which role a lost pod had is known only if all pods of the gang are equal."""
+    sources = {(pod.options.get(labels.ROLE, ""), pod.shape) for pod in pods}
+    if objects.jobs or len(sources) != 1 or not all(labels.REPLACES_FAILED in pod.options for pod in pods):
+        return []
+    return [pods[0]] * max(0, record.seats - len(pods) - objects.succeeded_bare)
+
+
+def _record(jobs: Iterable[BatchJob], bare: Iterable[Pod], key: RecordKey | None) -> StartRecord | None:
+    """Return the record of the last start whose signature is valid."""
+    started: list[BatchJob | Pod] = [job for job in jobs if not job.suspended]
+    started += [pod for pod in bare if pod.node or (pod.record is not None and pod.record.cluster)]
+    records = [each.record for each in started if each.record is not None and _is_ours(each.record, each, key)]
+    return max(records, key=lambda record: record.attempt, default=None)
+
+
+def _unsigned(objects: GangObjects, jobs: Iterable[BatchJob], now_s: float) -> StartRecord | None:
+    """Return the start of running Jobs with bound pods and unsigned records: an older version started them after a key
+    existed. The records are not trusted. The start is derived from the bound pods and from the Jobs' own requests."""
+    begun = [job for job in jobs if not job.suspended and not job.pinned and job.record and not job.record.mac]
+    uids = {job.uid for job in begun}
+    bound = sum(bool(pod.node) and pod.owner is not None and pod.owner[1] in uids for pod in objects.pods.values())
+    if not bound:
+        return None
+    at_s = min(now_s, *(job.record.at_s for job in begun if job.record is not None))
+    queue, priority = begun[0].options.get(labels.QUEUE, ""), begun[0].priority
+    return StartRecord(attempt=1, queue=queue, count=bound, priority=priority, at_s=at_s, placed=bound)
+
+
+def _is_ours(record: StartRecord, on: BatchJob | Pod, key: RecordKey | None) -> bool:
+    """Return whether the scheduler wrote the record, on this object: all replica types of one share it."""
+    uid = on.object_uid if isinstance(on, BatchJob) else on.uid
+    return key is None or key.verify(record, uid, on.created_s)
+
+
+def _mark(jobs: Iterable[BatchJob], bare: Iterable[Pod], record: StartRecord) -> PreemptionMark | None:
+    """Return the preemption mark that names this start; None if no object has one."""
+    said = [job.mark for job in jobs if job.suspended] + [pod.mark for pod in bare if pod.node]
+    return next((mark for mark in said if mark is not None and mark.start_s == record.at_s), None)
+
+
+def _of(job: BatchJob) -> StartRecord:
+    """Return the record of the start of a Job that was suspended again. If the Job has no record any more, build one
+    from its fields."""
+    queue = job.options.get(labels.QUEUE, "")
+    at_s = job.mark.start_s if job.mark is not None else 0.0
+    return job.record or StartRecord(attempt=1, queue=queue, count=job.size(), priority=job.priority, at_s=at_s)
+
+
+def _bound(pods: Iterable[Pod], job: BatchJob) -> bool:
+    return any(pod.node and pod.owner is not None and pod.owner[1] == job.uid for pod in pods)
+
+
+def _same(record: StartRecord) -> Callable[[str], bool]:
+    return lambda queue: record.gang
+
+
+def _age(job: BatchJob) -> tuple[float, str]:
+    return job.created_s, job.name
+
+
+def _without_holds(spec: GangSpec) -> GangSpec:
+    rows = [row for row in zip(spec.job.roles, spec.sources, strict=True) if not isinstance(row[1], FuturePods)]
+    job = replace(spec.job, roles=tuple(role for role, _ in rows))
+    return GangSpec(job=job, sources=tuple(source for _, source in rows))

@@ -1,0 +1,79 @@
+"""The seats of a start that an earlier process of the scheduler made, from its record and the existing pods."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from phalanx.kube.gang.seats.bind_barrier import BindBarrier
+from phalanx.kube.gang.seats.elastic import ElasticParallelism
+from phalanx.kube.gang.seats.gang_start import GangStart
+from phalanx.kube.gang.seats.seat_table import pod_source
+from phalanx.kube.read.workload.batch_job import BatchJob
+from phalanx.model.job import Slot
+from phalanx.model.reason import Reason, ReasonCode
+
+
+def recall_seats(start: GangStart, barrier: BindBarrier, elastic: ElasticParallelism) -> None:
+    """Give the existing pods their seats again, and add the seats of missing pods. The barrier is open if a pod is
+    bound."""
+    for number, row in enumerate(start.seats.rows):
+        row.left_out = _was_left_out(start.job_of_role(number))
+    _seat_pods(start, barrier)
+    if start.record.gang:
+        _add_missing_seats(start, elastic)
+        _recall_leaving(start, elastic)
+
+
+def _was_left_out(job: BatchJob | None) -> bool:
+    """Return whether the start left the Job out: the Job is resumed with a parallelism of 0."""
+    return job is not None and not job.suspended and not job.parallelism
+
+
+def _seat_pods(start: GangStart, barrier: BindBarrier) -> None:
+    pods = () if start.elsewhere else start.objects.pods.values()
+    for pod in sorted(pods, key=lambda pod: (not pod.node, not pod.pin, pod.created_s, pod.name)):
+        number = start.seats.role_of(pod_source(pod, start.objects.jobs))
+        if number is None or (pod.going and not pod.node):
+            continue
+        slot = start.seats.take(number, pod)
+        if pod.node or pod.pin:
+            seat = start.seats[slot]
+            seat.node, seat.sent, seat.devices = pod.node or pod.pin, not pod.node, pod.devices
+            start.seats.mark(slot, ready=True, bound=bool(pod.node))
+            start.effects.allocations.allocate(pod.uid, seat.node, pod.requests)
+            barrier.gate_open = True
+
+
+def _add_missing_seats(start: GangStart, elastic: ElasticParallelism) -> None:
+    """Add the seats of pods that do not exist now: as many as the role has, of an elastic Job as it was given. The
+    number is limited to the seats that were placed at the start or have a pod on a node. Pods that the user requested
+    since then are requested from the core as usual."""
+    rows, counts = start.seats.rows, list[int]()
+    for number, row in enumerate(rows):
+        job = start.job_of_role(number)
+        grows = job is not None and row.least < row.role.count
+        counts.append(min(row.role.count, job.parallelism) if job is not None and grows else row.role.count)
+    asked_since = sum(counts) - max(start.record.seats, start.seats.taken)
+    for number, row in enumerate(rows):
+        cut = max(0, min(asked_since, counts[number] - row.taken))
+        asked_since -= cut
+        counts[number] -= cut
+        if counts[number] < row.least:
+            row.role = replace(row.role, count=counts[number], minimum=counts[number])
+        for _ in range(counts[number] - len(row.seats)):
+            row.add(row.next_ordinal())
+    elastic.grant(counts)
+    if any(elastic.parallelism(job) < job.requested_parallelism for job in start.objects.jobs.values()):
+        elastic.rest()  # perhaps it has just given way
+
+
+def _recall_leaving(start: GangStart, elastic: ElasticParallelism) -> None:
+    """Find the terminating pods that were given up before the restart: those in excess of their role's size. A
+    replacement of such a pod requests a node of its own. Other terminating pods are replaced on their nodes."""
+    for number, row in enumerate(start.seats.rows):
+        job = start.job_of_role(number)
+        kept = row.least if job is None else elastic.granted.get(job.uid, row.taken)
+        pods = {ordinal: start.objects.pods.get(seat.pod) for ordinal, seat in row.seats.items() if seat.node}
+        going = [ordinal for ordinal, pod in pods.items() if pod is not None and pod.going]
+        for ordinal in going[::-1][: max(0, row.taken - kept)]:
+            start.leaving[Slot(number, ordinal)] = Reason(code=ReasonCode.PREEMPTED, text="it gives up pods")

@@ -1,0 +1,84 @@
+"""`kube/gang/lifecycle/interruptions.py`: each reason why a started gang must not go on, found without an effect."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from phalanx.dialects.frame.dialect import Claim
+from phalanx.kube.gang.lifecycle import interruptions
+from phalanx.model.reason import Reason, ReasonCode
+from tests.kube.gang.recorded_effects import DEFAULTS, a_job, a_pod, starting
+
+WHY = Reason(code=ReasonCode.HELD, text="its queue is stopped")
+
+
+def test_only_a_claim_that_drains_stops_a_start() -> None:
+    assert interruptions.drain_reason(None) is None
+    assert interruptions.drain_reason(Claim(queue="a/q", blocked=WHY)) is None
+    assert interruptions.drain_reason(Claim(queue="a/q", blocked=WHY, drained=True)) is WHY
+
+
+def test_a_job_that_is_being_resumed_is_not_suspended_by_somebody_else() -> None:
+    _, gang = starting()
+    assert gang.parts is not None
+    assert interruptions.suspension(gang.parts) is None
+    gang.see_job(a_job("j", 2))
+    found = interruptions.suspension(gang.parts)
+    assert found is not None
+    assert (found.why.code, found.evicts) == (ReasonCode.HELD, False)
+    gang.parts.start.resuming.add("j")
+    assert interruptions.suspension(gang.parts) is None
+
+
+def test_a_start_loses_a_job_that_asks_for_fewer_pods() -> None:
+    _, gang = starting()
+    assert gang.parts is not None
+    assert interruptions.loss(gang.parts) is None
+    gang.see_job(a_job("j", 1, suspend=False))
+    found = interruptions.loss(gang.parts)
+    assert found is not None
+    assert found.why.text == "its start was taken back: its member j asks for 1 pods now, and not for 2"
+    gang.lose_job("j")
+    found = interruptions.loss(gang.parts)
+    assert found is not None
+    assert found.why.text == "its start was taken back: its member j was deleted"
+
+
+def test_a_start_in_a_cluster_that_the_claim_leaves_out_is_forbidden() -> None:
+    _, gang = starting()
+    assert gang.parts is not None
+    east = Claim(queue="a/q", clusters=("east",))
+    assert interruptions.forbidden_cluster(gang.parts, east) is None, "it starts in this cluster"
+    start = gang.parts.start
+    start.record = msgspec.structs.replace(start.record, cluster="west")
+    assert interruptions.forbidden_cluster(gang.parts, None) is None
+    assert interruptions.forbidden_cluster(gang.parts, Claim(queue="a/q", clusters=("west",))) is None
+    found = interruptions.forbidden_cluster(gang.parts, east)
+    assert found is not None
+    assert found.why.text == "cluster west was not nominated for it"
+
+
+def test_a_queue_of_phalanx_has_no_claim() -> None:
+    _, gang = starting()
+    assert gang.parts is not None
+    defaults = replace(DEFAULTS, dialects=True, claim=lambda said: Claim(queue="default"))
+    assert interruptions.resumed_claim(gang.parts, defaults) is None
+    start = gang.parts.start
+    start.spec = replace(start.spec, job=replace(start.spec.job, queue="kueue/default"))
+    assert interruptions.resumed_claim(gang.parts, DEFAULTS) is None, "no dialect is enabled"
+    assert interruptions.resumed_claim(gang.parts, defaults) == Claim(queue="default")
+
+
+def test_a_start_of_before_that_needed_more_pods_is_not_continued() -> None:
+    _, gang = starting()
+    assert gang.parts is not None
+    assert interruptions.missing_pods(gang.parts) is None
+    start = gang.parts.start
+    start.record = msgspec.structs.replace(start.record, count=5)
+    found = interruptions.missing_pods(gang.parts)
+    assert found is not None
+    assert found.why.text == "its start was taken back: 3 of its pods will not come"
+    gang.see_pod(a_pod("a", job="j", phase="Succeeded"))
+    assert interruptions.missing_pods(gang.parts) is None, "a Job with a succeeded pod is complete"
