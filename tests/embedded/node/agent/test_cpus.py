@@ -11,8 +11,8 @@ import pytest
 
 from phalanx.client.kind import NODES
 from phalanx.embedded.node import run
-from phalanx.embedded.node.agent.cpus import allot_cpus, exclusive_cpus, listed, machine_cpus
 from phalanx.embedded.node.container.cgroup import Cgroups
+from phalanx.embedded.node.machine.cpus import allot_cpus, exclusive_cpus, listed, machine_cpus
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario
 from tests.embedded.node.objects import container

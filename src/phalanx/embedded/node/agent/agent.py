@@ -16,10 +16,10 @@ from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import NODES, PODS
 from phalanx.client.quantity import QuantityError, amount
 from phalanx.embedded.node.agent import disk
-from phalanx.embedded.node.agent.cpus import allot_cpus, machine_cpus
 from phalanx.embedded.node.agent.pod import AgentPod, keep_logs
 from phalanx.embedded.node.container.attempt import RunningAttempt, attempts
 from phalanx.embedded.node.container.cgroup import remove
+from phalanx.embedded.node.machine.cpus import allot_cpus, machine_cpus
 from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.pod.admission import GPU, Amounts, Rejection, admit, demand
 from phalanx.embedded.node.pod.allotment import allot_devices, allot_named, sharing_container, told_devices

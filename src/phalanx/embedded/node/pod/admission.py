@@ -74,6 +74,18 @@ def every_container(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [one for key in ("initContainers", "containers", "ephemeralContainers") for one in spec.get(key) or ()]
 
 
+def field_path(pod: Mapping[str, Any], name: str) -> str:
+    """Return the field path of the pod's container, as Events name it."""
+    keys = ("initContainers", "ephemeralContainers")
+    is_in = (key for key in keys if any(one["name"] == name for one in pod["spec"].get(key) or ()))
+    return f"spec.{next(is_in, 'containers')}{{{name}}}"
+
+
+def is_ephemeral(pod: Mapping[str, Any], name: str) -> bool:
+    """Return True if the container is ephemeral: it was added to a running pod in order to inspect it."""
+    return any(one["name"] == name for one in pod["spec"].get("ephemeralContainers") or ())
+
+
 def is_sidecar(container: Mapping[str, Any]) -> bool:
     """Return True if the init container is a sidecar: it keeps running beside the containers."""
     return container.get("restartPolicy") == "Always"

@@ -1,0 +1,6 @@
+"""Prepare the start of a container.
+
+root         the files of its image
+image_wait   why it waits if its image is not on this machine
+run_spec     its command, environment, user, files and limits
+"""

@@ -1,0 +1,171 @@
+"""What one start of a container runs: its command, environment, user, files and limits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from phalanx.client.connection import Object
+from phalanx.client.quantity import amount
+from phalanx.embedded.node.agent.starting.root import capabilities, resolver, root_of, security_context
+from phalanx.embedded.node.agent.starting.user import owner_user, requested_user
+from phalanx.embedded.node.container.attempt import Mount, Process, Root, RunningAttempt, RunSpec, attempts
+from phalanx.embedded.node.container.cgroup import CgroupLimits
+from phalanx.embedded.node.container.image import Image
+from phalanx.embedded.node.container.isolation import ROOT_PREFIX
+from phalanx.embedded.node.machine.cpus import listed
+from phalanx.embedded.node.machine.devices.pool import GrantedDevices
+from phalanx.embedded.node.machine.owners import MachineOwner
+from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
+from phalanx.embedded.node.network.fence import Fenced
+from phalanx.embedded.node.network.names import host_name
+from phalanx.embedded.node.pod import volumes
+from phalanx.embedded.node.pod.admission import demand, is_ephemeral, limits, oom_score, requests
+from phalanx.embedded.node.pod.allotment import device_variables
+from phalanx.embedded.node.pod.environment import EnvironmentFault, command_line, environment
+from phalanx.embedded.node.pod.record import PodRecord
+
+_HOSTS = "/etc/hosts"
+_PIDS = 8192  # the most processes of a user's container, so that a fork bomb harms only its user
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerStart:
+    """One start of a container. `pod`: its pod, with addresses. `spec`: its part of the pod's spec. `number`: the
+    number of the attempt. `owner`: the user who owns the namespace; None: the machine is not shared."""
+
+    pod: Object
+    spec: Object
+    number: int
+    image: Image
+    record: PodRecord
+    around: Surroundings
+    owner: MachineOwner | None
+
+    @property
+    def name(self) -> str:
+        return str(self.spec["name"])
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder of the pod."""
+        return self.around.pod_dir(self.record.uid)
+
+
+async def run_spec(start: ContainerStart) -> RunSpec:
+    """Return what the container's process gets, and make its files and its control group. Raises EnvironmentFault,
+    ApiError, OSError."""
+    around, spec, pod, image, owner = start.around, start.spec, start.pod, start.image, start.owner
+    asked = await environment(spec, pod, around.allocatable, around.look_up)
+    gpus = start.record.devices.get(start.name, ())
+    granted = await around.devices.grant(start.record.named.get(start.name, {}))
+    env = _variables(start, gpus) | dict(granted.env) | asked
+    user, group = requested_user(spec, pod, image) if owner is None else owner_user(owner, spec, pod)
+    mounts = _mounts(start, asked, granted)
+    own = around.device_files(gpus)
+    root = await _root(start, own, granted) if image.layers else None
+    limit = _limits(start, around.others_files((*own, *(one.source for one in granted.files))))
+    whole = around.limits_of_pod(pod["spec"]) if is_ephemeral(pod, start.name) else CgroupLimits()
+    whole = replace(whole, cpu_request_milli=demand(pod["spec"]).get("cpu", 0))
+    group_of = around.cgroups.create(start.record.uid, f"{start.name}-{start.number}", limit, whole)
+    own_processes = root is not None or owner is not None
+    if owner is not None and around.fence is not None:
+        await around.fence.admit(start.record.uid, fenced(start.record, around, owner.user))
+    return RunSpec(
+        argv=command_line(spec, env, image),
+        env=env,
+        cwd=spec.get("workingDir") or image.cwd or "/",
+        mounts=mounts,
+        host_name="" if around.isolation.refusal or pod["spec"].get("hostNetwork") else host_name(pod),
+        user_namespace=around.isolation.user_namespace,
+        cgroup_procs=group_of.procs,
+        cgroup_dirs=group_of.dirs,
+        oom_files=group_of.oom_files,
+        peak_files=group_of.peak_files,
+        cpus_file=group_of.cpus_file,
+        user=user,
+        group=group,
+        groups=owner.groups if owner is not None else (),
+        confined=owner is not None,
+        processes_of=_target(start) if own_processes else None,
+        root=root,
+        image_id=image.digest,
+        memory_limit_bytes=limit.memory_limit_bytes or 0,
+        oom_score=oom_score(pod, spec, amount("memory", around.allocatable["memory"])),
+        capabilities=None if root is None else () if owner is not None else capabilities(spec, pod),
+        stdin=bool(spec.get("stdin")),
+        stdin_once=bool(spec.get("stdinOnce")),
+        tty=bool(spec.get("tty")),
+        no_new_rights=security_context(spec, pod).get("allowPrivilegeEscalation") is False,
+    )
+
+
+def fenced(record: PodRecord, around: Surroundings, user: int) -> Fenced:
+    """Return the processes of the pod as the network fence knows them."""
+    return Fenced(user=user, address="" if record.pod_ip == around.settings.address else record.pod_ip)
+
+
+def _variables(start: ContainerStart, gpus: Sequence[str]) -> dict[str, str]:
+    """Return the variables of the container that its spec does not name."""
+    around, image = start.around, start.image
+    uuids = {gpu.index: gpu.uuid for gpu in around.gpus}
+    of_owner = start.owner.variables if start.owner is not None and not image.layers else {}
+    terminal = {"TERM": "xterm"} if start.spec.get("tty") else {}
+    env = around.variables(own_root=bool(image.layers)) | of_owner | dict(image.env) | terminal
+    return env | {"HOSTNAME": host_name(start.pod)} | device_variables(gpus, uuids, on_gpu_node=around.has_gpus)
+
+
+async def _root(start: ContainerStart, own: Sequence[str], granted: GrantedDevices) -> Root:
+    """Return the root of the image's files. `own`: the device files of the container's GPUs."""
+    place = start.folder / VOLUMES / f"{ROOT_PREFIX}{start.name}-{start.number}"
+    files = (*((path, path) for path in own), *((one.source, one.target) for one in granted.files))
+    return await asyncio.to_thread(root_of, start.image, place, start.around.isolation, start.spec, start.pod, files)
+
+
+def _limits(start: ContainerStart, others_files: tuple[str, ...]) -> CgroupLimits:
+    """Return the limits that the kernel enforces on the container. An ephemeral container has no memory limit of
+    its own: it shares the limit of its pod."""
+    around, name = start.around, start.name
+    found = around.limits(requests(start.spec), limits(start.spec))
+    return replace(
+        found,
+        memory_limit_bytes=None if is_ephemeral(start.pod, name) else found.memory_limit_bytes,
+        pids_limit=_PIDS if start.owner is not None else None,
+        cpus=listed(start.record.cpus.get(name) or around.shared_cpus),
+        others_files=others_files,
+    )
+
+
+def _target(start: ContainerStart) -> Process | None:
+    """Return the process whose PID namespace an ephemeral container joins: that of its target container. None
+    without a target. Raises EnvironmentFault."""
+    name = start.spec.get("targetContainerName")
+    if not name:
+        return None
+    found = attempts(start.folder / name)
+    state = found[-1].settle() if found else None
+    if not isinstance(state, RunningAttempt):
+        raise EnvironmentFault(f'target container "{name}" does not run')
+    return Process(pid=state.pid, start=state.pid_start) if found[-1].spec.own_processes else None
+
+
+def _mounts(start: ContainerStart, asked: Mapping[str, str], granted: GrantedDevices) -> tuple[Mount, ...]:
+    """Raises EnvironmentFault, OSError."""
+    around, pod, image, owner, root = start.around, start.pod, start.image, start.owner, start.folder / VOLUMES
+    files = () if image.layers else granted.files  # into a root of its own they come with the others of /dev
+    moved = tuple(Mount(source=one.source, target=one.target) for one in files if one.source != one.target)
+    mounts = (*image.paths, *granted.mounts, *moved, *volumes.mounts(start.spec, pod, root, asked))
+    if owner is not None:
+        volumes.check_paths_of_machine(pod)
+        if not image.layers:
+            mounts = (*volumes.private_folders(root, owner.user, owner.group, mounts), *mounts)
+    if mounts and around.isolation.refusal:
+        raise EnvironmentFault(
+            f"container {start.name} mounts volumes or paths of its image, and this node cannot mount "
+            f"({around.isolation.refusal}). Start it as root, or do without them and use the machine's paths"
+        )
+    if not around.isolation.refusal and not any(mount.target == _HOSTS for mount in mounts):
+        mounts = (*mounts, Mount(source=str(around.naming.hosts(pod)), target=_HOSTS))
+    return (*mounts, *resolver(mounts)) if image.layers else mounts
