@@ -349,9 +349,9 @@ HUNDREDTH = """
 import os, signal, sys, time
 from phalanx.cli.study.simulation import cells
 from phalanx.cli.app import main
-from phalanx.simulator.cluster.world import SimulatedWorld
+from phalanx.simulator.cluster.jobs import SimulatedJobs
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let what is in the background ignore it
-start, count = SimulatedWorld.start, 0
+start, count = SimulatedJobs.start, 0
 def first(name):
     try:
         os.mkdir(name)
@@ -364,7 +364,7 @@ def counted(*args):
     if count == 100:
         {act}
     return start(*args)
-SimulatedWorld.start = counted
+SimulatedJobs.start = counted
 main()
 """
 

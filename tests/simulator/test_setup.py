@@ -10,7 +10,7 @@ from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import Setup
 from phalanx.simulator.workload.workload import Task
 from tests.simulator.builders import ends, starts, task, workload
-from tests.simulator.test_world import pods
+from tests.simulator.driven import pods
 
 
 def test_a_queue_s_time_limit_stops_who_has_none() -> None:

@@ -8,11 +8,15 @@ job takes its place."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
+from phalanx.model.event import Event, Opened
 from phalanx.model.job import Slot
+from phalanx.simulator.cluster.agenda import Agenda, AgendaKind
+from phalanx.simulator.cluster.listing import Live
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,3 +61,59 @@ class Factory:
             if slots:
                 self._begun.append((job, number, slots))
             yield Made(job, number, slot, not slots)
+
+
+class PodController:
+    """Creates the pods of started jobs: at the rate of `creation`; None: all at once. `live`: the jobs, by id. `tell`:
+    returns the events by which the scheduler learns of an event about a job. `ready`: called when all pods of a job
+    with placements exist."""
+
+    def __init__(
+        self,
+        creation: Creation | None,
+        agenda: Agenda[Any],
+        live: Mapping[str, Live],
+        tell: Callable[[str, Event], Sequence[Event]],
+        ready: Callable[[Live], None],
+    ) -> None:
+        self._factory = None if creation is None else Factory(creation)
+        self._agenda, self._live, self._tell, self._ready = agenda, live, tell, ready
+
+    @property
+    def is_slow(self) -> bool:
+        return self._factory is not None
+
+    def create(self, live: Live) -> None:
+        """Create the pods of a job that has just started. The scheduler learns of pods without a placement."""
+        if self._factory is None:
+            self._agenda.put(self._agenda.now_s, AgendaKind.POD, partial(self._open_all, live, live.number))
+            return
+        if not self._factory.orders:
+            self._expect_some(self._factory)
+        placed = [Slot(placement.role, placement.ordinal) for placement in live.placed]
+        self._factory.order(live.job.id, live.number, placed or live.slots())
+
+    def _expect_some(self, factory: Factory) -> None:
+        at_s = self._agenda.now_s + factory.creation.every_s
+        self._agenda.put(at_s, AgendaKind.POD, partial(self._create_some, factory))
+
+    def _open_all(self, live: Live, number: int) -> Sequence[Event]:
+        if live.number != number:
+            return ()
+        live.open = dict.fromkeys(live.slots())
+        return self._tell(live.job.id, Opened(live.job.id, tuple(live.open)))
+
+    def _create_some(self, factory: Factory) -> Sequence[Event]:
+        events: list[Event] = []
+        for job, number, slot, last in factory.make():
+            live = self._live.get(job)
+            if live is None or live.number != number:
+                continue  # the job has ended
+            if not live.placed or slot not in {(placed.role, placed.ordinal) for placed in live.placed}:
+                live.open[slot] = None
+                events += self._tell(job, Opened(job, (slot,)))
+            elif last and live.has_minimum():
+                self._ready(live)
+        if factory.orders:
+            self._expect_some(factory)
+        return events

@@ -70,13 +70,16 @@ class Live:
         none."""
         return self.fate.task.stop_s if self.job.limit_s is not None else self.limit_s
 
+    def slots(self) -> list[Slot]:
+        """Return the slots of all its pods."""
+        return [Slot(at, ordinal) for at, role in enumerate(self.job.roles) for ordinal in range(role.count)]
+
     def missing(self) -> tuple[Slot, ...]:
         """Return the slots of an elastic job that have no node and are not open."""
         if self.pods == len(self.placed) + len(self.open) or not self.job.size.grows:
             return ()
         has = {Slot(placed.role, placed.ordinal) for placed in self.placed} | self.open.keys()
-        every = (Slot(at, ordinal) for at, role in enumerate(self.job.roles) for ordinal in range(role.count))
-        return tuple(slot for slot in every if slot not in has)
+        return tuple(slot for slot in self.slots() if slot not in has)
 
     def adoption(self) -> Adopted:
         return Adopted(self.job, self.attempt, self.phase, self.placed, tuple(self.open), self.began_s)

@@ -105,14 +105,14 @@ def play(
         estimates=estimates,
         seed=seed,
         fates=fates,
-        stints=world.stints,
+        stints=world.jobs.work.stints,
         queues=queues,
         default_queue=setup.policy.default_queue,
         topologies=policy.topologies,
     )
     watched = Stopwatch(world)
     found.rentals = world.provider.rentals
-    found.decisions_s, found.cascades = watched.took_s, world.cascades
+    found.decisions_s, found.cascades = watched.took_s, world.jobs.cascades
     began_s, cluster, era = time.perf_counter(), Cluster(), 0
     for events in world.happenings():
         if stopped():
@@ -124,8 +124,8 @@ def play(
         step(cluster, events, policy, world.now_s, watched)
         found.passes += 1
         if not found.passes % REPORT_EVERY:
-            progress(world.ended)
-    progress(world.ended)
+            progress(world.jobs.ended)
+    progress(world.jobs.ended)
     found.wall_s, found.peak_rss_bytes = time.perf_counter() - began_s, peak_rss_bytes()
     world.close()
     keep_reasons(world, cluster)
@@ -162,7 +162,7 @@ def world_of(
 
 def keep_reasons(world: SimulatedWorld, cluster: Cluster) -> None:
     """Store the reason of each job that has not ended."""
-    for live in world.live.values():
+    for live in world.jobs.live.values():
         reason = cluster.reason(live.job.id) if live.job.id in cluster.jobs else None
         live.fate.reason = reason.text if reason is not None else ""
 
