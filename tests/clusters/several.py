@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from phalanx.client.informer import Informer, key_of
@@ -104,7 +105,10 @@ class Manager:
             if name in self.away:
                 self._lose(worker)
         world.join(self.dispatcher)
-        self.dispatcher.report = lambda job, reason, text: self.told.append(f"{reason}: {text}")
+        self.dispatcher.manager.world = replace(
+            self.dispatcher.manager.world,
+            report=lambda job, reason, text: self.told.append(f"{reason}: {text}"),
+        )
 
     def _lose(self, worker: Worker) -> None:
         worker.state = State(Why.FAILED, "it cannot be reached", since_s=self.away_since_s)
@@ -132,7 +136,7 @@ class Manager:
         async with self.stage.scheduler():
             await self.dispatcher.begin()
             self.dispatcher.look_again()
-            working = [asyncio.ensure_future(self.dispatcher.work()) for _ in range(self.tasks)]
+            working = [asyncio.ensure_future(self.dispatcher.reconciler.work()) for _ in range(self.tasks)]
             try:
                 yield
             finally:
@@ -156,6 +160,10 @@ class Manager:
     def reason(self, name: str = "one") -> str:
         """Why the job waits."""
         return self.stage.reason(name) if f"default/{name}" in self.stage.cluster.jobs else ""
+
+    def jobs_written(self) -> list[str]:
+        """Return the writes about Jobs of the manager."""
+        return [write for write in self.api.writes if "jobs/" in write]
 
     def where(self, key: str, kind: Kind = JOBS) -> list[str]:
         """The workers that have a copy."""

@@ -18,7 +18,7 @@ from phalanx.dialects.kueue import kinds
 from phalanx.kube.read.labels import ADMITTED, REASON
 from tests.clusters.plays import OF_KIND, PLAYS, Play
 from tests.clusters.several import Manager
-from tests.clusters.test_dispatch import Once, faults, through
+from tests.clusters.test_job_reconciler import Once, faults, through
 from tests.kube.double import Object
 from tests.kube.test_bind_barrier import play
 

@@ -5,7 +5,7 @@ Parts, lowest first:
     copies      the copies of jobs in other clusters: their kinds, their content
     workers     the clusters themselves: connections, states, nodes, calls
     choice      the choice of a worker for a job
-    keys        the queue of jobs to reconcile
+    sending     sends jobs, follows their copies, returns jobs to the queue
     defaulting  the list of LocalQueues that send their jobs away
-    dispatch    send jobs, follow their copies, delete copies
+    dispatch    all of it, for the scheduler of one cluster
 """

@@ -28,7 +28,7 @@ from phalanx.kube.install.installation import Installation, install_all
 from phalanx.kube.routing.caches import LISTED_FIRST, Informers, ObjectCaches
 from phalanx.kube.routing.reconciler import GangReconciler
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.routing.watch import ClusterWatch, OtherClusters
+from phalanx.kube.routing.watch import ClusterWatch, ManagerWorld, OtherClusters
 from phalanx.kube.status.dependency_outcomes import DependencyOutcomes
 from phalanx.kube.status.dialect_answers import DialectAnswers
 from phalanx.kube.status.usage import load_usage
@@ -170,10 +170,16 @@ class KubeWorld:
 
     def join(self, clusters: OtherClusters) -> None:
         """Let these clusters run the jobs that are placed on their nodes."""
-        self.clusters, clusters.wake, clusters.give_back = clusters, self._wake, self._give_back
-        clusters.kinds = lambda: self.caches.job_kinds
-        clusters.mark, self.watch.choose = self._mark_known, clusters.choose
-        clusters.report = lambda job, reason, text: self.effects.report(job, reason, text, warning=True)
+        self.clusters, self.watch.choose = clusters, clusters.choose
+        clusters.join(
+            ManagerWorld(
+                wake=self._wake,
+                give_back=self._give_back,
+                report=lambda job, reason, text: self.effects.report(job, reason, text, warning=True),
+                kinds=lambda: self.caches.job_kinds,
+                mark=self._mark_known,
+            )
+        )
 
     def _give_back(self, gang: str, *about: Any) -> None:
         if (found := self.gangs.get(gang)) is not None:

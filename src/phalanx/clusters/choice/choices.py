@@ -34,7 +34,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection
-from phalanx.client.kind import Kind
 from phalanx.clusters.choice.question import (
     ClusterOffer,
     StartOutlook,
@@ -47,10 +46,10 @@ from phalanx.clusters.choice.question import (
 from phalanx.clusters.workers.mirror import whole_cluster
 from phalanx.clusters.workers.state import read_figures
 from phalanx.dialects.kueue.tree.multi import is_active
-from phalanx.kube.gang.effects import Member
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.gang.spec.elsewhere import Choose, ClusterChoice, Sought
 from phalanx.kube.read.labels import DATA, PREFERRED_DATA
+from phalanx.kube.routing.watch import ManagerWorld
 from phalanx.model.event import Event, NodeSeen
 from phalanx.model.reason import Reason, ReasonCode
 
@@ -343,14 +342,12 @@ class FiguredClusters:
     MultiKueueClusters by name."""
 
     def __init__(self, clusters: Callable[[], Mapping[str, dict[str, Any]]]) -> None:
-        self.wake: Callable[[], None] = lambda: None
-        self.give_back: Callable[[str, int, Reason, Mapping[str, float]], None] = lambda *about: None
-        self.report: Callable[[Member, str, str], None] = lambda *about: None
-        self.kinds: Callable[[], Iterable[Kind]] = tuple
-        self.mark: Callable[[str], None] = lambda gang: None
         self._clusters = clusters
         self.choose: Choose = Choices({}, clusters, lambda: 0.0, lambda gang: None).choose
         self._ours: dict[str, dict[str, int]] = {}  # cluster -> the sum of the requests of jobs that were sent there
+
+    def join(self, world: ManagerWorld) -> None:
+        """Do nothing, because a snapshot has no news."""
 
     def saw(self, gang: GangLifecycle) -> None:
         """Add the requests of a gang that was sent to a worker. This is called once for each gang of a snapshot."""

@@ -8,6 +8,7 @@ marked gangs, once for all changes that came together.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from phalanx.client.connection import Object
@@ -27,19 +28,28 @@ from phalanx.model.event import Event
 from phalanx.model.reason import Reason
 
 
-class OtherClusters(Protocol):
-    """The clusters to which jobs are sent, as `clusters.dispatch` has them. `wake`: called when there are events.
-    `give_back`: called with a gang, the number of its start, the reason why it is taken back, and the clusters that do
-    not get it for a time (in seconds). `report`: writes an Event about a job: its reason and text. `kinds`: returns the
-    kinds of jobs that are read. `mark`: called with a gang whose choice of a cluster has changed. `choose`: returns the
-    clusters that a gang may be sent to."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerWorld:
+    """What the world does with news about jobs in other clusters. `wake`: called when there are events. `give_back`:
+    called with a gang, the number of its start, the reason why it is taken back, and the clusters that do not get it
+    for a time (in seconds). `report`: writes an Event about a job: its reason and text. `kinds`: returns the kinds of
+    jobs that are read. `mark`: called with a gang whose choice of a cluster has changed."""
 
-    wake: Callable[[], None]
-    give_back: Callable[[str, int, Reason, Mapping[str, float]], None]
-    report: Callable[[Member, str, str], None]
-    kinds: Callable[[], Iterable[Kind]]
-    mark: Callable[[str], None]
+    wake: Callable[[], None] = lambda: None
+    give_back: Callable[[str, int, Reason, Mapping[str, float]], None] = lambda *about: None
+    report: Callable[[Member, str, str], None] = lambda *about: None
+    kinds: Callable[[], Iterable[Kind]] = lambda: (JOBS,)
+    mark: Callable[[str], None] = lambda gang: None
+
+
+class OtherClusters(Protocol):
+    """The clusters to which jobs are sent, as `clusters.dispatch` has them. `choose`: returns the clusters that a gang
+    may be sent to."""
+
     choose: Choose
+
+    def join(self, world: ManagerWorld) -> None:
+        """Report to this world from now on."""
 
     def events(self) -> Sequence[Event]:
         """Return the events about nodes of these clusters since the last call."""

@@ -1,0 +1,144 @@
+"""Reconcile one job after the other with its copies: create a missing one, follow the present one, delete the others.
+
+The writes about one job are made one after the other. What is left to do is determined by the objects alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from phalanx.client.connection import ApiError
+from phalanx.client.kind import PODS
+from phalanx.clusters.copies import content
+from phalanx.clusters.copies.content import Sent
+from phalanx.clusters.copies.sendable import SENDABLE, Key
+from phalanx.clusters.sending.copy_writes import CopyWrites, leaving
+from phalanx.clusters.sending.job_returns import JobReturns, NotYet
+from phalanx.clusters.sending.keys import Keys
+from phalanx.clusters.sending.manager import Manager
+from phalanx.clusters.sending.sent_jobs import SentJobs
+from phalanx.clusters.workers.echo import CopyLook, Echo
+from phalanx.clusters.workers.fleet import WorkerAway, WorkerBusy, WorkerCalls
+from phalanx.clusters.workers.worker import Worker
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 2.0  # the pause before the next attempt after an unknown outcome, or while a copy is being deleted
+
+Object = dict[str, Any]
+
+
+class JobReconciler:
+    """`keys`: the jobs to reconcile. `sent`: the jobs that are meant for other clusters."""
+
+    def __init__(
+        self,
+        manager: Manager,
+        workers: Mapping[str, Worker],
+        calls: WorkerCalls,
+        returns: JobReturns,
+        sent: SentJobs,
+        keys: Keys,
+        copies: CopyWrites,
+        echoes: Echo,
+    ) -> None:
+        self._manager, self._workers, self._calls, self._returns = manager, workers, calls, returns
+        self._sent, self._keys, self._copies, self._echoes = sent, keys, copies, echoes
+
+    async def work(self) -> None:
+        """Reconcile one job after the other, until cancelled."""
+        while True:
+            key, waits = await self._keys.take(), False
+            try:
+                await self._reconcile(key)
+                self._returns.settle(key)
+            except WorkerBusy:
+                waits = True
+            except NotYet as wait:
+                self._returns.endure(key, self._sent.get(key), str(wait), wait.cluster)
+                self._keys.later(key, RETRY_S)
+            except WorkerAway:
+                self._returns.endure(key, self._sent.get(key), "")
+                self._keys.later(key, RETRY_S)
+            except ApiError as error:
+                log.info("%s is looked at again: %s", key, error)
+                self._returns.endure(key, self._sent.get(key), str(error))
+                self._keys.later(key, RETRY_S)
+            except Exception:  # if one Job triggers a defect, the others are still reconciled
+                log.exception("%s could not be sent or followed", key)
+                self._keys.later(key, 10 * RETRY_S)
+            finally:
+                self._keys.done(key)
+                if not waits:
+                    self._calls.leave(key)
+
+    async def _reconcile(self, key: Key) -> None:
+        job, sendable = self._manager.job(key), SENDABLE[key.kind]
+        sent = self._sent.get(key)
+        if sent is not None and (job is None or job["metadata"]["uid"] != sent.uid):
+            sent = None
+        in_the_way = await self._remove_others(key, job, sent)
+        if job is not None and not sendable.is_over(job):
+            if sent is not None:
+                await self._send(key, job, sent)
+            elif (status := content.status_to_clear(sendable, job)) is not None and content.sent_to(job):
+                await self._manager.write_status(key, job, status)
+        if in_the_way is not None:
+            raise in_the_way
+
+    async def _remove_others(self, key: Key, job: Object | None, sent: Sent | None) -> NotYet | WorkerBusy | None:
+        """Delete the copies that do not belong to the present start. If one of them cannot be deleted now, return the
+        exception instead of raising it, so that the present copy is still followed."""
+        in_the_way: NotYet | WorkerBusy | None = None
+        for worker in list(self._workers.values()):
+            copied = worker.job(key)
+            if copied is not None and self._manager.has_made(copied) and not _is_kept(key, worker, copied, job, sent):
+                try:
+                    await self._copies.remove(key, worker, copied)
+                except (NotYet, WorkerBusy) as error:
+                    in_the_way = in_the_way or error
+        return in_the_way
+
+    async def _send(self, key: Key, job: Object, sent: Sent) -> None:
+        """Create the copy of the job, or follow it if it exists."""
+        worker = self._workers.get(sent.cluster)
+        if worker is None or not worker.active:
+            self._returns.return_if_lost(sent, worker)
+            return
+        copied = worker.job(key)
+        if copied is None:
+            await self._copies.create(key, job, sent, worker)
+        elif not self._manager.has_made(copied):
+            self._returns.refuse_foreign(sent, key)
+        elif self._manager.is_present(copied, sent):
+            await self._follow(key, job, copied, sent)
+            await self._echo(key, worker, copied, sent)
+        else:
+            raise NotYet(f"cluster {worker.name} still has an earlier copy of it{leaving(copied)}")
+
+    async def _follow(self, key: Key, job: Object, copied: Object, sent: Sent) -> None:
+        if "deletionTimestamp" in copied["metadata"] and not sent.sendable.is_over(copied):
+            raise NotYet(f"somebody deletes its copy in cluster {sent.cluster}{leaving(copied)}")
+        if (status := content.status_to_write(sent.sendable, job, copied)) is not None:
+            await self._manager.write_status(key, job, status)
+        elif sent.sendable.is_suspended(copied) and not sent.sendable.is_over(copied):
+            self._returns.return_if_stopped(job, copied, sent)
+
+    async def _echo(self, key: Key, worker: Worker, copied: Object, sent: Sent) -> None:
+        """Report the worker's warnings about the copy."""
+        pods = worker.caches[PODS].objects.values() if PODS in worker.caches else ()
+        suspended = sent.sendable.is_suspended(copied)
+        look = CopyLook((sent.uid, sent.start), content.made_s(copied, sent.record), copied, suspended)
+        for reason, message in await self._echoes.warnings(look, pods, lambda: self._calls.to(worker, key)):
+            self._manager.world.report(sent.members[0], reason, f"cluster {worker.name}: {message}")
+
+
+def _is_kept(key: Key, worker: Worker, copied: Object, job: Object | None, sent: Sent | None) -> bool:
+    """Return whether a copy is kept: it belongs to the present start, or to a job that has ended."""
+    if job is None or content.uid_of(copied) != job["metadata"]["uid"]:
+        return False
+    if sent is not None:
+        return worker.name == sent.cluster and content.is_of_start(copied, sent.uid, sent.start)
+    sendable = SENDABLE[key.kind]
+    return sendable.is_over(job) and sendable.is_over(copied)

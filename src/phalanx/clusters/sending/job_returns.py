@@ -1,0 +1,102 @@
+"""Return jobs to the queue if their cluster refuses them, does not answer, has evicted them or does not start them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from phalanx.client.moment import write_moment
+from phalanx.clusters.copies import content
+from phalanx.clusters.copies.content import Sent
+from phalanx.clusters.copies.sendable import Key
+from phalanx.clusters.sending.manager import Manager
+from phalanx.clusters.workers.worker import Worker
+from phalanx.kube.read.labels import REASON
+from phalanx.model.reason import Reason, ReasonCode
+
+AVOID_S = 600.0  # a cluster that could not run a job does not get it for this time, if other clusters are ready
+START_S = 300.0  # a copy that has not started so long after it was made is tried in other clusters, if any is ready
+PATIENCE_S = 120.0  # a job that waits so long for a cluster to take its copy, or to delete one, returns to the queue
+
+Object = dict[str, Any]
+
+
+class NotYet(Exception):
+    """The job can be neither sent nor followed now, and is tried again soon. The text has the reason. `cluster`: the
+    cluster that causes this; empty if it is the cluster of the present start."""
+
+    def __init__(self, text: str = "", cluster: str = "") -> None:
+        super().__init__(text)
+        self.cluster = cluster
+
+
+class JobReturns:
+    """`workers`: the clusters to which jobs are sent, by name."""
+
+    def __init__(self, manager: Manager, workers: Mapping[str, Worker], now_s: Callable[[], float]) -> None:
+        self._manager, self._workers, self._now_s = manager, workers, now_s
+        self._waits_s: dict[Key, float] = {}  # job -> when it began to wait for a cluster (seconds since the epoch)
+
+    def settle(self, key: Key) -> None:
+        """Note that the job does not wait for a cluster any more."""
+        self._waits_s.pop(key, None)
+
+    def endure(self, key: Key, sent: Sent | None, why: str, cluster: str = "") -> None:
+        """Note that a job could be neither sent nor followed now. After `PATIENCE_S` the job returns to the queue, with
+        the reason `why`. If the copy for the present start still exists in its cluster, the job does not return, and
+        gets an Event with `why`. `cluster`: see `NotYet`."""
+        now_s = self._now_s()
+        if now_s - self._waits_s.setdefault(key, now_s) < PATIENCE_S or sent is None or not why:
+            return
+        del self._waits_s[key]
+        worker, report = self._workers.get(sent.cluster), self._manager.world.report
+        copied = worker.job(key) if worker is not None else None
+        if copied is None or "deletionTimestamp" in copied["metadata"] or not self._manager.is_present(copied, sent):
+            self.back(sent, why, cluster)
+        elif cluster not in ("", sent.cluster):
+            report(sent.members[0], "MayRunTwice", f"{why}; until it is gone, the job may run there, too")
+        else:
+            report(sent.members[0], "NotFollowed", f"the state in cluster {sent.cluster} is not shown here: {why}")
+
+    def is_lost(self, worker: Worker) -> bool:
+        state = worker.state
+        return (
+            state is not None and not state.active and self._now_s() - state.since_s >= self._manager.settings().lost_s
+        )
+
+    def return_if_lost(self, sent: Sent, worker: Worker | None) -> None:
+        if worker is not None and not self.is_lost(worker):
+            return
+        since = "" if worker is None or worker.state is None else f" since {write_moment(worker.state.since_s)}"
+        why = f"cluster {sent.cluster} cannot be reached{since}" if worker else f"cluster {sent.cluster} was removed"
+        self.back(sent, f"{why}; the job may still run there, and is sent to another cluster")
+
+    def return_if_stopped(self, job: Object, copied: Object, sent: Sent) -> None:
+        """Return the job to the queue if the cluster has evicted it. If another cluster is ready, do so too when the
+        cluster has not started the job within `START_S`."""
+        said = (copied["metadata"].get("annotations") or {}).get(REASON)
+        why = f": {said}" if said else ""
+        if sent.sendable.runs(job.get("status") or {}):
+            self.back(sent, f"it was evicted on worker cluster {sent.cluster}{why}")
+            return
+        if not self._others(sent.cluster) or self._now_s() - content.made_s(copied, sent.record) < START_S:
+            return
+        self.back(sent, f"cluster {sent.cluster} has not started it within {START_S / 60:g} minutes{why}")
+
+    def refuse(self, sent: Sent, why: str) -> None:
+        self.back(sent, f"cluster {sent.cluster} cannot run it: {why}")
+
+    def refuse_foreign(self, sent: Sent, key: Key) -> None:
+        """Return the job to the queue, because the cluster has another object of its name."""
+        self.refuse(sent, f"it has a {key.kind.name} of that name that this cluster did not send: {key.name}")
+
+    def back(self, sent: Sent, text: str, cluster: str = "") -> None:
+        """Return the job to the queue. If others are ready, the job does not get `cluster` again for `AVOID_S` (empty:
+        the cluster of its present start)."""
+        why, cluster = Reason(code=ReasonCode.BACKOFF, text=text), cluster or sent.cluster
+        avoid_s = {cluster: AVOID_S} if self._others(cluster) else {}
+        self._manager.world.give_back(sent.gang, sent.record.attempt, why, avoid_s)
+
+    def _others(self, cluster: str) -> list[Worker]:
+        """Return the ready clusters except this one."""
+        return [each for each in self._workers.values() if each.active and each.name != cluster]
