@@ -22,7 +22,7 @@ from phalanx.clusters.sending.copy_writes import CopyWrites
 from phalanx.clusters.sending.job_reconciler import RETRY_S, JobReconciler
 from phalanx.clusters.sending.job_returns import JobReturns
 from phalanx.clusters.sending.keys import Keys
-from phalanx.clusters.sending.manager import Manager
+from phalanx.clusters.sending.sending_cluster import SendingCluster
 from phalanx.clusters.sending.sent_jobs import SentJobs
 from phalanx.clusters.workers.echo import Echo
 from phalanx.clusters.workers.fleet import Fleet, WorkerCalls
@@ -49,7 +49,7 @@ class Dispatcher:
         now_s: Callable[[], float],
         fence: Callable[[], float] | None = None,
     ) -> None:
-        self.keys, self.manager = Keys(), Manager(api, informers)
+        self.keys, self.manager = Keys(), SendingCluster(api, informers)
         self.sent, self.calls = SentJobs(self.keys), WorkerCalls(self.keys.put)
         news, resources, kinds = self._on_worker, self.sent.resources, self.manager.kinds
         self.fleet = Fleet(api, informers, now_s, fence, news, self.keys.put, resources, kinds)

@@ -2,10 +2,10 @@
 
 Parts, lowest first:
 
-    keys            the queue of jobs to reconcile
-    manager         the cluster whose jobs are sent
-    sent_jobs       the jobs that are meant for other clusters
-    job_returns     jobs that their cluster cannot run
-    copy_writes     create and delete copies
-    job_reconciler  a job with its copies: what is left to do
+    keys             the queue of jobs to reconcile
+    sending_cluster  the cluster whose jobs are sent (Kueue's manager)
+    sent_jobs        the jobs that are meant for other clusters
+    job_returns      jobs that their cluster cannot run
+    copy_writes      create and delete copies
+    job_reconciler   a job with its copies: what is left to do
 """

@@ -12,7 +12,7 @@ from phalanx.clusters.copies.content import Sent
 from phalanx.clusters.copies.sendable import Key
 from phalanx.clusters.sending.job_returns import JobReturns, NotYet
 from phalanx.clusters.sending.keys import Keys
-from phalanx.clusters.sending.manager import Manager
+from phalanx.clusters.sending.sending_cluster import SendingCluster
 from phalanx.clusters.sending.sent_jobs import SentJobs
 from phalanx.clusters.workers.fleet import WorkerAway, WorkerCalls
 from phalanx.clusters.workers.worker import Worker
@@ -25,7 +25,7 @@ class CopyWrites:
 
     def __init__(
         self,
-        manager: Manager,
+        manager: SendingCluster,
         workers: Mapping[str, Worker],
         calls: WorkerCalls,
         returns: JobReturns,

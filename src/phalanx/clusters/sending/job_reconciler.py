@@ -16,7 +16,7 @@ from phalanx.clusters.copies.sendable import SENDABLE, Key
 from phalanx.clusters.sending.copy_writes import CopyWrites, leaving
 from phalanx.clusters.sending.job_returns import JobReturns, NotYet
 from phalanx.clusters.sending.keys import Keys
-from phalanx.clusters.sending.manager import Manager
+from phalanx.clusters.sending.sending_cluster import SendingCluster
 from phalanx.clusters.sending.sent_jobs import SentJobs
 from phalanx.clusters.workers.echo import CopyLook, Echo
 from phalanx.clusters.workers.fleet import WorkerAway, WorkerBusy, WorkerCalls
@@ -34,7 +34,7 @@ class JobReconciler:
 
     def __init__(
         self,
-        manager: Manager,
+        manager: SendingCluster,
         workers: Mapping[str, Worker],
         calls: WorkerCalls,
         returns: JobReturns,

@@ -9,7 +9,7 @@ from phalanx.client.moment import write_moment
 from phalanx.clusters.copies import content
 from phalanx.clusters.copies.content import Sent
 from phalanx.clusters.copies.sendable import Key
-from phalanx.clusters.sending.manager import Manager
+from phalanx.clusters.sending.sending_cluster import SendingCluster
 from phalanx.clusters.workers.worker import Worker
 from phalanx.kube.read.labels import REASON
 from phalanx.model.reason import Reason, ReasonCode
@@ -33,7 +33,7 @@ class NotYet(Exception):
 class JobReturns:
     """`workers`: the clusters to which jobs are sent, by name."""
 
-    def __init__(self, manager: Manager, workers: Mapping[str, Worker], now_s: Callable[[], float]) -> None:
+    def __init__(self, manager: SendingCluster, workers: Mapping[str, Worker], now_s: Callable[[], float]) -> None:
         self._manager, self._workers, self._now_s = manager, workers, now_s
         self._waits_s: dict[Key, float] = {}  # job -> when it began to wait for a cluster (seconds since the epoch)
 

@@ -30,10 +30,11 @@ from phalanx.model.reason import Reason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerWorld:
-    """What the world does with news about jobs in other clusters. `wake`: called when there are events. `give_back`:
-    called with a gang, the number of its start, the reason why it is taken back, and the clusters that do not get it
-    for a time (in seconds). `report`: writes an Event about a job: its reason and text. `kinds`: returns the kinds of
-    jobs that are read. `mark`: called with a gang whose choice of a cluster has changed."""
+    """The ways in which other clusters report news to the world of the cluster that sends jobs to them. `wake`: called
+    when there are events. `give_back`: called with a gang, the number of its start, the reason why it is taken back,
+    and the clusters that do not get it for a time (in seconds). `report`: writes an Event about a job: its reason and
+    text. `kinds`: returns the kinds of jobs that are read. `mark`: called with a gang whose choice of a cluster has
+    changed."""
 
     wake: Callable[[], None] = lambda: None
     give_back: Callable[[str, int, Reason, Mapping[str, float]], None] = lambda *about: None

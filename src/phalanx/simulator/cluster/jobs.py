@@ -15,7 +15,7 @@ from phalanx.simulator.cluster.arrivals import Arrivals, Estimator
 from phalanx.simulator.cluster.disturbance import Disturbance, Messages
 from phalanx.simulator.cluster.factory import Creation, PodController
 from phalanx.simulator.cluster.listing import Live
-from phalanx.simulator.cluster.work import Work
+from phalanx.simulator.cluster.work import JobWork
 from phalanx.simulator.schedule import Fate
 
 GIVEN_UP_AFTER = 1000  # node failures of a job in a row without saved work, after which its user deletes it
@@ -47,7 +47,7 @@ class SimulatedJobs:
         self.outcomes: dict[str, Outcome] = {}
         self.cascades: list[int] = []
         self.ended, self.has_changed = 0, False
-        self.work = Work(agenda, estimator, checkpoint_s, messages.send, self._over)
+        self.work = JobWork(agenda, estimator, checkpoint_s, messages.send, self._over)
         self._agenda, self._nodes, self._arrivals, self._messages = agenda, nodes, arrivals, messages
         self._disturbance, self._tell = disturbance, messages.send
         self._pods = PodController(creation, agenda, self.live, messages.send, self._begin_soon)

@@ -15,7 +15,7 @@ from phalanx.simulator.cluster.listing import Live
 from phalanx.simulator.schedule import Stint
 
 
-class Work:
+class JobWork:
     """`checkpoint_s`: the interval at which jobs save their work; None: never. `tell`: returns the events by which the
     scheduler learns of an event about a job. `over`: ends a job. `stints`: the recorded allocations."""
 

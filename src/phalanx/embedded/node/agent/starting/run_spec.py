@@ -33,7 +33,7 @@ _PIDS = 8192  # the most processes of a user's container, so that a fork bomb ha
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerStart:
-    """One start of a container. `pod`: its pod, with addresses. `spec`: its part of the pod's spec. `number`: the
+    """A start of a container. `pod`: its pod, with addresses. `spec`: its part of the pod's spec. `number`: the
     number of the attempt. `owner`: the user who owns the namespace; None: the machine is not shared."""
 
     pod: Object

@@ -1,4 +1,4 @@
-"""`clusters/sending/manager.py` and `sent_jobs.py`: the jobs that a manager sends, and which copies are its own."""
+"""`clusters/sending/sending_cluster.py` and `sent_jobs.py`: the jobs that are sent, and which copies are this cluster's own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phalanx.client.kind import JOBS, NODES
 from phalanx.clusters.copies import content
 from phalanx.clusters.copies.content import Sent
 from phalanx.clusters.copies.sendable import Key
-from phalanx.clusters.sending.manager import Manager
+from phalanx.clusters.sending.sending_cluster import SendingCluster
 from phalanx.clusters.sending.sent_jobs import SentJobs
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.gang.lifecycle.stages import Waiting
@@ -38,7 +38,7 @@ def copied(manager: str = "m", uid: str = "j", start: str = "") -> dict[str, Any
 
 def test_a_copy_is_present_if_it_is_of_this_manager_job_and_start() -> None:
     informers: Any = None
-    manager, sent = Manager(informers, informers), Sent("default/j", JOBS, "j", (), RECORD)
+    manager, sent = SendingCluster(informers, informers), Sent("default/j", JOBS, "j", (), RECORD)
     assert not manager.is_present(copied(""), sent), "the manager's uid is not known yet"
     manager.uid = "m"
     assert manager.is_present(copied(), sent)
@@ -55,7 +55,7 @@ def test_only_kinds_that_can_be_sent_are_followed_each_once() -> None:
         return SimpleNamespace(objects=objects, subscribe=lambda changed: subscribed.append(kind.name))
 
     api: Any = None
-    manager = Manager(api, informer)
+    manager = SendingCluster(api, informer)
     assert manager.job(KEY) is None, "the kind is not followed yet"
     manager.world = ManagerWorld(kinds=lambda: (JOBS, NODES))
     manager.follow(lambda change: None)

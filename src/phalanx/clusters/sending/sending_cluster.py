@@ -22,7 +22,7 @@ _OWN = "kube-system"  # the namespace whose uid names the manager
 Object = dict[str, Any]
 
 
-class Manager:
+class SendingCluster:
     """`api`, `informers`: the manager's API and its caches. `uid`: names the manager in copies; known after `begin`.
     `world`: what its world does with news about sent jobs."""
 
