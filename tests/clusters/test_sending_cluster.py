@@ -1,4 +1,4 @@
-"""`clusters/sending/sending_cluster.py` and `sent_jobs.py`: the jobs that are sent, and which copies are this cluster's own."""
+"""`clusters/sending/sending_cluster.py` and `sent_jobs.py`: the jobs that are sent, and whose copies are followed."""
 
 from __future__ import annotations
 
