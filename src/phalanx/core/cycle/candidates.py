@@ -22,11 +22,11 @@ from phalanx.core.cycle.reserve import Reserving
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.order.account_usage import AccountUsage
 from phalanx.core.order.multifactor import MultifactorPriority
-from phalanx.core.order.next_job import Arena, Draws, SortKey, Tournament
+from phalanx.core.order.next_job import Arena, Draws, Ranked, Tournament
 from phalanx.core.placement import capacity
 from phalanx.lazy import lazy
 from phalanx.model.queue import QueueOrder
-from phalanx.state.pending.request_class import Blocker, Kind, QueuedRequest, RequestClass
+from phalanx.state.pending.request_class import Blocker, Candidate, Kind, QueuedRequest, RequestClass
 
 FEW = 64  # up to this number of request classes, a loop over them is faster than operations on arrays
 
@@ -42,7 +42,6 @@ class Candidates:
     def __init__(self, state: CycleState, reserving: Reserving) -> None:
         self.state, self.pending, self.reserving = state, state.pending, reserving
         self.columns, self.branches = state.pending.columns, state.cluster.tree.branches
-        self.first_waiting = state.first_waiting
         self.several_arenas = state.cluster.tree.root.split  # then a class that is tried too early may change decisions
 
     def refresh(self) -> None:
@@ -130,12 +129,12 @@ class Candidates:
 
     def singly(self, request_classes: Iterable[RequestClass], tournament: Tournament) -> dict[Arena | None, Draws]:
         """Return arena -> its request classes in order. The rank of each class is computed in a loop."""
-        found: dict[Arena | None, list[tuple[SortKey, RequestClass]]] = {}
+        found: dict[Arena | None, list[Ranked]] = {}
         for each in request_classes:
-            if (first := self.first_waiting(each)) is not None:
+            if (first := self.state.first_waiting(each)) is not None:
                 key, branch = each.key, self.branches[each.key.queue]
                 arena = None if key.kind == Kind.REPLACEMENT else Arena(branch.arena.name, key.terms.account)
-                found.setdefault(arena, []).append((tournament.rank(branch, key, first), each))
+                found.setdefault(arena, []).append((tournament.rank(branch, key, first), Candidate(each, first)))
         return {arena: iter(sorted(each)) for arena, each in found.items()}
 
     def by_columns(self, numbers: Numbers, tournament: Tournament) -> Iterator[ArenaDraws]:
@@ -146,7 +145,7 @@ class Candidates:
         begun = self.singly(filter(self.may_be_tried, remaining), tournament)
         for arena, draws in self.of_columns(numbers):
             if (again := begun.get(arena)) is not None:
-                others = (each for each in draws if each[1] not in remaining)
+                others = (each for each in draws if each[1].request_class not in remaining)
                 draws = merge(others, again, key=itemgetter(0))
             yield arena, draws
 
@@ -201,15 +200,17 @@ class Candidates:
         return found
 
     def in_order(self, numbers: Numbers, scores: Floats) -> Draws:
-        """Yield (rank, request class) in order. If columns are equal, kind and tie decide."""
+        """Yield (rank, candidate) in order. If columns are equal, kind and tie decide."""
         arrivals = self.columns.arrival_s[numbers]
         order = np.lexsort((arrivals, scores))
         found = zip(scores[order].tolist(), arrivals[order].tolist(), numbers[order].tolist(), strict=True)
         for _, equal in groupby(found, itemgetter(0, 1)):
-            ranked = [self.ranked(*each) for each in equal]
-            yield from ranked if len(ranked) == 1 else sorted(ranked, key=itemgetter(0))
+            yield from sorted([each for ranked in equal if (each := self.ranked(*ranked)) is not None])
 
-    def ranked(self, score: float, arrival_s: float, number: int) -> tuple[SortKey, RequestClass]:
+    def ranked(self, score: float, arrival_s: float, number: int) -> Ranked | None:
+        """Return the rank of the class, with its first waiting request; None if none of its requests waits."""
         request_class = self.columns.request_classes[number]
         assert request_class is not None  # vacant request classes are in no mask
-        return (score, arrival_s, request_class.key.kind, request_class.first.tie), request_class
+        rank = score, arrival_s, request_class.key.kind, request_class.first.tie
+        first = self.state.first_waiting(request_class)
+        return None if first is None else (rank, Candidate(request_class, first))

@@ -321,7 +321,7 @@ class ReasonReporter:
         """Return the next few classes right behind the head of the queue. Return no class if the first of them has
         reported this head already, because then the others have, too."""
         found: list[RequestClass] = []
-        for _, request_class in islice(self.tournament.left.get(queue, ()), 2 * NEXT):
+        for _, (request_class, _) in islice(self.tournament.left.get(queue, ()), 2 * NEXT):
             said = self.pending.reason_of(request_class)
             if said is not None and said.code is ReasonCode.BEHIND_HEAD:
                 if not found and wait_of(said) == now:

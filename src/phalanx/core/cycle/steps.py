@@ -106,11 +106,11 @@ class Cycle:
         queues, this is checked only once in a cycle."""
         decided = self.state.grants + len(self.preempting.actions), self.reserving.may_reserve
         cursors = self.tournament.cursors() if self.weeded != decided else []
-        if len(cursors) < 2 or (self.weeded and len(cursors) > FEW_QUEUES) or self.tournament.urgent.request_classes:
+        if len(cursors) < 2 or (self.weeded and len(cursors) > FEW_QUEUES) or self.tournament.urgent.candidates:
             return
         self.weeded, denied = decided, False
         for cursor in cursors:
-            while cursor.request_classes and not self.gets_something(Candidate(*cursor.request_classes[0][1:])):
+            while cursor.candidates and not self.gets_something(cursor.candidates[0][1]):
                 head, denied = self.tournament.head_of(cursor), True
                 if self.must_try(head):
                     yield head

@@ -45,7 +45,8 @@ from phalanx.state.queues.quota import Cost, Key
 from phalanx.state.queues.tree import QueueTree
 
 SortKey: TypeAlias = tuple[object, ...]
-Draws: TypeAlias = Iterator[tuple[SortKey, RequestClass]]
+Ranked: TypeAlias = tuple[SortKey, Candidate]
+Draws: TypeAlias = Iterator[Ranked]
 
 
 class Arena(NamedTuple):
@@ -64,15 +65,15 @@ class QueueCursor:
     """An arena in the contest, or the own jobs of an arena with children or accounts.
 
     `own`: the account whose jobs these are; empty: all own jobs; None: the arena itself.
-    `request_classes`, `children`: heaps of its request classes and of the cursors below it.
-    `draws`: further request classes, in order. `drawn`: the last class that was taken from `draws`.
+    `candidates`, `children`: heaps of its request classes, each with its next request, and of the cursors below it.
+    `draws`: further candidates, in order. `drawn`: the class that was last taken from `draws`.
     `ranked`: the rank of its head in the order of its parent, as last computed."""
 
-    __slots__ = ("branch", "children", "drawn", "draws", "own", "parent", "ranked", "request_classes")
+    __slots__ = ("branch", "candidates", "children", "drawn", "draws", "own", "parent", "ranked")
 
     def __init__(self, branch: Branch, parent: QueueCursor | None, *, own: str | None = None) -> None:
         self.branch, self.parent, self.own = branch, parent, own
-        self.request_classes: list[tuple[SortKey, RequestClass, QueuedRequest]] = []
+        self.candidates: list[Ranked] = []
         self.children: list[tuple[SortKey, str, QueueCursor]] = []
         self.draws = NOBODY
         self.drawn: RequestClass | None = None
@@ -96,9 +97,6 @@ class Field(Protocol):
     def may_be_tried(self, request_class: RequestClass, /) -> bool:
         """Return whether the request class may still be tried."""
 
-    def first_waiting(self, request_class: RequestClass, /) -> QueuedRequest | None:
-        """Return the first waiting request of a class, which represents the class in the tournament."""
-
     def priority_of(self, entry: QueuedRequest, /) -> float:
         """Return the priority of a request in MULTIFACTOR order."""
 
@@ -109,13 +107,12 @@ class Tournament:
     def __init__(self, tree: QueueTree, ledger: QuotaLedger, field: Field) -> None:
         self.tree, self.ledger, self.field = tree, ledger, field
         self.by_estimate = False
-        self.fresh: RequestClass | None = None  # the last drawn request class, until its result is known
         self.out_of_turn = False  # the head that is tried now is not the best one (`head_of`)
         self.closed: dict[str, Candidate] = {}  # strict queue -> its head that cannot start
-        self.left: dict[str, Draws] = {}  # strict queue -> the request classes behind this head
+        self.left: dict[str, Draws] = {}  # strict queue -> the candidates behind this head
 
     def begin(self, draws_by_arena: Iterable[tuple[Arena | None, Draws]]) -> None:
-        """Begin the tournament with these request classes: (arena, its classes in order). The arena None has the slots
+        """Begin the tournament with these candidates: (arena, its candidates in order). The arena None has the slots
         that replace lost pods."""
         self.urgent = QueueCursor(self.tree.root, None)  # slots that replace lost pods
         self.root = QueueCursor(self.tree.root, None)
@@ -159,7 +156,7 @@ class Tournament:
         for cursor in (self.urgent, *below):
             self.advance_cursor(cursor)
             heapify(cursor.children)
-            if cursor.parent is not None and (cursor.request_classes or cursor.children):
+            if cursor.parent is not None and (cursor.candidates or cursor.children):
                 cursor.parent.children.append(self.ranking(cursor))
 
     def renew(self) -> None:
@@ -172,30 +169,28 @@ class Tournament:
     def head(self) -> Candidate | None:
         """Return the best request. Before the next call, report the result of this one with `accept_head` or
         `reject_head`."""
-        cursor = self.urgent if self.urgent.request_classes else self.root
+        cursor = self.urgent if self.urgent.candidates else self.root
         self.at = cursor = cursor.last() if cursor.children else cursor
-        return Candidate(*cursor.request_classes[0][1:]) if cursor.request_classes else None
+        return cursor.candidates[0][1] if cursor.candidates else None
 
     def cursors(self) -> list[QueueCursor]:
         """Return the cursors with request classes of their own."""
-        return [each for each in (*self.cursor_by_queue.values(), *self.own_cursors.values()) if each.request_classes]
+        return [each for each in (*self.cursor_by_queue.values(), *self.own_cursors.values()) if each.candidates]
 
     def head_of(self, cursor: QueueCursor) -> Candidate:
         """Return the best request of one cursor, to be tried out of turn. Call `renew` before the next `head`."""
         self.at, self.out_of_turn = cursor, True
-        return Candidate(*cursor.request_classes[0][1:])
+        return cursor.candidates[0][1]
 
     def accept_head(self, following: QueuedRequest | None) -> None:
         """Report that the head has started. `following`: the next request of its request class."""
-        cursor, self.fresh = self.at, None
+        cursor = self.at
+        request_class = cursor.candidates[0][1].request_class
         if following is None:
-            _, request_class, _ = heappop(cursor.request_classes)
+            heappop(cursor.candidates)
         else:
-            request_class = cursor.request_classes[0][1]
-            heapreplace(
-                cursor.request_classes,
-                (self.rank(cursor.branch, request_class.key, following), request_class, following),
-            )
+            ranked = self.rank(cursor.branch, request_class.key, following)
+            heapreplace(cursor.candidates, (ranked, Candidate(request_class, following)))
         if request_class is cursor.drawn:
             cursor.drawn = None
         self.rerank(cursor)
@@ -203,15 +198,13 @@ class Tournament:
     def reject_head(self, *, holds_up: bool = True) -> None:
         """Report that the head cannot start, and remove its request class. `holds_up`: True if the head may start
         later, so that the jobs behind it in a strict queue wait (except if the head only grows a job)."""
-        cursor, self.fresh = self.at, None
-        _, request_class, entry = heappop(cursor.request_classes)
+        cursor = self.at
+        _, head = heappop(cursor.candidates)
+        request_class = head.request_class
         strict = self.tree.strict_above(cursor.branch.name) if holds_up and request_class.strict else None
         if strict is not None and request_class.key.kind != Kind.GROWTH and cursor is not self.urgent:
-            request_classes = nsmallest(MOST_LEFT, cursor.request_classes)
-            self.left[strict.name] = chain(
-                [(ranked, request_class) for ranked, request_class, _ in request_classes], cursor.draws
-            )
-            cursor = self.close(self.cursor_by_queue[strict.name], Candidate(request_class, entry))
+            self.left[strict.name] = chain(nsmallest(MOST_LEFT, cursor.candidates), cursor.draws)
+            cursor = self.close(self.cursor_by_queue[strict.name], head)
         elif request_class is cursor.drawn:
             cursor.drawn = None
         self.rerank(cursor)
@@ -224,7 +217,7 @@ class Tournament:
         while left:
             each = left.pop()
             left += [child for _, _, child in each.children]
-            each.request_classes, each.children, each.draws, each.drawn = [], [], NOBODY, None
+            each.candidates, each.children, each.draws, each.drawn = [], [], NOBODY, None
         return cursor
 
     def rerank(self, cursor: QueueCursor) -> None:
@@ -232,7 +225,7 @@ class Tournament:
         path is the first child of its parent."""
         self.advance_cursor(cursor)
         while cursor.parent is not None and not self.out_of_turn:
-            if cursor.request_classes or cursor.children:
+            if cursor.candidates or cursor.children:
                 heapreplace(cursor.parent.children, self.ranking(cursor))
             else:
                 heappop(cursor.parent.children)
@@ -242,21 +235,15 @@ class Tournament:
         """Remove request classes that may no longer be tried from the top of the cursor's heap, and draw the next class
         if none is drawn."""
         while True:
-            if cursor.drawn is None:
-                for ranked, request_class in cursor.draws:
-                    if (
-                        self.field.may_be_tried(request_class)
-                        and (first := self.field.first_waiting(request_class)) is not None
-                    ):
-                        cursor.drawn = self.fresh = request_class
-                        heappush(cursor.request_classes, (ranked, request_class, first))
-                        break
-            if not cursor.request_classes:
+            if cursor.drawn is None and (drawn := next(cursor.draws, None)) is not None:
+                cursor.drawn = drawn[1].request_class
+                heappush(cursor.candidates, drawn)
+            if not cursor.candidates:
                 return
-            best = cursor.request_classes[0][1]
-            if best is self.fresh or self.field.may_be_tried(best):
+            best = cursor.candidates[0][1].request_class
+            if self.field.may_be_tried(best):
                 return
-            heappop(cursor.request_classes)
+            heappop(cursor.candidates)
             if best is cursor.drawn:
                 cursor.drawn = None
 
@@ -267,10 +254,10 @@ class Tournament:
     def standing(self, cursor: QueueCursor) -> SortKey:
         """Return the key by which the parent compares its children; lower is sooner."""
         assert cursor.parent is not None
-        parent, (_, request_class, entry) = cursor.parent.branch, cursor.last().request_classes[0]
+        parent, (_, (request_class, entry)) = cursor.parent.branch, cursor.last().candidates[0]
         key = request_class.key
         if parent.order is cursor.branch.order:  # parent and child have the same order, so the rank is known
-            ranked = cursor.children[0][-1].ranked if cursor.children else cursor.request_classes[0][0]
+            ranked = cursor.children[0][-1].ranked if cursor.children else cursor.candidates[0][0]
         else:
             ranked = self.rank(parent, key, entry)
         cursor.ranked = ranked
