@@ -114,7 +114,7 @@ class KnownFailures:
         `grants`: the number of grants so far in this cycle. A class that cannot be counted exactly counts as
         fitting."""
         number = found.number
-        if found.single and self.open[number] and self._counted.get(number) != grants:
+        if found.single and self.open[number] and self._counted.get(number, 0) != grants:
             need = int(found.demands[0][1])
             room = self.draft.room_up_to(need, found.key.gang.demands[0])
             if room < need:

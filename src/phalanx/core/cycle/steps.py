@@ -127,10 +127,7 @@ class Cycle:
             return True
         if self.wants_nothing(head) or not self.field.may_be_tried(request_class):
             return False
-        if not (self.weeded and self.weeded[0]):
-            has_room = bool(state.known.open[found.number])  # the count from the begin of the cycle
-        else:
-            has_room = state.known.counted(found, state.grants)
+        has_room = state.known.counted(found, state.grants)
         if has_room and self.is_sure_to_start(request_class):
             return True
         offers = state.offers(head)
@@ -193,8 +190,8 @@ class Cycle:
         if self.wants_nothing(head):
             self.advance(head)
             return False
-        if not self.field.may_be_tried(request_class):
-            self.lose(head, holds_up=False)
+        if self.field.several_arenas and not self.field.may_be_tried(request_class):
+            self.lose(head, holds_up=False)  # a grant in another arena was its last chance
             return False
         # Its last request has a reservation, and the next one may get one.
         if request_class in self.reserving.further_requests:
