@@ -18,7 +18,6 @@ import pytest
 from phalanx.core.backfill.reservation import BackfillForecast
 from phalanx.core.cycle import known, plan, report, steps
 from phalanx.core.cycle.intake import receive
-from phalanx.core.cycle.intake.receive import Intake
 from phalanx.core.cycle.preempt import evict
 from phalanx.core.fold import fold, job_dependencies, transitions
 from phalanx.core.fold.transitions import LATE
@@ -108,7 +107,7 @@ def taints_are_overlooked(patch: pytest.MonkeyPatch) -> None:
 
 
 def rested_jobs_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Intake, "newcomers", lambda self: list(self.pending.fresh))
+    patch.setattr(receive, "newcomers", lambda state: list(state.pending.fresh))
 
 
 def lost_nodes_forget_their_pods(patch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ NoRoom)`."""
 from __future__ import annotations
 
 from phalanx.core.cycle import plan as conclude
-from phalanx.core.cycle.intake import nominated
+from phalanx.core.cycle.intake import nominated, receive
 from phalanx.core.cycle.preempt import excess
 from phalanx.core.cycle.steps import Cycle
 from phalanx.core.fold.memory import Decision
@@ -35,17 +35,17 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
 
     # 0. Start nominated jobs whose victims have left. Invalid nominations are withdrawn first (rule R23).
     if cluster.nominated:
-        nominated.start_nominated(cycle.intake, cycle.preempting)
-        if cycle.preempting.withdrawn:
+        nominated.start_nominated(cycle.state, cycle.preempting)
+        if cycle.state.withdrawn:
             return conclude.withdrawals(cycle)
 
     # 0a. Queues that have used more than their limit for too long lose pods.
     if cluster.tree.trimmed:
-        excess.enforce(cycle.state, lambda: cycle.preempting.context, cycle.preempting.actions)
+        excess.enforce(cycle.state, lambda: cycle.preempting.context)
 
     # 1. Receive new requests, and requests whose waiting time is over: report a reason, or add them to a request class.
-    for request in cycle.intake.newcomers():
-        cycle.intake.receive(request)
+    for request in receive.newcomers(cycle.state):
+        receive.receive(cycle.state, request)
 
     # 2. Try requests in order. A request class takes part if it may start by counting and by its limits.
     for candidate in cycle.candidates():

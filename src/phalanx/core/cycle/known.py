@@ -38,6 +38,7 @@ from phalanx.state.pending.pending import Pending
 from phalanx.state.pending.request_class import PlacementClass, PlacementClassKey, RequestClass
 
 Mask: TypeAlias = NDArray[np.bool_]
+Placed: TypeAlias = tuple[Gang, str, Sequence[Placement]]  # the gang, the job and the placements of a grant
 
 EXPLAINED = 4  # failed requests of a cycle that get a new reason, at least
 NO_MORE = -1.0  # the need of a class that is closed
@@ -61,7 +62,6 @@ class KnownFailures:
     `explained`: placement class -> the reason that was computed in this cycle.
     `disproved`: placement classes whose stored reason no longer holds.
     `failures`: the number of requests that were denied.
-    `placed`: the gang, the job and the placements of each grant. The cycle adds to it.
 
     Set by `begin`:
 
@@ -72,13 +72,13 @@ class KnownFailures:
     had_room: bytearray
     open_mask: Mask
 
-    def __init__(self, cluster: Cluster, draft: Draft, ledger: QuotaLedger) -> None:
+    def __init__(self, cluster: Cluster, draft: Draft, ledger: QuotaLedger, placed: Sequence[Placed]) -> None:
+        self.placed = placed  # by this cycle, which adds to it
         self.cluster, self.pending, self.draft, self.ledger = cluster, cluster.pending, draft, ledger
         self.failed: list[PlacementClass] = []
         self.explained: dict[PlacementClassKey, Reason] = {}
         self.disproved: dict[PlacementClassKey, None] = {}
         self.failures = 0
-        self.placed: list[tuple[Gang, str, Sequence[Placement]]] = []
         self.grants: CycleGrants | None = None
         self._noted = 0  # the number of `placed` that are in `grants`
 

@@ -11,36 +11,41 @@ from math import inf, nextafter
 
 from phalanx.core.backfill import advance
 from phalanx.core.cycle.preempt import excess
+from phalanx.core.cycle.preempt.search import DELAYED
+from phalanx.core.cycle.state import CycleState
 from phalanx.core.cycle.steps import Cycle
 from phalanx.core.fold import job_dependencies
 from phalanx.core.fold.memory import Decision, Memory
 from phalanx.model.job import DependencyType, Phase
-from phalanx.model.plan import Action, Place, Plan, Start, Wait
+from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, Start, Wait
 from phalanx.model.reason import NEVER, Reason, ReasonCode
 from phalanx.state.cluster import Cluster
 from phalanx.state.nodes.pod_index import arrival_may_help
-from phalanx.state.pending.pending import Deadline
-from phalanx.state.pending.request_class import Blocker, Request
+from phalanx.state.pending.pending import Deadline, Search
+from phalanx.state.pending.request_class import Blocker, Request, RequestClassKey
 from phalanx.state.pending.timers import NEVER_S
+
+UNTRIED = -2  # a value of `Search.changes`: the request was not tried since a change
 
 
 def decision(cycle: Cycle) -> Decision:
     """Return the plan of the cycle, and the memory for the next one."""
-    state, preempting, reporter = cycle.state, cycle.preempting, cycle.reporter
-    waits, waiting_for_event = reporter.waits, cycle.state.waiting_for_event
-    if preempting.actions:
-        outdated_jobs = preempting.outdated_jobs()  # jobs that lost their nomination, or are being preempted
+    state, reporter = cycle.state, cycle.reporter
+    waits, waiting_for_event = state.waits, state.waiting_for_event
+    if state.actions:
+        preempted = (action.job for action in state.actions if isinstance(action, Preempt))
+        outdated_jobs = {*state.withdrawn, *preempted}  # their reasons are outdated
         waiting_for_event = {request: None for request in waiting_for_event if request.job not in outdated_jobs}
         waits = {job: reason for job, reason in waits.items() if job not in outdated_jobs}
     actions: list[Action] = [Place(job, tuple(placements)) for job, placements in state.places.items()]
-    actions += cycle.state.starts
-    actions += preempting.actions
+    actions += state.starts
+    actions += state.actions
     actions += map(Wait, waits.keys(), waits.values())
     memory = Memory(
         version=cycle.pending.version,
-        received=tuple(cycle.state.received),
+        received=tuple(state.received),
         waiting_for_event=tuple(waiting_for_event),
-        waiting_until=tuple(cycle.state.waiting_until),
+        waiting_until=tuple(state.waiting_until),
         reports=tuple([(request_class.key, report) for request_class, report in reporter.reports.items()]),
         explained=tuple(cycle.known.explained.items()),
         disproved=tuple(cycle.known.disproved),
@@ -48,8 +53,8 @@ def decision(cycle: Cycle) -> Decision:
         renewed=reporter.renewed,
         failed=tuple([found.key for found in state.known.failed]),
         first=cycle.reserving.first(),
-        searched=tuple(preempting.outcomes()),
-        has_postponed=preempting.has_postponed,
+        searched=tuple(failed_searches(state)),
+        has_postponed=state.has_postponed,
         exceeding=tuple(state.exceeding.items()),
     )
     wake_s = min(wake_times_s(cycle, memory), default=None)
@@ -58,7 +63,7 @@ def decision(cycle: Cycle) -> Decision:
 
 def withdrawals(cycle: Cycle) -> Decision:
     """Return the plan that only withdraws nominations; the next cycle follows at once."""
-    found = Plan(tuple(cycle.preempting.actions), cycle.now_s, cycle.pending.reserved)
+    found = Plan(tuple(cycle.state.actions), cycle.now_s, cycle.pending.reserved)
     cycle.state.close()
     return Decision(found)
 
@@ -71,24 +76,41 @@ def idle(cluster: Cluster, now_s: float) -> Decision:
 
 def wake_times_s(cycle: Cycle, memory: Memory) -> Iterator[float]:
     """Yield the times at which a cycle is due without an event, in seconds since the epoch."""
-    cluster, now_s, placed = cycle.cluster, cycle.now_s, cycle.state.places
-    yield from next_change_times_s(cluster, now_s, cycle.state.starts, cycle.state.granted)
+    cluster, now_s, state, placed = cycle.cluster, cycle.now_s, cycle.state, cycle.state.places
+    yield from next_change_times_s(cluster, now_s, state.starts, state.granted)
     for _, again_s in memory.waiting_until:
         if now_s < again_s < NEVER_S:
             yield again_s
     for _, search in memory.searched:
         if now_s < search.again_s < NEVER_S:
             yield search.again_s
-    yield from cycle.preempting.wake_s()
-    if cycle.preempting.victims and waits_for_quota(cycle):
+    if state.has_postponed:
+        yield now_s
+    for job in state.kept_nominations:
+        if (end_s := cluster.jobs[job].nominated_until_s) > now_s:
+            yield end_s
+    for action in state.actions:
+        if isinstance(action, Nominate):
+            yield action.until_s if action.placements else now_s  # a withdrawn job is decided again at once
+    if state.victims and waits_for_quota(cycle):
         yield now_s  # victims return quota that pending jobs need
-    if cluster.dependencies.arrays and any(frees_array_slot(cycle, *each) for each in cycle.reporter.waits.items()):
+    if cluster.dependencies.arrays and any(frees_array_slot(cycle, *each) for each in state.waits.items()):
         yield now_s  # the next task of the array may start
     if (memory.failed or cycle.pending.failed) and may_satisfy_affinity(cycle):
         yield now_s  # requests with affinity to the placed pods may start
     for job, placements in placed.items():
         if cluster.jobs[job].gang.tree is not None and len(cluster.jobs[job].open) > len(placements):
             yield now_s  # the nodes of the placed pods determine the domains of the open slots
+
+
+def failed_searches(state: CycleState) -> Iterator[tuple[RequestClassKey, Search]]:
+    """Yield (request class, its failed search), as the next cycle needs them. If running jobs have changed since a
+    search, and it was not repeated, it is marked as UNTRIED: it is repeated as soon as its request is tried (the request
+    may wait behind the head of a strict queue)."""
+    for key, search in state.pending.searched.items():
+        if key not in state.searched and search.changes not in (DELAYED, UNTRIED, state.pending.changes):
+            yield key, search._replace(changes=UNTRIED)
+    yield from state.searched.items()
 
 
 def frees_array_slot(cycle: Cycle, job: str, reason: Reason) -> bool:

@@ -23,7 +23,6 @@ from phalanx.core.fold.memory import RequestClassReport
 from phalanx.core.order.next_job import Tournament
 from phalanx.core.reasons import explain, no_quota
 from phalanx.model.reason import ALONE, Reason, ReasonCode
-from phalanx.state.cluster import JobRecord
 from phalanx.state.pending.request_class import (
     Blocker,
     Candidate,
@@ -45,7 +44,6 @@ Wait: TypeAlias = tuple[str | None, str | None]
 class ReasonReporter:
     """The reports of one cycle.
 
-    `waits`: job -> the reason that it reports.
     `reports`: request class -> its new report. The report has no reason if the reason of the placement class applies.
     `stale`: placement class -> its new `PlacementClass.stale`.
     `renewed`: True if the reasons of all classes are up to date again, after a node changed.
@@ -54,7 +52,6 @@ class ReasonReporter:
     def __init__(self, state: CycleState, tournament: Tournament) -> None:
         self.state, self.tournament, self.known = state, tournament, state.known
         self.cluster, self.pending = state.cluster, state.pending
-        self.waits: dict[str, Reason] = {}
         self.reports: dict[RequestClass, RequestClassReport] = {}
         self.stale: dict[PlacementClassKey, int] = {}
         self.renewed = False
@@ -337,11 +334,7 @@ class ReasonReporter:
         record = self.cluster.jobs[request.job]
         if request.slot is not None:
             reason = explain.of_slots(record, reason, granted=len(self.state.places.get(request.job, ())))
-        self.report_job(record, reason)
-
-    def report_job(self, record: JobRecord, reason: Reason) -> None:
-        if record.reason != reason:
-            self.waits[record.job.id] = reason
+        self.state.report(record, reason)
 
 
 def is_blocked_by_head(reason: Reason | None) -> bool:

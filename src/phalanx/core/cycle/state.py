@@ -7,7 +7,7 @@ framework has a CycleState for the same purpose.)"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,14 @@ from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.lazy import lazy
-from phalanx.model.job import Job, Placement
-from phalanx.model.plan import Start
+from phalanx.model.job import Job, Placement, Slot
+from phalanx.model.plan import Action, Start
 from phalanx.model.policy import Policy, ScoringStrategy
-from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.model.reason import Reason
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster, JobRecord, time_limit_s
+from phalanx.state.dependencies import JobFamily
+from phalanx.state.pending.pending import Search
 from phalanx.state.pending.request_class import (
     Candidate,
     Kind,
@@ -34,6 +38,7 @@ from phalanx.state.pending.request_class import (
     QueuedRequest,
     Request,
     RequestClass,
+    RequestClassKey,
 )
 from phalanx.state.queues.quota import Charge, Cost
 
@@ -52,6 +57,15 @@ class CycleState:
     `stopped`, `withdrawn`: jobs that this cycle preempts whole, and jobs whose nominations it withdraws.
     `remaining`: request class with a grant -> an iterator over its further requests.
     `starts`: the starts of queued jobs. `started`: these jobs, with the charges of their queues.
+    `placed`: the gang, the job and the placements of each grant.
+    `actions`: the preemptions and nominations. `victims`: as in `PreemptionContext`.
+    `kept_nominations`: jobs whose nominations stay in force.
+    `searched`: request class -> its search for victims that failed in this cycle.
+    `has_postponed`: some searches are left to the next cycle, which must follow at once.
+    `is_over`: the cycle ends before all requests are tried, because the next one must first preempt pods that this
+        cycle placed above minimums, or start the job that takes a nomination over (rule R23).
+    `waits`: job -> the reason that it reports.
+    `cleared`: array, or family of singleton jobs -> the number of its jobs that this cycle admitted.
     `denied`: request classes of which a request was denied.
     `received`, `waiting_for_event`, `waiting_until`, `exceeding`: as in `Memory`.
 
@@ -80,6 +94,14 @@ class CycleState:
         self.remaining: dict[RequestClass, Iterator[QueuedRequest]] = {}
         self.exceeding: dict[str, float] = {}
         self.starts: list[Start] = []
+        self.placed: list[tuple[Gang, str, Sequence[Placement]]] = []
+        self.actions: list[Action] = []
+        self.victims: dict[str, tuple[Slot, ...]] = {}
+        self.kept_nominations: list[str] = []
+        self.searched: dict[RequestClassKey, Search] = {}
+        self.has_postponed = self.is_over = False
+        self.waits: dict[str, Reason] = {}
+        self.cleared: dict[JobFamily, int] = {}
         self.denied: set[RequestClass] = set()
         self.started: list[tuple[Job, Cost]] = []
         self.received: list[Request] = []
@@ -96,7 +118,7 @@ class CycleState:
             wider = with_overcommitted(cluster, self.draft, self.leaving)
             if wider is not None:
                 columns.node_order, self.draft = order, wider  # the order is unused, so the next cycle can update it
-        self.known = KnownFailures(cluster, self.draft, self.ledger)
+        self.known = KnownFailures(cluster, self.draft, self.ledger, self.placed)
 
     def begin(self, *, search_classes: frozenset[int]) -> None:
         """Begin the cycle, after all pending requests have entered their request classes."""
@@ -115,6 +137,24 @@ class CycleState:
     @lazy
     def leaving(self) -> LeavingPods:
         return LeavingPods(self.cluster)
+
+    def start(self, record: JobRecord, placements: tuple[Placement, ...] = (), flavors: tuple[str, ...] = ()) -> None:
+        """Add the start of the job to the plan."""
+        limit_s = time_limit_s(self.cluster, record.job)
+        self.starts.append(Start(record.job.id, record.attempt + 1, placements, self.now_s, flavors, limit_s))
+
+    def place_slots(self, request: Request, slot: Slot, placements: Sequence[Placement]) -> None:
+        """Place the open slot, and the slots that are placed together with it."""
+        record = self.cluster.jobs[request.job]
+        placed = replacement.placements_of_slots(self.cluster, record, slot, placements)
+        self.places.setdefault(request.job, []).extend(placed)
+        for beside in replacement.slots_together(self.cluster, record, slot)[1:]:
+            self.waiting_for_event.pop(Request(request.job, beside), None)
+
+    def report(self, record: JobRecord, reason: Reason) -> None:
+        """Let the job report the reason, if it is not the reason that it reported last."""
+        if record.reason != reason:
+            self.waits[record.job.id] = reason
 
     def charge(self, charge: Charge, job: Job | None) -> None:
         """Charge a grant of this cycle to its queue, and count the grant. `job`: the job that starts, whose usage

@@ -29,8 +29,7 @@ from itertools import islice, takewhile
 
 from phalanx.core.backfill.reservation import Lack, PlacementOutcome, WouldDelayReservation
 from phalanx.core.cycle.candidates import Candidates
-from phalanx.core.cycle.intake.receive import Intake
-from phalanx.core.cycle.intake.surplus import Surplus, first_pass_gang
+from phalanx.core.cycle.intake.surplus import Growing, Surplus, first_pass_gang
 from phalanx.core.cycle.preempt.search import CyclePreemption
 from phalanx.core.cycle.report import ReasonReporter
 from phalanx.core.cycle.reserve import Reserving
@@ -38,6 +37,7 @@ from phalanx.core.cycle.state import CycleState
 from phalanx.core.order.next_job import Tournament
 from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
+from phalanx.lazy import lazy
 from phalanx.model.job import Placement
 from phalanx.model.policy import Policy
 from phalanx.model.reason import ALONE, NEVER, SHORT, Reason
@@ -60,13 +60,19 @@ class Cycle:
         self.tournament = Tournament(cluster.tree, self.ledger, self.field)
         self.reporter = ReasonReporter(self.state, self.tournament)
         self.known = self.state.known
-        self.preempting = CyclePreemption(self.state)
-        self.intake = Intake(self.state, self.reporter)
-        self.surplus = Surplus(self.state, self.tournament.closed, self.known)
+        self.growing: dict[str, Growing] = {}  # jobs that may get pods above their minimums
         # At the last check of queue heads: (number of decisions, `may_reserve`).
         self.weeded: tuple[int, bool] | None = None
         # Request classes that were tried out of turn and denied because of a reservation.
         self.kept_out: set[int] = set()
+
+    @lazy
+    def preempting(self) -> CyclePreemption:
+        return CyclePreemption(self.state)
+
+    @lazy
+    def surplus(self) -> Surplus:
+        return Surplus(self.state, self.tournament.closed, self.growing)
 
     # Contending
 
@@ -78,11 +84,11 @@ class Cycle:
         if self.pending.request_classes:
             self.field.refresh()
             self.field.fill(self.tournament)
-            while not self.preempting.is_over:
+            while not self.state.is_over:
                 if self.cluster.tree.root.split:
                     yield from self.hopeless_heads()
                 head = self.tournament.head()
-                if self.surplus.growing and self.grows_first(head):
+                if self.growing and self.grows_first(head):
                     self.tournament.renew()
                     self.try_again(across=True)
                     continue
@@ -96,7 +102,7 @@ class Cycle:
                         self.field.fill(self.tournament)
                     else:
                         self.tournament.renew()
-        while self.surplus.growing and not self.preempting.is_over:
+        while self.growing and not self.state.is_over:
             self.grants_surplus(None)
         self.reporter.report_remaining()
 
@@ -104,7 +110,7 @@ class Cycle:
         """Yield first requests of queues that would get nothing, so that the caller denies them out of turn. Each queue
         then competes with its first request that would get something (rule R8). With more than `FEW_QUEUES` waiting
         queues, this is checked only once in a cycle."""
-        decided = self.state.grants + len(self.preempting.actions), self.reserving.may_reserve
+        decided = self.state.grants + len(self.state.actions), self.reserving.may_reserve
         cursors = self.tournament.cursors() if self.weeded != decided else []
         if len(cursors) < 2 or (self.weeded and len(cursors) > FEW_QUEUES) or self.tournament.urgent.candidates:
             return
@@ -225,11 +231,12 @@ class Cycle:
         with that request. `holds_up`: the request blocks the jobs behind it in a strict queue."""
         self.state.denied.add(head.request_class)
         blocks = holds_up and head.request_class.strict and head.request_class.key.kind != Kind.GROWTH
-        following = None if blocks else self.preempting.next_ready(head)
-        other = following and Candidate(head.request_class, following)
-        if other and (self.preempting.is_delayed(head) or self.gets_something(other)):
-            self.tournament.accept_head(following)
-            return
+        if not blocks and head.request_class.number in self.state.search_classes:
+            following = self.preempting.next_ready(head)
+            other = following and Candidate(head.request_class, following)
+            if other and (self.preempting.is_delayed(head) or self.gets_something(other)):
+                self.tournament.accept_head(following)
+                return
         self.state.is_done[head.request_class.number] = 1
         self.tournament.reject_head(holds_up=holds_up)
 
@@ -268,17 +275,19 @@ class Cycle:
         self.state.grants += 1
         self.state.draft.settle()
         backfilled = self.reserving.granted(request, offer.gang, placements)
-        self.preempting.searched.pop(key, None)  # an earlier search of this class failed for another flavor
+        self.state.searched.pop(key, None)  # an earlier search of this class failed for another flavor
         self.state.granted.add(request)
-        self.known.placed.append((key.gang, request.job, placements))
+        self.state.placed.append((key.gang, request.job, placements))
         if request.slot is None:
-            self.reporter.waits.pop(request.job, None)
-            self.intake.start(self.cluster.jobs[request.job], placements, offer.flavors)
+            record = self.cluster.jobs[request.job]
+            self.state.waits.pop(request.job, None)
+            self.state.start(record, placements, offer.flavors)
             if backfilled:
                 self.state.starts[-1] = self.state.starts[-1]._replace(backfilled=True)
-            self.surplus.note(self.state.starts, -1)
+            if not record.gang.rigid:
+                self.surplus.note(self.state.starts, -1)
         else:
-            self.intake.place_slots(request, request.slot, placements)
+            self.state.place_slots(request, request.slot, placements)
         if key.kind != Kind.REPLACEMENT:
             starts = self.cluster.jobs[request.job].job if request.slot is None else None
             self.state.charge(flavor_assignment.charge_for(offer, placements), starts)
@@ -332,10 +341,10 @@ class Cycle:
         self.preempting.reserved = self.reserving.mark()
         if not self.preempting.make_room(candidate, offers, forecast):
             return False
-        self.surplus.note(self.preempting.actions, -1)
+        self.surplus.note(self.state.actions, -1)
         self.state.granted.add(request)
         self.state.grants += 1
-        self.reporter.waits.pop(request.job, None)
+        self.state.waits.pop(request.job, None)
         self.advance(candidate)
         if self.reserving.victims_leave() or self.preempting.has_taken_back:
             self.preempting.has_taken_back = False
@@ -370,7 +379,7 @@ class Cycle:
         if held and self.tournament.out_of_turn:
             self.kept_out.add(candidate.request_class.number)
         reason = self.known.why_not(candidate.request_class, offers, found)
-        if key in self.preempting.searched and reason.code not in SHORT and not held:  # no eviction can help
+        if key in self.state.searched and reason.code not in SHORT and not held:  # no eviction can help
             self.preempting.await_change(key)
         blocker = Blocker.RESERVATION if held else Blocker.CAPACITY if lacks else Blocker.NONE_REPORTED
         self.reporter.report_denied(candidate, reason, blocker)

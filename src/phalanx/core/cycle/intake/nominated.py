@@ -5,8 +5,8 @@ A job whose nomination is withdrawn is received again in the next cycle."""
 from __future__ import annotations
 
 from phalanx.core.cycle.intake.eligible import not_eligible
-from phalanx.core.cycle.intake.receive import Intake
 from phalanx.core.cycle.preempt.search import CyclePreemption
+from phalanx.core.cycle.state import CycleState
 from phalanx.core.preemption import nomination
 from phalanx.core.preemption.nomination import NominationState
 from phalanx.core.reasons import preempted
@@ -15,35 +15,35 @@ from phalanx.state.cluster import JobRecord, nominated_placements
 from phalanx.state.pending.request_class import Request
 
 
-def start_nominated(intake: Intake, preempting: CyclePreemption) -> None:
+def start_nominated(state: CycleState, preempting: CyclePreemption) -> None:
     """Start nominated jobs whose nodes are free. If a nomination has to be withdrawn, or moves to other nodes, do only
     that."""
-    state, found = intake.state, [*preempting.nominations()]
+    found = [*preempting.nominations()]
     for record, next_step in found:
-        if next_step is NominationState.BROKEN or is_hindered(intake, record):
+        if next_step is NominationState.BROKEN or is_hindered(state, record):
             preempting.withdraw(record)
         elif next_step is NominationState.KEPT and state.now_s >= record.nominated_until_s:
             preempting.move(record)
-    for record, next_step in found if not preempting.withdrawn else ():
+    for record, next_step in found if not state.withdrawn else ():
         request, waits = Request(record.job.id), record.phase is Phase.QUEUED
         waiting = [request] if waits else [Request(request.job, slot) for slot in record.nominated]
         state.waiting_for_event |= dict.fromkeys(waiting)
         if next_step is NominationState.FREE:
             placements = nominated_placements(record)
             if waits:
-                intake.start(record, placements, record.flavors)
+                state.start(record, placements, record.flavors)
             else:
                 state.places[request.job] = list(placements)
-            state.known.placed.append((record.gang, request.job, placements))
+            state.placed.append((record.gang, request.job, placements))
         else:
             leavers = nomination.leavers(record, state.leaving)
             reason = preempted.nominated_reason(state.cluster, record, leavers, state.now_s)
-            intake.reporter.report_job(record, reason)
+            state.report(record, reason)
 
 
-def is_hindered(intake: Intake, record: JobRecord) -> bool:
+def is_hindered(state: CycleState, record: JobRecord) -> bool:
     """Return whether the nominated job is queued and no longer eligible."""
     if record.phase is not Phase.QUEUED:
         return False
-    branch = intake.cluster.tree.branches[intake.cluster.queue_of(record.job)]
-    return not_eligible(intake.cluster, branch, record, intake.now_s, intake.cleared) is not None
+    branch = state.cluster.tree.branches[state.cluster.queue_of(record.job)]
+    return not_eligible(state.cluster, branch, record, state.now_s, state.cleared) is not None

@@ -6,21 +6,17 @@ candidates from this cycle on. Requests of one request class get the same answer
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from operator import attrgetter
 
 from phalanx.core.cycle.intake.eligible import not_eligible
-from phalanx.core.cycle.report import ReasonReporter
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.fold import job_dependencies
 from phalanx.core.placement import replacement
 from phalanx.core.reasons import explain
-from phalanx.model.job import GangSize, Job, Placement, Slot
-from phalanx.model.plan import Start
+from phalanx.model.job import GangSize, Job
 from phalanx.model.queue import QueueOrder
 from phalanx.state.classes import Gang
-from phalanx.state.cluster import Cluster, JobRecord, is_growth, time_limit_s
-from phalanx.state.dependencies import JobFamily
+from phalanx.state.cluster import Cluster, JobRecord, is_growth
 from phalanx.state.pending.request_class import (
     BEHIND_ALL_S,
     PLAIN,
@@ -37,75 +33,55 @@ DETAILS = attrgetter("limit_s", "estimate_s", "deadline_s", "preemptible", "pree
 PLAIN_DETAILS = DETAILS(PLAIN)
 
 
-class Intake:
-    """The new requests of one cycle. `cleared`: array, or family of singleton jobs -> the number of its jobs that this
-    cycle admitted."""
+def newcomers(state: CycleState) -> list[Request]:
+    """Return the requests that are in no request class and may be eligible."""
+    pending, cluster = state.pending, state.cluster
+    for item in pending.timers.due(state.now_s):
+        pending.ring(item)
+    if cluster.dependencies.arrays:
+        state.cleared = job_dependencies.cleared(cluster)
+    return list(pending.fresh)
 
-    def __init__(self, state: CycleState, reporter: ReasonReporter) -> None:
-        self.state, self.reporter = state, reporter
-        self.cluster, self.pending, self.now_s = state.cluster, state.pending, state.now_s
-        self.cleared: dict[JobFamily, int] = {}
 
-    def newcomers(self) -> list[Request]:
-        """Return the requests that are in no request class and may be eligible."""
-        for item in self.pending.timers.due(self.now_s):
-            self.pending.ring(item)
-        if self.cluster.dependencies.arrays:
-            self.cleared = job_dependencies.cleared(self.cluster)
-        return list(self.pending.fresh)
-
-    def receive(self, request: Request) -> None:
-        """Report why the request cannot be a candidate, or add it to its request class."""
-        record = self.cluster.jobs[request.job]
-        branch = self.cluster.tree.branches[self.cluster.queue_of(record.job)]
-        if record.nominated and (request.slot is None or request.slot in record.nominated):
-            return  # `core.cycle.intake.nominated` has handled the job
-        if request.slot is not None:
-            self.enter(branch, record, request)
-        elif found := not_eligible(self.cluster, branch, record, self.now_s, self.cleared):
-            if found.again_s is None:
-                self.state.waiting_for_event[request] = None
-            else:
-                self.state.waiting_until.append((request, found.again_s))
-            self.reporter.report_job(record, found.reason)
-        elif record.not_before_s > self.now_s:
-            self.state.waiting_until.append((request, record.not_before_s))
-            self.reporter.report_job(record, explain.backoff(record, self.now_s))
-        elif branch.unbounded and not branch.starts_whole:
-            # The job starts without pods: each pod is placed when its slot opens.
-            self.start(record)
+def receive(state: CycleState, request: Request) -> None:
+    """Report why the request cannot be a candidate, or add it to its request class."""
+    cluster, now_s = state.cluster, state.now_s
+    record = cluster.jobs[request.job]
+    branch = cluster.tree.branches[cluster.queue_of(record.job)]
+    if record.nominated and (request.slot is None or request.slot in record.nominated):
+        return  # `core.cycle.intake.nominated` has handled the job
+    if request.slot is not None:
+        enter(state, branch, record, request)
+    elif found := not_eligible(cluster, branch, record, now_s, state.cleared):
+        if found.again_s is None:
+            state.waiting_for_event[request] = None
         else:
-            self.enter(branch, record, request)
+            state.waiting_until.append((request, found.again_s))
+        state.report(record, found.reason)
+    elif record.not_before_s > now_s:
+        state.waiting_until.append((request, record.not_before_s))
+        state.report(record, explain.backoff(record, now_s))
+    elif branch.unbounded and not branch.starts_whole:
+        state.start(record)  # without pods: each pod is placed when its slot opens
+    else:
+        enter(state, branch, record, request)
 
-    def enter(self, branch: Branch, record: JobRecord, request: Request) -> None:
-        slots = None
-        if request.slot is not None:
-            if request.slot != replacement.slots_together(self.cluster, record, request.slot)[0]:
-                # The first slot of its group is the request for all of them.
-                self.state.waiting_for_event[request] = None
-                return
-            topologies = self.cluster.topologies(self.state.policy)
-            slots = replacement.replacement_gang(self.cluster, topologies, record, request.slot)
-        key, entry = request_class_of(self.cluster, branch, record, request, slots)
-        found = self.pending.enter(key, entry, self.cluster.tree)
-        if key in self.pending.searched and record.preempted < self.cluster.jobs[found.first.request.job].preempted:
-            # Its job was preempted less often, so its search may succeed although that of the first request failed.
-            del self.pending.searched[key]
-        self.state.received.append(request)
 
-    def start(self, record: JobRecord, placements: tuple[Placement, ...] = (), flavors: tuple[str, ...] = ()) -> None:
-        """Add the start of the job to the plan."""
-        limit_s = time_limit_s(self.cluster, record.job)
-        self.state.starts.append(Start(record.job.id, record.attempt + 1, placements, self.now_s, flavors, limit_s))
-
-    def place_slots(self, request: Request, slot: Slot, placements: Sequence[Placement]) -> None:
-        """Place the open slot, and the slots that are placed together with it."""
-        record = self.cluster.jobs[request.job]
-        self.state.places.setdefault(request.job, []).extend(
-            replacement.placements_of_slots(self.cluster, record, slot, placements)
-        )
-        for beside in replacement.slots_together(self.cluster, record, slot)[1:]:
-            self.state.waiting_for_event.pop(Request(request.job, beside), None)
+def enter(state: CycleState, branch: Branch, record: JobRecord, request: Request) -> None:
+    """Add the request to its request class."""
+    cluster, pending, slots = state.cluster, state.pending, None
+    if request.slot is not None:
+        if request.slot != replacement.slots_together(cluster, record, request.slot)[0]:
+            # The first slot of its group is the request for all of them.
+            state.waiting_for_event[request] = None
+            return
+        slots = replacement.replacement_gang(cluster, cluster.topologies(state.policy), record, request.slot)
+    key, entry = request_class_of(cluster, branch, record, request, slots)
+    found = pending.enter(key, entry, cluster.tree)
+    if key in pending.searched and record.preempted < cluster.jobs[found.first.request.job].preempted:
+        # Its job was preempted less often, so its search may succeed although that of the first request failed.
+        del pending.searched[key]
+    state.received.append(request)
 
 
 def request_class_of(

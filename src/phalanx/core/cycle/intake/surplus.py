@@ -14,7 +14,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from phalanx.core.cycle.known import KnownFailures
 from phalanx.core.cycle.reserve import Reserving
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.order.next_job import Tournament
@@ -74,11 +73,10 @@ def takes_all_at_once(record: JobRecord) -> bool:
 
 class Surplus:
     """The pods above the minimums of jobs that start in one cycle. `closed`: strict queue -> its first request, if that
-    has to wait."""
+    has to wait. `growing`: the jobs that may still get pods."""
 
-    def __init__(self, state: CycleState, closed: Mapping[str, Candidate], known: KnownFailures) -> None:
-        self.state, self.closed, self.known = state, closed, known
-        self.growing: dict[str, Growing] = {}
+    def __init__(self, state: CycleState, closed: Mapping[str, Candidate], growing: dict[str, Growing]) -> None:
+        self.state, self.closed, self.growing = state, closed, growing
 
     def note(self, actions: Actions, at: int) -> None:
         """Remember the job that starts by this action, if it may get more pods."""
@@ -99,7 +97,8 @@ class Surplus:
     def place(self, priorities: Collection[int], reserving: Reserving) -> None:
         """Place pods above the minimums of the jobs of these priorities, as far as quota and nodes allow."""
         left = {job: each for job, each in self.growing.items() if each.priority in priorities}
-        self.growing = {job: each for job, each in self.growing.items() if job not in left}
+        for job in left:
+            del self.growing[job]
         left = {job: each for job, each in left.items() if not self.is_behind_head(each)}
         while left:
             job = self.poorest(self.state.cluster.tree.root, list(left.values())).record.job.id
@@ -241,7 +240,7 @@ class Surplus:
         growing.actions[growing.at] = start._replace(placements=(*start.placements, *more))
         charge = self.charge(growing, role, len(more))
         self.state.charge(charge, job)
-        self.known.placed.append((growing.record.gang, job.id, more))
+        self.state.placed.append((growing.record.gang, job.id, more))
         return True
 
 

@@ -20,7 +20,6 @@ from phalanx.core.cycle.preempt import evict
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.model.job import Phase, Slot, pods_by_role
-from phalanx.model.plan import Action
 from phalanx.model.pod import Amount
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.state.cluster import Cluster, JobRecord, spare_pods
@@ -36,7 +35,7 @@ def exceeding(cluster: Cluster, now_s: float) -> dict[str, float]:
     return {name: since.get(name, now_s) for name in sorted(cluster.tree.trimmed) if above_limit(branches[name])}
 
 
-def enforce(state: CycleState, context: Callable[[], PreemptionContext], actions: list[Action]) -> None:
+def enforce(state: CycleState, context: Callable[[], PreemptionContext]) -> None:
     """Add the actions by which queues that have used more than their limit for too long lose pods."""
     cluster = state.cluster
     state.exceeding = exceeding(cluster, state.now_s)
@@ -46,7 +45,7 @@ def enforce(state: CycleState, context: Callable[[], PreemptionContext], actions
         if any(above.name in due for above in branch.path[1:]):
             continue  # the excess of the queue above is divided among its queues
         for record, slots in list(victims(cluster, branch)):
-            evict.evict(context(), actions, record, slots, "", reason(branch, record, slots))
+            evict.evict(context(), state.actions, record, slots, "", reason(branch, record, slots))
             if not slots:
                 state.stopped.add(record.job.id)
 

@@ -15,7 +15,7 @@ for victims.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -29,8 +29,8 @@ from phalanx.core.preemption.policy import GuaranteeOnlyPolicy, PreemptionPolicy
 from phalanx.core.preemption.search import PreemptionPlan
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.lazy import lazy
-from phalanx.model.job import Phase, Placement, Slot
-from phalanx.model.plan import Action, Nominate, Preempt
+from phalanx.model.job import Phase, Placement
+from phalanx.model.plan import Nominate
 from phalanx.state.cluster import JobRecord, residents
 from phalanx.state.pending.pending import Search
 from phalanx.state.pending.request_class import Candidate, Kind, QueuedRequest, Request, RequestClass, RequestClassKey
@@ -38,7 +38,6 @@ from phalanx.state.pending.request_class import Candidate, Kind, QueuedRequest, 
 EFFORT = 256
 JOBS_OF_EFFORT = 128  # each of this many running jobs adds 1 to the cost of a search
 DELAYED = -1  # a value of `Search.changes`: the preemption delay of the queue is not over
-UNTRIED = -2  # a value of `Search.changes`: the request was not tried since a change
 
 
 class Found(NamedTuple):
@@ -53,35 +52,22 @@ class Found(NamedTuple):
 class CyclePreemption:
     """The preemption of one cycle.
 
-    `actions`: the actions so far.
-    `victims`: as in `PreemptionContext`.
-    `kept`, `withdrawn`: jobs whose nominations stay in force, and jobs whose nominations end.
     `effort`: the cost of all searches so far.
     `known`: the results of searches since the last decision. `known_at`: (number of decisions, whether there was a
         reservation) when the results were found; with other values they are not valid.
-    `searched`: request class -> its failed search.
-    `has_postponed`: the next cycle must follow at once.
     `behind_growth`: the searches in `known` that fail only because of pods that this cycle has placed above minimums.
         These pods can be preempted in the next cycle. So the cycle ends when it comes to such a request.
-    `is_over`: the cycle ends before all requests are tried, because the next one must first preempt such pods, or start
-        the job that takes a nomination over (rule R23).
     `has_taken_back`: any request may start now, because pods that this cycle had placed for victims were taken back, or
         because the first reservation has changed."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.ledger, self.now_s = state, state.cluster, state.ledger, state.now_s
-        self.pending = state.pending
-        self.actions: list[Action] = []
-        self.victims: dict[str, tuple[Slot, ...]] = {}
-        self.kept: list[str] = []
-        self.withdrawn = state.withdrawn
+        self.pending, self.actions = state.pending, state.actions
         self.effort = 0
         self.known: dict[tuple[Request, tuple[tuple[str, ...], ...]], Found | None] = {}
         self.known_at: tuple[int, bool] | None = None
-        self.searched: dict[RequestClassKey, Search] = {}
-        self.has_postponed = self.has_taken_back = False
+        self.has_taken_back = False
         self.behind_growth: set[tuple[Request, tuple[tuple[str, ...], ...]]] = set()
-        self.is_over = False
         self.reserved: object = None  # `Reserving.mark` of the reservations that searches must not delay
         # (number of actions at that time, result of `next_chance_s`).
         self._chance: tuple[int, float | None] | None = None
@@ -97,7 +83,7 @@ class CyclePreemption:
                 found = nomination.nomination_state(self.cluster, record, self.now_s, self.state.leaving)
                 yield record, found
             if found is NominationState.KEPT:
-                self.kept.append(job)
+                self.state.kept_nominations.append(job)
 
     def move(self, record: JobRecord) -> None:
         """Move the nomination of a job whose victims take too long to leave: nominate it to other nodes, if all its
@@ -109,21 +95,8 @@ class CyclePreemption:
         """Withdraw the job's nomination. `instead`: the new placements, if the nomination moves. The next cycle
         receives the job again."""
         self.actions.append(Nominate(record.job.id, tuple(instead), record.flavors, self.now_s + nomination.PATIENCE_S))
-        self.withdrawn[record.job.id] = None
-        self.is_over = True
-
-    def outdated_jobs(self) -> Container[str]:
-        """Return the jobs whose reasons are outdated: their nomination is withdrawn, or they are preempted."""
-        return {*self.withdrawn, *(action.job for action in self.actions if isinstance(action, Preempt))}
-
-    def wake_s(self) -> Iterator[float]:
-        """Yield the times (seconds since the epoch) at which the next cycle is due because of a nomination or a
-        search."""
-        withdrawn = any(isinstance(action, Nominate) and not action.placements for action in self.actions)
-        if withdrawn or self.has_postponed:
-            yield self.now_s
-        yield from (end_s for job in self.kept if (end_s := self.cluster.jobs[job].nominated_until_s) > self.now_s)
-        yield from (action.until_s for action in self.actions if isinstance(action, Nominate) and action.placements)
+        self.state.withdrawn[record.job.id] = None
+        self.state.is_over = True
 
     # Requests without capacity
 
@@ -152,11 +125,11 @@ class CyclePreemption:
             self.carry_out(candidate, found, forecast)
             return True
         is_behind = self.is_behind_growth(candidate, offers)
-        self.is_over = self.is_over or is_behind
+        self.state.is_over = self.state.is_over or is_behind
         if self.is_spent() or is_behind:
             return False
         again_s = self.next_chance_s(self.context) or inf
-        self.searched[candidate.request_class.key] = Search(self.pending.changes, again_s, self.reserved)
+        self.state.searched[candidate.request_class.key] = Search(self.pending.changes, again_s, self.reserved)
         return False
 
     def is_delayed(self, candidate: Candidate) -> bool:
@@ -164,7 +137,7 @@ class CyclePreemption:
         request_class, entry = candidate
         if (ready_s := self.ready_s(request_class.key, entry.request)) > self.now_s:
             later_s = (each_s for _, each_s in self.first_ready(request_class) if each_s > self.now_s)
-            self.searched[request_class.key] = Search(DELAYED, min([ready_s, *later_s]), None)
+            self.state.searched[request_class.key] = Search(DELAYED, min([ready_s, *later_s]), None)
         return ready_s > self.now_s
 
     def ready_s(self, key: RequestClassKey, request: Request) -> float:
@@ -187,8 +160,6 @@ class CyclePreemption:
         finds none. The reason is that the delay of this request is not over, or that its job was preempted more often
         (rule R15). None: there is no such request."""
         request_class, entry = candidate
-        if request_class.number not in self.state.search_classes:
-            return None
         jobs = self.cluster.jobs
         most = inf if self.ready_s(request_class.key, entry.request) > self.now_s else jobs[entry.request.job].preempted
         ready = (each for each, ready_s in self.first_ready(request_class) if ready_s <= self.now_s)
@@ -200,7 +171,7 @@ class CyclePreemption:
         request_class = self.pending.columns.request_classes[number]
         if request_class is None or self.is_spent() or self.state.first_waiting(request_class) is None:
             return False
-        search = self.searched.get(request_class.key) or self.pending.searched.get(request_class.key)
+        search = self.state.searched.get(request_class.key) or self.pending.searched.get(request_class.key)
         if search is None or search.changes == DELAYED:
             return False
         wants = queue_preemption(self.cluster, request_class.key.queue)
@@ -220,7 +191,7 @@ class CyclePreemption:
         if asked in self.known:
             return self.known[asked]
         if self.is_spent():
-            self.has_postponed = True
+            self.state.has_postponed = True
             return None
         self.effort += 1 + len(residents(self.cluster).number_of) // JOBS_OF_EFFORT
         context, record = self.context, self.cluster.jobs[request.job]
@@ -233,7 +204,7 @@ class CyclePreemption:
             found = None
             self.behind_growth.add(asked)
         if found is None and (self.state.places or nomination.grows_besides(self.cluster, self.actions, request.job)):
-            self.has_postponed = True  # the next cycle may preempt pods that this cycle places or nominates
+            self.state.has_postponed = True  # the next cycle may preempt pods that this cycle places or nominates
         self.known[asked] = found
         return found
 
@@ -260,17 +231,8 @@ class CyclePreemption:
         self.state.charge_preemptor(mark, plan.offer.charge)
         self.has_taken_back |= forecast is not None and forecast.renew_first()
         self.state.stopped |= {victim.job for victim in plan.victims if not victim.slots}
-        self.has_postponed |= is_free and not plan.at_once  # the next cycle starts the job, if possible
-        self.searched.pop(key, None)
-
-    def outcomes(self) -> Iterator[tuple[RequestClassKey, Search]]:
-        """Yield (request class, its failed search), as the next cycle needs them. If running jobs have changed since a
-        search, and it was not repeated, it is marked as UNTRIED: it is repeated as soon as its request is tried (the
-        request may wait behind the head of a strict queue)."""
-        for key, search in self.pending.searched.items():
-            if key not in self.searched and search.changes not in (DELAYED, UNTRIED, self.pending.changes):
-                yield key, search._replace(changes=UNTRIED)
-        yield from self.searched.items()
+        self.state.has_postponed |= is_free and not plan.at_once  # the next cycle starts the job, if possible
+        self.state.searched.pop(key, None)
 
     def next_chance_s(self, context: PreemptionContext) -> float | None:
         """Return the next time (seconds since the epoch) at which some running job becomes preemptible without an
@@ -283,7 +245,7 @@ class CyclePreemption:
         """Note that neither an eviction nor time helps the request class, so that it searches again only after a
         change. Without this note the class would search in each cycle, and use up the effort for the searches of other
         classes."""
-        self.searched[key] = Search(self.pending.changes, inf, self.reserved)
+        self.state.searched[key] = Search(self.pending.changes, inf, self.reserved)
 
     def take_over(
         self, record: JobRecord, offers: Sequence[FlavorAssignment], aside: guard.ReservationGuard
@@ -292,7 +254,7 @@ class CyclePreemption:
         the withdrawal of no such nomination lets the job fit (rule R23)."""
         context, decided = self.context, {each.job for each in self.actions if isinstance(each, Nominate)}
         for other in nomination.lower_nominated(self.cluster, record):
-            if other.job.id not in self.kept or other.job.id in decided:
+            if other.job.id not in self.state.kept_nominations or other.job.id in decided:
                 continue
             drafted, entered = context.draft.mark(), context.ledger.mark()
             evict.give_back(context, other)
@@ -311,7 +273,7 @@ class CyclePreemption:
             ledger=self.ledger,
             running_pods=residents(self.cluster),
             now_s=self.now_s,
-            victims=self.victims,
+            victims=self.state.victims,
             placed=self.state.places,
         )
 
