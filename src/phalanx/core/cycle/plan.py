@@ -105,8 +105,8 @@ def wake_times_s(cycle: Cycle, memory: Memory) -> Iterator[float]:
 
 def failed_searches(state: CycleState) -> Iterator[tuple[RequestClassKey, Search]]:
     """Yield (request class, its failed search), as the next cycle needs them. If running jobs have changed since a
-    search, and it was not repeated, it is marked as UNTRIED: it is repeated as soon as its request is tried (the request
-    may wait behind the head of a strict queue)."""
+    search, and it was not repeated, it is marked as UNTRIED: it is repeated as soon as its request is tried. (The
+    request may wait behind the head of a strict queue.)"""
     for key, search in state.pending.searched.items():
         if key not in state.searched and search.changes not in (DELAYED, UNTRIED, state.pending.changes):
             yield key, search._replace(changes=UNTRIED)
