@@ -112,7 +112,7 @@ class Cycle:
         queues, this is checked only once in a cycle."""
         decided = self.state.grants + len(self.state.actions), self.reserving.may_reserve
         cursors = self.tournament.cursors() if self.weeded != decided else []
-        if len(cursors) < 2 or (self.weeded and len(cursors) > FEW_QUEUES) or self.tournament.urgent.candidates:
+        if len(cursors) < 2 or (self.weeded and len(cursors) > FEW_QUEUES):
             return
         self.weeded, denied = decided, False
         for cursor in cursors:

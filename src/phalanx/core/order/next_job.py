@@ -114,13 +114,14 @@ class Tournament:
     def begin(self, draws_by_arena: Iterable[tuple[Arena | None, Draws]]) -> None:
         """Begin the tournament with these candidates: (arena, its candidates in order). The arena None has the slots
         that replace lost pods."""
-        self.urgent = QueueCursor(self.tree.root, None)  # slots that replace lost pods
+        self.urgent: QueueCursor | None = None  # slots that replace lost pods
         self.root = QueueCursor(self.tree.root, None)
         self.at = self.root  # the cursor of the head that is tried now
         self.cursor_by_queue: dict[str, QueueCursor] = {self.tree.root.name: self.root}
         self.own_cursors: dict[Arena, QueueCursor] = {}
         for arena, draws in draws_by_arena:
             if arena is None:
+                self.urgent = QueueCursor(self.tree.root, None)
                 self.urgent.draws = draws
             elif not (self.closed and self.is_closed(self.tree.branches[arena.queue])):
                 self.leaf(arena).draws = draws
@@ -152,8 +153,8 @@ class Tournament:
 
     def rank_all(self) -> None:
         """Rank every cursor by its best request class that may be tried, the deepest cursors first."""
-        below = (*self.own_cursors.values(), *reversed(self.cursor_by_queue.values()))
-        for cursor in (self.urgent, *below):
+        urgent = () if self.urgent is None else (self.urgent,)
+        for cursor in (*urgent, *self.own_cursors.values(), *reversed(self.cursor_by_queue.values())):
             self.advance_cursor(cursor)
             heapify(cursor.children)
             if cursor.parent is not None and (cursor.candidates or cursor.children):
@@ -169,12 +170,14 @@ class Tournament:
     def head(self) -> Candidate | None:
         """Return the best request. Before the next call, report the result of this one with `accept_head` or
         `reject_head`."""
-        cursor = self.urgent if self.urgent.candidates else self.root
+        cursor = self.urgent if self.urgent is not None and self.urgent.candidates else self.root
         self.at = cursor = cursor.last() if cursor.children else cursor
         return cursor.candidates[0][1] if cursor.candidates else None
 
     def cursors(self) -> list[QueueCursor]:
-        """Return the cursors with request classes of their own."""
+        """Return the cursors with request classes of their own; none while a slot that replaces a lost pod waits."""
+        if self.urgent is not None and self.urgent.candidates:
+            return []
         return [each for each in (*self.cursor_by_queue.values(), *self.own_cursors.values()) if each.candidates]
 
     def head_of(self, cursor: QueueCursor) -> Candidate:

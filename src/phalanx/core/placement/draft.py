@@ -172,11 +172,6 @@ class Draft:
         if devices:
             self._take_devices(position, demand, self.ledger.choice(int(self.rows[position]), devices))
 
-    @property
-    def nameless(self) -> bool:
-        """Return whether no node lists devices, so that no pod gets named devices."""
-        return not (self._named or self._given)
-
     def names(self, position: int, demand: Demand, pods: int) -> Iterable[tuple[str, ...]]:
         """Return the names of the devices of each pod placed at the position. Choose devices for pods that have none
         yet."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import count as numbers
 from itertools import repeat
 from typing import TypeAlias
 
@@ -41,8 +40,6 @@ GangPlacement: TypeAlias = list[Placement] | PlacementShortfall
 
 # Makes Placements like `Placement._make`, but without a Python call for each pod.
 NEW, PLACEMENTS = tuple.__new__, repeat(Placement)
-NAMELESS: repeat[tuple[str, ...]] = repeat(())
-FIRST_ROLE = repeat(0)
 TRIES = 256
 DOMAINS = 64  # the largest number of domains of one level that are tried: the tightest and the emptiest ones
 
@@ -348,11 +345,6 @@ class PlacementAttempt:
 def placements_of(draft: Draft, gang: Gang, shares: Sequence[PackedPods]) -> list[Placement]:
     """Return a placement for each placed pod. The pods of a role are numbered in the order of the shares."""
     names, rows = draft.columns.names, draft.node_order.row_at
-    if len(gang.roles) == 1 and draft.nameless:
-        nodes: list[str] = []
-        for _, position, count in shares:
-            nodes += [names[rows[position]]] * count
-        return list(map(NEW, PLACEMENTS, zip(FIRST_ROLE, numbers(), nodes, NAMELESS, strict=False)))
     numbered: dict[int, int] = {}
     placements: list[Placement] = []
     for role, position, count in shares:

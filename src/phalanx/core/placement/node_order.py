@@ -79,6 +79,7 @@ class NodeOrder:
     `rows`: the row of each position in the node table.
     `free`, `views`: resource -> the free amount of each position, as an array and as a view for scalar access.
     `few`: True if the nodes are so few that they are examined separately.
+    `ties_by_row`: True if equally loose nodes are in the order of their rows. Only such an order can be updated.
     `strayed`: positions that have lost capacity. The code that takes capacity notes them.
     `loosened`: a counter that grows with each sort, and when a node may have regained capacity."""
 
@@ -103,7 +104,7 @@ class NodeOrder:
         }
         self._asked: dict[Demand, ResourceRequest] = {}
         self.renew()
-        self._ties_by_row = True
+        self.ties_by_row = True
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -112,14 +113,17 @@ class NodeOrder:
         """Sort the nodes into packing order again, the least free first. Equal nodes keep their order."""
         self._looseness: memoryview[Any] = NONE
         if self.packed and len(self.rows) > 1:
-            looseness = self._loosenesses()
+            looseness = np.zeros(len(self.rows), np.float64)
+            for name, column in self.free.items():
+                share = column / self.scales[name]
+                looseness += share if name in ORDINARY else share + BEHIND * (column > 0)
             order = np.argsort(looseness, kind="stable")
             self._looseness, self._looseness_of_row = looseness[order].data, None
             for column in (self.rows, *self.free.values()):
                 column[:] = column[order]  # in place, so that references to the columns stay valid
         self.grown = False
         self.loosened += 1
-        self._ties_by_row = not (self.packed and len(self.rows) > 1)
+        self.ties_by_row = not (self.packed and len(self.rows) > 1)
 
     def asked(self, demand: Demand) -> ResourceRequest | None:
         """Return the request of the demand's pods for this order; None if no node has one of the resources."""
@@ -184,7 +188,7 @@ class NodeOrder:
         """Update the order from the node table. Return False if other nodes than before are usable, or too much has
         changed."""
         columns = self.columns
-        if not self._ties_by_row or len(self.free) < len(columns.free) or len(self.strayed) > MOVED:
+        if len(self.free) < len(columns.free) or len(self.strayed) > MOVED:
             return False
         changed = columns.touched
         for position in self.strayed:
@@ -205,7 +209,7 @@ class NodeOrder:
                 if amount < 0:
                     return False
                 if amount:
-                    # Computed as in `_loosenesses`, with equal results to the last bit.
+                    # Computed as in `renew`, with equal results to the last bit.
                     looseness += amount / scale + behind
             if ordered and looseness != self._looseness[position]:
                 self._move(row, position, looseness)
@@ -256,20 +260,13 @@ class NodeOrder:
             view[target] = view[source]  # a view moves overlapping parts in place; an array would make a copy
             view[to] = kept
 
-    def _loosenesses(self) -> NDArray[np.float64]:
-        total = np.zeros(len(self.rows), np.float64)
-        for name, column in self.free.items():
-            share = column / self.scales[name]
-            total += share if name in ORDINARY else share + BEHIND * (column > 0)
-        return total
-
 
 def ordered_nodes(columns: NodeTable, *, packed: bool) -> NodeOrder:
     """Return the nodes in packing order: the order of the last cycle, if it can be updated. The caller stores the order
     again (`NodeTable.node_order`) at the end of the cycle."""
     layout: NodeOrder | None = columns.node_order
     columns.node_order = None
-    if layout is None or layout.packed is not packed or not layout.follow():
+    if layout is None or layout.packed is not packed or not layout.ties_by_row or not layout.follow():
         layout = NodeOrder(columns, packed=packed)
     columns.touched.clear()
     return layout

@@ -90,7 +90,8 @@ class QuotaLedger:
     def charge(self, charge: Charge, sign: int = 1) -> None:
         """Add the charge (`sign` 1), or return the charge of a victim (-1)."""
         self._log.append((charge, sign))
-        self._changed(charge)
+        self.version += 1
+        self.had.clear()
 
     def grant(self, charge: Charge) -> None:
         """Add the charge of a job that starts in this cycle."""
@@ -114,24 +115,18 @@ class QuotaLedger:
 
     def rewind(self, mark: int) -> None:
         """Restore the accounts as they were at the mark."""
+        if len(self._log) > mark:
+            self.version += 1
+            self.had.clear()
         if self._entered - mark > mark:  # to add the remaining charges again is faster than to undo the later ones
             del self._log[mark:]
             self._over.clear()
-            self.had.clear()
             self._entered = 0
-            self.version += 1
         while len(self._log) > mark:
             charge, sign = self._log.pop()
-            self._changed(charge)
             if self._entered > len(self._log):
                 self._enter(charge, -sign)
                 self._entered -= 1
-
-    def _changed(self, charge: Charge) -> None:
-        self.version += 1
-        if self.had:
-            for branch in self.tree.branches[charge.queue].path:
-                self.had.pop(branch.name, None)
 
     def _enter(self, charge: Charge, sign: int) -> None:
         accounts = []
