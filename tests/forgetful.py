@@ -38,12 +38,12 @@ def forgotten(cluster: Cluster) -> Iterator[None]:
 
 def without_findings(cluster: Cluster) -> Pending:
     pending = cluster.pending.copy(cluster.tree)
-    for found in list(pending.failed):
+    for found in list(pending.placement_classes.failed):
         if not is_searched(found.key.gang):
-            del pending.failed[found]
+            del pending.placement_classes.failed[found]
     pending.columns.reported_blocker[:] = Blocker.NONE_REPORTED
-    for found in pending.placement_class_of.values():
-        if found not in pending.failed:
+    for found in pending.placement_classes:
+        if found not in pending.placement_classes.failed:
             found.reason = None  # else it would be tried again to be explained
     for request_class in pending.request_classes.values():
         request_class.reason = None

@@ -310,7 +310,7 @@ def columns_are_true(cluster: Cluster) -> Iterator[str]:
     } != live.keys():
         yield "request classes are vacant that are not, or the other way round"
     for number, request_class in live.items():
-        first, found = request_class.first, pending.placement_classes[int(columns.placement_class[number])]
+        first, found = request_class.first, pending.placement_classes.by_number[int(columns.placement_class[number])]
         used[int(columns.placement_class[number])] += 1
         if (
             columns.request_classes[number] is not request_class
@@ -324,7 +324,7 @@ def columns_are_true(cluster: Cluster) -> Iterator[str]:
             cluster.tree.strict_above(request_class.key.queue) is not None
         ):
             yield f"the request class of {request_class.key.queue} is not known to be in a strict queue, or wrongly"
-    classes = pending.placement_class_of.values()
+    classes = list(pending.placement_classes)
     used.update(way.number for each in classes for way in each.flavor_classes)
     if used != {each.number: each.references for each in classes}:
         yield "placement classes count other request classes than they have"

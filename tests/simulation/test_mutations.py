@@ -75,10 +75,10 @@ def nothing_that_happened_is_noticed(patch: pytest.MonkeyPatch) -> None:
 def need_is_off_by_one(patch: pytest.MonkeyPatch) -> None:
     fits = known.fits
 
-    def stricter(pending):
-        pending.capacity.room -= 1
-        found = fits(pending)
-        pending.capacity.room += 1
+    def stricter(classes):
+        classes.capacity.room -= 1
+        found = fits(classes)
+        classes.capacity.room += 1
         return found
 
     patch.setattr(known, "fits", stricter)
@@ -239,7 +239,7 @@ def never_holds_up_all_the_same(patch: pytest.MonkeyPatch) -> None:
 
 
 def queues_stand_by_whoever_waits(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(known, "fits", lambda pending: bytearray(b"\1" * len(pending.placement_classes) + b"\0"))
+    patch.setattr(known, "fits", lambda classes: bytearray(b"\1" * len(classes.by_number) + b"\0"))
 
 
 # In which worlds, and the first seed to notice it when this was written: where the search begins.

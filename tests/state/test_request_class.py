@@ -6,12 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.state.classes import Gang, InternTable
+from phalanx.state.pending.placement_class import PlacementClass, PlacementClassKey
 from phalanx.state.pending.request_class import (
     FIRST_LENGTH,
     Blocker,
     Kind,
-    PlacementClass,
-    PlacementClassKey,
     QueuedRequest,
     Request,
     RequestClass,

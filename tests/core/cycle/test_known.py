@@ -10,7 +10,8 @@ from phalanx.model.event import Started
 from phalanx.model.policy import Policy
 from phalanx.model.reason import ReasonCode
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.request_class import PlacementClass, RequestClass
+from phalanx.state.pending.placement_class import PlacementClass
+from phalanx.state.pending.request_class import RequestClass
 from tests.core.builders import cluster, event, job, node, role
 
 

@@ -52,12 +52,12 @@ class Candidates:
         if peers.changed:
             pending.look_at_pods(peers.changed)
             peers.changed.clear()
-        for placement_class in list(pending.composite):
+        for placement_class in list(pending.placement_classes.composite):
             find_flavor_classes(cluster, placement_class)
         pending.changed = True  # until the plan of this cycle is folded
         capacity.bring_up_to_date(cluster)
-        if pending.failed:
-            forget_mended_failures(pending)
+        if pending.placement_classes.failed:
+            forget_mended_failures(pending.placement_classes)
         pending.capacity.settle()
         if pending.headroom.keys:
             pending.headroom.renew(tree.charged, tree.subjects, lambda branch: branch.account)

@@ -34,8 +34,8 @@ from phalanx.model.job import Placement
 from phalanx.model.reason import NEVER, Reason
 from phalanx.state.classes import Gang, NodeConstraints
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.pending import Pending
-from phalanx.state.pending.request_class import PlacementClass, PlacementClassKey, RequestClass
+from phalanx.state.pending.placement_class import PlacementClass, PlacementClasses, PlacementClassKey
+from phalanx.state.pending.request_class import RequestClass
 
 Mask: TypeAlias = NDArray[np.bool_]
 Placed: TypeAlias = tuple[Gang, str, Sequence[Placement]]  # the gang, the job and the placements of a grant
@@ -74,7 +74,8 @@ class KnownFailures:
 
     def __init__(self, cluster: Cluster, draft: Draft, ledger: QuotaLedger, placed: Sequence[Placed]) -> None:
         self.placed = placed  # by this cycle, which adds to it
-        self.cluster, self.pending, self.draft, self.ledger = cluster, cluster.pending, draft, ledger
+        self.cluster, self.classes = cluster, cluster.pending.placement_classes
+        self.draft, self.ledger = draft, ledger
         self.failed: list[PlacementClass] = []
         self.explained: dict[PlacementClassKey, Reason] = {}
         self.disproved: dict[PlacementClassKey, None] = {}
@@ -84,17 +85,17 @@ class KnownFailures:
 
     def begin(self) -> None:
         """Open the classes that fit by counting."""
-        self.open = fits(self.pending)
+        self.open = fits(self.classes)
         self._opened = bytes(self.open)
         self.had_room = bytearray(self._opened)
         self.open_mask = np.frombuffer(self.open, np.bool_)  # follows later changes
-        for each in self.pending.failed:
+        for each in self.classes.failed:
             self.had_room[each.number] = 0
         self._dead = 0  # columns of `_live` that are closed
         self._counted: dict[int, int] = {}  # class -> the number of grants at its last count that found enough
         self._live: Live | None = None
         self._wheres: dict[NodeConstraints, int] = {}
-        self._parents = [each for each in self.pending.composite if each.flavor_classes]
+        self._parents = [each for each in self.classes.composite if each.flavor_classes]
 
     # What may start
 
@@ -104,7 +105,7 @@ class KnownFailures:
             return
         at = self.open.find(0)
         while at >= 0:
-            found = self.pending.placement_classes[at] if at < len(self.pending.placement_classes) else None
+            found = self.classes.by_number[at] if at < len(self.classes.by_number) else None
             if found is not None and (all_of_them or self._opened[at]):
                 yield found
             at = self.open.find(0, at + 1)
@@ -121,7 +122,7 @@ class KnownFailures:
                 self.close(found, room)
                 return False
             self._counted[number] = grants
-        if self.open[number] and found in self.pending.failed:
+        if self.open[number] and found in self.classes.failed:
             self._shut(found)
         return bool(self.open[number])
 
@@ -129,7 +130,7 @@ class KnownFailures:
         """Handle a failed trial of the gang. `placed`: the number of pods that found capacity, if the gang has one
         role. A class that is closed already was only tried to compute its reason, so nothing is closed."""
         for counts in (True, False):
-            found = self.pending.placement_class_of.get(PlacementClassKey(gang, counts=counts))
+            found = self.classes.of_key.get(PlacementClassKey(gang, counts=counts))
             if found is None or not self.open[found.number]:
                 continue
             if found.single and self.draft.ordinary(gang.demands[0]):
@@ -148,7 +149,7 @@ class KnownFailures:
         self.open[found.number] = 0
         live = self._live = self._live or self._columns()
         dominated = live.needs > room
-        for has, asked in zip(live.asks, self.pending.capacity.asks[:, found.demands[0][0]].tolist(), strict=False):
+        for has, asked in zip(live.asks, self.classes.capacity.asks[:, found.demands[0][0]].tolist(), strict=False):
             if asked:
                 dominated &= has >= asked
         if where := self._where(found.key.gang.demands[0].where):
@@ -170,7 +171,7 @@ class KnownFailures:
                 self.open[each.number] = 0
 
     def _columns(self) -> Live:
-        classes, capacity = self.pending.placement_classes, self.pending.capacity
+        classes, capacity = self.classes.by_number, self.classes.capacity
         found = [each for at, is_open in enumerate(self.open) if is_open and (each := classes[at]) and each.single]
         wheres = [self._where(each.key.gang.demands[0].where) for each in found]
         demands = [each.demands[0][0] for each in found]
@@ -219,7 +220,7 @@ class KnownFailures:
     def known_reason(self, found: PlacementClass | None, *, strict: bool, searches: bool) -> Reason | None:
         """Return the stored reason why the class has no capacity; None if the class is open, or if the reason must be
         computed again. `strict`, `searches`: the queue of the request is strict, and the request may preempt."""
-        if found is None or (self.open[found.number] and found not in self.pending.failed):
+        if found is None or (self.open[found.number] and found not in self.classes.failed):
             return None
         if strict:
             self.never_starts(found)  # forget a stored reason that earlier nodes caused
@@ -240,7 +241,7 @@ class KnownFailures:
     def explain(self, gang: Gang, lack: PlacementShortfall) -> Reason:
         reason = explain.why_not(self.cluster, self.draft, gang, lack, self.granted_so_far())
         for counts in (True, False):
-            if (key := PlacementClassKey(gang, counts=counts)) in self.pending.placement_class_of:
+            if (key := PlacementClassKey(gang, counts=counts)) in self.classes.of_key:
                 self.explained[key] = reason
         return reason
 
@@ -299,26 +300,25 @@ class KnownFailures:
         return grants
 
 
-def fits(pending: Pending) -> bytearray:
+def fits(classes: PlacementClasses) -> bytearray:
     """Return a byte for each class: 1 if it has capacity by counting, else 0. The byte after the last class is 0."""
-    count = len(pending.placement_classes)
-    room = pending.capacity.room
-    found = bytearray((room[pending.demand[:count]] >= pending.need[:count]).tobytes() + b"\0")
-    for each in pending.composite:
+    count, room = len(classes.by_number), classes.capacity.room
+    found = bytearray((room[classes.demand[:count]] >= classes.need[:count]).tobytes() + b"\0")
+    for each in classes.composite:
         if not each.key.flavors:
             found[each.number] = all(room[demand] >= need for demand, need in each.demands)
-    for each in pending.composite:
+    for each in classes.composite:
         if each.key.flavors:
             found[each.number] = not each.flavor_classes or any(found[way.number] for way in each.flavor_classes)
     return found
 
 
-def forget_mended_failures(pending: Pending) -> None:
+def forget_mended_failures(classes: PlacementClasses) -> None:
     """Forget the failed trials of classes whose pods fit on a row that has gained free amounts since."""
-    grown = pending.capacity.grown
-    for found in list(pending.failed):
+    grown = classes.capacity.grown
+    for found in list(classes.failed):
         if any(grown[demand] for demand, _ in found.demands):
-            del pending.failed[found]
+            del classes.failed[found]
 
 
 def find_flavor_classes(cluster: Cluster, found: PlacementClass) -> None:
@@ -329,4 +329,6 @@ def find_flavor_classes(cluster: Cluster, found: PlacementClass) -> None:
     gang, counts = found.key.gang, found.key.counts
     given = flavor_assignment.combinations(cluster.flavors, found.key.flavors, gang)
     gangs = (cluster.with_flavors(gang, flavors) for flavors in given)
-    cluster.pending.add_flavor_classes(found, [PlacementClassKey(each, counts=counts) for each in gangs])
+    cluster.pending.placement_classes.add_flavor_classes(
+        found, [PlacementClassKey(each, counts=counts) for each in gangs]
+    )

@@ -96,7 +96,7 @@ def wake_times_s(cycle: Cycle, memory: Memory) -> Iterator[float]:
         yield now_s  # victims return quota that pending jobs need
     if cluster.dependencies.arrays and any(frees_array_slot(cycle, *each) for each in state.waits.items()):
         yield now_s  # the next task of the array may start
-    if (memory.failed or cycle.pending.failed) and may_satisfy_affinity(cycle):
+    if (memory.failed or cycle.pending.placement_classes.failed) and may_satisfy_affinity(cycle):
         yield now_s  # requests with affinity to the placed pods may start
     for job, placements in placed.items():
         if cluster.jobs[job].gang.tree is not None and len(cluster.jobs[job].open) > len(placements):
@@ -134,7 +134,7 @@ def waits_for_quota(cycle: Cycle) -> bool:
 
 def may_satisfy_affinity(cycle: Cycle) -> bool:
     """Return True if this cycle places pods that may satisfy the pod affinity or spread of a pending class."""
-    classes = (*cycle.pending.failed, *cycle.known.failed)
+    classes = (*cycle.pending.placement_classes.failed, *cycle.known.failed)
     heeding = [found.key.gang for found in classes if found.depends_on_other_pods]
     if not heeding:
         return False
@@ -177,7 +177,7 @@ def is_idle(cluster: Cluster, now_s: float) -> bool:
         return False
     if pending.renews and pending.request_classes:
         return False
-    if cluster.columns.pod_index.changed and pending.failed:
+    if cluster.columns.pod_index.changed and pending.placement_classes.failed:
         return False
     if not excess.is_noted(cluster, now_s):
         return False

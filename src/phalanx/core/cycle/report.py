@@ -23,12 +23,11 @@ from phalanx.core.fold.memory import RequestClassReport
 from phalanx.core.order.next_job import Tournament
 from phalanx.core.reasons import explain, no_quota
 from phalanx.model.reason import ALONE, Reason, ReasonCode
+from phalanx.state.pending.placement_class import PlacementClass, PlacementClassKey
 from phalanx.state.pending.request_class import (
     Blocker,
     Candidate,
     Kind,
-    PlacementClass,
-    PlacementClassKey,
     Request,
     RequestClass,
 )

@@ -30,11 +30,10 @@ from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, time_limit_s
 from phalanx.state.dependencies import JobFamily
 from phalanx.state.pending.pending import Search
+from phalanx.state.pending.placement_class import PlacementClass, PlacementClassKey
 from phalanx.state.pending.request_class import (
     Candidate,
     Kind,
-    PlacementClass,
-    PlacementClassKey,
     QueuedRequest,
     Request,
     RequestClass,
@@ -205,7 +204,7 @@ class CycleState:
         found = np.ones(len(placement_class), np.bool_)
         headroom = self.pending.headroom
         if headroom.keys:
-            for cost, left in zip(self.pending.cost_columns(), headroom.of_rows(), strict=True):
+            for cost, left in zip(self.pending.placement_classes.costs(headroom.keys), headroom.of_rows(), strict=True):
                 found &= cost[placement_class] <= left[row]
         return found
 
@@ -236,7 +235,7 @@ class CycleState:
         if offer.gang is request_class.key.gang and not offer.flavors:
             return request_class.placement_class
         key = PlacementClassKey(offer.gang, counts=request_class.key.kind == Kind.JOB)
-        return self.pending.placement_class_of.get(key)
+        return self.pending.placement_classes.of_key.get(key)
 
     # Who waits
 

@@ -14,7 +14,8 @@ from phalanx.model.plan import Action, FirstReservation, Plan
 from phalanx.model.reason import Reason
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.pending.pending import Search
-from phalanx.state.pending.request_class import PlacementClassKey, Request, RequestClassKey
+from phalanx.state.pending.placement_class import PlacementClassKey
+from phalanx.state.pending.request_class import Request, RequestClassKey
 
 
 class RequestClassReport(NamedTuple):
@@ -71,19 +72,19 @@ class Memory(NamedTuple):
         pending = cluster.pending
         for request, again_s in self.waiting_until:
             pending.wait_until(request, again_s)
-        classes = pending.placement_class_of
+        classes = pending.placement_classes.of_key
         for placement_key in self.disproved:
-            pending.explain(placement_key, None)
+            pending.placement_classes.explain(placement_key, None)
         for placement_key, stale in self.stale:
             if (found := classes.get(placement_key)) is not None:
                 found.stale = stale
         for placement_key, reason in self.explained:
-            pending.explain(placement_key, reason)
+            pending.placement_classes.explain(placement_key, reason)
         for key, report in self.reports:
             pending.note_report(key, report.blocker, report.reason)
         for key, search in self.searched:
             pending.remember(key, search)
-        pending.failed.update({classes[each]: None for each in self.failed if each in classes})
+        pending.placement_classes.failed.update({classes[each]: None for each in self.failed if each in classes})
         pending.unreported.clear()
         pending.reserved, cluster.exceeding = self.first, dict(self.exceeding)
         if self.has_postponed:

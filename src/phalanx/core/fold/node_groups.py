@@ -135,8 +135,7 @@ def explain_again(cluster: Cluster) -> None:
     requests."""
     pending = cluster.pending
     for found in pending.placement_classes:
-        if found is not None:
-            found.reason = None
+        found.reason = None
     for request_class in pending.request_classes.values():
         if pending.columns.reported_blocker[request_class.number] == Blocker.CAPACITY:
             pending.columns.reported_blocker[request_class.number], request_class.reason = Blocker.NONE_REPORTED, None

@@ -150,7 +150,11 @@ class MultifactorPriority:
             ages = np.clip((self.now_s - eligible_s) / factors.max_age_s, 0.0, 1.0)
         placement_class, row = columns.placement_class[numbers], columns.row[numbers]
         known, number = np.unique(placement_class, return_inverse=True)
-        asked = [self._asked(found.key.gang) for each in known.tolist() if (found := pending.placement_classes[each])]
+        asked = [
+            self._asked(found.key.gang)
+            for each in known.tolist()
+            if (found := pending.placement_classes.by_number[each])
+        ]
         rows, of_row = np.unique(row, return_inverse=True)
         whose = [pending.headroom.rows[each] for each in rows.tolist()]
         shares = [self._fair_shares.get((each.queue, each.user), 0.0) if factors.fair_share else 0.0 for each in whose]

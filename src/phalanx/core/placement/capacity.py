@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from phalanx.core.placement.filters import matching
 from phalanx.state.cluster import Cluster
 from phalanx.state.nodes.table import NodeTable
-from phalanx.state.pending.capacity import Capacity
+from phalanx.state.pending.placement_class import Capacity
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]
@@ -34,7 +34,7 @@ def bring_up_to_date(cluster: Cluster) -> None:
     known, changed, described = pending.capacity, columns.recharged, (columns.described, len(columns.free))
     if len(columns.row_of) * len(known.number_of) <= FEW:
         if changed or known.uncounted or known.counted_at != columns.described:
-            count_few(known, columns, pending.grown, failed=bool(pending.failed))
+            count_few(known, columns, pending.grown, failed=bool(pending.placement_classes.failed))
         known.counted_at = columns.described
     elif known.counted_at != described:
         look_at_failed(cluster)
@@ -54,9 +54,11 @@ def look_at_failed(cluster: Cluster) -> None:
     amounts."""
     pending, columns = cluster.pending, cluster.columns
     known = pending.capacity
-    if pending.failed and pending.grown:
+    if pending.placement_classes.failed and pending.grown:
         rows = np.fromiter(pending.grown, np.intp, len(pending.grown))
-        numbers = np.array(sorted({demand for found in pending.failed for demand, _ in found.demands}), np.intp)
+        numbers = np.array(
+            sorted({demand for found in pending.placement_classes.failed for demand, _ in found.demands}), np.intp
+        )
         amounts = by_resource(known, {name: column[rows] for name, column in columns.free.items()}, len(rows))
         pods(known, columns, numbers, rows, amounts, np.ones(len(rows)), columns.lowest_free(rows) >= 0)
 

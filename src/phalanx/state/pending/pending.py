@@ -1,11 +1,10 @@
-"""Pending requests as columns: one column per request class, and one per placement class.
+"""Pending requests as columns: one column per request class.
 
 A *request* (`state.pending.request_class.Request`) is a queued job, or an open slot of a started job. Requests with the
 same `RequestClassKey` get the same answer; they form a *request class*. A request class keeps its requests in order
-(`RequestClass`), and its first request stands for all of them (`RequestClassColumns`). A *placement class* is what the
-request classes of any queue ask of nodes. Each cycle
-compares all request classes with the free amounts and the quota, in a few operations on arrays
-(`core.cycle.candidates`). So no request sleeps, and none must be woken.
+(`RequestClass`), and its first request stands for all of them (`RequestClassColumns`). What it asks of nodes is its
+*placement class* (`state.pending.placement_class`). Each cycle compares all request classes with the free amounts and
+the quota, in a few operations on arrays (`core.cycle.candidates`). So no request sleeps, and none must be woken.
 
 A request is in no request class before it is received (`fresh`), and while it is not eligible: until a time (`timers`),
 or until an event. A request that waits for an event is in none of the collections.
@@ -14,24 +13,19 @@ What a decision remembers about numbers of classes is valid as long as `version`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from phalanx.model.plan import FirstReservation
 from phalanx.model.reason import NEVER, Reason
 from phalanx.state.classes import AffinityClass as PodKind
-from phalanx.state.nodes.pod_index import change_may_help
-from phalanx.state.pending.capacity import Capacity
-from phalanx.state.pending.headroom import RUNNING, Headroom, HeadroomRow, upward
+from phalanx.state.pending.headroom import Headroom, HeadroomRow
+from phalanx.state.pending.placement_class import PlacementClasses, PlacementClassKey
 from phalanx.state.pending.request_class import (
-    FIRST_LENGTH,
     Blocker,
     Kind,
-    PlacementClass,
-    PlacementClassKey,
     QueuedRequest,
     Request,
     RequestClass,
@@ -40,11 +34,9 @@ from phalanx.state.pending.request_class import (
 )
 from phalanx.state.pending.timers import Timers
 from phalanx.state.queues.branch import Branch
-from phalanx.state.queues.quota import Key
 from phalanx.state.queues.tree import QueueTree
 
 STALE = 1 << 30  # a value of `PlacementClass.stale`: the reason must be computed again as soon as possible
-REMEMBERED = 1 << 16  # the largest number of cached answers about pod affinity
 
 
 class Deadline(NamedTuple):
@@ -77,7 +69,7 @@ class Pending:
     `grown`: rows that gained free amounts since placement classes were last examined.
     `reserved`: the first reservation.
     `hopeless`: requests of array jobs that can never start.
-    `placement_classes`: the placement classes by number; `placement_class_of`: by key."""
+    `capacity`: the columns of the demands of `placement_classes`."""
 
     def __init__(self) -> None:
         self.version = self.changes = 0
@@ -87,27 +79,15 @@ class Pending:
         self.timers = Timers()
         self.request_classes: dict[RequestClassKey, RequestClass] = {}
         self.columns = RequestClassColumns()
-        self.placement_classes: list[PlacementClass | None] = []
-        self.demand: NDArray[np.int32] = np.zeros(FIRST_LENGTH, np.int32)  # for each placement class, its first demand
-        # For each placement class, the number of pods of its first demand that it needs; -1: no demand.
-        self.need: NDArray[np.float64] = np.zeros(FIRST_LENGTH)
-        self.composite: dict[PlacementClass, None] = {}  # placement classes with several roles or flavors
-        # Classes whose last placement failed although they had capacity by counting.
-        self.failed: dict[PlacementClass, None] = {}
-        self.capacity = Capacity()
+        self.placement_classes = PlacementClasses()
+        self.capacity = self.placement_classes.capacity
         self.headroom = Headroom()
-        # The least costs, [key, class]; the last entry is for a vacant number.
-        self.costs: NDArray[np.float64] = np.zeros((0, 1))
         self.grown: dict[int, None] = {}
         self.searched: dict[RequestClassKey, Search] = {}
         self.reserved: FirstReservation | None = None
         self.hopeless: dict[Request, None] = {}
-        self.placement_class_of: dict[PlacementClassKey, PlacementClass] = {}
         self.request_class_of: dict[Request, RequestClass] = {}
-        self._vacant: list[int] = []
         self.renews = False  # True if the reasons of all classes must be computed again
-        self._concerned: dict[tuple[object, PodKind], bool] = {}
-        self._costly: dict[int, None] = {}  # numbers of placement classes whose costs are not computed yet
 
     def __bool__(self) -> bool:
         """Return whether a request waits."""
@@ -189,7 +169,9 @@ class Pending:
         row = self.headroom.row(
             HeadroomRow(key.queue, terms.user, terms.group, terms.job, terms.account, terms.preemptible)
         )
-        request_class = self.request_classes[key] = RequestClass(key, self._join(placement_key), row, first)
+        request_class = self.request_classes[key] = RequestClass(
+            key, self.placement_classes.refer(placement_key), row, first
+        )
         self.columns.add(request_class)
         self._place_in_tree(request_class, branch)
         return request_class
@@ -204,87 +186,13 @@ class Pending:
 
     def _close(self, request_class: RequestClass) -> None:
         number = request_class.number
-        self._part(request_class.placement_class)
+        self.placement_classes.release(request_class.placement_class)
         self.columns.vacate(number)
         del self.request_classes[request_class.key]
         self.searched.pop(request_class.key, None)
         self.timers.drop(request_class.key)
 
-    def _join(self, key: PlacementClassKey) -> PlacementClass:
-        """Return the placement class, and count one more reference to it. Create the class if it does not exist."""
-        found = self.placement_class_of.get(key)
-        if found is None:
-            number = self._vacant.pop() if self._vacant else len(self.placement_classes)
-            if number == len(self.placement_classes):
-                self.placement_classes.append(None)
-                if number == len(self.need):
-                    self.demand = np.concatenate((self.demand, np.zeros_like(self.demand)))
-                    self.need = np.concatenate((self.need, np.zeros_like(self.need)))
-            found = self.placement_classes[number] = self.placement_class_of[key] = self._described(number, key)
-            self.demand[number], self.need[number] = found.demands[0] if found.demands else (0, -1.0)
-            if key.flavors or len(found.demands) > 1:
-                self.composite[found] = None
-            self._costly[number] = None
-        found.references += 1
-        return found
-
-    def _described(self, number: int, key: PlacementClassKey) -> PlacementClass:
-        gang = key.gang
-        if key.flavors:
-            return PlacementClass(number, key, ())  # `core.cycle.known` finds its flavor classes
-        needed, roles = set(gang.required_roles), range(len(gang.roles)) if key.whole else ()
-        demands = tuple(
-            (self.capacity.refer(gang.demands[at]), float(gang.minimums[at] if at in needed else 0)) for at in roles
-        )
-        heeds = any(not demand.unconstrained or demand.kind is not None for demand in gang.demands)
-        single = len(gang.roles) == 1 and gang.simple and bool(demands) and demands[0][1] > 0
-        return PlacementClass(number, key, demands, single=single, depends_on_other_pods=heeds)
-
-    def add_flavor_classes(self, found: PlacementClass, ways: Iterable[PlacementClassKey]) -> None:
-        """Store the flavor classes of the class `found`, one for each choice of flavors. They exist as long as `found`
-        does."""
-        found.flavor_classes = tuple(self._join(way) for way in dict.fromkeys(ways))
-
-    def _part(self, found: PlacementClass) -> None:
-        """Note that the placement class has one reference less, and remove it if that was the last one."""
-        found.references -= 1
-        if found.references > 0:
-            return
-        self.placement_classes[found.number] = None
-        self.composite.pop(found, None)
-        self.failed.pop(found, None)
-        del self.placement_class_of[found.key]
-        self._vacant.append(found.number)
-        for demand, _ in found.demands:
-            self.capacity.release(demand)
-        for way in found.flavor_classes:
-            self._part(way)
-
-    def cost_columns(self) -> NDArray[np.float64]:
-        """Return the least amounts that a request charges to its queue, as [key of the headroom, placement class]."""
-        keys = self.headroom.keys
-        if len(keys) != len(self.costs):
-            self.costs, self._costly = (
-                np.zeros((len(keys), len(self.need) + 1)),
-                dict.fromkeys(range(len(self.placement_classes))),
-            )
-        if self._costly:
-            if self.costs.shape[1] <= len(self.need):
-                self.costs = np.zeros((len(keys), 2 * len(self.need)))
-                self._costly = dict.fromkeys(range(len(self.placement_classes)))
-            for number in self._costly:
-                if (found := self.placement_classes[number]) is not None:
-                    found.cost = cost_of(found.key, keys)
-                    self.costs[:, number] = found.cost
-            self._costly = {}
-        return self.costs
-
     # Memory
-
-    def explain(self, key: PlacementClassKey, reason: Reason | None) -> None:
-        """Store the reason why requests of the placement class do not fit; None: it is not known."""
-        if (found := self.placement_class_of.get(key)) is not None:
-            found.reason, found.stale = reason, 0
 
     def note_report(self, key: RequestClassKey, blocker: int, reason: Reason | None) -> None:
         """Store the last report to a request class. `blocker`: the kind of its obstacle. `reason`: None if the reason
@@ -334,10 +242,9 @@ class Pending:
         stale."""
         self._look_at_never()
         for found in self.placement_classes:
-            if found is not None:
-                found.stale = STALE
+            found.stale = STALE
         self.renews = True
-        self.failed.clear()
+        self.placement_classes.failed.clear()
         self.allow_new_searches()
         self.changed = True
 
@@ -346,7 +253,7 @@ class Pending:
         self._renew_turns()
         forgotten = []
         for found in self.placement_classes:
-            if found is not None and found.reason is not None and found.reason.code in NEVER:
+            if found.reason is not None and found.reason.code in NEVER:
                 found.reason = None
                 forgotten.append(found.number)
         reported = self.columns.reported_blocker
@@ -367,32 +274,16 @@ class Pending:
         """Drop all stored results about requests, because the policy, the flavors or the reservations have changed."""
         self._renew_turns()
         for found in self.placement_classes:
-            if found is not None:
-                found.reason = None
-        self.failed.clear()
+            found.reason = None
+        self.placement_classes.failed.clear()
         self.columns.reported_blocker[:] = Blocker.NONE_REPORTED
         self.allow_new_searches()
         self.changed = True
 
     def look_at_pods(self, kinds: Iterable[PodKind]) -> None:
         """Note that pods of these affinity classes came or went. Placement classes that depend on them may fit now."""
-        changed = list(kinds)
-        for found in list(self.failed):
-            if found.depends_on_other_pods and self._depends_on(found, changed):
-                del self.failed[found]
-                self.changed = True
-
-    def _depends_on(self, found: PlacementClass, kinds: Sequence[PodKind]) -> bool:
-        for demand in found.key.gang.demands:
-            for kind in kinds:
-                known = self._concerned.get((demand, kind))
-                if known is None:
-                    if len(self._concerned) >= REMEMBERED:
-                        self._concerned.clear()
-                    known = self._concerned[demand, kind] = change_may_help(demand.shape, demand.kind, kind)
-                if known:
-                    return True
-        return False
+        if self.placement_classes.forget_failures(list(kinds)):
+            self.changed = True
 
     def look_at_hopeless(self) -> None:
         """Drop the results by which requests can never start, because the capacity of the cluster or the queue tree has
@@ -421,29 +312,14 @@ class Pending:
             copied.take(request_class)
             other.columns.reported_blocker[copied.number] = self.columns.reported_blocker[request_class.number]
             other.request_class_of.update(dict.fromkeys(copied.requests(), copied))
-        classes = [found for found in self.placement_classes if found is not None]
         # A class with flavor classes makes these pending, so it comes first.
-        for found in sorted(classes, key=lambda found: not found.flavor_classes):
-            if (same := other.placement_class_of.get(found.key)) is None:
+        for found in sorted(self.placement_classes, key=lambda found: not found.flavor_classes):
+            if (same := other.placement_classes.of_key.get(found.key)) is None:
                 continue
             same.reason, same.stale = found.reason, found.stale
-            other.add_flavor_classes(same, [way.key for way in found.flavor_classes])
-            if found in self.failed:
-                other.failed[same] = None
+            other.placement_classes.add_flavor_classes(same, [way.key for way in found.flavor_classes])
+            if found in self.placement_classes.failed:
+                other.placement_classes.failed[same] = None
         other.capacity.settle()  # the demands are new in the copy, but that is no reason to try failed classes again
         other.grown = dict(self.grown)
         return other
-
-
-def cost_of(key: PlacementClassKey, keys: dict[str, int]) -> tuple[float, ...]:
-    """Return the least amounts that a request of the class charges to its queue, for each key of the headroom. They are
-    0 for gangs with optional members."""
-    gang, found = key.gang, [0.0] * len(keys)
-    if RUNNING in keys:
-        found[keys[RUNNING]] = float(key.counts)
-    if key.whole and not gang.optional:
-        due: Iterable[tuple[Key, object]] = gang.due
-        for (_, resource), amount in due:
-            if resource in keys:
-                found[keys[resource]] = upward(amount)  # type: ignore[arg-type]  # amounts are numbers
-    return tuple(found)

@@ -9,9 +9,6 @@ The order is a heap with lazy deletion: adding a request costs log n, removing o
 down the heap with a second, small heap and removes nothing, because a decision only reads. With many queues most
 classes have one request; it is stored without a heap, in a fifth of the memory.
 
-Request classes of any queue that ask the same of nodes share a *placement class*: a gang, or one role of it, and the
-flavors that it may get.
-
 The keys by which the first requests of the classes are compared are columns too (`RequestClassColumns`). The number of
 a request class is its place in every column. A vacant place has placement class -1, for which every mask is false in
 its last place. The next new request class takes the vacant number."""
@@ -19,7 +16,6 @@ its last place. The next new request class takes the vacant number."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from dataclasses import dataclass
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
@@ -30,7 +26,7 @@ from numpy.typing import NDArray
 from phalanx.model.job import Slot
 from phalanx.model.reason import Reason
 from phalanx.state.classes import Gang
-from phalanx.state.queues.quota import ResourceGroup
+from phalanx.state.pending.placement_class import PlacementClass
 
 BEHIND_ALL_S = float(2**53)  # later than any submission: seconds since the epoch
 FIRST_LENGTH = 64  # the first length of a column, which grows by doubling
@@ -111,43 +107,6 @@ class QueuedRequest(NamedTuple):
 
 NOBODY: Final[dict[Request, QueuedRequest]] = {}  # a shared dictionary that stays empty
 NO_HEAP: Final[list[QueuedRequest]] = []
-
-
-class PlacementClassKey(NamedTuple):
-    """The key of a placement class. `flavors`: the flavors of the queues of its requests, by resource group. `whole`:
-    whether all pods are placed at once. `counts`: whether a start counts as a started job."""
-
-    gang: Gang
-    flavors: tuple[ResourceGroup, ...] = ()
-    whole: bool = True
-    counts: bool = True
-
-
-@dataclass(slots=True, eq=False)
-class PlacementClass:
-    """A placement class: what request classes of any queue ask of nodes.
-
-    `number`: its place in every column.
-    `demands`: (number in `Capacity`, pods needed) of each role; 0 pods of an optional role.
-    `flavor_classes`: the placement classes of the gang in each flavor; one of them must fit.
-    `single`: whether it has one role and no further condition.
-    `cost`: the least cost of a request, by key of `Headroom`.
-    `references`: the number of request classes that have this placement class, and of placement classes that have it as
-    a flavor class.
-    `depends_on_other_pods`: whether other pods can keep it from fitting, by affinity, spread or ports.
-    `reason`: the last reason why it does not fit.
-    `stale`: the number of cycles since `reason` was computed in which the class lost capacity."""
-
-    number: int
-    key: PlacementClassKey
-    demands: tuple[tuple[int, float], ...]
-    flavor_classes: tuple[PlacementClass, ...] = ()
-    single: bool = False
-    cost: tuple[float, ...] = ()
-    references: int = 0
-    depends_on_other_pods: bool = False
-    reason: Reason | None = None
-    stale: int = 0
 
 
 class RequestClass:

@@ -1,0 +1,273 @@
+"""Placement classes: what request classes of any queue ask of nodes, as columns that a cycle compares with the nodes.
+
+Request classes that ask the same of nodes share a *placement class*: a gang, or one role of it, and the flavors that it
+may get. `Capacity` has one column for each demand of their roles: the number of its pods that the nodes hold.
+
+`core.placement.capacity` brings the columns up to date. `room[demand]` is exact as of that time: the number of pods
+that all usable nodes hold, added up over nodes. Only changes are counted again. `free` is a copy of the free amounts at
+that time; in the rows that were charged since, the difference to the present free amounts is counted. A demand that was
+never counted has infinite room, because nothing shows that it lacks room.
+
+Some demands depend on amounts and on `where` alone (`core.placement.draft` calls them exact). Their requests start if
+and only if the room reaches the needed pods. For other demands the room is an upper bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.model.reason import Reason
+from phalanx.state.classes import AffinityClass as PodKind
+from phalanx.state.classes import Demand, Gang
+from phalanx.state.nodes.pod_index import change_may_help
+from phalanx.state.pending.headroom import RUNNING, upward
+from phalanx.state.queues.quota import ResourceGroup
+
+FIRST_COLUMNS = 64  # the first length of a column, which grows by doubling
+REMEMBERED = 1 << 16  # the largest number of cached answers about pod affinity
+
+
+class PlacementClassKey(NamedTuple):
+    """The key of a placement class. `flavors`: the flavors of the queues of its requests, by resource group. `whole`:
+    whether all pods are placed at once. `counts`: whether a start counts as a started job."""
+
+    gang: Gang
+    flavors: tuple[ResourceGroup, ...] = ()
+    whole: bool = True
+    counts: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class PlacementClass:
+    """A placement class: what request classes of any queue ask of nodes.
+
+    `number`: its place in every column.
+    `demands`: (number in `Capacity`, pods needed) of each role; 0 pods of an optional role.
+    `flavor_classes`: the placement classes of the gang in each flavor; one of them must fit.
+    `single`: whether it has one role and no further condition.
+    `cost`: the least cost of a request, by key of `Headroom`.
+    `references`: the number of request classes that have this placement class, and of placement classes that have it as
+    a flavor class.
+    `depends_on_other_pods`: whether other pods can keep it from fitting, by affinity, spread or ports.
+    `reason`: the last reason why it does not fit.
+    `stale`: the number of cycles since `reason` was computed in which the class lost capacity."""
+
+    number: int
+    key: PlacementClassKey
+    demands: tuple[tuple[int, float], ...]
+    flavor_classes: tuple[PlacementClass, ...] = ()
+    single: bool = False
+    cost: tuple[float, ...] = ()
+    references: int = 0
+    depends_on_other_pods: bool = False
+    reason: Reason | None = None
+    stale: int = 0
+
+
+class Capacity:
+    """The columns of demands. `asks[resource, number]`: the request of one pod, in units of the resource. `users`: the
+    number of placement classes that refer to each demand. `grown`: for each demand, True if a pod fits on a row that
+    has gained free amounts since the columns were last examined."""
+
+    def __init__(self) -> None:
+        self.number_of: dict[Demand, int] = {}
+        self.demands: list[Demand | None] = []
+        self.users: list[int] = []
+        self.resources: dict[str, int] = {}
+        self.asks: NDArray[np.float64] = np.zeros((4, FIRST_COLUMNS))
+        self.room: NDArray[np.float64] = np.full(FIRST_COLUMNS, np.inf)
+        self.grown: NDArray[np.bool_] = np.zeros(FIRST_COLUMNS, np.bool_)
+        self.has_grown = True
+        self.uncounted: dict[int, None] = {}  # demands that were never counted
+        self.free: dict[str, NDArray[np.int64]] = {}
+        self.counted_at: Any = None  # a value that identifies the state of the last count (`core.placement.capacity`)
+        self._vacant: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.demands)
+
+    def refer(self, demand: Demand) -> int:
+        """Return the index of the demand, and note that one more placement class refers to it."""
+        number = self.number_of.get(demand)
+        if number is None:
+            number = self.number_of[demand] = self._place(demand)
+        self.users[number] += 1
+        return number
+
+    def release(self, number: int) -> None:
+        """Note that one placement class no longer refers to the demand, and remove the demand if it was the last
+        one."""
+        self.users[number] -= 1
+        if not self.users[number]:
+            demand = self.demands[number]
+            assert demand is not None  # a placement class still refers to this demand
+            del self.number_of[demand]
+            self.demands[number] = None
+            self.uncounted.pop(number, None)
+            self._vacant.append(number)
+
+    def settle(self) -> None:
+        """Clear `grown`, after its rows were examined."""
+        if self.has_grown:
+            self.grown[:] = False
+            self.has_grown = False
+
+    def _place(self, demand: Demand) -> int:
+        if self._vacant:
+            number = self._vacant.pop()
+            self.demands[number] = demand
+        else:
+            number = len(self.demands)
+            self.demands.append(demand)
+            self.users.append(0)
+            if number >= len(self.room):
+                self._grow()
+        for resource, _ in demand.asks:
+            if resource not in self.resources:
+                self.resources[resource] = len(self.resources)
+        while len(self.resources) > len(self.asks):
+            self.asks = np.concatenate((self.asks, np.zeros_like(self.asks)))
+        self.asks[:, number] = 0.0
+        for resource, amount in demand.asks:
+            self.asks[self.resources[resource], number] = amount
+        self.room[number], self.grown[number] = np.inf, True
+        self.has_grown = True
+        self.uncounted[number] = None
+        return number
+
+    def _grow(self) -> None:
+        more = len(self.room)
+        self.asks = np.concatenate((self.asks, np.zeros((len(self.asks), more))), axis=1)
+        self.room = np.concatenate((self.room, np.full(more, np.inf)))
+        self.grown = np.concatenate((self.grown, np.zeros(more, np.bool_)))
+
+
+class PlacementClasses:
+    """The table of placement classes.
+
+    `by_number`, `of_key`: the classes. A class stays as long as a request class or another class refers to it.
+    `demand`, `need`: for each number, the first demand of the class, and the number of its pods that the class needs;
+        -1: the class has no demand.
+    `composite`: the classes with several roles or flavors.
+    `failed`: classes whose last placement failed although they had capacity by counting."""
+
+    def __init__(self) -> None:
+        self.capacity = Capacity()
+        self.by_number: list[PlacementClass | None] = []
+        self.of_key: dict[PlacementClassKey, PlacementClass] = {}
+        self.demand: NDArray[np.int32] = np.zeros(FIRST_COLUMNS, np.int32)
+        self.need: NDArray[np.float64] = np.zeros(FIRST_COLUMNS)
+        self.composite: dict[PlacementClass, None] = {}
+        self.failed: dict[PlacementClass, None] = {}
+        self._costs: NDArray[np.float64] = np.zeros((0, 0))
+        self._costly: set[int] = set()  # numbers of classes whose costs are not computed yet
+        self._vacant: list[int] = []
+        self._concerned: dict[tuple[Demand, PodKind], bool] = {}
+
+    def __iter__(self) -> Iterator[PlacementClass]:
+        return iter(self.of_key.values())
+
+    def refer(self, key: PlacementClassKey) -> PlacementClass:
+        """Return the placement class, and count one more reference to it. Create the class if it does not exist."""
+        found = self.of_key.get(key)
+        if found is None:
+            number = self._vacant.pop() if self._vacant else len(self.by_number)
+            if number == len(self.by_number):
+                self.by_number.append(None)
+                if number == len(self.need):
+                    self.demand = np.concatenate((self.demand, np.zeros_like(self.demand)))
+                    self.need = np.concatenate((self.need, np.zeros_like(self.need)))
+            found = self.by_number[number] = self.of_key[key] = self._described(number, key)
+            self.demand[number], self.need[number] = found.demands[0] if found.demands else (0, -1.0)
+            if key.flavors or len(found.demands) > 1:
+                self.composite[found] = None
+            self._costly.add(number)
+        found.references += 1
+        return found
+
+    def _described(self, number: int, key: PlacementClassKey) -> PlacementClass:
+        gang = key.gang
+        if key.flavors:
+            return PlacementClass(number, key, ())  # `core.cycle.known` finds its flavor classes
+        needed, roles = set(gang.required_roles), range(len(gang.roles)) if key.whole else ()
+        demands = tuple(
+            (self.capacity.refer(gang.demands[at]), float(gang.minimums[at] if at in needed else 0)) for at in roles
+        )
+        heeds = any(not demand.unconstrained or demand.kind is not None for demand in gang.demands)
+        single = len(gang.roles) == 1 and gang.simple and bool(demands) and demands[0][1] > 0
+        return PlacementClass(number, key, demands, single=single, depends_on_other_pods=heeds)
+
+    def add_flavor_classes(self, found: PlacementClass, ways: Iterable[PlacementClassKey]) -> None:
+        """Store the flavor classes of the class `found`, one for each choice of flavors. They exist as long as `found`
+        does."""
+        found.flavor_classes = tuple(self.refer(way) for way in dict.fromkeys(ways))
+
+    def release(self, found: PlacementClass) -> None:
+        """Note that the placement class has one reference less, and remove it if that was the last one."""
+        found.references -= 1
+        if found.references > 0:
+            return
+        self.by_number[found.number] = None
+        self.composite.pop(found, None)
+        self.failed.pop(found, None)
+        del self.of_key[found.key]
+        self._vacant.append(found.number)
+        for demand, _ in found.demands:
+            self.capacity.release(demand)
+        for way in found.flavor_classes:
+            self.release(way)
+
+    def costs(self, keys: dict[str, int]) -> NDArray[np.float64]:
+        """Return the least amounts that a request charges to its queue, as [key of the headroom, placement class]. The
+        last column is for a vacant number."""
+        if self._costs.shape != (len(keys), len(self.need) + 1):
+            self._costs = np.zeros((len(keys), len(self.need) + 1))
+            self._costly = set(range(len(self.by_number)))
+        for number in self._costly:
+            if (found := self.by_number[number]) is not None:
+                found.cost = cost_of(found.key, keys)
+                self._costs[:, number] = found.cost
+        self._costly.clear()
+        return self._costs
+
+    def explain(self, key: PlacementClassKey, reason: Reason | None) -> None:
+        """Store the reason why requests of the placement class do not fit; None: it is not known."""
+        if (found := self.of_key.get(key)) is not None:
+            found.reason, found.stale = reason, 0
+
+    def forget_failures(self, kinds: Sequence[PodKind]) -> bool:
+        """Forget the failed placements that may succeed since pods of these affinity classes came or went. Return
+        whether there were any."""
+        mended = [found for found in self.failed if found.depends_on_other_pods and self._depends_on(found, kinds)]
+        for found in mended:
+            del self.failed[found]
+        return bool(mended)
+
+    def _depends_on(self, found: PlacementClass, kinds: Sequence[PodKind]) -> bool:
+        for demand in found.key.gang.demands:
+            for kind in kinds:
+                known = self._concerned.get((demand, kind))
+                if known is None:
+                    if len(self._concerned) >= REMEMBERED:
+                        self._concerned.clear()
+                    known = self._concerned[demand, kind] = change_may_help(demand.shape, demand.kind, kind)
+                if known:
+                    return True
+        return False
+
+
+def cost_of(key: PlacementClassKey, keys: dict[str, int]) -> tuple[float, ...]:
+    """Return the least amounts that a request of the class charges to its queue, for each key of the headroom. They are
+    0 for gangs with optional members."""
+    gang, found = key.gang, [0.0] * len(keys)
+    if RUNNING in keys:
+        found[keys[RUNNING]] = float(key.counts)
+    if key.whole and not gang.optional:
+        for (_, resource), amount in gang.due:
+            if resource in keys:
+                found[keys[resource]] = upward(amount)
+    return tuple(found)
