@@ -2,11 +2,14 @@
 
 A reader who follows one job through `decide` meets every function that it calls, opens every module once, and moves to
 another module at every call or return across a border. The aims are those of the design: 100 calls, 20 modules and 130
-moves for a job that starts at once, 120 calls for one that waits. Comprehensions count as part of their function."""
+moves for a job that starts at once, 120 calls for one that waits, and 1,000 moves from the moment when the scheduler
+sees a Job until its four pods are bound. Comprehensions count as part of their function."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 
@@ -17,7 +20,9 @@ from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.model.event import Started
 from phalanx.model.plan import Plan, Start, Wait
 from phalanx.model.policy import Policy
+from tests import clockwork
 from tests.core.builders import cluster, event, job, node, role
+from tests.kube import double, stage
 
 from .test_size import code_lines
 from .test_structure import SOURCE
@@ -48,19 +53,40 @@ class Walk:
         return self.calls, len(self.modules), self.moves
 
 
+@contextmanager
+def followed(walk: Walk) -> Iterator[None]:
+    """Let the walk see all calls of this thread."""
+    watched_before = sys.getprofile()
+    sys.setprofile(walk.see)
+    try:
+        yield
+    finally:
+        sys.setprofile(watched_before)
+
+
 def walked(pods: int) -> tuple[tuple[int, int, int], Plan]:
     """Decide about one new job of so many pods, while half of two nodes is taken by a job of before."""
     nodes = [node(f"n{number}", gpu=4) for number in range(2)]
     book, walk, policy = cluster(*nodes, job("before", role(count=4, gpu=1))), Walk(), Policy()
     fold_plan(book, decide(book, policy, 0.0))
     fold(book, [Started("before", 1), event(job("new", role(count=pods, gpu=1)))])
-    watched_before = sys.getprofile()
-    sys.setprofile(walk.see)
-    try:
+    with followed(walk):
         plan = decide(book, policy, 1.0)
-    finally:
-        sys.setprofile(watched_before)
     return walk.figures(), plan
+
+
+async def bound(walk: Walk) -> None:
+    """Bind the four pods of a Job that appears in a running cluster: watch, decide, write, watch again."""
+    scene = stage.Stage(nodes=[double.node("n1", 8)])
+    async with scene.scheduler():
+        scene.put(double.job("before", 1))
+        await scene.until(lambda: len(scene.api.bound()) == 1)
+        for _ in range(10):
+            await scene.turn()
+        scene.put(double.job("gang", 4))
+        while len(scene.api.bound()) < 5:
+            with followed(walk):
+                await scene.turn()
 
 
 # What is decided -> (pods asked for, ceilings of calls, modules, moves). Ceilings only fall.
@@ -69,6 +95,7 @@ CEILINGS = {
     "waits": (7, Wait, (183, 36, 227)),
 }
 ROOMS = ("core/cycle", "core/order", "state/pending")
+MOVES_OF_A_GANG = 1_820  # from seen to bound; three quarters of them are in `kube`
 LINES = 3_598  # code lines of these rooms; the aim is 2,365, 60 % of what they were in November 2026
 
 
@@ -80,6 +107,15 @@ def test_one_job_is_followed_in_few_steps(case: str) -> None:
     named = dict(zip(("calls", "modules", "moves"), zip(found, ceilings, strict=True), strict=True))
     assert all(figure <= ceiling for figure, ceiling in named.values()), f"{named}: a shorter way is wanted"
     assert all(figure > 0.95 * ceiling for figure, ceiling in named.values()), f"{named}: lower the ceilings"
+
+
+def test_a_gang_is_followed_from_seen_to_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage, "check_invariants", lambda cluster: [])  # these calls are no part of the way
+    walk = Walk()
+    clockwork.run(bound(walk))
+    assert 0.95 * MOVES_OF_A_GANG < walk.moves <= MOVES_OF_A_GANG, (
+        f"{walk.figures()}"
+    )
 
 
 def test_the_rooms_of_a_cycle_keep_below_their_ceiling() -> None:

@@ -91,8 +91,6 @@ class KnownFailures:
         self.open_mask = np.frombuffer(self.open, np.bool_)  # follows later changes
         for each in self.classes.failed:
             self.had_room[each.number] = 0
-        self._dead = 0  # columns of `_live` that are closed
-        self._counted: dict[int, int] = {}  # class -> the number of grants at its last count that found enough
         self._live: Live | None = None
         self._wheres: dict[NodeConstraints, int] = {}
         self._parents = [each for each in self.classes.composite if each.flavor_classes]
@@ -112,16 +110,15 @@ class KnownFailures:
 
     def counted(self, found: PlacementClass, grants: int) -> bool:
         """Return whether the class has capacity by counting, and no trial of it has failed; otherwise close the class.
-        `grants`: the number of grants so far in this cycle. A class that cannot be counted exactly counts as
-        fitting."""
+        `grants`: the number of grants so far in this cycle; before the first, the count at its beginning holds. A class
+        that cannot be counted exactly counts as fitting."""
         number = found.number
-        if found.single and self.open[number] and self._counted.get(number, 0) != grants:
+        if grants and found.single and self.open[number]:
             need = int(found.demands[0][1])
             room = self.draft.room_up_to(need, found.key.gang.demands[0])
             if room < need:
                 self.close(found, room)
                 return False
-            self._counted[number] = grants
         if self.open[number] and found in self.classes.failed:
             self._shut(found)
         return bool(self.open[number])
@@ -158,10 +155,6 @@ class KnownFailures:
         if len(closing):
             self.open_mask[closing] = False
             live.needs[dominated] = NO_MORE
-            self._dead += len(closing)
-            if 2 * self._dead > len(live.needs):
-                kept, self._dead = live.needs != NO_MORE, 0
-                self._live = Live(live.numbers[kept], live.needs[kept], live.wheres[kept], live.asks[:, kept])
         self._close_parents()
 
     def _close_parents(self) -> None:
