@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from phalanx.core.cycle.known import EXPLAINED, KnownFailures
-from phalanx.core.cycle.state import CycleState
+from phalanx.core.cycle.state import NO_CHARGE, CycleState
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
+from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.event import Started
 from phalanx.model.policy import Policy
 from phalanx.model.reason import ReasonCode
@@ -33,9 +34,14 @@ def known_of(book: Cluster) -> KnownFailures:
     return state.known
 
 
+def offer_of(request_class: RequestClass) -> FlavorAssignment:
+    """Return the offer of a queue without flavors and limits."""
+    return FlavorAssignment((), request_class.key.gang, NO_CHARGE)
+
+
 def test_the_reason_of_an_earlier_cycle_is_known() -> None:
     book, request_class, found = with_a_job_that_waits(cpus=2)
-    reason = known_of(book).known_reason(found, strict=request_class.strict, searches=False)
+    reason = known_of(book).known_reason(request_class, offer_of(request_class), searches=False)
     assert reason is not None
     assert reason is found.reason
     assert reason.code is ReasonCode.NO_ROOM
@@ -45,9 +51,9 @@ def test_a_class_that_had_capacity_is_explained_again_within_a_budget() -> None:
     book, request_class, found = with_a_job_that_waits(cpus=2)
     known = known_of(book)
     known.had_room[found.number] = 1
-    assert known.known_reason(found, strict=request_class.strict, searches=False) is None
+    assert known.known_reason(request_class, offer_of(request_class), searches=False) is None
     known.failures = EXPLAINED
-    assert known.known_reason(found, strict=request_class.strict, searches=False) is found.reason
+    assert known.known_reason(request_class, offer_of(request_class), searches=False) is found.reason
 
 
 def test_a_reason_is_computed_once_and_leaves_the_draft_as_it_was() -> None:

@@ -58,7 +58,6 @@ class Candidates:
         capacity.bring_up_to_date(cluster)
         if pending.placement_classes.failed:
             forget_mended_failures(pending.placement_classes)
-        pending.capacity.settle()
         if pending.headroom.keys:
             pending.headroom.renew(tree.charged, tree.subjects, lambda branch: branch.account)
         tree.charged.clear()

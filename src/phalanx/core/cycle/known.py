@@ -35,7 +35,7 @@ from phalanx.model.reason import NEVER, Reason
 from phalanx.state.classes import Gang, NodeConstraints
 from phalanx.state.cluster import Cluster
 from phalanx.state.pending.placement_class import PlacementClass, PlacementClasses, PlacementClassKey
-from phalanx.state.pending.request_class import RequestClass
+from phalanx.state.pending.request_class import Kind, RequestClass
 
 Mask: TypeAlias = NDArray[np.bool_]
 Placed: TypeAlias = tuple[Gang, str, Sequence[Placement]]  # the gang, the job and the placements of a grant
@@ -210,12 +210,19 @@ class KnownFailures:
         cycle began, and fewer than `EXPLAINED` requests have failed so far."""
         return bool(self.had_room[found.number]) and self.failures < EXPLAINED and found.key not in self.explained
 
-    def known_reason(self, found: PlacementClass | None, *, strict: bool, searches: bool) -> Reason | None:
-        """Return the stored reason why the class has no capacity; None if the class is open, or if the reason must be
-        computed again. `strict`, `searches`: the queue of the request is strict, and the request may preempt."""
+    def class_of_offer(self, request_class: RequestClass, offer: FlavorAssignment) -> PlacementClass | None:
+        """Return the placement class of the offer's gang; None if no request class refers to it."""
+        if offer.gang is request_class.key.gang and not offer.flavors:
+            return request_class.placement_class
+        return self.classes.of_key.get(PlacementClassKey(offer.gang, counts=request_class.key.kind == Kind.JOB))
+
+    def known_reason(self, request_class: RequestClass, offer: FlavorAssignment, *, searches: bool) -> Reason | None:
+        """Return the stored reason why the offer has no capacity; None if its placement class is open, or if the reason
+        must be computed again. `searches`: the request may preempt."""
+        found = self.class_of_offer(request_class, offer)
         if found is None or (self.open[found.number] and found not in self.classes.failed):
             return None
-        if strict:
+        if request_class.strict:
             self.never_starts(found)  # forget a stored reason that earlier nodes caused
         is_renewed = (searches and self.failures < EXPLAINED) or self.explains(found)
         return None if is_renewed else self.reason_of_placement_class(found)

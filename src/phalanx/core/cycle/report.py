@@ -232,7 +232,7 @@ class ReasonReporter:
         request_class, lacking = candidate.request_class, list[Reason]()
         offers = self.state.offers(candidate)
         for offer in offers:
-            way = self.state.placement_class_of_offer(request_class, offer) if offer.short is None else None
+            way = self.known.class_of_offer(request_class, offer) if offer.short is None else None
             if (
                 offer.short is None
                 and (said := None if way is None else self.known.explain_placement_class(way)) is None

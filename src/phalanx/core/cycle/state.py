@@ -30,7 +30,6 @@ from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, time_limit_s
 from phalanx.state.dependencies import JobFamily
 from phalanx.state.pending.pending import Search
-from phalanx.state.pending.placement_class import PlacementClass, PlacementClassKey
 from phalanx.state.pending.request_class import (
     Candidate,
     Kind,
@@ -229,13 +228,6 @@ class CycleState:
             )
         ledger = self.ledger_for(candidate.request_class, record)
         return flavor_assignment.flavor_assignments(self.cluster, ledger, key, record.job, given)
-
-    def placement_class_of_offer(self, request_class: RequestClass, offer: FlavorAssignment) -> PlacementClass | None:
-        """Return the placement class of the offer's gang; None if no request class refers to it."""
-        if offer.gang is request_class.key.gang and not offer.flavors:
-            return request_class.placement_class
-        key = PlacementClassKey(offer.gang, counts=request_class.key.kind == Kind.JOB)
-        return self.pending.placement_classes.of_key.get(key)
 
     # Who waits
 

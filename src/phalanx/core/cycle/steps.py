@@ -6,7 +6,7 @@ cluster at once. Each class is represented by its first request. `core.order.nex
 that replace lost pods of started gangs come before all others. A request passes through these methods (`offers` belongs
 to the state):
 
-    receive       report why it is not eligible (`core.cycle.intake.eligible`), or add it to a request class
+    receive       report why it is not eligible, or add it to a request class (`core.cycle.intake.receive`)
     candidates    yield it as the next request, with its class: a `Candidate`
     offers        list the flavors that the queue tree allows, or the limit that is short (`core.quota`)
     place         place its whole gang on the draft (`core.placement.gang`)
@@ -258,9 +258,8 @@ class Cycle:
         request_class, request = candidate.request_class, candidate.entry.request
         if not request_class.placement_class.key.whole:
             return []
-        found = self.state.placement_class_of_offer(request_class, offer)
         searches = request_class.number in self.state.search_classes
-        known = self.known.known_reason(found, strict=request_class.strict, searches=searches)
+        known = self.known.known_reason(request_class, offer, searches=searches)
         if known is not None:
             return known
         gang = offer.gang if offer.gang.rigid else first_pass_gang(self.state, request, offer)

@@ -32,6 +32,7 @@ def bring_up_to_date(cluster: Cluster) -> None:
     """Count the demands again on nodes that have changed since the last call, and new demands on all nodes."""
     pending, columns = cluster.pending, cluster.columns
     known, changed, described = pending.capacity, columns.recharged, (columns.described, len(columns.free))
+    known.grown[:] = False
     if len(columns.row_of) * len(known.number_of) <= FEW:
         if changed or known.uncounted or known.counted_at != columns.described:
             count_few(known, columns, pending.grown, failed=bool(pending.placement_classes.failed))
@@ -95,7 +96,7 @@ def count_few(known: Capacity, columns: NodeTable, grown: Collection[int], *, fa
             if pods and (matches is None or matches[row]):
                 known.room[number] += pods
                 if failed and row in grown:
-                    known.grown[number] = known.has_grown = True
+                    known.grown[number] = True
 
 
 def since(known: Capacity, columns: NodeTable, changed: Collection[int], grown: Collection[int]) -> None:
@@ -173,7 +174,7 @@ def pods(
                     np.fmin(most, has[row] / asking, out=most)
             total[at : at + step] = np.bincount(demand, np.floor(most) * signs[row], len(some))
             if gains is not None:
-                known.grown[some[demand[gains[row]]]] = known.has_grown = True
+                known.grown[some[demand[gains[row]]]] = True
     return total
 
 

@@ -320,6 +320,5 @@ class Pending:
             other.placement_classes.add_flavor_classes(same, [way.key for way in found.flavor_classes])
             if found in self.placement_classes.failed:
                 other.placement_classes.failed[same] = None
-        other.capacity.settle()  # the demands are new in the copy, but that is no reason to try failed classes again
         other.grown = dict(self.grown)
         return other

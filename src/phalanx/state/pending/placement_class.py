@@ -81,7 +81,6 @@ class Capacity:
         self.asks: NDArray[np.float64] = np.zeros((4, FIRST_COLUMNS))
         self.room: NDArray[np.float64] = np.full(FIRST_COLUMNS, np.inf)
         self.grown: NDArray[np.bool_] = np.zeros(FIRST_COLUMNS, np.bool_)
-        self.has_grown = True
         self.uncounted: dict[int, None] = {}  # demands that were never counted
         self.free: dict[str, NDArray[np.int64]] = {}
         self.counted_at: Any = None  # a value that identifies the state of the last count (`core.placement.capacity`)
@@ -110,12 +109,6 @@ class Capacity:
             self.uncounted.pop(number, None)
             self._vacant.append(number)
 
-    def settle(self) -> None:
-        """Clear `grown`, after its rows were examined."""
-        if self.has_grown:
-            self.grown[:] = False
-            self.has_grown = False
-
     def _place(self, demand: Demand) -> int:
         if self._vacant:
             number = self._vacant.pop()
@@ -134,8 +127,7 @@ class Capacity:
         self.asks[:, number] = 0.0
         for resource, amount in demand.asks:
             self.asks[self.resources[resource], number] = amount
-        self.room[number], self.grown[number] = np.inf, True
-        self.has_grown = True
+        self.room[number] = np.inf
         self.uncounted[number] = None
         return number
 
