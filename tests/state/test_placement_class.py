@@ -1,4 +1,4 @@
-"""`state/pending/capacity.py`: one column for each demand that waits."""
+"""`state/pending/placement_class.py`: one column for each demand, one entry for each class."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 
 from phalanx.model.pod import Shape, amounts
 from phalanx.state.classes import Demand, InternTable
-from phalanx.state.pending.capacity import FIRST_COLUMNS, Capacity
+from phalanx.state.pending.placement_class import FIRST_COLUMNS, Capacity, PlacementClasses, PlacementClassKey
+from tests.core.builders import role
 
 TABLE = InternTable()
 
@@ -19,11 +20,9 @@ def test_a_new_demand_has_infinite_room_until_it_is_counted() -> None:
     capacity, one = Capacity(), demand(cpu=2)
     number = capacity.refer(one)
     assert capacity.room[number] == np.inf
-    assert capacity.grown[number]
+    assert not capacity.grown.any()
     assert list(capacity.uncounted) == [number]
     assert capacity.asks[capacity.resources["cpu"], number] == 2
-    capacity.settle()
-    assert not capacity.grown.any()
 
 
 def test_a_column_is_shared_and_vacated_by_its_last_user() -> None:
@@ -47,3 +46,25 @@ def test_columns_and_resources_grow() -> None:
     for number, each in zip(numbers, demands, strict=True):
         asks = {name: capacity.asks[row, number] for name, row in capacity.resources.items()}
         assert {name: amount for name, amount in asks.items() if amount} == each.amounts
+
+
+def test_a_class_and_its_demand_stay_as_long_as_a_request_class_refers_to_it() -> None:
+    classes, key = PlacementClasses(), PlacementClassKey(TABLE.gang((role(count=3, cpu=2),)))
+    found = classes.refer(key)
+    assert classes.refer(key) is found
+    assert classes.need[found.number] == 3
+    classes.release(found)
+    assert list(classes) == [found]
+    classes.release(found)
+    assert not list(classes)
+    assert classes.by_number == [None]
+    assert not classes.capacity.number_of
+
+
+def test_costs_are_computed_again_when_a_bound_has_a_new_resource() -> None:
+    classes = PlacementClasses()
+    found = classes.refer(PlacementClassKey(TABLE.gang((role(count=3, gpu=2),))))
+    assert classes.costs({}).shape == (0, FIRST_COLUMNS + 1)
+    assert classes.costs({"gpu": 0})[:, found.number].tolist() == [6.0]
+    assert found.cost == (6.0,)
+    assert classes.costs({"gpu": 0})[0, -1] == 0, "a vacant number costs nothing"
