@@ -12,10 +12,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.core.cycle.known import KnownFailures
+from phalanx.core.cycle.known import KnownFailures, Placed
 from phalanx.core.placement import replacement
-from phalanx.core.placement.draft import Draft
-from phalanx.core.placement.node_order import ordered_nodes
+from phalanx.core.placement.draft import Draft, draft_of_cycle
 from phalanx.core.placement.scoring.score import BY_FRAGMENTATION, expected_pods
 from phalanx.core.preemption.nomination import LeavingPods, with_overcommitted
 from phalanx.core.quota import flavor_assignment
@@ -24,12 +23,9 @@ from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.lazy import lazy
 from phalanx.model.job import Job, Placement, Slot
 from phalanx.model.plan import Action, Start
-from phalanx.model.policy import Policy, ScoringStrategy
+from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason
-from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, time_limit_s
-from phalanx.state.dependencies import JobFamily
-from phalanx.state.pending.pending import Search
 from phalanx.state.pending.request_class import (
     Candidate,
     Kind,
@@ -37,6 +33,7 @@ from phalanx.state.pending.request_class import (
     Request,
     RequestClass,
     RequestClassKey,
+    Search,
 )
 from phalanx.state.queues.quota import Charge, Cost
 
@@ -92,14 +89,14 @@ class CycleState:
         self.remaining: dict[RequestClass, Iterator[QueuedRequest]] = {}
         self.exceeding: dict[str, float] = {}
         self.starts: list[Start] = []
-        self.placed: list[tuple[Gang, str, Sequence[Placement]]] = []
+        self.placed: list[Placed] = []
         self.actions: list[Action] = []
         self.victims: dict[str, tuple[Slot, ...]] = {}
         self.kept_nominations: list[str] = []
         self.searched: dict[RequestClassKey, Search] = {}
         self.has_postponed = self.is_over = False
         self.waits: dict[str, Reason] = {}
-        self.cleared: dict[JobFamily, int] = {}
+        self.cleared: dict[tuple[str, str], int] = {}
         self.denied: set[RequestClass] = set()
         self.started: list[tuple[Job, Cost]] = []
         self.received: list[Request] = []
@@ -108,14 +105,14 @@ class CycleState:
 
     def open(self) -> None:
         """Make the draft, and what is known beside it."""
-        cluster, policy, columns = self.cluster, self.policy, self.cluster.columns
-        order = ordered_nodes(columns, packed=policy.score is ScoringStrategy.PACK)
+        cluster, policy = self.cluster, self.policy
         expected = policy.typical or (expected_pods(cluster) if policy.score in BY_FRAGMENTATION else ())
-        self.draft = Draft(columns, cluster.topologies(policy), policy.score, expected, order)
+        self.draft = draft_of_cycle(cluster.columns, cluster.topologies(policy), policy.score, expected)
         if cluster.nominated and cluster.leaving:
             wider = with_overcommitted(cluster, self.draft, self.leaving)
             if wider is not None:
-                columns.node_order, self.draft = order, wider  # the order is unused, so the next cycle can update it
+                cluster.columns.node_order = self.draft.node_order  # it is unused, so the next cycle can update it
+                self.draft = wider
         self.known = KnownFailures(cluster, self.draft, self.ledger, self.placed)
 
     def begin(self, *, search_classes: frozenset[int]) -> None:

@@ -6,7 +6,7 @@ cluster at once. Each class is represented by its first request. `core.order.nex
 that replace lost pods of started gangs come before all others. A request passes through these methods (`offers` belongs
 to the state):
 
-    receive       report why it is not eligible, or add it to a request class (`core.cycle.intake.receive`)
+    receive       report why it is not eligible (`core.cycle.intake.eligible`), or add it to a request class
     candidates    yield it as the next request, with its class: a `Candidate`
     offers        list the flavors that the queue tree allows, or the limit that is short (`core.quota`)
     place         place its whole gang on the draft (`core.placement.gang`)

@@ -13,9 +13,8 @@ from phalanx.model.job import Phase
 from phalanx.model.plan import Action, FirstReservation, Plan
 from phalanx.model.reason import Reason
 from phalanx.state.cluster import Cluster, JobRecord
-from phalanx.state.pending.pending import Search
 from phalanx.state.pending.placement_class import PlacementClassKey
-from phalanx.state.pending.request_class import Request, RequestClassKey
+from phalanx.state.pending.request_class import Request, RequestClassKey, Search
 
 
 class RequestClassReport(NamedTuple):

@@ -31,6 +31,7 @@ from phalanx.state.pending.request_class import (
     RequestClass,
     RequestClassColumns,
     RequestClassKey,
+    Search,
 )
 from phalanx.state.pending.timers import Timers
 from phalanx.state.queues.branch import Branch
@@ -43,18 +44,6 @@ class Deadline(NamedTuple):
     """An item of `Pending.timers`: the deadline of a job, after which the job cannot start."""
 
     job: str
-
-
-class Search(NamedTuple):
-    """A search for victims that found none.
-
-    `changes`: the value of `Pending.changes` at that time; negative: the search was not allowed yet.
-    `again_s`: the time from which it may succeed without an event (seconds since the epoch).
-    `reserved`: the first reservation at that time."""
-
-    changes: int
-    again_s: float
-    reserved: object
 
 
 class Pending:

@@ -95,6 +95,18 @@ class RequestClassKey(NamedTuple):
     terms: Terms = PLAIN
 
 
+class Search(NamedTuple):
+    """A search for victims that found none.
+
+    `changes`: the value of `Pending.changes` at that time; negative: the search was not allowed yet.
+    `again_s`: the time from which it may succeed without an event (seconds since the epoch).
+    `reserved`: the first reservation at that time."""
+
+    changes: int
+    again_s: float
+    reserved: object
+
+
 class QueuedRequest(NamedTuple):
     """The place of a request in its request class. `tie`: the job's id, or the number of the open slot; for growth, the
     age and id of its job, and the number. `arrival_s`: for growth, `BEHIND_ALL_S`; for growth of a job with

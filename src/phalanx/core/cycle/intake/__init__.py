@@ -2,6 +2,7 @@
 
 Parts, lowest first:
 
-    receive    report why a job is not eligible (begin times, dependencies, holds), or add it to its request class
+    eligible   jobs that may not start even with free capacity: begin times, dependencies, holds
+    receive    report a reason at once, or add the request to its request class
     nominated  jobs that start when their victims have left
     surplus    pods above the minimums of jobs that start, in a second pass"""

@@ -4,7 +4,7 @@ A job whose nomination is withdrawn is received again in the next cycle."""
 
 from __future__ import annotations
 
-from phalanx.core.cycle.intake.receive import not_eligible
+from phalanx.core.cycle.intake.eligible import not_eligible
 from phalanx.core.cycle.preempt.search import CyclePreemption
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.preemption import nomination

@@ -32,8 +32,15 @@ from phalanx.lazy import lazy
 from phalanx.model.job import Phase, Placement
 from phalanx.model.plan import Nominate
 from phalanx.state.cluster import JobRecord, residents
-from phalanx.state.pending.pending import Search
-from phalanx.state.pending.request_class import Candidate, Kind, QueuedRequest, Request, RequestClass, RequestClassKey
+from phalanx.state.pending.request_class import (
+    Candidate,
+    Kind,
+    QueuedRequest,
+    Request,
+    RequestClass,
+    RequestClassKey,
+    Search,
+)
 
 EFFORT = 256
 JOBS_OF_EFFORT = 128  # each of this many running jobs adds 1 to the cost of a search

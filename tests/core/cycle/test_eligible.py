@@ -1,4 +1,4 @@
-"""`core/cycle/intake/receive.py`: why a job may not be tried, whatever capacity is free."""
+"""`core/cycle/intake/eligible.py`: why a job may not be tried, whatever capacity is free."""
 
 from __future__ import annotations
 

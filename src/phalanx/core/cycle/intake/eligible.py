@@ -1,0 +1,138 @@
+"""Return why a job may not be tried, whatever capacity is free. Only an event about the job, or time, can change the
+result.
+
+The reasons are checked in this order: a block by the world; an invalid gang; its queue (unknown, misconfigured, held,
+closed); requests above the queue's ceilings or the limits per job; limits on submitted jobs; a begin time, dependencies
+and arrays (`core.fold.job_dependencies`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from phalanx.core.backfill import advance
+from phalanx.core.fold import job_dependencies
+from phalanx.core.quota import flavor_assignment, partial
+from phalanx.core.reasons import explain, never, no_quota
+from phalanx.core.reasons.no_quota import amount, whose
+from phalanx.model.pod import json_number
+from phalanx.model.queue import QueueState
+from phalanx.model.reason import NotEligible, Reason, ReasonCode
+from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.dependencies import JobFamily
+from phalanx.state.queues.branch import Branch
+from phalanx.state.queues.quota import Cost, gang_cost
+
+
+def not_eligible(
+    cluster: Cluster, branch: Branch, record: JobRecord, now_s: float, cleared: dict[JobFamily, int]
+) -> NotEligible | None:
+    """Return why the queued job of this branch may not be tried; None if it may. `cleared`: see
+    `job_dependencies.not_eligible`."""
+    job = record.job
+    if job.blocked is not None:
+        return NotEligible(job.blocked)
+    if record.gang.error:
+        return NotEligible(never.invalid(record.gang))
+    if branch.queue is None:
+        return NotEligible(explain.queue_unknown(cluster, record, cluster.policy.default_queue))
+    if (branch.fault or branch.states) and (reason := queue_state_reason(branch, record, now_s)):
+        return NotEligible(reason)
+    if branch.flavors and (reason := no_suitable_flavor(cluster, branch, record)):
+        return NotEligible(reason)
+    if reason := beyond_limits(cluster, branch, record):
+        return NotEligible(reason)
+    if branch.limits.submissions and (gate := cluster.tree.submitted.kept_out(branch, job)):
+        return NotEligible(no_quota.too_many(gate, branch.name))
+    if job.reservation and (reserved := advance.reservation_not_eligible(cluster, job, now_s)):
+        return reserved
+    return job_dependencies.not_eligible(cluster, record, now_s, cleared)
+
+
+def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reason | None:
+    """Return the reason for which the queue, or a queue above it, starts no jobs now; None if all start jobs."""
+    if branch.fault:
+        return no_quota.misconfigured(branch)
+    for queue in branch.states:
+        if queue.state is not QueueState.HELD and record.job.submitted_s > queue.state_since_s:
+            return no_quota.closed(queue, branch.name, now_s)
+    for queue in branch.states:
+        if queue.state is not QueueState.DRAINING:
+            return no_quota.held(queue, branch.name)
+    return None
+
+
+def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
+    """Return why the job could not start even if no other job ran."""
+    longest_s, limit_s = branch.limits.longest_s, record.job.limit_s
+    if longest_s is not None and limit_s is not None and limit_s > longest_s:
+        return no_quota.never(
+            f"a time limit of {limit_s:.15g} s asked, but queue {branch.name!r} allows {longest_s:.15g} s",
+            asked_s=limit_s,
+            allowed_s=longest_s,
+            queue=branch.name,
+        )
+    if branch.unbounded and not branch.limits.by_job:
+        return None
+    if not branch.starts_whole:
+        roles = range(len(record.gang.roles))
+        found = (beyond_ceiling(cluster, branch, record, [int(role == each) for each in roles]) for role in roles)
+        return next((reason for reason in found if reason), None)
+    gang = record.gang
+    if not gang.optional:
+        return beyond_ceiling(cluster, branch, record, gang.minimums)
+    way = partial.minimum_admission(gang, lambda way: beyond_ceiling(cluster, branch, record, way.pods) is None)
+    return beyond_ceiling(cluster, branch, record, way.pods)
+
+
+def beyond_ceiling(cluster: Cluster, branch: Branch, record: JobRecord, pods: Sequence[int]) -> Reason | None:
+    """Return the reason for the first ceiling that `pods` pods of each role exceed, whatever flavors they get."""
+    if not branch.flavors:
+        return ceiling_reason(branch, record, gang_cost(record.gang, pods))
+    found = None
+    for flavors in flavor_assignment.combinations(cluster.flavors, branch.flavors, record.gang):
+        cost = gang_cost(record.gang, pods, flavors, branch.flavors)
+        found = ceiling_reason(branch, record, cost)
+        if found is None:
+            return None
+    return found
+
+
+def no_suitable_flavor(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
+    """Return why no flavor of some resource group suits a role; None if each role has a suitable one."""
+    for demand in record.gang.demands:
+        for group in flavor_assignment.groups_asked(branch.flavors, demand):
+            found = [
+                flavor_assignment.why_unsuitable(cluster.flavors.get(name), demand.shape) for name in group.flavors
+            ]
+            if all(found):
+                said = "; ".join(f"flavor {name} {why}" for name, why in zip(group.flavors, found, strict=True))
+                text = f"its pods can be given no flavor of queue {branch.name!r}: {said}"
+                return Reason(code=ReasonCode.NO_NODE_MATCHES, text=text)
+    return None
+
+
+def ceiling_reason(branch: Branch, record: JobRecord, cost: Cost) -> Reason | None:
+    """Return the reason for the first ceiling on the path to the root that is below `cost`."""
+    for each in branch.path:
+        if each.queue is None:
+            continue
+        per_job, per_user = dict(each.queue.per_job.resources), dict(each.queue.per_user.of(record.job.user).resources)
+        per_group = dict(each.queue.per_group.of(record.job.group).resources)
+        for key, asked in cost:
+            ceilings = [(each.quota.limit.get(key), "limit", "in all")]
+            if not key[0]:
+                ceilings += [(per_job.get(key[1]), "job", "a job"), (per_user.get(key[1]), "user", "a user")]
+                ceilings.append((per_group.get(key[1]), "group", "a group"))
+            for allowed, rule, what in ceilings:
+                if allowed is not None and asked > allowed:
+                    return no_quota.never(
+                        f"{amount(key, asked)} asked, but queue {whose(each.name, branch.name)} allows "
+                        f"{amount(key, allowed)} {what}",
+                        queue=each.name,
+                        rule=rule,
+                        flavor=key[0],
+                        resource=key[1],
+                        asked=json_number(asked),
+                        allowed=allowed,
+                    )
+    return None
