@@ -14,6 +14,7 @@ from importlib import import_module
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.cli.upstart import Up, started
 from tests.embedded.apiserver.process import ServerProcess
 
 ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -51,6 +52,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     gc.enable()
+
+
+@pytest.fixture(scope="session")
+def shared_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """A `phalanx up` with 4 cpus. It is shared, so use names of jobs of your own, and leave nothing running."""
+    with started(tmp_path_factory.mktemp("up"), "--local-cpu", "4") as up:
+        yield up
+        up.stop()
 
 
 @pytest.fixture(scope="session")

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
 import phalanx
-from tests.cli.upstart import Up, started
+from tests.cli.upstart import Up
 
 
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    with started(tmp_path_factory.mktemp("up"), "--local-cpu", "4") as up:
-        yield up
-        up.stop()
+@pytest.fixture
+def up(shared_up: Up) -> Up:
+    return shared_up
 
 
 @pytest.fixture

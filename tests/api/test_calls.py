@@ -6,7 +6,6 @@ import ast
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +14,16 @@ import pytest
 import phalanx
 from phalanx.api.values import Job
 from phalanx.errors import PhalanxError
-from tests.cli.upstart import Up, started, until
+from tests.cli.upstart import Up, until
 
 ROOT = Path(__file__).parents[2]
 
 WORKLOAD = ROOT / "examples" / "simulate" / "workload.yaml"
 
 
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    with started(tmp_path_factory.mktemp("up"), "--local-cpu", "4") as up:
-        yield up
-        up.stop()
+@pytest.fixture
+def up(shared_up: Up) -> Up:
+    return shared_up
 
 
 @pytest.fixture

@@ -8,24 +8,21 @@ import pty
 import signal
 import subprocess
 import termios
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.cli.upstart import PHALANX, Up, started, until
+from tests.cli.upstart import PHALANX, Up, until
 from tests.kubectl import KUBECTL
 
 pytestmark = pytest.mark.slow
 CTRL_C, CTRL_D = b"\x03", b"\x04"
 
 
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    with started(tmp_path_factory.mktemp("up"), "--local-cpu", "4") as up:
-        yield up
-        up.stop()
+@pytest.fixture
+def up(shared_up: Up) -> Up:
+    return shared_up
 
 
 def run_words(name: str, until_file: Path) -> tuple[str, ...]:

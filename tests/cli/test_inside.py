@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.upstart import PHALANX, Up, started, until
+from tests.cli.upstart import PHALANX, Up, until
 from tests.kubectl import KUBECTL
 
 SERVER = """
@@ -27,15 +27,16 @@ while True:
 
 
 @pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    with started(tmp_path_factory.mktemp("up"), "--local-cpu", "4") as up:
-        done = up.phalanx("submit", "--name", "job", "--pods", "2", "--", "sleep", "600")
-        assert done.returncode == 0, done.stderr
-        assert up.phalanx("wait", "job", "--for", "running").returncode == 0
-        until(lambda: up.kubectl("get", "pods", "-o", "jsonpath={.items[*].status.phase}") == "Running Running")
-        yield up
-        up.phalanx("cancel", "job")
-        up.stop()
+def up(shared_up: Up) -> Iterator[Up]:
+    """A Job `job` with two pods that run."""
+    done = shared_up.phalanx("submit", "--name", "job", "--pods", "2", "--", "sleep", "600")
+    assert done.returncode == 0, done.stderr
+    assert shared_up.phalanx("wait", "job", "--for", "running").returncode == 0
+    phases = ("get", "pods", "-l", "job-name=job", "-o", "jsonpath={.items[*].status.phase}")
+    until(lambda: shared_up.kubectl(*phases) == "Running Running")
+    yield shared_up
+    shared_up.phalanx("cancel", "job")
+    until(lambda: shared_up.kubectl("get", "jobs,pods", "-l", "job-name=job", "--output", "name") == "")
 
 
 def call(up: Up, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
