@@ -131,7 +131,7 @@ async def play_worker(there: Connection, made: set[str]) -> None:
         await asyncio.gather(*watching, return_exceptions=True)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_each_job_runs_once_over_a_link_that_delays_and_cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "RETRY_S", 0.2)
     for name in ("FIRST_PAUSE_S", "LONGEST_PAUSE_S", "LOOK_S"):

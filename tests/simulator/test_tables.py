@@ -29,8 +29,7 @@ def by_the_rules(workload: Workload, policy: str, estimates: str) -> dict[str, f
     return backfill(runs, 100, policy)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("policy", "estimates"), CASES)
+@pytest.mark.parametrize(("policy", "estimates"), [pytest.param(*case, marks=pytest.mark.long) for case in CASES])
 def test_every_job_starts_when_the_rules_say(policy: str, estimates: str) -> None:
     workload = swf.read(KTH)
     schedule = play(workload, built_in(policy), loop.step, estimates=estimates)

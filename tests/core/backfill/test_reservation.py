@@ -31,6 +31,7 @@ from phalanx.state.pending.request_class import Request
 from tests.forgetful import without_findings
 from tests.invariants import check_invariants
 from tests.reference.replay import Unmoved
+from tests.seeds import mostly_slow
 
 SEEDS = range(4)
 
@@ -228,9 +229,8 @@ def test_the_same_is_decided_if_nothing_that_was_found_is_remembered(backfill: B
         assert remembering.starts == forgetful.starts
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("estimated", [False, True])
-@pytest.mark.parametrize("order", BackfillOrder)
+@pytest.mark.parametrize("order", mostly_slow([*BackfillOrder], fast=0, sample=1))
 def test_of_those_held_back_that_ask_the_same_the_same_start_if_nothing_is_remembered(
     order: BackfillOrder, estimated: bool
 ) -> None:

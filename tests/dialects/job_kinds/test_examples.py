@@ -191,6 +191,7 @@ async def scene(data: Path) -> str:
         return cluster.told(await until(cluster.outcomes, lambda seen: cluster.told(seen) == expected))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_every_example_ends_as_it_should(tmp_path: Path) -> None:
     with started(tmp_path, *SIMULATED):

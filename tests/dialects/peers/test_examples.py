@@ -118,7 +118,7 @@ def _told(lines: list[Line], seen: Seen) -> list[Line]:
     return [(name, f"{said}, {seen[str(at)]}" if str(at) in seen else said) for at, (name, said) in enumerate(lines)]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_every_example_ends_as_it_should(simulated: Up) -> None:
     files = {f"{file.parent.name}/{file.name}": file for file in EXAMPLES}

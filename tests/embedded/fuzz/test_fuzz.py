@@ -21,8 +21,10 @@ FLAT_BYTES = 24 * 2**20  # in the second half of the requests, when caches are w
 PLOT = os.environ.get("PHALANX_PLOT", "")  # an SVG file to be written, once for each user
 
 
-@pytest.mark.parametrize("as_admin", [False, True], ids=["hostile", "admin"])
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "as_admin",
+    [pytest.param(False, marks=pytest.mark.slow, id="hostile"), pytest.param(True, marks=pytest.mark.long, id="admin")],
+)
 @pytest.mark.timeout(3600)
 def test_no_request_stops_the_server(tmp_path: Path, as_admin: bool) -> None:
     # A process of its own: what earlier tests have left in this one's memory would be measured too.

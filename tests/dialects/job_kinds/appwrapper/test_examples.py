@@ -85,6 +85,7 @@ def _told(lines: list[Line], generated: dict[str, str], seen: Seen) -> list[Line
     return [(generated.get(name, name), said) for name, said in found]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_every_example_ends_as_it_should(simulated: Up) -> None:
     files = {file.name: file for file in EXAMPLES}

@@ -74,6 +74,6 @@ def test_an_acknowledged_write_survives_kill_9(data_dir: Path) -> None:
     kill_and_check(data_dir, kills=1, seed=1, longest_s=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_acknowledged_writes_survive_many_kills_at_random_moments(data_dir: Path) -> None:
     kill_and_check(data_dir, kills=5, seed=2)
