@@ -18,7 +18,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.cli.upstart import Up, started, until
+from tests.cli.upstart import Up, until
 from tests.kubectl import versions
 
 pytestmark = pytest.mark.slow
@@ -76,11 +76,9 @@ class Kubectl:
                 process.terminate()
 
 
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    with started(tmp_path_factory.mktemp("versions")) as up:
-        yield up
-        up.stop()
+@pytest.fixture
+def up(shared_up: Up) -> Up:
+    return shared_up
 
 
 @pytest.fixture(params=MINORS)

@@ -27,6 +27,8 @@ from tests.embedded.apiserver.process import ServerProcess
 from tests.kube import double
 from tests.kube.double import Api, Object
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_use_of_a_pod_is_the_sum_of_its_containers() -> None:
     each = {"usage": {"cpu": "250m", "memory": "1Gi"}}

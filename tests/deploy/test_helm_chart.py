@@ -89,11 +89,11 @@ def plain(value: Any) -> Any:
 @pytest.mark.parametrize(
     ("overlay", "components"),
     [
-        ("mutating", []),
         ("webhook", ["volcano", "slurm"]),
+        pytest.param("mutating", [], marks=pytest.mark.slow),
         pytest.param("validating", [], marks=pytest.mark.slow),
-        pytest.param("mutating", COMPONENTS, marks=pytest.mark.slow),
-        pytest.param("webhook", ["scheduler-plugins"], marks=pytest.mark.slow),
+        pytest.param("mutating", COMPONENTS, marks=pytest.mark.long),
+        pytest.param("webhook", ["scheduler-plugins"], marks=pytest.mark.long),
     ],
     ids=lambda each: each if isinstance(each, str) else f"{len(each)} components",
 )

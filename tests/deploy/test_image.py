@@ -107,7 +107,7 @@ def test_whatever_a_pinned_package_needs_is_pinned(name: str) -> None:
             assert need.specifier.contains(pinned[plain(need.name)], prereleases=True), f"{name} needs {need}"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_copied_is_all_that_the_project_needs(tmp_path: Path) -> None:
     source, target = tmp_path / "src", tmp_path / "opt"
     source.mkdir()

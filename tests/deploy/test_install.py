@@ -234,6 +234,7 @@ def made_anew(there: Cluster, name: str) -> None:
     until(lambda: [pod["spec"]["schedulerName"] for pod in pods_of(there, name)] == ["default-scheduler"] * 4)
 
 
+@pytest.mark.long
 def test_where_jobs_cannot_be_changed_they_are_refused_with_the_words_that_are_missing(tmp_path: Path) -> None:
     with cluster(tmp_path) as there:
         there.kubectl("apply", "--kustomize", OVERLAYS[1])

@@ -74,6 +74,7 @@ def refused_with(there: Cluster, name: str) -> str:
     return done.stderr
 
 
+@pytest.mark.long
 def test_a_life_of_it(tmp_path: Path) -> None:
     with cluster(tmp_path) as there:
         there.kubectl("apply", "--filename", "deploy/base/namespace.yaml")

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.seeds import mostly_slow
+
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "faults.py"
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("scene", ["server restarted", "calls fail"])
+@pytest.mark.parametrize("scene", mostly_slow(["calls fail", "server restarted"], fast=0, sample=1))
 def test_all_is_right_again(scene: str) -> None:
     command = (sys.executable, str(SCRIPT), "--jobs", "4", "--pods", "5", scene)
     done = subprocess.run(command, capture_output=True, text=True, timeout=580, check=False)

@@ -23,6 +23,7 @@ from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
 from tests.embedded.apiserver.process import ServerProcess
 from tests.kube.double import Killed, Object, job, named_node, node
+from tests.seeds import mostly_slow
 
 pytestmark = pytest.mark.slow
 GANG = {"job": "train", "job_roles": "2"}
@@ -100,7 +101,7 @@ async def furnish(user: Connection, *jobs: Object) -> None:
         await user.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", **body}, "default")
 
 
-@pytest.mark.parametrize("last", [1, 2, 4])
+@pytest.mark.parametrize("last", mostly_slow([4, 1, 2], fast=0, sample=1))
 def test_killed_and_started_again(tmp_path: Path, last: int) -> None:
     async def scene(kubeconfig: Path) -> None:
         async with await Connection.open(kubeconfig) as user:
@@ -175,7 +176,7 @@ def test_another_scheduler_binds_what_is_pinned(tmp_path: Path) -> None:
         asyncio.run(scene(server.kubeconfig))
 
 
-@pytest.mark.parametrize("version", ["1.35", "1.36.0", "1.36"])
+@pytest.mark.parametrize("version", mostly_slow(["1.36", "1.35", "1.36.0"], fast=0, sample=1))
 def test_a_job_that_ran_gets_another_flavor_by_the_rules_of_each_version(tmp_path: Path, version: str) -> None:
     """The Job was suspended and its pods are deleted; `status.startTime` still exists. Its flavor's labels are
     added."""

@@ -21,7 +21,7 @@ BLOCK = 100  # worlds per test
 SHOWN = 3  # shrunk worlds in a failure
 
 
-@pytest.mark.parametrize("first", mostly_slow(range(0, WORLDS, BLOCK), fast=4, sample=10))
+@pytest.mark.parametrize("first", mostly_slow(range(0, WORLDS, BLOCK), fast=2, sample=10))
 def test_no_world_breaks_a_rule_but_those_known(first: int) -> None:
     reports = [play(seed) for seed in range(first, min(first + BLOCK, WORLDS))]
     broken = [each for each in reports if each.rule and each.seed not in KNOWN.get(each.rule, ())]

@@ -19,6 +19,8 @@ from phalanx.slurm.jobs.steps.around_task import run_epilog
 from phalanx.slurm.jobs.steps.pods import channel, stepd
 from tests.slurm.test_steps import srun
 
+pytestmark = pytest.mark.slow
+
 PROLOG = r"""#!/bin/sh
 echo print hello from $SLURM_PROCID
 echo 'export FOO=bar baz'

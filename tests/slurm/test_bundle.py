@@ -17,6 +17,8 @@ from phalanx.slurm.main import install
 from phalanx.slurm.submission import manifest
 from phalanx.slurm.submission.creation import daemon
 
+pytestmark = pytest.mark.slow
+
 ASK = Ask(name="j", user="ada", uid=7, gid=7, group="g", account="lab", partition="batch", mounts=["/data:/mnt:ro"])
 SITE = Site(tools="registry.example/phalanx:1")
 

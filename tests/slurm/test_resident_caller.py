@@ -32,6 +32,8 @@ from phalanx.slurm.commands.resident import caller
 from phalanx.slurm.commands.resident.call import MAX_BYTES
 from phalanx.slurm.commands.resident.compiled import compile_caller
 
+pytestmark = pytest.mark.slow
+
 COMMAND = """
 import grp, json, os, pwd, resource, signal, sys, time
 

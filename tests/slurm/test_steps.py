@@ -14,6 +14,8 @@ import pytest
 
 from phalanx.slurm.commands.launch.srun_options import commands
 
+pytestmark = pytest.mark.slow
+
 SRUN = (sys.executable, "-c", "import sys; from phalanx.slurm.main import main; sys.exit(main('srun'))")
 
 

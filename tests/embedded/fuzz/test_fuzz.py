@@ -15,6 +15,7 @@ from tests.embedded.fuzz.objects import sound
 from tests.embedded.fuzz.play import MOMENTS, NAMESPACE, Played, hostile_server, play, resources
 
 REQUESTS = int(os.environ.get("PHALANX_REQUESTS", "5000"))
+SAMPLE = 2000  # those of `make test`
 SEED = int(os.environ.get("PHALANX_SEED", "1"))
 GROWTH_BYTES = 96 * 2**20  # caches that have bounds, and what is kept of the past
 FLAT_BYTES = 24 * 2**20  # in the second half of the requests, when caches are warm
@@ -22,14 +23,18 @@ PLOT = os.environ.get("PHALANX_PLOT", "")  # an SVG file to be written, once for
 
 
 @pytest.mark.parametrize(
-    "as_admin",
-    [pytest.param(False, marks=pytest.mark.slow, id="hostile"), pytest.param(True, marks=pytest.mark.long, id="admin")],
+    ("requests", "as_admin"),
+    [
+        pytest.param(min(SAMPLE, REQUESTS), False, marks=pytest.mark.slow, id="a few"),
+        pytest.param(REQUESTS, False, marks=pytest.mark.long, id="hostile"),
+        pytest.param(REQUESTS // 4, True, marks=pytest.mark.long, id="admin"),
+    ],
 )
 @pytest.mark.timeout(3600)
-def test_no_request_stops_the_server(tmp_path: Path, as_admin: bool) -> None:
+def test_no_request_stops_the_server(tmp_path: Path, requests: int, as_admin: bool) -> None:
     # A process of its own: what earlier tests have left in this one's memory would be measured too.
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as apart:
-        played = apart.submit(played_apart, tmp_path / "data", REQUESTS // (4 if as_admin else 1), as_admin).result()
+        played = apart.submit(played_apart, tmp_path / "data", requests, as_admin).result()
     print(f"{played.requests} requests, {dict(sorted(played.codes.items()))}, slowest {played.slowest_s:.2f} s")
     if PLOT:
         draw(played, Path(PLOT).with_stem(f"{Path(PLOT).stem}-{'admin' if as_admin else 'hostile'}"))

@@ -26,6 +26,8 @@ from phalanx.kube.install.admission_policy import (
 )
 from tests.embedded.apiserver.inprocess import InProcess
 
+pytestmark = pytest.mark.slow
+
 Object = dict[str, Any]
 BOB = LoginAccount(uid=51235, gid=51235, name="bob", groups=(USERS,))
 ADA = LoginAccount(uid=51234, gid=51234, name="ada", groups=(USERS,))

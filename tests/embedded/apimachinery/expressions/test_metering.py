@@ -16,6 +16,8 @@ from phalanx.embedded.apimachinery.expressions.metering import (
     undeclared,
 )
 
+pytestmark = pytest.mark.slow
+
 COUNT = f"({TICK}() ? ("
 
 

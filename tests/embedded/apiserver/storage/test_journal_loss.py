@@ -17,6 +17,7 @@ from phalanx.embedded.apiserver.storage.journal import DELETE, PUT, Journal, Jou
 from phalanx.errors import PhalanxError
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.apiserver.storage.test_durability import check_all_there, write_until_killed
+from tests.seeds import mostly_slow
 
 FORMAT_1 = """
 CREATE TABLE revisions (version INTEGER PRIMARY KEY, previous INTEGER NOT NULL, operation INTEGER NOT NULL,
@@ -161,8 +162,7 @@ def start(data: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("harm", [removed, cut, damaged])
+@pytest.mark.parametrize("harm", mostly_slow([damaged, removed, cut], fast=0, sample=1))
 def test_a_server_that_was_killed_under_load_and_lost_its_log(harm: Callable[[Path], None], data_dir: Path) -> None:
     server = ServerProcess.start(data_dir)
     acknowledged = asyncio.run(write_until_killed(server, 0, 0.3))

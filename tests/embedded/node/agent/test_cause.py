@@ -20,6 +20,8 @@ from tests.embedded.node.machine import Client, client, kill_all, node_part, reg
 from tests.embedded.node.objects import container, exited
 from tests.embedded.node.waiting import until
 
+pytestmark = pytest.mark.slow
+
 CAN_LIMIT_MEMORY = "memory" in Cgroups.of_this_process("probe").enforced
 
 

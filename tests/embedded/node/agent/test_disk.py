@@ -13,6 +13,8 @@ from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario
 from tests.embedded.node.objects import container, pod
 
+pytestmark = pytest.mark.slow
+
 FILL = "dd if=/dev/zero of=$$DIR/x bs=1M count=8 2>/dev/null; sleep 1000"
 
 
