@@ -79,6 +79,7 @@ async def fill(connection: Connection) -> None:
         job("job"),
         pod("job-1", **{"batch.kubernetes.io/job-name": "job", "batch.kubernetes.io/job-completion-index": "1"}),
         *(volcano_job("native"), pod("native-main-0", **{"volcano.sh/job-name": "native"}), pod("lone")),
+        *(pod(f"co-{n}", **{"scheduling.x-k8s.io/pod-group": "co"}) for n in range(2)),
     ):
         await connection.create(kind, obj, obj["metadata"]["namespace"])
 
@@ -149,6 +150,7 @@ def find(server: ServerProcess, text: str, ledger: str | None = None) -> tuple[F
         ("job/1", "job", "names/job", ["job"], ["job-1"]),
         ("job/job", "job", "names/job", ["job"], ["job-1"]),
         ("lone", "pod", "names/lone", ["lone"], ["lone"]),
+        ("co", "gang", "names/co", ["co-0", "co-1"], ["co-0", "co-1"]),
         ("pod:lone", "pod", "names/lone", ["lone"], ["lone"]),
         ("names/pod:lone", "pod", "names/lone", ["lone"], ["lone"]),
     ],

@@ -123,6 +123,9 @@ class Finder:
         for reading in readings:
             if (found := await self._live(reading)) is not None:
                 return found
+        for reading in readings:
+            if (found := await self._of_dialect(reading)) is not None:
+                return found
         if (found := self._ended(text, readings)) is not None:
             return found
         raise PhalanxError(await self._unknown(text, readings))
@@ -176,6 +179,28 @@ class Finder:
             items = await self._listed(kind, reading.namespace, labelSelector=f"{label}={reading.name}")
             found += [Member(kind=kind, obj=obj) for obj in items if kind is JOBS or not controller_of(obj)]
         return tuple(found)
+
+    async def _of_dialect(self, reading: _Reading) -> FoundJob | None:
+        """Return the gang of bare pods that labels of another scheduler define; None if there is none."""
+        if reading.kind:
+            return None
+        pods = (await self._gangs_of_dialects(reading.namespace)).get(reading.name)
+        if not pods:
+            return None
+        members = tuple(Member(kind=PODS, obj=pod) for pod in pods)
+        return FoundJob(kind=_GANG, namespace=reading.namespace, name=reading.name, members=members, part=reading.part)
+
+    async def _gangs_of_dialects(self, namespace: str) -> dict[str, list[Object]]:
+        """Return the bare pods of each gang that labels of another scheduler define, by its name."""
+        from phalanx.dialects.enabled import DIALECTS
+
+        found: dict[str, list[Object]] = {}
+        for pod in await self._listed(PODS, namespace):
+            scheduler = pod["spec"].get("schedulerName") or ""
+            each = (one.options_of(PODS.name, pod["metadata"], scheduler).get(JOB) for one in DIALECTS.values())
+            if not controller_of(pod) and (gang := next(filter(None, each), "")):
+                found.setdefault(gang.rpartition(":")[2], []).append(pod)
+        return found
 
     async def _listed(self, kind: Kind, namespace: str, **params: str) -> list[Object]:
         try:
@@ -247,7 +272,7 @@ class Finder:
     async def _unknown(self, text: str, readings: Sequence[_Reading]) -> str:
         """Return the message that no job has this name, with similar names."""
         here = readings[0]
-        known = await self.names(here.namespace)
+        known = [*await self.names(here.namespace), *await self._gangs_of_dialects(here.namespace)]
         named = {*known, *self._past_names(here.namespace)} - {here.name}
         near = difflib.get_close_matches(here.name, sorted(named), 3, 0.6)
         elsewhere = await self._listed(JOBS, "", fieldSelector=f"metadata.name={here.name}")
