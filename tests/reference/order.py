@@ -130,7 +130,8 @@ class Contest:
         last = (rank(order, request, growth_last=self.growth_last), request.name)
         if order is QueueOrder.FAIR or self.by_share:
             return (share(self.facts, self.usage, child, asks, is_own=is_own), last)
-        return (not is_within(self.facts, self.usage, child, asks, is_own=is_own), last)
+        counting = [at for at in self.facts.tree.counting[queue] if asks[at]]
+        return (bool(counting) and (is_own or not is_within(self.facts, self.usage, child, asks, counting)), last)
 
 
 def strict_above(facts: Facts, queue: str) -> list[str]:

@@ -13,7 +13,6 @@ from .tree import ROOT, Amounts
 Usage = dict[str, Amounts]  # queue -> what the jobs of the queue itself are charged
 FIRM = "not preemptible: "  # before a queue: its jobs that are not preemptible
 Share = tuple[int, float]
-NO_SHARE: Share = (0, 0.0)
 
 
 def charges(facts: Facts, *, counts_given_back: bool = True) -> Usage:
@@ -56,9 +55,10 @@ def share(facts: Facts, usage: Usage, queue: str, more: Amounts, *, is_own: bool
     return (0, most / weight) if weight else (int(most > 0), most)
 
 
-def is_within(facts: Facts, usage: Usage, queue: str, more: Amounts, *, is_own: bool = False) -> bool:
-    """Return whether the queue stays within its guarantee of the resources that count."""
-    return share(facts, usage, queue, more, is_own=is_own) == NO_SHARE
+def is_within(facts: Facts, usage: Usage, queue: str, more: Amounts, counting: Sequence[int]) -> bool:
+    """Return whether the queue stays within its guarantee of these resources, with `more`."""
+    amounts, most = plus(used(facts, usage, queue), more), facts.tree.guaranteed[queue]
+    return all(amounts[at] <= (most[at] or 0) for at in counting)
 
 
 def claim(facts: Facts, usage: Usage, queue: str) -> Amounts:

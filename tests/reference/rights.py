@@ -26,8 +26,8 @@ def may_search(facts: Facts, request: Request) -> bool:
         return False
     if request.kind is Kind.JOB:
         return settings.searches()
-    usage, asks = charges(facts), request.asks
-    by_right = any(is_within(facts, usage, name, asks) for name in facts.tree.path[work.queue])
+    own = {name: stated(facts, [name], work.asks) for name in facts.tree.path[work.queue]}
+    by_right = any(some and is_within(facts, charges(facts), name, request.asks, some) for name, some in own.items())
     return settings.reclaim is not ReclaimWithinCohort.NEVER and by_right
 
 
@@ -49,10 +49,18 @@ def branches(facts: Facts, queue: str, other: str) -> tuple[str, str]:
     return mine[min(at, len(mine) - 1)], theirs[min(at, len(theirs) - 1)]
 
 
-def side(facts: Facts, queue: str, branch: str) -> list[str]:
-    """Return the queue and the queues above it, up to the branch."""
-    path = facts.tree.path[queue]
-    return path[: path.index(branch) + 1]
+def stated(facts: Facts, queues: Sequence[str], asks: Amounts) -> list[int]:
+    """Return the requested resources for which one of the queues has a guarantee, which may be 0."""
+    bounds = [facts.tree.guaranteed[name] for name in queues]
+    return [at for at, asked in enumerate(asks) if asked and any(each[at] is not None for each in bounds)]
+
+
+def parted(facts: Facts, request: Request, other: str) -> tuple[str, list[str], list[int]]:
+    """R15: return the branch of the request's queue, the other queue and those above it up to its branch, and the
+    resources that count between the two."""
+    mine, theirs = branches(facts, request.work.queue, other)
+    way = [name for name in facts.tree.path[other] if theirs in facts.tree.path[name]]
+    return mine, way, stated(facts, [mine, *way], request.asks) or [at for at, asks in enumerate(request.asks) if asks]
 
 
 def comes_before(facts: Facts, left: Work, right: Work) -> bool:
@@ -71,37 +79,34 @@ def has_right(facts: Facts, usage: Usage, request: Request, victim: Work, loss: 
         newer = rule.within is WithinQueue.LOWER_OR_NEWER and later
         is_allowed = request.kind is Kind.JOB and rule.within is not WithinQueue.NEVER and (lower or newer)
         return is_allowed and comes_before(facts, work, victim)
-    mine, theirs = branches(facts, work.queue, victim.queue)
-    if any(is_within(facts, usage, name, facts.zero) for name in side(facts, victim.queue, theirs)):
+    mine, way, counting = parted(facts, request, victim.queue)
+    if any(is_within(facts, usage, name, facts.zero, counting) for name in way):
         return False
-    keeps = is_within(facts, usage, mine, request.asks)
+    is_due = is_within(facts, usage, mine, request.asks, counting)
     equal = victim.job.priority == request.work.job.priority
     if (
         rule.reclaim is ReclaimWithinCohort.ANY
         or (rule.reclaim is not ReclaimWithinCohort.NEVER and lower)
         or (rule.reclaim is ReclaimWithinCohort.LOWER_OR_EQUAL and equal)
     ):
-        if keeps:
+        if is_due:
             return True
         if rule.down_to is ReclaimFloor.FAIR_SHARE and request.kind is Kind.JOB:
-            return is_poorer(facts, usage, request, mine, theirs, loss)
+            return is_poorer(facts, usage, request, mine, way[-1], loss)
     by_shares = {rule.down_to, facts.queues[victim.queue].preemption.down_to}
-    if not rule.borrowing or request.kind is not Kind.JOB or keeps or ReclaimFloor.FAIR_SHARE in by_shares:
+    if not rule.borrowing or request.kind is not Kind.JOB or is_due or ReclaimFloor.FAIR_SHARE in by_shares:
         return False
     return lower and (rule.borrowing_threshold is None or victim.job.priority <= rule.borrowing_threshold)
 
 
 def is_poorer(facts: Facts, usage: Usage, request: Request, mine: str, theirs: str, loss: Amounts) -> bool:
     """R15, fair-share: return whether the preemptor's share with the job, doubled for each time that the job was
-    preempted, is below the victim's before the loss, or (`final-share`) at most the victim's after it."""
+    preempted, is below the victim's before the loss, and (`final-share`) at most the victim's after it."""
     rank, amount = share(facts, usage, mine, request.asks)
     poor: Share = (rank, amount * 2**request.work.preempted)
-    strategy = facts.queues[request.work.queue].preemption.strategy
-    rich = share(facts, usage, theirs, facts.zero)
-    final = share(facts, usage, theirs, times(loss, -1))
-    if strategy is Strategy.FINAL_SHARE:
-        return poor <= final
-    return poor < rich or (strategy is Strategy.FINAL_THEN_INITIAL and poor <= final)
+    is_final = facts.queues[request.work.queue].preemption.strategy is Strategy.FINAL_SHARE
+    is_below = poor < share(facts, usage, theirs, facts.zero)
+    return is_below and (not is_final or poor <= share(facts, usage, theirs, times(loss, -1)))
 
 
 def returns(facts: Facts, after: Usage, request: Request, victims: Sequence[Work]) -> list[Work]:
@@ -124,20 +129,15 @@ def falls_below(
     for victim in victims:
         if victim.queue == request.work.queue:
             continue
-        mine, theirs = branches(facts, request.work.queue, victim.queue)
-        if is_within(facts, before, mine, request.asks):
-            continue
-        for name in side(facts, victim.queue, theirs):
+        mine, way, counting = parted(facts, request, victim.queue)
+        for name in () if is_within(facts, before, mine, request.asks, counting) else way:
             by_right, has, most = facts.tree.guaranteed[name], used(facts, after, name), used(facts, had, name)
             lost = [at for at in facts.tree.counting[facts.queues[name].parent] if has[at] < most[at]]
             is_short = bool(lost) and all(has[at] < (by_right[at] or 0) for at in lost)
-            if is_short and any(may_reclaim(facts, each) for each in facts.queues if name in facts.tree.path[each]):
+            below = [facts.queues[each].preemption for each in facts.queues if name in facts.tree.path[each]]
+            if is_short and any(each.reclaim is not ReclaimWithinCohort.NEVER for each in below):
                 return True
     return False
-
-
-def may_reclaim(facts: Facts, queue: str) -> bool:
-    return facts.queues[queue].preemption.reclaim is not ReclaimWithinCohort.NEVER
 
 
 def richer(facts: Facts, usage: Usage, left: str, right: str) -> bool:

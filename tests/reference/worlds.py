@@ -4,7 +4,8 @@ seed is one world; it plays through the real loop, and its trace can be played a
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from phalanx.model.event import (
@@ -42,6 +43,7 @@ from phalanx.state.cluster import Cluster
 
 from .replay import Turn
 
+TWO = 1_000_000  # the first seed of the worlds in which queues guarantee memory as well
 ORDERS = (QueueOrder.PRIORITY, QueueOrder.FIFO, QueueOrder.FAIR)
 CPU, GIB = 1000, 2**30
 
@@ -67,7 +69,7 @@ class World:
         random = self.random = Random(self.seed)
         self.policy = Policy(backfill=random.choice([Backfill.EASY, Backfill.EASY, Backfill.GREEDY]))
         self.has_limits = random.random() < 0.5
-        self.has_memory = random.random() < 0.3
+        self.has_memory = random.random() < 0.3 or self.seed >= TWO
         self.leave_s = random.choice([0.0, 5.0, 5.0, 30.0, 900.0])
         self.recreates, self.loses = random.random() < 0.5, random.random() < 0.4
         self.elastic, self.fixed = random.choice([0.0, 0.3, 0.7]), random.choice([0.0, 0.0, 0.3])
@@ -105,7 +107,26 @@ class World:
             if guaranteed[name] is not None and name in parents.values():
                 below = [each for each in names if name in self.above(parents, each)]
                 guaranteed[name] = (guaranteed[name] or 0) + sum(guaranteed[each] or 0 for each in below)
-        return [self.queue(name, parents[name], guaranteed[name]) for name in names]
+        queues = [self.queue(name, parents[name], guaranteed[name]) for name in names]
+        return queues if self.seed < TWO else list(self.with_memory(queues))[::-1]
+
+    def with_memory(self, queues: list[Queue]) -> Iterator[Queue]:
+        """Yield the queues, the last first, some with a guarantee, a limit, or a lending limit of memory as well."""
+        random, due = self.random, dict[str, int]()
+        for queue in reversed(queues):
+            below = sum(due[each.name] for each in queues if each.parent == queue.name)
+            amount = random.choice([None, None, 0, 1, 2, 4])
+            due[queue.name] = below + (amount or 0)
+            quota = queue.quotas[0] if queue.quotas else Quota()
+            if amount is not None:
+                has = due[queue.name]
+                quota = replace(quota, guaranteed=(*quota.guaranteed, ("memory", has * GIB)))
+                if random.random() < 0.2:
+                    quota = replace(quota, lend=(*quota.lend, ("memory", random.randint(0, has) * GIB)))
+            if random.random() < 0.2:
+                most = due[queue.name] + random.randint(2, 6)
+                quota = replace(quota, limit=(*quota.limit, ("memory", most * GIB)))
+            yield replace(queue, quotas=() if quota == Quota() else (quota,))
 
     def above(self, parents: dict[str, str], name: str) -> list[str]:
         found = []
@@ -166,7 +187,7 @@ class World:
         count = random.choice([1, 1, 2, 2, 3, 4])
         elastic, fixed = random.random() < self.elastic, random.random() < self.fixed
         asks = {"cpu": random.choice([1, 1, 2, 3]) * CPU}
-        if self.has_memory:
+        if self.has_memory and (self.seed < TWO or random.random() < 0.8):
             asks["memory"] = random.choice([1, 1, 2, 3]) * GIB
         role = Role(
             name="worker",
