@@ -26,10 +26,14 @@ from tests.embedded.beside.subjects.catalogue import SUBJECTS, conversation_of
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.embedded.beside", description=__doc__.partition("\n")[0])
     parser.add_argument("--theirs", type=Path, required=True, metavar="KUBECONFIG", help="the server to compare with")
-    parser.add_argument("--ours", type=Path, metavar="KUBECONFIG", help="by default a server of this project is started")
+    parser.add_argument(
+        "--ours", type=Path, metavar="KUBECONFIG", help="by default a server of this project is started"
+    )
     parser.add_argument("--seeds", default="9000:9050", metavar="FIRST:END", help="default: %(default)s")
     parser.add_argument("--subject", choices=list(SUBJECTS), action="append", help="only conversations about this")
-    parser.add_argument("--jobs", type=int, default=4, metavar="N", help="conversations at a time (default: %(default)s)")
+    parser.add_argument(
+        "--jobs", type=int, default=4, metavar="N", help="conversations at a time (default: %(default)s)"
+    )
     parser.add_argument("--json", action="store_true", help="print each step that differs as one line of JSON")
     given = parser.parse_args()
     first, _, end = given.seeds.partition(":")
@@ -65,7 +69,11 @@ def _text(step: Step) -> str:
     talk, ask = step.conversation, step.ask
     lines = [f"{talk.subject} {talk.seed}, request {step.number}: {ask.method} {ask.path}"]
     for one in step.differences[:6]:
-        lines += [f"    {one['path']}", f"        theirs {one['expected']!r:.300}", f"        ours   {one['actual']!r:.300}"]
+        lines += [
+            f"    {one['path']}",
+            f"        theirs {one['expected']!r:.300}",
+            f"        ours   {one['actual']!r:.300}",
+        ]
     return "\n".join(lines)
 
 

@@ -1,11 +1,12 @@
 """The form in which two answers are compared: values that differ between right servers have names.
 
-Five things are left out. They are written on docs/benchmarks/api-server.md:
+Six things are left out. They are written on docs/benchmarks/api-server.md:
 - warnings and conditions by which this server says that no controller acts on a kind;
 - the annotation that names who deleted an object;
 - the state `Suspended` of a Job before the Job controller has written it;
 - versions, times and addresses inside of messages;
-- versions of definitions and validating policies, and the status of these policies: some servers write it late.
+- versions of definitions and validating policies, and the status of these policies: some servers write it late;
+- the order of several errors in one message, and of the rules in a review: the real server walks maps in any order.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _WITHIN = (
     (re.compile(r'(resourceVersion\\?":\\?")\d+'), r"\1<rv>"),
     (re.compile(r"\b(0x[0-9a-f]{6,})\b"), "<address>"),
 )
+_UNORDERED = {"resourceRules", "nonResourceRules"}  # of a review of a user's rules
 _TIMED = re.compile(r"/(?:customresourcedefinitions|validatingadmissionpolicies)\b")
 _OWN_WARNINGS = re.compile(r"no (?:controller|component|network plugin) (?:of this cluster|here) ")
 
@@ -65,13 +67,17 @@ def _without_own(value: Any) -> Any:
     match value:
         case dict():
             found = {key: _without_own(one) for key, one in value.items()}
+            for key in _UNORDERED & found.keys():
+                found[key] = sorted(found[key] or (), key=json.dumps)
             notes = found.get("annotations")
             if isinstance(notes, dict) and DELETED_BY in notes:
                 found["annotations"] = {key: one for key, one in notes.items() if key != DELETED_BY}
                 if not found["annotations"]:
                     del found["annotations"]
-            if isinstance(message := found.get("message"), str) and _OWN_WARNINGS.search(message):
-                return None
+            if isinstance(message := found.get("message"), str):
+                if _OWN_WARNINGS.search(message):
+                    return None
+                found["message"] = _sorted(message)
             return found
         case list():
             items = [_without_own(one) for one in value]
@@ -79,6 +85,12 @@ def _without_own(value: Any) -> Any:
         case str():
             return _text(value)
     return value
+
+
+def _sorted(message: str) -> str:
+    """Return a message that ends with several errors, with these in an order."""
+    start, opening, errors = message.partition(": [")
+    return start + opening + ", ".join(sorted(errors[:-1].split(", "))) if errors.endswith("]") else message
 
 
 def _text(value: str) -> str:

@@ -107,7 +107,7 @@ def _changed(value: Json, path: tuple[str | int, ...], new: Json) -> Json:
             return [*value[:key], *inner, *value[key + 1 :]]
         case list(), int() if key == len(value) and new is not REMOVED:
             return [*value, _changed(None, tuple(rest), new)]
-        case (dict() | None), str():
+        case ((dict() | None), str()):
             value = dict(value or {})
             if new is REMOVED and not rest:
                 value.pop(key, None)

@@ -250,7 +250,7 @@ class Api:
         intent = _intent(request, "CreateOptions", body)
         if target.resource.group in (AUTHENTICATION, AUTHORIZATION):
             review = self.writer.checked(target.resource, body, intent)
-            found = self._reviewer.answer(target.resource.kind, review, request.user, target.namespace)
+            found = self._reviewer.answer(target.resource.kind, review, request.user, target.namespace, intent.manager)
             return answers.value(request, found, 201)
         if target.sub == "token":
             asked = self.writer.checked(TOKEN_REQUEST, body, intent)

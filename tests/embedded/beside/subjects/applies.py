@@ -47,7 +47,12 @@ def _deployment(random: Random) -> Json:
 def _job(random: Random) -> Json:
     pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": random.choice(("i", "i", "j"))}]}
     spec: Json = {"template": {"spec": pod}}
-    for key, values in (("parallelism", (1, 2)), ("suspend", (True, False)), ("backoffLimit", (3, 4)), ("completions", (2, 3))):
+    for key, values in (
+        ("parallelism", (1, 2)),
+        ("suspend", (True, False)),
+        ("backoffLimit", (3, 4)),
+        ("completions", (2, 3)),
+    ):
         if random.random() < 0.4:
             spec[key] = random.choice(values)
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "o"}, "spec": spec}
@@ -103,7 +108,13 @@ _SPEC_SCHEMA = {
 def _widgets(talk: Talk) -> str:
     status = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     schema = {"type": "object", "properties": {"spec": _SPEC_SCHEMA, "status": status}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, "subresources": {"status": {}}}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+    }
     names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
     spec = {"group": _GROUP, "scope": "Namespaced", "names": names, "versions": [version]}
     talk.cleanup.append(f"{_DEFINITIONS}/widgets.{_GROUP}")
@@ -137,13 +148,19 @@ def applies(talk: Talk) -> None:
             case 5:
                 talk.patch(f"{place}?fieldManager={manager}", {"spec": obj.get("spec")}, MERGE, managed=True)
             case 6:
-                talk.patch(f"{place}?fieldManager={manager}", {"metadata": {"labels": {"x": manager}}}, STRATEGIC, managed=True)
+                talk.patch(
+                    f"{place}?fieldManager={manager}", {"metadata": {"labels": {"x": manager}}}, STRATEGIC, managed=True
+                )
             case 7:
                 talk.put(f"{place}?fieldManager={manager}", obj, managed=True)
             case 8:
-                talk.apply(f"{place}/status", {**_head(obj), "status": {"observedGeneration": random.choice((1, 2))}}, manager)
+                talk.apply(
+                    f"{place}/status", {**_head(obj), "status": {"observedGeneration": random.choice((1, 2))}}, manager
+                )
             case 9:
-                talk.apply(place, {**_head(obj), **random.choice(_ODD_PARTS)}, manager, random.choice(("", "force=true")))
+                talk.apply(
+                    place, {**_head(obj), **random.choice(_ODD_PARTS)}, manager, random.choice(("", "force=true"))
+                )
             case 10:
                 talk.patch(f"{place}?fieldManager={manager}", random.choice(_ODD_PATCHES), JSON_PATCH, managed=True)
             case _:
@@ -176,4 +193,10 @@ _ODD_PATCHES: tuple[Json, ...] = (
     [{"op": "add", "path": "/metadata/annotations", "value": {"a": "b"}}],
     [{"op": "remove", "path": "/metadata/managedFields/0"}],
 )
-_ODD_QUERIES = ("", "fieldManager=", "fieldManager=one&force=x", "fieldManager=one&fieldValidation=Strict", "force=true")
+_ODD_QUERIES = (
+    "",
+    "fieldManager=",
+    "fieldManager=one&force=x",
+    "fieldManager=one&fieldValidation=Strict",
+    "force=true",
+)

@@ -33,7 +33,11 @@ _FIELDS: dict[str, tuple[Json, tuple[Json, ...], tuple[Json, ...]]] = {
     "link": ({"type": "string", "format": "uri"}, ("https://a.example/b",), ("not a uri", "%%")),
     "host": ({"type": "string", "format": "hostname"}, ("a.example",), ("a_b..c", "-a")),
     "either": ({"x-kubernetes-int-or-string": True}, (1, "50%"), (1.5, True, [])),
-    "names": ({"type": "array", "items": {"type": "string"}, "maxItems": 3, "minItems": 1}, (["a"],), ([], ["a"] * 4, [1])),
+    "names": (
+        {"type": "array", "items": {"type": "string"}, "maxItems": 3, "minItems": 1},
+        (["a"],),
+        ([], ["a"] * 4, [1]),
+    ),
     "unique": (
         {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
         (["a", "b"],),
@@ -88,7 +92,10 @@ _FIELDS: dict[str, tuple[Json, tuple[Json, ...], tuple[Json, ...]]] = {
 
 _RULES: tuple[tuple[tuple[str, ...], Json], ...] = (
     (("count",), {"rule": "self.count < 8"}),
-    (("count", "small"), {"rule": "!has(self.count) || !has(self.small) || self.small <= self.count", "message": "too large"}),
+    (
+        ("count", "small"),
+        {"rule": "!has(self.count) || !has(self.small) || self.small <= self.count", "message": "too large"},
+    ),
     (("count",), {"rule": "!has(oldSelf.count) || self.count >= oldSelf.count", "message": "count cannot fall"}),
     (("text",), {"rule": "self.text.startsWith('a')", "messageExpression": "'text is ' + self.text"}),
     (("text",), {"rule": "self.text != 'abc'", "reason": "FieldValueForbidden", "fieldPath": ".text"}),
@@ -106,7 +113,7 @@ _RULES: tuple[tuple[tuple[str, ...], Json], ...] = (
     (("address",), {"rule": "isIP(self.address) && ip(self.address).family() == 4"}),
     (("net",), {"rule": "isCIDR(self.net) && cidr(self.net).prefixLength() <= 16"}),
     (("text",), {"rule": "quantity('1Gi').compareTo(quantity('1G')) > 0 && self.text != 'ab'"}),
-    (("text",), {"rule": "self.text == oldSelf.orValue('abc')", "optionalOldSelf": True}),
+    (("text",), {"rule": "!oldSelf.hasValue() || self.text == oldSelf.value().text", "optionalOldSelf": True}),
     (("ratio",), {"rule": "self.ratio <= 1.0", "message": "at most one"}),
     (("unique",), {"rule": "self.unique == self.unique.sort()"}),
     (("count",), {"rule": "self.count / (self.count - 7) < 100"}),
@@ -252,7 +259,10 @@ _VERSION_MISTAKES: tuple[tuple[tuple[str | int, ...], Json], ...] = (
     (("name",), "v1beta1"),
     (("schema",), REMOVED),
     (("schema", "openAPIV3Schema", "type"), "string"),
-    (("schema", "openAPIV3Schema", "properties", "metadata"), {"type": "object", "properties": {"x": {"type": "string"}}}),
+    (
+        ("schema", "openAPIV3Schema", "properties", "metadata"),
+        {"type": "object", "properties": {"x": {"type": "string"}}},
+    ),
     (("schema", "openAPIV3Schema", "properties", "spec", "properties", "count", "default"), "text"),
     (("schema", "openAPIV3Schema", "properties", "spec", "properties", "count", "type"), "odd"),
     (("schema", "openAPIV3Schema", "properties", "spec", "properties", "count", "format"), "odd"),
@@ -262,7 +272,10 @@ _VERSION_MISTAKES: tuple[tuple[tuple[str | int, ...], Json], ...] = (
     (("schema", "openAPIV3Schema", "properties", "spec", "properties", "new"), {"type": "string", "pattern": "("}),
     (("schema", "openAPIV3Schema", "properties", "spec", "properties", "new"), {"$ref": "#/x"}),
     (("schema", "openAPIV3Schema", "properties", "spec", "properties", "new"), {"type": "string", "uniqueItems": True}),
-    (("schema", "openAPIV3Schema", "properties", "spec", "properties", "new"), {"type": "object", "x-kubernetes-list-type": "map"}),
+    (
+        ("schema", "openAPIV3Schema", "properties", "spec", "properties", "new"),
+        {"type": "object", "x-kubernetes-list-type": "map"},
+    ),
     (
         ("schema", "openAPIV3Schema", "properties", "spec", "properties", "new"),
         {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "map"},

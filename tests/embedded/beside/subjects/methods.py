@@ -10,12 +10,22 @@ Json = Any
 
 _MAPS = f"{CORE}/configmaps"
 _PATHS = (
-    *("/api", "/apis", "/api/v1", "/apis/batch", "/apis/batch/v1", "/apis/odd", "/apis/batch/v9", "/api/v2", "/odd"),
-    *("/healthz", "/readyz", "/livez", "/livez/ping", "/readyz?verbose", "/healthz/odd", "/", "/apis/apps/v1/"),
+    *("/api/v1", "/apis/batch", "/apis/batch/v1", "/apis/odd", "/apis/batch/v9", "/api/v2", "/odd"),
+    *("/healthz", "/readyz", "/livez", "/livez/ping", "/readyz?verbose", "/healthz/odd", "/apis/apps/v1/"),
     *(f"{CORE}/odd", f"{CORE}/configmaps/", f"{CORE}/configmaps/a/b", f"{CORE}/configmaps/a/status", "/api/v1/pods/x"),
     *(f"{CORE}/pods/a/odd", f"{CORE}/pods/a/log", "/api/v1/watch/namespaces/default/configmaps/none?timeoutSeconds=1"),
-    *("/api/v1/namespaces/${ns}/namespaces", "/apis/apps/v1/deployments/x", "/api/v1/nodes/none/status", "/openapi/odd"),
-    *("/api/v1/nodes?limit=x", f"{_MAPS}?labelSelector=a%20in", f"{_MAPS}?fieldSelector=x", f"{_MAPS}/none?pretty=true"),
+    *(
+        "/api/v1/namespaces/${ns}/namespaces",
+        "/apis/apps/v1/deployments/x",
+        "/api/v1/nodes/none/status",
+        "/openapi/odd",
+    ),
+    *(
+        "/api/v1/nodes?limit=x",
+        f"{_MAPS}?labelSelector=a%20in",
+        f"{_MAPS}?fieldSelector=x",
+        f"{_MAPS}/none?pretty=true",
+    ),
     *("/api/v1/namespaces/${ns}", "/api/v1/namespaces/none", "/api/v1/namespaces/none/pods", "/logs", "/metrics/odd"),
 )
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE", "PROPFIND", "FROB")
@@ -64,8 +74,23 @@ _BODIES: tuple[tuple[Json, str], ...] = (
     ("abc", "application/cbor"),
 )
 _OPTIONS = (
-    *("dryRun=All", "dryRun=Odd", "dryRun=", "dryRun=All&dryRun=All", "fieldManager=a%20b", f"fieldManager={'x' * 129}"),
-    *("fieldValidation=Strict", "fieldValidation=Odd", "fieldManager=ü", "fieldManager=", "odd=1", "pretty=1", "force=true"),
+    *(
+        "dryRun=All",
+        "dryRun=Odd",
+        "dryRun=",
+        "dryRun=All&dryRun=All",
+        "fieldManager=a%20b",
+        f"fieldManager={'x' * 129}",
+    ),
+    *(
+        "fieldValidation=Strict",
+        "fieldValidation=Odd",
+        "fieldManager=ü",
+        "fieldManager=",
+        "odd=1",
+        "pretty=1",
+        "force=true",
+    ),
     *("force=x", "fieldValidation=Warn", "fieldManager=a%0Ab", "timeout=1s", "timeout=x", "dryRun=all"),
 )
 _IMPERSONATIONS: tuple[dict[str, str], ...] = (
@@ -97,7 +122,9 @@ def methods(talk: Talk) -> None:
         lambda: talk.post(_MAPS, *random.choice(_BODIES)),
         lambda: talk.put(f"{_MAPS}/m", *random.choice(_BODIES)),
         lambda: talk.ask("PATCH", f"{_MAPS}/m", *random.choice(_BODIES)),
-        lambda: talk.patch(f"{_MAPS}/m?{random.choice(_OPTIONS)}", {"data": {"c": "d"}}, random.choice((MERGE, STRATEGIC))),
+        lambda: talk.patch(
+            f"{_MAPS}/m?{random.choice(_OPTIONS)}", {"data": {"c": "d"}}, random.choice((MERGE, STRATEGIC))
+        ),
         lambda: talk.patch(f"{_MAPS}/m?{random.choice(_OPTIONS)}", "{}", random.choice((JSON_PATCH, APPLY))),
         lambda: talk.put(f"{_MAPS}/m?{random.choice(_OPTIONS)}", body),
         lambda: talk.delete(f"{_MAPS}/none?{random.choice(_OPTIONS)}"),

@@ -17,7 +17,10 @@ _NAME = "p-${id}"
 _VALIDATIONS: tuple[Json, ...] = (
     {"expression": "object.metadata.name != 'bad'"},
     {"expression": "object.data.a != 'x'", "message": "a may not be x"},
-    {"expression": "!has(object.data) || object.data.size() < 3", "messageExpression": "'has ' + string(object.data.size())"},
+    {
+        "expression": "!has(object.data) || object.data.size() < 3",
+        "messageExpression": "'has ' + string(object.data.size())",
+    },
     {"expression": "request.operation != 'UPDATE' || oldObject.data == object.data", "reason": "Forbidden"},
     {"expression": "request.userInfo.username == 'admin'", "reason": "Unauthorized"},
     {"expression": "namespaceObject.metadata.name != 'x' && !('no' in object.data)", "reason": "RequestEntityTooLarge"},
@@ -96,7 +99,9 @@ def policies(talk: Talk) -> None:
         if "Deny" not in actions:
             talk.post(f"{_MAPS}?dryRun=All", marked, until=201)
     for number in range(random.choice((4, 6))):
-        data = random.choice(({"a": "x"}, {"a": "b"}, {"no": "1"}, {"a": "b", "c": "d", "e": "f"}, {"a": "7", "long-key": ""}, None))
+        data = random.choice(
+            ({"a": "x"}, {"a": "b"}, {"no": "1"}, {"a": "b", "c": "d", "e": "f"}, {"a": "7", "long-key": ""}, None)
+        )
         name = random.choice(("bad", f"m{number}"))
         talk.post(_MAPS, {"metadata": {"name": name}, **({"data": data} if data is not None else {})})
         talk.patch(f"{_MAPS}/{name}", {"data": {"a": random.choice(("x", "y", "1"))}})
@@ -139,7 +144,10 @@ _BINDING_MISTAKES: Edits = (
 )
 _MUTATIONS: tuple[Json, ...] = (
     {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{data: {'seen': 'yes'}}"}},
-    {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{metadata: Object.metadata{labels: {'x': object.metadata.name}}}"}},
+    {
+        "patchType": "ApplyConfiguration",
+        "applyConfiguration": {"expression": "Object{metadata: Object.metadata{labels: {'x': object.metadata.name}}}"},
+    },
     {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{odd: 1}"}},
     {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "1"}},
     {"patchType": "JSONPatch", "jsonPatch": {"expression": "[JSONPatch{op: 'add', path: '/data/b', value: 'c'}]"}},
@@ -162,7 +170,10 @@ def mutations(talk: Talk) -> None:
     policy = _policy([])
     del policy["spec"]["validations"]
     policy["kind"] = "MutatingAdmissionPolicy"
-    policy["spec"] |= {"reinvocationPolicy": random.choice(("Never", "IfNeeded")), "mutations": [first, random.choice(_MUTATIONS[:8])]}
+    policy["spec"] |= {
+        "reinvocationPolicy": random.choice(("Never", "IfNeeded")),
+        "mutations": [first, random.choice(_MUTATIONS[:8])],
+    }
     for mutation in random.sample(_MUTATIONS, 3):
         talk.post(f"{path}?dryRun=All", changed(policy, [(("spec", "mutations"), [mutation])]))
     for _, edit in zip(range(2), random.sample(_MISTAKES, 2), strict=True):
@@ -170,7 +181,9 @@ def mutations(talk: Talk) -> None:
     talk.post(path, policy)
     talk.post(bindings, {"metadata": {"name": _NAME}, "spec": {"policyName": _NAME}})
     talk.get(f"{path}/{_NAME}", TABLE)
-    talk.post(f"{_MAPS}?dryRun=All", {"metadata": {"name": "m", "annotations": {"marker": ""}}}, until=422)
+    talk.post(
+        f"{_MAPS}?dryRun=All", {"metadata": {"name": "m", "annotations": {"marker": ""}}, "data": {"a": "z"}}, until=422
+    )
     for number in range(3):
         talk.post(_MAPS, {"metadata": {"name": f"m{number}"}, "data": {"a": random.choice(("b", "z"))}}, managed=True)
     talk.patch(f"{_MAPS}/m1", {"data": {"d": "e"}}, managed=True)

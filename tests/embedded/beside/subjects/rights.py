@@ -64,7 +64,12 @@ _ATTRIBUTES: tuple[Json, ...] = (
     {"verb": "list", "resource": "nodes"},
     {"namespace": "${ns}", "verb": "patch", "resource": "pods", "subresource": "status"},
     {"namespace": "${ns}", "verb": "list", "resource": "pods", "labelSelector": {"rawSelector": "a=b"}},
-    {"namespace": "${ns}", "verb": "list", "resource": "pods", "fieldSelector": {"requirements": [{"key": "a", "operator": "Odd"}]}},
+    {
+        "namespace": "${ns}",
+        "verb": "list",
+        "resource": "pods",
+        "fieldSelector": {"requirements": [{"key": "a", "operator": "Odd"}]},
+    },
     {},
 )
 
@@ -83,22 +88,43 @@ def rights(talk: Talk) -> None:
     aggregated = {"metadata": {"name": "c-${id}"}, "rules": [random.choice(_RULES)]}
     steps = [
         lambda: talk.post(_ROLES, {"metadata": {"name": "mine"}, "rules": [random.choice(_RULES)]}, headers=_ANN),
-        lambda: talk.post(_BINDINGS, {**binding, "metadata": {"name": "mine"}, "roleRef": random.choice(_REFS)}, headers=_ANN),
+        lambda: talk.post(
+            _BINDINGS, {**binding, "metadata": {"name": "mine"}, "roleRef": random.choice(_REFS)}, headers=_ANN
+        ),
         lambda: talk.post(_BINDINGS, {**binding, "metadata": {"name": "c"}, "roleRef": random.choice(_REFS)}),
         lambda: talk.post(_BINDINGS, {**binding, "metadata": {"name": "d"}, "subjects": [random.choice(_SUBJECTS)]}),
         lambda: talk.edit(f"{_BINDINGS}/b", bound, (("roleRef",), random.choice(_REFS))),
         lambda: talk.edit(f"{_BINDINGS}/b", bound, (("subjects",), random.sample(_SUBJECTS, 2))),
         lambda: talk.edit(f"{_ROLES}/r", made, (("rules",), [random.choice((*_RULES, *_WRONG_RULES))])),
-        lambda: talk.patch(f"{_ROLES}/r", {"rules": [random.choice((*_RULES, *_WRONG_RULES))]}, random.choice((STRATEGIC, "application/merge-patch+json"))),
-        lambda: talk.patch(f"{_ROLES}/r", [{"op": "add", "path": "/rules/-", "value": random.choice(_WRONG_RULES)}], JSON_PATCH),
-        lambda: talk.patch(f"{_ROLES}/r", [{"op": "add", "path": "/rules/0/verbs", "value": random.choice(("x", 1))}], JSON_PATCH),
+        lambda: talk.patch(
+            f"{_ROLES}/r",
+            {"rules": [random.choice((*_RULES, *_WRONG_RULES))]},
+            random.choice((STRATEGIC, "application/merge-patch+json")),
+        ),
+        lambda: talk.patch(
+            f"{_ROLES}/r", [{"op": "add", "path": "/rules/-", "value": random.choice(_WRONG_RULES)}], JSON_PATCH
+        ),
+        lambda: talk.patch(
+            f"{_ROLES}/r", [{"op": "add", "path": "/rules/0/verbs", "value": random.choice(("x", 1))}], JSON_PATCH
+        ),
         lambda: talk.patch(f"{_ROLES}/r", {"rules": [random.choice(_RULES)]}, headers=_ANN),
         lambda: talk.post(cluster, aggregated),
         lambda: talk.post(cluster, aggregated, headers=_ANN),
-        lambda: talk.post(cluster, {**aggregated, "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"x": "${ns}"}}]}}),
-        lambda: talk.get(f"{CORE}/{random.choice(('configmaps', 'configmaps/only', 'secrets', 'pods', 'pods/x/log'))}", headers=random.choice((_ANN, _ROBOT))),
+        lambda: talk.post(
+            cluster, {**aggregated, "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"x": "${ns}"}}]}}
+        ),
+        lambda: talk.get(
+            f"{CORE}/{random.choice(('configmaps', 'configmaps/only', 'secrets', 'pods', 'pods/x/log'))}",
+            headers=random.choice((_ANN, _ROBOT)),
+        ),
         lambda: talk.post(f"{CORE}/configmaps", {"metadata": {"name": "only"}}, headers=random.choice((_ANN, _ROBOT))),
-        lambda: talk.ask(random.choice(("PUT", "PATCH", "DELETE")), f"{CORE}/configmaps/only", {"metadata": {"name": "only"}}, "application/json", headers=_ANN),
+        lambda: talk.ask(
+            random.choice(("PUT", "PATCH", "DELETE")),
+            f"{CORE}/configmaps/only",
+            {"metadata": {"name": "only"}},
+            "application/json",
+            headers=_ANN,
+        ),
         lambda: talk.get("/api/v1/nodes", headers={**_ANN, "Impersonate-Group": "system:masters"}),
         lambda: talk.get(f"{CORE}/pods", headers={"Impersonate-User": "ann", "Impersonate-Extra-Scopes": "x"}),
         lambda: talk.get(_ROLES, TABLE),
@@ -117,26 +143,60 @@ def reviews(talk: Talk) -> None:
     talk.post(_BINDINGS, {"metadata": {"name": "b"}, "roleRef": _REFS[0], "subjects": list(_SUBJECTS[:2])})
     account = talk.post(accounts, {"metadata": {"name": "robot"}})
     spec = {"user": "ann", "groups": random.choice(([], ["g"], ["system:masters"]))}
-    request = {"spec": {"audiences": random.choice(([], ["a"], [""])), "expirationSeconds": random.choice((600, 599, 2**33, -1))}}
+    request = {
+        "spec": {
+            "audiences": random.choice(([], ["a"], [""])),
+            "expirationSeconds": random.choice((600, 599, 2**33, -1)),
+        }
+    }
     steps = [
-        lambda: talk.post(f"{review}/subjectaccessreviews", {"spec": {**spec, "resourceAttributes": random.choice(_ATTRIBUTES)}}),
-        lambda: talk.post(f"{review}/subjectaccessreviews", {"spec": {"resourceAttributes": random.choice(_ATTRIBUTES)}}),
-        lambda: talk.post(f"{review}/subjectaccessreviews", {"spec": {**spec, "nonResourceAttributes": {"path": random.choice(("/healthz", "/x", "")), "verb": "get"}}}),
-        lambda: talk.post(f"{review}/subjectaccessreviews", {"spec": {**spec, "nonResourceAttributes": {}, "resourceAttributes": {}}}),
+        lambda: talk.post(
+            f"{review}/subjectaccessreviews", {"spec": {**spec, "resourceAttributes": random.choice(_ATTRIBUTES)}}
+        ),
+        lambda: talk.post(
+            f"{review}/subjectaccessreviews", {"spec": {"resourceAttributes": random.choice(_ATTRIBUTES)}}
+        ),
+        lambda: talk.post(
+            f"{review}/subjectaccessreviews",
+            {"spec": {**spec, "nonResourceAttributes": {"path": random.choice(("/healthz", "/x", "")), "verb": "get"}}},
+        ),
+        lambda: talk.post(
+            f"{review}/subjectaccessreviews", {"spec": {**spec, "nonResourceAttributes": {}, "resourceAttributes": {}}}
+        ),
         lambda: talk.post(f"{review}/subjectaccessreviews", {"metadata": {"name": "x"}, "spec": spec}),
-        lambda: talk.post(f"{review}/selfsubjectaccessreviews", {"spec": {"resourceAttributes": random.choice(_ATTRIBUTES)}}, headers=random.choice((_ANN, {}))),
+        lambda: talk.post(
+            f"{review}/selfsubjectaccessreviews",
+            {"spec": {"resourceAttributes": random.choice(_ATTRIBUTES)}},
+            headers=random.choice((_ANN, {})),
+        ),
         lambda: talk.post(f"{review}/selfsubjectaccessreviews", {"spec": {}}),
-        lambda: talk.post(f"{review}/namespaces/${{ns}}/localsubjectaccessreviews", {"spec": {**spec, "resourceAttributes": random.choice(_ATTRIBUTES)}}),
-        lambda: talk.post(f"{review}/selfsubjectrulesreviews", {"spec": {"namespace": random.choice(("${ns}", "", "none"))}}, headers=random.choice((_ANN, _ROBOT))),
-        lambda: talk.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", random.choice(({}, {"spec": 1}, {"metadata": {"name": "x"}})), headers=random.choice((_ANN, _ROBOT, {}))),
-        lambda: talk.post("/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": random.choice(("x", "", "a.b.c")), "audiences": ["a"]}}),
+        lambda: talk.post(
+            f"{review}/namespaces/${{ns}}/localsubjectaccessreviews",
+            {"spec": {**spec, "resourceAttributes": random.choice(_ATTRIBUTES)}},
+        ),
+        lambda: talk.post(
+            f"{review}/selfsubjectrulesreviews",
+            {"spec": {"namespace": random.choice(("${ns}", "", "none"))}},
+            headers=random.choice((_ANN, _ROBOT)),
+        ),
+        lambda: talk.post(
+            "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+            random.choice(({}, {"spec": 1}, {"metadata": {"name": "x"}})),
+            headers=random.choice((_ANN, _ROBOT, {})),
+        ),
+        lambda: talk.post(
+            "/apis/authentication.k8s.io/v1/tokenreviews",
+            {"spec": {"token": random.choice(("x", "", "a.b.c")), "audiences": ["a"]}},
+        ),
         lambda: talk.get(f"{review}/{random.choice(('subjectaccessreviews', 'selfsubjectrulesreviews'))}"),
         lambda: talk.post(f"{accounts}/robot/token?dryRun=All", request),
         lambda: talk.post(f"{accounts}/none/token", request),
         lambda: talk.post(f"{accounts}/robot/token", {"spec": {"boundObjectRef": random.choice(_BOUND)}}),
         lambda: talk.get(f"{accounts}/robot/token"),
         lambda: talk.edit(f"{accounts}/robot", account, (("secrets",), [{"name": "a"}, {"name": "a"}]), managed=True),
-        lambda: talk.patch(f"{accounts}/robot", {"imagePullSecrets": [{"name": "q"}], "automountServiceAccountToken": False}, STRATEGIC),
+        lambda: talk.patch(
+            f"{accounts}/robot", {"imagePullSecrets": [{"name": "q"}], "automountServiceAccountToken": False}, STRATEGIC
+        ),
         lambda: talk.post(f"{CORE}/secrets", random.choice(_SECRETS)),
     ]
     for step in random.sample(steps, random.choice((8, 10, 12))):
@@ -153,7 +213,10 @@ _BOUND: tuple[Json, ...] = (
 )
 _SECRETS: tuple[Json, ...] = (
     {"metadata": {"name": "s"}, "type": "kubernetes.io/service-account-token"},
-    {"metadata": {"name": "s", "annotations": {"kubernetes.io/service-account.name": "robot"}}, "type": "kubernetes.io/service-account-token"},
+    {
+        "metadata": {"name": "s", "annotations": {"kubernetes.io/service-account.name": "robot"}},
+        "type": "kubernetes.io/service-account-token",
+    },
     {"metadata": {"name": "s"}, "type": "kubernetes.io/tls", "data": {"tls.crt": "YQ=="}},
     {"metadata": {"name": "s"}, "type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "YQ=="}},
     {"metadata": {"name": "s"}, "type": "kubernetes.io/basic-auth"},
@@ -204,14 +267,20 @@ def limits(talk: Talk) -> None:
     most = random.choice(({}, {"cpu": "1"}, {"cpu": "4", "memory": "2Gi"}))
     container = {"name": "c", "image": "i", "resources": {"requests": requests, "limits": most}}
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [container]}}
-    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": random.choice(("1Mi", "1Gi", "5Gi"))}}}
+    claim = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": random.choice(("1Mi", "1Gi", "5Gi"))}},
+    }
     pages = random.choice((1, 2, 3))
     for number in range(4):
         talk.post(maps, {"metadata": {"name": f"m{number}", "labels": {"n": str(number % 2)}}})
     page = talk.get(f"{maps}?limit={pages}")
     steps = [
         lambda: talk.post(f"{CORE}/pods", pod),
-        lambda: talk.post(f"{CORE}/pods", changed(pod, [(("metadata", "name"), "o"), (("spec", "containers", 0, "resources"), REMOVED)])),
+        lambda: talk.post(
+            f"{CORE}/pods",
+            changed(pod, [(("metadata", "name"), "o"), (("spec", "containers", 0, "resources"), REMOVED)]),
+        ),
         lambda: talk.post(f"{CORE}/persistentvolumeclaims", {"metadata": {"name": "v"}, "spec": claim}),
         lambda: talk.get(f"{maps}?limit={pages}&continue=${{continue{page}}}"),
         lambda: talk.get(f"{maps}?limit=1&continue=${{continue{page}}}", TABLE),
@@ -220,13 +289,22 @@ def limits(talk: Talk) -> None:
         lambda: talk.get(f"{maps}?limit=1&resourceVersion=0"),
         lambda: talk.get(f"{maps}?limit=1&resourceVersion=${{rv{page}}}&resourceVersionMatch=Exact"),
         lambda: talk.get(f"{maps}?limit=1&resourceVersion=${{rv{page}}}&continue=${{continue{page}}}"),
-        lambda: talk.get(f"{maps}?labelSelector={random.choice(('n', '!n', 'n%20in%20(0)', 'n%20notin%20(0,1)', 'n>0', 'n!%3D1'))}"),
-        lambda: talk.patch(f"{ranges}/r", {"spec": {"limits": [random.choice(_LIMITS)]}}, random.choice((STRATEGIC, "application/merge-patch+json"))),
+        lambda: talk.get(
+            f"{maps}?labelSelector={random.choice(('n', '!n', 'n%20in%20(0)', 'n%20notin%20(0,1)', 'n>0', 'n!%3D1'))}"
+        ),
+        lambda: talk.patch(
+            f"{ranges}/r",
+            {"spec": {"limits": [random.choice(_LIMITS)]}},
+            random.choice((STRATEGIC, "application/merge-patch+json")),
+        ),
         lambda: talk.get(ranges, TABLE),
         lambda: talk.post(f"{quotas}?dryRun=All", {"metadata": {"name": "z"}, "spec": {"hard": random.choice(_HARD)}}),
         lambda: talk.post(
             f"{quotas}?dryRun=All",
-            {"metadata": {"name": "z"}, "spec": {"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": [random.choice(_SCOPES)]}}},
+            {
+                "metadata": {"name": "z"},
+                "spec": {"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": [random.choice(_SCOPES)]}},
+            },
         ),
         lambda: talk.delete(f"{maps}?labelSelector=n%3D0&dryRun=All"),
         lambda: talk.watch(maps, page, "labelSelector=n%3D1"),

@@ -16,7 +16,10 @@ _PODS = f"{CORE}/pods"
 _SERVICES = f"{CORE}/services"
 _APPS = "/apis/apps/v1/namespaces/${ns}"
 
-_POD_SPEC = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}
+_POD_SPEC = {
+    "restartPolicy": "Never",
+    "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
+}
 _JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": _POD_SPEC}}}
 
 _JOB_SPECS: tuple[Json, ...] = (
@@ -67,7 +70,10 @@ _TEMPLATES: Edits = (
     (("spec", "tolerations"), [{"key": "a", "operator": "Exists", "value": "b"}]),
     (("spec", "tolerations"), [{"effect": "Odd"}]),
     (("spec", "nodeSelector"), {"a b": "c"}),
-    (("spec", "affinity"), {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}),
+    (
+        ("spec", "affinity"),
+        {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}},
+    ),
     (("spec", "topologySpreadConstraints"), [{"maxSkew": 0, "topologyKey": "", "whenUnsatisfiable": "Odd"}]),
     (("spec", "schedulingGates"), [{"name": "a.example/x"}, {"name": "a.example/x"}]),
     (("spec", "terminationGracePeriodSeconds"), -1),
@@ -81,7 +87,6 @@ _TEMPLATES: Edits = (
     (("spec", "overhead"), {"cpu": "1"}),
     (("spec", "hostNetwork"), True),
     (("spec", "unknown"), 1),
-    (("spec", "serviceAccountName"), "none"),
     (("spec", "resourceClaims"), [{"name": "a"}]),
     (("spec", "resources"), {"requests": {"cpu": "500m"}}),
     (("spec", "ephemeralContainers"), [{"name": "e", "image": "i"}]),
@@ -113,9 +118,16 @@ def jobs(talk: Talk) -> None:
         lambda: talk.patch(f"{second}/status", {"status": {"conditions": [condition]}}),
         lambda: talk.patch(
             f"{second}/status",
-            {"status": {"conditions": [{**condition, "type": "SuccessCriteriaMet"}], "startTime": "2026-01-01T00:00:00Z"}},
+            {
+                "status": {
+                    "conditions": [{**condition, "type": "SuccessCriteriaMet"}],
+                    "startTime": "2026-01-01T00:00:00Z",
+                }
+            },
         ),
-        lambda: talk.patch(f"{second}/status", {"status": {"startTime": "2026-01-01T00:00:00Z", "ready": 1}}, managed=True),
+        lambda: talk.patch(
+            f"{second}/status", {"status": {"startTime": "2026-01-01T00:00:00Z", "ready": 1}}, managed=True
+        ),
         lambda: talk.patch(
             f"{second}/status",
             {"status": {"uncountedTerminatedPods": {"succeeded": ["a"], "failed": ["a"]}, "completedIndexes": "0-x"}},
@@ -151,16 +163,30 @@ def _cron_job(talk: Talk) -> Json:
 
 def pods(talk: Talk) -> None:
     random = talk.random
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b"}}, "spec": copy.deepcopy(_POD_SPEC)}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "labels": {"a": "b"}},
+        "spec": copy.deepcopy(_POD_SPEC),
+    }
     place = f"{_PODS}/p"
     for _ in range(3):
         talk.post(_PODS, changed(pod, random.sample(_TEMPLATES, random.choice((1, 2)))))
     talk.delete(f"{place}?gracePeriodSeconds=0")
     made = talk.post(_PODS, pod, managed=True)
     budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}}
-    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
-    resize = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": random.choice(("2", "x", "1"))}}}]}}
-    debug = {"spec": {"ephemeralContainers": [{"name": random.choice(("d", "c")), "image": "i", "targetContainerName": "c"}]}}
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "p"},
+        "target": {"kind": "Node", "name": "n"},
+    }
+    resize = {
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": random.choice(("2", "x", "1"))}}}]}
+    }
+    debug = {
+        "spec": {"ephemeralContainers": [{"name": random.choice(("d", "c")), "image": "i", "targetContainerName": "c"}]}
+    }
     ready = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}], "podIP": "10.9.8.7"}}
     state = {"name": "c", "ready": True, "restartCount": 1, "image": "i", "imageID": "", "state": {"running": {}}}
     steps = [
@@ -170,18 +196,26 @@ def pods(talk: Talk) -> None:
         lambda: talk.post("/apis/policy/v1/namespaces/${ns}/poddisruptionbudgets", budget),
         lambda: talk.patch(f"{place}/resize", resize, STRATEGIC, managed=True),
         lambda: talk.patch(f"{place}/ephemeralcontainers", debug, STRATEGIC),
-        lambda: talk.get(f"{place}/{random.choice(('log', 'status', 'resize', 'ephemeralcontainers', 'exec', 'binding'))}"),
-        lambda: talk.get(f"{place}/log?{random.choice(('container=none', 'tailLines=-1', 'sinceSeconds=0', 'follow=x'))}"),
+        lambda: talk.get(
+            f"{place}/{random.choice(('log', 'status', 'resize', 'ephemeralcontainers', 'exec', 'binding'))}"
+        ),
+        lambda: talk.get(
+            f"{place}/log?{random.choice(('container=none', 'tailLines=-1', 'sinceSeconds=0', 'follow=x'))}"
+        ),
         lambda: talk.patch(f"{place}/status", ready, STRATEGIC, managed=True),
         lambda: talk.patch(f"{place}/status", {"status": {"containerStatuses": [state]}}, MERGE),
         lambda: talk.patch(f"{place}/status", {"status": {"phase": "Odd", "qosClass": "Guaranteed"}}, MERGE),
         lambda: talk.edit(place, made, random.choice(_TEMPLATES)),
         lambda: talk.edit(place, made, (("spec", "containers", 0, "image"), "j"), managed=True),
         lambda: talk.patch(place, {"spec": {"activeDeadlineSeconds": random.choice((5, 0, -1))}}),
-        lambda: talk.patch(place, {"spec": {"tolerations": [{"key": "x", "operator": "Exists"}]}}, random.choice((MERGE, STRATEGIC))),
+        lambda: talk.patch(
+            place, {"spec": {"tolerations": [{"key": "x", "operator": "Exists"}]}}, random.choice((MERGE, STRATEGIC))
+        ),
         lambda: talk.patch(place, {"metadata": {"labels": {"a": None}}, "spec": {"nodeName": "n"}}),
         lambda: talk.get(_PODS, TABLE),
-        lambda: talk.get(f"{_PODS}?fieldSelector={random.choice(('spec.nodeName%3Dn', 'status.phase%3DPending', 'spec.x%3Dy'))}"),
+        lambda: talk.get(
+            f"{_PODS}?fieldSelector={random.choice(('spec.nodeName%3Dn', 'status.phase%3DPending', 'spec.x%3Dy'))}"
+        ),
         lambda: talk.watch(_PODS, made, accept=random.choice(("", TABLE.split(",")[0]))),
     ]
     for step in random.sample(steps, random.choice((6, 8, 10))):
@@ -220,7 +254,12 @@ _SERVICE_SPECS: tuple[Json, ...] = (
     {"ports": [{**_PORT, "nodePort": 80}], "type": "NodePort"},
     {"ports": [{**_PORT, "nodePort": 30080}]},
     {"ports": [_PORT], "type": "LoadBalancer", "loadBalancerSourceRanges": ["10.0.0.0/8", "x"]},
-    {"ports": [_PORT], "type": "LoadBalancer", "allocateLoadBalancerNodePorts": False, "loadBalancerClass": "a.example/b"},
+    {
+        "ports": [_PORT],
+        "type": "LoadBalancer",
+        "allocateLoadBalancerNodePorts": False,
+        "loadBalancerClass": "a.example/b",
+    },
     {"type": "ExternalName", "externalName": "a.example"},
     {"type": "ExternalName"},
     {"type": "ExternalName", "externalName": "A_b", "clusterIP": "None"},
@@ -257,15 +296,23 @@ def services(talk: Talk) -> None:
     steps = [
         lambda: talk.patch(place, {"spec": random.choice(_SERVICE_SPECS)}),
         lambda: talk.patch(f"{_SERVICES}/u", {"spec": random.choice(_SERVICE_SPECS)}, STRATEGIC),
-        lambda: talk.edit(f"{_SERVICES}/u", made, *((("spec", key), one) for key, one in random.choice(_SERVICE_SPECS).items())),
-        lambda: talk.edit(f"{_SERVICES}/u", made, (("spec", "type"), random.choice(("ExternalName", "NodePort", "ClusterIP")))),
+        lambda: talk.edit(
+            f"{_SERVICES}/u", made, *((("spec", key), one) for key, one in random.choice(_SERVICE_SPECS).items())
+        ),
+        lambda: talk.edit(
+            f"{_SERVICES}/u", made, (("spec", "type"), random.choice(("ExternalName", "NodePort", "ClusterIP")))
+        ),
         lambda: talk.edit(f"{_SERVICES}/u", made, (("spec", "clusterIP"), random.choice(("", "None", REMOVED)))),
         lambda: talk.edit(f"{_SERVICES}/u", made, (("spec", "clusterIPs"), random.choice(([], ["None"], REMOVED)))),
         lambda: talk.put(place, {"metadata": {"name": "s"}, "spec": random.choice(_SERVICE_SPECS)}),
         lambda: talk.patch(f"{place}/status", {"status": {"loadBalancer": {"ingress": [random.choice(_INGRESSES)]}}}),
-        lambda: talk.patch(f"{_SERVICES}/u/status", {"status": {"conditions": [{"type": "A", "status": "True"}]}}, managed=True),
+        lambda: talk.patch(
+            f"{_SERVICES}/u/status", {"status": {"conditions": [{"type": "A", "status": "True"}]}}, managed=True
+        ),
         lambda: talk.get(_SERVICES, TABLE),
-        lambda: talk.get(f"{_SERVICES}?fieldSelector={random.choice(('spec.type%3DClusterIP', 'spec.clusterIP%3DNone', 'a%3Db'))}"),
+        lambda: talk.get(
+            f"{_SERVICES}?fieldSelector={random.choice(('spec.type%3DClusterIP', 'spec.clusterIP%3DNone', 'a%3Db'))}"
+        ),
         lambda: talk.get(f"{place}/proxy"),
         lambda: talk.delete(place),
         lambda: talk.watch(_SERVICES, made),
@@ -276,13 +323,26 @@ def services(talk: Talk) -> None:
     talk.delete(_SERVICES)
 
 
-_INGRESSES: tuple[Json, ...] = ({"ip": "1.2.3.4"}, {"hostname": "a.example"}, {"ip": "x"}, {"hostname": "1.2.3.4"}, {"ipMode": "Odd"})
+_INGRESSES: tuple[Json, ...] = (
+    {"ip": "1.2.3.4"},
+    {"hostname": "a.example"},
+    {"ip": "x"},
+    {"hostname": "1.2.3.4"},
+    {"ipMode": "Odd"},
+)
 
 
 def applications(talk: Talk) -> None:
     """Deployments and their relatives: templates, strategies, scale, status."""
     random = talk.random
-    kind, plural = random.choice((("Deployment", "deployments"), ("StatefulSet", "statefulsets"), ("ReplicaSet", "replicasets"), ("DaemonSet", "daemonsets")))
+    kind, plural = random.choice(
+        (
+            ("Deployment", "deployments"),
+            ("StatefulSet", "statefulsets"),
+            ("ReplicaSet", "replicasets"),
+            ("DaemonSet", "daemonsets"),
+        )
+    )
     path, place = f"{_APPS}/{plural}", f"{_APPS}/{plural}/d"
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {**_POD_SPEC, "restartPolicy": "Always"}}
     spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
@@ -299,11 +359,35 @@ def applications(talk: Talk) -> None:
         lambda: talk.patch(place, {"spec": {"replicas": random.choice((2, -2, None))}}, STRATEGIC, managed=True),
         lambda: talk.edit(place, made, random.choice(_SPECS)),
         lambda: talk.edit(place, made, (("spec", "template", *(edit := random.choice(_TEMPLATES))[0]), edit[1])),
-        lambda: talk.patch(f"{place}/status", {"status": random.choice(_STATUSES)}, random.choice((MERGE, STRATEGIC)), managed=True),
+        lambda: talk.patch(
+            f"{place}/status", {"status": random.choice(_STATUSES)}, random.choice((MERGE, STRATEGIC)), managed=True
+        ),
         lambda: talk.patch(f"{place}/status", {"metadata": {"labels": {"n": "o"}}, "status": {"replicas": 1}}),
         lambda: talk.get(path, TABLE),
-        lambda: talk.patch(place, {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "j"}, {"name": "e", "image": "k"}]}}}}, STRATEGIC, managed=True),
-        lambda: talk.patch(place, {"spec": {"template": {"spec": {"$setElementOrder/containers": [{"name": "c"}], "containers": [{"name": "c", "$patch": "delete"}]}}}}, STRATEGIC),
+        lambda: talk.patch(
+            place,
+            {
+                "spec": {
+                    "template": {"spec": {"containers": [{"name": "c", "image": "j"}, {"name": "e", "image": "k"}]}}
+                }
+            },
+            STRATEGIC,
+            managed=True,
+        ),
+        lambda: talk.patch(
+            place,
+            {
+                "spec": {
+                    "template": {
+                        "spec": {
+                            "$setElementOrder/containers": [{"name": "c"}],
+                            "containers": [{"name": "c", "$patch": "delete"}],
+                        }
+                    }
+                }
+            },
+            STRATEGIC,
+        ),
         lambda: talk.patch(place, {"metadata": {"annotations": {"deployment.kubernetes.io/revision": "2"}}}),
         lambda: talk.watch(path, made),
         lambda: talk.get(f"{path}?fieldSelector=status.replicas%3D0"),

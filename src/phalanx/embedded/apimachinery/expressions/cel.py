@@ -3,9 +3,10 @@
 The language is a library's (`common-expression-language`, the Rust implementation). This module adds some of
 Kubernetes' extensions: struct literals (`JSONPatch{op: "add"}`, `Object{spec: Object.spec{…}}`), which are rewritten
 into maps before parsing because the library does not have these types; the string and list functions of
-k8s.io/apiserver/pkg/cel/library; its comparisons of quantities (a quantity is its text here); and
-`jsonpatch.escapeKey`. The library does not limit the cost: `metering` adds a counter to every comprehension. Optional
-types (`.?x`, `[?x]`) are not supported: such an expression is refused when the policy is written, never taken for true.
+k8s.io/apiserver/pkg/cel/library; its comparisons of quantities (a quantity is its text here); its addresses and URLs
+(`functions`); and `jsonpatch.escapeKey`. The library does not limit the cost: `metering` adds a counter to every
+comprehension. Optional types (`.?x`, `[?x]`) are not supported: such an expression is refused when the policy is
+written, never taken for true.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 import msgspec
 
 from phalanx.embedded.apimachinery.caching import RULE, cached
+from phalanx.embedded.apimachinery.expressions import functions
 from phalanx.embedded.apimachinery.expressions.metering import EXCEEDED, TICK, Budget, growth, metered, tokens
 from phalanx.embedded.apimachinery.expressions.pattern import PatternError
 from phalanx.embedded.apimachinery.expressions.pattern import compiled as regular
@@ -159,6 +161,7 @@ def _compare_to(one: str, other: str) -> int:
 
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    **functions.FUNCTIONS,
     "quantity": _quantity,
     "isQuantity": _is_quantity,
     "compareTo": _compare_to,
@@ -211,8 +214,8 @@ class CelScope:
     @cached_property
     def context(self) -> Any:
         """The variables and functions in the form of the library."""
-        functions = {**_FUNCTIONS, **self.functions, TICK: self.budget.tick}
-        return _library().Context(variables={"jsonpatch": None, **self.variables}, functions=functions)
+        every = {**_FUNCTIONS, **self.functions, TICK: self.budget.tick}
+        return _library().Context(variables={"jsonpatch": None, **self.variables}, functions=every)
 
     @cached_property
     def content(self) -> bytes:

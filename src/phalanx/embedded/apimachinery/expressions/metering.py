@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from phalanx.embedded.apimachinery.caching import RULE, cached
+from phalanx.embedded.apimachinery.expressions.functions import NAMES
 
 TICK = "phalanx_tick"
 EXCEEDED = "operation cancelled: actual cost limit exceeded"
@@ -156,7 +157,7 @@ def growth(text: str) -> int:
 
 @cached(1024, RULE)
 def undeclared(text: str, declared: frozenset[str]) -> str:
-    """Return cel-go's error about the first undeclared name; "" if there is none. Functions are not checked."""
+    """Return cel-go's error about the first undeclared name of a variable or a function; "" if there is none."""
     words, at = [], 0
     for kind, word in tokens(text):
         if kind != "space":
@@ -167,6 +168,9 @@ def undeclared(text: str, declared: frozenset[str]) -> str:
         before = words[number - 1][1] if number else ""
         if kind == "name" and before != "." and word not in bound and not _names_something_else(words, number):
             return located(text, at, f"undeclared reference to '{word}' (in container '')")
+        calls = number + 1 < len(words) and words[number + 1][1] == "("
+        if kind == "name" and calls and word not in NAMES and word not in _WORDS:
+            return located(text, words[number + 1][2], f"undeclared reference to '{word}' (in container '')")
     return ""
 
 

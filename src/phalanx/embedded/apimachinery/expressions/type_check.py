@@ -36,7 +36,7 @@ def type_text(sort: Type) -> str:
     """Return a type as cel-go prints it."""
     if isinstance(sort, tuple):
         return f"{sort[0]}({', '.join(map(type_text, sort[1:]))})"
-    return sort if isinstance(sort, str) else "object"
+    return sort if isinstance(sort, str) else DYN if sort is ANY else "object"
 
 
 # The type of values of no schema: certainly `dyn` in cel-go, too. `DYN` is also the type of what is not known.

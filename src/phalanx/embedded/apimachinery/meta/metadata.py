@@ -39,20 +39,30 @@ NAME_FORMATS: Mapping[tuple[str, str], Callable[[str], Problems]] = {
 }
 
 # How often the validation of a kind checks metadata on an update, in addition to rest.BeforeUpdate: as an update, and
-# again
-# as on create. All others do each once.
+# again as on create. All others do each once, but for admission policies and webhooks (see `_own_rounds`).
 _OWN_ROUNDS: Mapping[tuple[str, str], tuple[int, int]] = {
     ("", "events"): (0, 0),
-    ("", "podtemplates"): (1, 0),
-    ("", "services"): (1, 0),
-    ("apps", "deployments"): (1, 0),
-    ("batch", "cronjobs"): (1, 0),
-    ("batch", "jobs"): (1, 0),
-    ("node.k8s.io", "runtimeclasses"): (1, 0),
-    ("coordination.k8s.io", "leases"): (1, 0),
-    ("scheduling.k8s.io", "priorityclasses"): (1, 0),
-    ("policy", "poddisruptionbudgets"): (0, 0),
     ("", "limitranges"): (0, 1),
+    ("", "persistentvolumes"): (0, 2),
+    ("", "podtemplates"): (1, 0),
+    ("", "replicationcontrollers"): (1, 0),
+    ("", "resourcequotas"): (1, 0),
+    ("", "services"): (1, 0),
+    ("apps", "daemonsets"): (1, 0),
+    ("apps", "deployments"): (1, 0),
+    ("apps", "replicasets"): (1, 0),
+    ("apps", "statefulsets"): (1, 0),
+    ("autoscaling", "horizontalpodautoscalers"): (1, 0),
+    ("batch", "cronjobs"): (1, 0),
+    ("coordination.k8s.io", "leases"): (1, 0),
+    ("discovery.k8s.io", "endpointslices"): (0, 1),
+    ("networking.k8s.io", "networkpolicies"): (1, 0),
+    ("policy", "poddisruptionbudgets"): (0, 0),
+    ("resource.k8s.io", "resourceslices"): (1, 0),
+    ("scheduling.k8s.io", "priorityclasses"): (1, 0),
+    ("storage.k8s.io", "csidrivers"): (1, 0),
+    ("storage.k8s.io", "csinodes"): (0, 1),
+    ("storage.k8s.io", "volumeattachments"): (0, 1),
 }
 # Groups whose kinds ask of finalizers only that they are qualified names.
 _ANY_FINALIZER = frozenset({"coordination.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io"})
@@ -193,6 +203,8 @@ _CHECKED_ANEW = ("labels", "annotations", "finalizers", "ownerReferences", "gene
 def _own_rounds(resource: Resource, subresource: str) -> tuple[int, int]:
     if resource.custom or subresource:
         return 1, 0
+    if resource.group == "admissionregistration.k8s.io":
+        return 0, 1
     return _OWN_ROUNDS.get(resource.key, (1, 1))
 
 

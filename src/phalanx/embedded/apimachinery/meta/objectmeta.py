@@ -127,8 +127,8 @@ def keep_system_fields(meta: Meta, old: Meta) -> None:
             meta[name] = old[name]
     for name in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
         if not meta.get(name):
-            _take(meta, old, name)
-    _take(meta, old, "generation")
+            take(meta, old, name)
+    take(meta, old, "generation")
     _keep_deleter(meta, old)
     meta.pop("selfLink", None)
 
@@ -147,7 +147,7 @@ def _keep_deleter(meta: Meta, old: Meta) -> None:
         meta.pop("annotations", None)
 
 
-def _take(meta: Meta, old: Meta, name: str) -> None:
+def take(meta: Meta, old: Meta, name: str) -> None:
     if name in old:
         meta[name] = old[name]
     else:

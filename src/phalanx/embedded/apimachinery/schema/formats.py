@@ -199,6 +199,26 @@ def ip(text: str) -> Problems:
     return ()
 
 
+def outer_ip(text: str) -> Problems:
+    """Check that an address can be reached from other machines: ValidateNonSpecialIP."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return ("must be a valid IP address",)
+    if address.is_unspecified:
+        return (f"may not be unspecified ({address})",)
+    if address.is_loopback:
+        return ("may not be in the loopback range (127.0.0.0/8, ::1/128)",)
+    if address.is_link_local:
+        return ("may not be in the link-local range (169.254.0.0/16, fe80::/10)",)
+    if any(address in network for network in _LOCAL_MULTICAST if network.version == address.version):
+        return ("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)",)
+    return ()
+
+
+_LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
+
+
 def cidr(text: str) -> Problems:
     try:
         ipaddress.ip_network(text, strict=False)

@@ -11,6 +11,7 @@ from typing import Any
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apimachinery.meta.status import forbidden
 from phalanx.embedded.apimachinery.schema import quantity
+from phalanx.embedded.apiserver.registry.kinds import checks
 
 Amounts = Mapping[str, str]
 
@@ -62,22 +63,8 @@ def _pod_problems(spec: Object, item: Mapping[str, Any]) -> list[str]:
         parts = [one.get("resources") or {} for one in containers]
         return [text for part in parts for text in _bounds(item, part.get("requests") or {}, part.get("limits") or {})]
     if item.get("type") == "Pod":
-        return _bounds(item, total(spec, "requests"), total(spec, "limits"))
+        return _bounds(item, checks.total(spec, "requests"), checks.total(spec, "limits"))
     return []
-
-
-def total(spec: Object, which: str) -> dict[str, str]:
-    """Return resource -> the amount of a whole pod: the sum of its containers, or its largest init container if that is
-    more. `which`: `requests` or `limits`."""
-    found: dict[str, str] = {}
-    for one in spec.get("containers") or ():
-        for name, amount in ((one.get("resources") or {}).get(which) or {}).items():
-            found[name] = quantity.add(found[name], amount) if name in found else amount
-    for one in spec.get("initContainers") or ():
-        for name, amount in ((one.get("resources") or {}).get(which) or {}).items():
-            if name not in found or quantity.of(amount) > quantity.of(found[name]):
-                found[name] = amount
-    return found
 
 
 def _bounds(item: Mapping[str, Any], requests: Amounts, limits: Amounts, *, only_requests: bool = False) -> list[str]:

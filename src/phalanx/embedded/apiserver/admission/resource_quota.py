@@ -21,8 +21,8 @@ import msgspec
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apimachinery.meta.status import forbidden, qualified
 from phalanx.embedded.apimachinery.schema import quantity
-from phalanx.embedded.apiserver.admission.limit_ranger import total
 from phalanx.embedded.apiserver.registry.kinds import checks
+from phalanx.embedded.apiserver.registry.kinds.checks import total
 
 Key = tuple[str, str]  # (group, plural)
 Amounts = Mapping[str, int]  # name of a resource in a quota -> billionths

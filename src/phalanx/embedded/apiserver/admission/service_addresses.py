@@ -10,7 +10,7 @@ from ipaddress import IPv4Network, ip_address
 
 from phalanx.embedded.apimachinery.meta.resource import Object
 from phalanx.embedded.apimachinery.meta.status import ApiError, Cause, invalid, invalid_value
-from phalanx.embedded.apiserver.registry.kinds.workloads.service import HEADLESS
+from phalanx.embedded.apiserver.registry.kinds.workloads.service import HEADLESS, address_causes, fill_families
 
 ADDRESSES = IPv4Network("10.96.0.0/16")
 FIRST = 10  # lower addresses are reserved for the cluster itself: the API, DNS
@@ -24,12 +24,17 @@ def allocate(service: Object, before: Object, others: Iterable[Object]) -> None:
     spec = service["spec"]
     if spec.get("type") == "ExternalName":
         return
+    fill_families(spec)
+    if causes := address_causes(spec):
+        raise invalid("", "Service", service["metadata"].get("name", ""), causes)
     meta = service["metadata"]
     place = (meta.get("namespace"), meta.get("name"))
     rest = [one["spec"] for one in others if (one["metadata"].get("namespace"), one["metadata"]["name"]) != place]
     if spec.get("clusterIP") != HEADLESS and not before.get("clusterIP"):
         _address(service, {_API, *(one.get("clusterIP") for one in rest)})
-    if spec.get("type") in ("NodePort", "LoadBalancer"):
+    if spec.get("type") == "NodePort" or (
+        spec.get("type") == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is not False
+    ):
         taken = {port["nodePort"] for one in rest for port in one.get("ports", ()) if port.get("nodePort")}
         _node_ports(service, taken, {port["nodePort"] for port in before.get("ports", ()) if port.get("nodePort")})
 
@@ -42,7 +47,8 @@ def _address(service: Object, taken: set[str]) -> None:
             text = f"failed to allocate IP {wanted}: provided IP is already allocated"
             _refuse(service, invalid_value("spec.clusterIPs", [wanted], text))
         if _is_address(wanted) and ip_address(wanted) not in ADDRESSES:
-            text = f"failed to allocate IP {wanted}: the provided network does not match the current range"
+            why = f"the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {ADDRESSES}"
+            text = f"failed to allocate IP {wanted}: {why}"
             _refuse(service, invalid_value("spec.clusterIPs", [wanted], text))
         return
     base = int(ADDRESSES.network_address)

@@ -89,14 +89,28 @@ class Grants:
                 return _described(binding, user)
         return ""
 
+    def missing(self, user: User, namespace: str) -> str:
+        """Return the roles that bindings of the user name and that do not exist, as an error message; "" for none."""
+        found = []
+        for binding, space in self._bindings(user, namespace):
+            kind, name = binding["roleRef"]["kind"].lower(), binding["roleRef"]["name"]
+            if self.role(binding["roleRef"], space) is None:
+                found.append(f'{kind}.{GROUP} "{name}" not found')
+        return found[0] if len(found) == 1 else f"[{', '.join(dict.fromkeys(found))}]" if found else ""
+
     def _found(self, user: User, namespace: str) -> Iterator[tuple[Rule, Object]]:
         """Yield the user's rules, with the bindings that give them."""
+        for binding, space in self._bindings(user, namespace):
+            role = self.role(binding["roleRef"], space)
+            yield from ((rule, binding) for rule in (role or {}).get("rules") or ())
+
+    def _bindings(self, user: User, namespace: str) -> Iterator[tuple[Object, str]]:
+        """Yield the bindings of the user, with their namespaces."""
         spaces = [("clusterrolebindings", "")] + ([("rolebindings", namespace)] if namespace else [])
         for plural, space in spaces:
             for binding in self._objects.list(GROUP, plural, space):
                 if any(_means(subject, user, space) for subject in binding.get("subjects") or ()):
-                    role = self.role(binding["roleRef"], space)
-                    yield from ((rule, binding) for rule in (role or {}).get("rules") or ())
+                    yield binding, space
 
 
 def _described(binding: Object, user: User) -> str:
@@ -188,7 +202,7 @@ def _quoted(words: Iterable[str]) -> str:
     return " ".join(f'"{one}"' for one in words)
 
 
-MASTERS, AUTHENTICATED = "system:masters", "system:authenticated"
+MASTERS, AUTHENTICATED, UNAUTHENTICATED = "system:masters", "system:authenticated", "system:unauthenticated"
 _PUBLIC_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
 # Paths that every authenticated user may read: discovery (the role system:discovery).
 _DISCOVERY = ("/api", "/apis", "/openapi")
@@ -205,9 +219,9 @@ class Authorizer:
     def path(self, user: User, verb: str, path: str) -> None:
         """Check whether `user` may do `verb` (a lower-case HTTP method) on a path that names no resource. Raises
         `ApiError` 403."""
-        if MASTERS in user.groups or path in _PUBLIC_PATHS:
-            return
         known = AUTHENTICATED in user.groups
+        if MASTERS in user.groups or (path in _PUBLIC_PATHS and (known or UNAUTHENTICATED in user.groups)):
+            return
         if known and verb == "get" and any(path == one or path.startswith(one + "/") for one in _DISCOVERY):
             return
         if any(allows_path(rule, verb, path) for rule in self.grants.rules(user)):
@@ -223,7 +237,10 @@ class Authorizer:
         plural = asked.resource.partition("/")[0]
         where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
         what = f'resource "{asked.resource}" in API group "{asked.group}" {where}'
-        raise forbidden(asked.group, plural, asked.name, f'User "{user.name}" cannot {asked.verb} {what}')
+        why = f'User "{user.name}" cannot {asked.verb} {what}'
+        if missing := self.grants.missing(user, namespace):
+            why += f": RBAC: {missing}"
+        raise forbidden(asked.group, plural, asked.name, why)
 
     def may(self, user: User, asked: AccessRequest, namespace: str) -> bool:
         if MASTERS in user.groups:

@@ -11,6 +11,7 @@ from phalanx.embedded.apimachinery.meta.objectmeta import now_text
 from phalanx.embedded.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apimachinery.meta.status import ApiError, Cause, bad_request, invalid_value
 from phalanx.embedded.apimachinery.meta.status import invalid as refusal
+from phalanx.embedded.apimachinery.patch.managed_fields import track_create
 from phalanx.embedded.apiserver.auth.account_tokens import ISSUER
 from phalanx.embedded.apiserver.auth.authentication import Tokens
 from phalanx.embedded.apiserver.auth.rbac import MASTERS, AccessRequest, Authorizer, Rule, allows, allows_path
@@ -43,23 +44,31 @@ REVIEWS: tuple[Resource, ...] = (
 )
 
 
+# The kinds whose answers have managed fields.
+_TRACKED = ("LocalSubjectAccessReview", "SelfSubjectAccessReview", "SubjectAccessReview")
+
+
 class Reviewer:
     """Answers reviews."""
 
     def __init__(self, tokens: Tokens, authorizer: Authorizer) -> None:
         self._tokens, self._authorizer = tokens, authorizer
 
-    def answer(self, kind: str, obj: Object, user: User, namespace: str = "") -> Object:
+    def answer(self, kind: str, obj: Object, user: User, namespace: str = "", manager: str = "") -> Object:
         """Return `obj` with its status, the answer. Raises `ApiError` 400 or 422 for a review that asks nothing."""
         spec = obj.get("spec") or {}
         if kind == "LocalSubjectAccessReview":
             obj = obj | {"metadata": {**(obj.get("metadata") or {}), "namespace": namespace}}
-        if (asked := spec.get("resourceAttributes")) is not None:
-            obj = obj | {"spec": spec | {"resourceAttributes": {key: value for key, value in asked.items() if value}}}
+        for part in ("resourceAttributes", "nonResourceAttributes"):
+            if (asked := spec.get(part)) is not None:
+                obj = obj | {"spec": obj["spec"] | {part: {key: value for key, value in asked.items() if value}}}
+        if kind in _TRACKED:
+            meta = {key: one for key, one in (obj.get("metadata") or {}).items() if key != "managedFields"}
+            obj = obj | {"metadata": meta}
+            track_create(next(one for one in REVIEWS if one.kind == kind), obj, manager, now_text())
         match kind:
             case "SelfSubjectReview":
-                meta = (obj.get("metadata") or {}) | {"creationTimestamp": now_text()}
-                return obj | {"metadata": meta, "status": {"userInfo": _shown(user)}}
+                return obj | {"metadata": {"creationTimestamp": now_text()}, "status": {"userInfo": _shown(user)}}
             case "TokenReview":
                 return obj | {"status": self._token(spec.get("token", ""), spec.get("audiences") or [])}
             case "SelfSubjectRulesReview":
@@ -87,6 +96,9 @@ class Reviewer:
 
     def _verdict(self, user: User, spec: Object) -> Object:
         """Return whether a user may do what a review asks, and which binding allows it."""
+        return self._decision(user, spec) | _unread_selectors(spec.get("resourceAttributes") or {})
+
+    def _decision(self, user: User, spec: Object) -> Object:
         if not self._allowed(user, spec):
             return {"allowed": False}
         if MASTERS in user.groups:
@@ -127,6 +139,18 @@ class Reviewer:
         }
 
 
+_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
+
+
+def _unread_selectors(attributes: Object) -> Object:
+    """Return the part of a status that tells of selectors which the server could not read."""
+    for key in ("fieldSelector", "labelSelector"):
+        requirements = (attributes.get(key) or {}).get("requirements") or ()
+        if any(one.get("operator") not in _OPERATORS for one in requirements):
+            return {"evaluationError": f"spec.resourceAttributes.{key} ignored due to parse error"}
+    return {}
+
+
 def _check(obj: Object, subject: list[Cause] | None = None, place: list[Cause] | None = None) -> None:
     """Refuse a review that names neither a resource nor a path, or both. `subject` and `place`: the errors found in its
     user and in its namespace. Raises `ApiError` 422."""
@@ -141,8 +165,8 @@ def _check(obj: Object, subject: list[Cause] | None = None, place: list[Cause] |
         causes.append(invalid_value("spec.resourceAttributes", None, why))
     is_local = place is not None
     causes += subject or []
-    meta = {key: value for key, value in (obj.get("metadata") or {}).items() if key != "managedFields"}
-    if meta.keys() - ({"namespace"} if is_local else set()):
+    meta = obj.get("metadata") or {}
+    if meta.keys() - ({"namespace", "managedFields"} if is_local else {"managedFields"}):
         causes.append(invalid_value("metadata", meta, f"must be empty{' except for namespace' if is_local else ''}"))
     causes += place or []
     if causes:

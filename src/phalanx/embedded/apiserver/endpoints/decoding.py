@@ -19,18 +19,13 @@ from phalanx.embedded.apimachinery.patch.apply import not_convertible
 from phalanx.embedded.apimachinery.patch.patch import STRATEGIC_MERGE_PATCH
 from phalanx.embedded.apimachinery.patch.strategic import go_text
 from phalanx.embedded.apimachinery.schema.scalars import DecodeError
+from phalanx.embedded.apimachinery.schema.schema import Type, type_of
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.storage.store import decode, encode
 from phalanx.embedded.apiserver.transport import negotiation
+from phalanx.embedded.apiserver.transport.struct_order import in_go_order
 
 SCHEME = "pkg/runtime/scheme.go:111"  # names the real server's list of kinds in messages
-# The fields of metadata in the order in which Go prints them.
-_META_ORDER = (
-    *("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp"),
-    *("deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers"),
-)
-# The fields that are maps in Go, not structs.
-_MAPS = frozenset({"labels", "annotations", "matchLabels", "nodeSelector", "data", "binaryData", "limits", "requests"})
 
 
 def _unheard(_: Iterable[str]) -> None:
@@ -164,7 +159,8 @@ def from_patch(
         quoted = go_text(patch)
     else:
         again = knowledge.patched(resource, media, current, patch)
-        quoted = encode(_as_go_orders(again, _opened_by(patch))).decode()
+        kind = type_of(resource.schema_name) if resource.schema_name else None
+        quoted = encode(_as_go_orders(again, _opened_by(patch), kind)).decode()
     raise invalid("", "", "", [invalid_value("patch", quoted, why)])
 
 
@@ -223,25 +219,9 @@ def _opened_by(patch: Any) -> Mapping[str, Any]:
     return tree
 
 
-def _as_go_orders(value: Any, opened: Any, name: str = "") -> Any:
+def _as_go_orders(value: Any, opened: Any, kind: Type | None) -> Any:
     """Return a patched value with its keys in the order in which the real server quotes them."""
-    if not isinstance(value, dict):
-        return value
-    if isinstance(opened, dict) or not name:
-        opened = opened if isinstance(opened, dict) else {}
-        return {key: _as_go_orders(value[key], opened.get(key), key) for key in sorted(value)}
-    if name == "metadata":
-        value = {key: value[key] for key in _META_ORDER if key in value} | value
-    return _with_sorted_maps({name: value})[name]
-
-
-def _with_sorted_maps(value: Any) -> Any:
-    """Return a value whose maps have their keys sorted. Structs keep the order of their fields."""
-    if isinstance(value, list):
-        return [_with_sorted_maps(one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: dict(sorted(one.items())) if key in _MAPS and isinstance(one, dict) else _with_sorted_maps(one)
-        for key, one in value.items()
-    }
+    if not isinstance(value, dict) or not isinstance(opened, dict):
+        return in_go_order(value, kind)
+    fields = {} if kind is None else kind.fields
+    return {key: _as_go_orders(value[key], opened.get(key), fields.get(key)) for key in sorted(value)}

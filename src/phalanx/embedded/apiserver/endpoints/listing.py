@@ -58,7 +58,7 @@ class ReadEndpoints:
         if matches is not None:
             found = [one for one in found if matches(one[2].obj)]
         meta: dict[str, Any] = {"resourceVersion": str(version)}
-        if options.limit and len(found) > options.limit:
+        if options.limit and len(found) > options.limit and (options.version != 0 or options.token):
             page, rest = found[: options.limit], len(found) - options.limit
             meta["continue"] = _token(version, page[-1])
             if matches is None:

@@ -311,9 +311,8 @@ class ObjectWriter:
             return WrittenObject(stored=old)
         if removable(obj):
             last = as_revision(old.obj)
-            removed = await self._store.delete(resource.key, target.namespace, target.name, last)
-            shown = obj | {"metadata": obj["metadata"] | {"resourceVersion": str(removed.version)}}
-            return WrittenObject(stored=Stored(removed.version, encode(shown), shown))
+            await self._store.delete(resource.key, target.namespace, target.name, last)
+            return WrittenObject(stored=Stored(old.version, encode(obj), obj))  # only watches learn the last version
         stored = await self._store.put(resource.key, target.namespace, target.name, obj)
         return WrittenObject(stored=stored)
 

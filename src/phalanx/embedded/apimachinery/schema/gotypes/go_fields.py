@@ -166,6 +166,7 @@ BY_VALUE = _table(
     PersistentVolumeClaimTemplate: metadata
     PodTemplate: template
     PodTemplateSpec: metadata spec
+    ReplicaSetSpec: template
     ResourceClaimSpec: devices
     ResourceFieldSelector: divisor
     ServiceStatus: loadBalancer

@@ -53,6 +53,7 @@ class Proxy:
         prefix, path = _parts(target, raw)
         query = "?" + raw.query.decode("latin-1") if raw.query else ""
         if not path and raw.method in ("GET", "HEAD"):  # relative links then lead below the path
+            self._existing(target.resource.plural, target.namespace, _split(target.name)[1])
             return Response(code=301, headers=((b"location", f"{prefix}/{query}".encode("latin-1")),))
         path = (path or "/") + query
         if target.resource.plural == "nodes":

@@ -4,19 +4,22 @@ A rule is evaluated for every value of its schema node, with `self` as the value
 update. A rule with `oldSelf` is a transition rule, and is skipped without an old value. Rules run only on objects that
 are otherwise valid.
 
-The library lacks some of Kubernetes' extensions of CEL (optional types, sums of quantities, addresses …). A rule that
+The library lacks some of Kubernetes' extensions of CEL (optional types, sums of quantities, versions …). A rule that
 needs one is stored and not enforced, with a warning to the author of the definition: a refusal of the definition would
 exclude all objects of its kind. Source: k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel.
 """
 
 from __future__ import annotations
 
+import base64
+import datetime as dt
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from phalanx.embedded.apimachinery.caching import RULE, cached
+from phalanx.embedded.apimachinery.expressions import functions
 from phalanx.embedded.apimachinery.expressions.cel import CelScope, CelView, ExpressionError, compiled
 from phalanx.embedded.apimachinery.expressions.metering import Budget, undeclared
 from phalanx.embedded.apimachinery.expressions.type_check import DYN, Type, TypeShape, check
@@ -45,6 +48,7 @@ _KNOWN_CALLS = frozenset(
         *("getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours", "getMilliseconds"),
         *("getMinutes", "getMonth", "getSeconds"),
         *("quantity", "isQuantity", "compareTo", "isLessThan", "isGreaterThan"),
+        *functions.FUNCTIONS,
     )
 )
 _DECLARED = frozenset({"self", "oldSelf"})
@@ -74,8 +78,8 @@ def ruled(schema: Schema) -> Schema | None:
     contains no rule at all."""
     inner = {key: _ruled(schema.get(key)) for key in ("items", "additionalProperties")}
     properties = {key: found for key, one in (schema.get("properties") or {}).items() if (found := _ruled(one))}
-    if any("__" in rule["rule"] for rule in schema.get(RULES) or ()):
-        return schema  # to escape names, a rule needs the whole schema below
+    if schema.get(RULES) and (any("__" in rule["rule"] for rule in schema[RULES]) or _has_typed_texts(schema)):
+        return schema  # to escape names and to read times, a rule needs the whole schema below
     if not (schema.get(RULES) or properties or any(inner.values())):
         return None
     rest = {key: value for key, value in schema.items() if key not in ("properties", *inner)}
@@ -99,12 +103,13 @@ def _broken_here(schema: Schema, value: Any, old: Any, path: str, budget: Budget
     scope."""
     due = [rule for rule in schema.get(RULES) or () if _is_due(rule, value, old, path)]
     variables = {"self": value, "oldSelf": None if old is ABSENT else old}
-    alike = tuple(rule["rule"] for rule in due if _sees_all(rule["rule"]))
+    typed = bool(due) and _has_typed_texts(schema)
+    alike = () if typed else tuple(rule["rule"] for rule in due if _sees_all(rule["rule"]))
     shared = CelScope(_view(alike).of(variables), budget) if len(alike) > 1 else None
     for rule in due:
         text = rule["rule"]
         seen = variables if is_transition(text) else {"self": value}
-        if "__" in text:
+        if typed or "__" in text:
             seen = {name: _escaped(one, schema) for name, one in seen.items()}
         cause = _broken(rule, seen, shared if text in alike else None, path, budget)
         if cause is not None:
@@ -201,7 +206,7 @@ def not_enforced(schema: Schema) -> Iterator[tuple[str, str]]:
 def mistakes(text: str, schema: Schema, *, root: bool = False) -> str:
     """Return why a rule cannot be used with its schema; "" if it can."""
     if unsupported(text):
-        return ""
+        return f"compilation failed: {wrong}" if (wrong := undeclared(text, _DECLARED)) else ""
     wrong, sort = _compiled_as(text, schema, root=root)
     if wrong:
         return f"compilation failed: {wrong}"
@@ -211,7 +216,7 @@ def mistakes(text: str, schema: Schema, *, root: bool = False) -> str:
 def message_mistake(text: str, schema: Schema, *, root: bool = False) -> str:
     """Return why an expression cannot make the message of a rule; "" if it can."""
     if unsupported(text):
-        return ""
+        return f"messageExpression compilation failed: {wrong}" if (wrong := undeclared(text, _DECLARED)) else ""
     wrong, sort = _compiled_as(text, schema, root=root)
     if wrong:
         return f"messageExpression compilation failed: {wrong}"
@@ -297,10 +302,39 @@ def unescaped(name: str) -> str:
     return name
 
 
+def _has_typed_texts(schema: Any) -> bool:
+    """Return whether the schema has texts that rules see as times, durations or bytes."""
+    if not isinstance(schema, Mapping):
+        return False
+    if schema.get("type") == "string":
+        return schema.get("format") in _FORMATS
+    inner = (schema.get("items"), schema.get("additionalProperties"), *(schema.get("properties") or {}).values())
+    return any(map(_has_typed_texts, inner))
+
+
+def _typed_text(text: str, form: str) -> Any:
+    """Return the value of a text of this format, and the text itself if it has no such value."""
+    try:
+        match form:
+            case "date-time" | "date":
+                found = dt.datetime.fromisoformat(text)
+                return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
+            case "duration":
+                return compiled("duration(self)").evaluate({"self": text})
+            case "byte":
+                return base64.b64decode(text, validate=True)
+    except (ValueError, ExpressionError):
+        return text
+    return text
+
+
 def _escaped(value: Any, schema: Any) -> Any:
-    """Return a value as rules see it: properties under their escaped names, keys of maps as they are."""
+    """Return a value as rules see it: properties under their escaped names, keys of maps as they are, and texts of some
+    formats as times, durations or bytes."""
     if not isinstance(schema, Mapping):
         return value
+    if isinstance(value, str) and schema.get("format") in _FORMATS:
+        return _typed_text(value, schema["format"])
     if isinstance(value, list):
         return [_escaped(item, schema.get("items")) for item in value]
     if not isinstance(value, dict):

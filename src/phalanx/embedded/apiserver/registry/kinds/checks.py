@@ -222,3 +222,17 @@ def at_most_all(found: Found, value: int | str | None, path: str) -> None:
     """Check that a percentage is at most 100."""
     if isinstance(value, str) and _PERCENT.fullmatch(value) and (len(value.lstrip("0")) > 4 or int(value[:-1]) > 100):
         found.append(invalid_value(path, value, "must not be greater than 100%"))
+
+
+def total(spec: Mapping[str, Any], which: str) -> dict[str, str]:
+    """Return resource -> the amount of a whole pod: the sum of its containers, or its largest init container if that is
+    more. `which`: `requests` or `limits`."""
+    found: dict[str, str] = {}
+    for one in spec.get("containers") or ():
+        for name, amount in ((one.get("resources") or {}).get(which) or {}).items():
+            found[name] = quantity.add(found[name], amount) if name in found else amount
+    for one in spec.get("initContainers") or ():
+        for name, amount in ((one.get("resources") or {}).get(which) or {}).items():
+            if name not in found or quantity.of(amount) > quantity.of(found[name]):
+                found[name] = amount
+    return found

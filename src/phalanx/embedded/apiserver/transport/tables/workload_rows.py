@@ -35,7 +35,8 @@ def _job_state(job: Object) -> str:
         return "Terminating"
     if job["spec"].get("suspend") and not job.get("status", {}).get("startTime"):
         return "Suspended"  # the Job controller writes the condition a moment after the Job is there
-    return next((state for state in ("Suspended", "FailureTarget") if condition(job, state)), "Running")
+    states = ("Suspended", "FailureTarget", "SuccessCriteriaMet")
+    return next((state for state in states if condition(job, state)), "Running")
 
 
 def _completions(spec: Object, status: Object) -> str:

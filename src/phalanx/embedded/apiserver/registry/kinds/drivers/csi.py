@@ -39,6 +39,10 @@ LONGEST_DRIVER, LONGEST_NODE_ID = 63, 256
 ONE_SOURCE = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
 MOST_METADATA_BYTES, LONGEST_ERROR = 256 * 1024, 1024
 NOT_ATTACHED = "no component of this cluster attaches volumes: a VolumeAttachment stays as it is"
+TOKENS_EXPOSED = (
+    "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible "
+    "logging of tokens in volume attributes"
+)
 NOT_CALLED = "no component of this cluster calls a CSI driver: volumes of this driver are not mounted"
 
 
@@ -82,7 +86,10 @@ class DriverStrategy(ResourceStrategy):
         return found
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
-        return [NOT_CALLED] if old is None else []
+        found = [] if old is not None else [NOT_CALLED]
+        if obj["spec"].get("tokenRequests") and obj["spec"].get("serviceAccountTokenInSecrets") is None:
+            found.append(TOKENS_EXPOSED)
+        return found
 
 
 def _tokens(found: Found, requests: Sequence[Mapping[str, Any]]) -> None:

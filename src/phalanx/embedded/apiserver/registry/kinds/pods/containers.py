@@ -347,7 +347,7 @@ def _resize_policy(found: Found, given: Sequence[Container], restart_policy: str
         chosen(found, path, name, ("cpu", "memory"))
         chosen(found, path, policy, ("NotRequired", "RestartContainer"))
         if restart_policy == "Never" and policy != "NotRequired":
-            text = "must be 'NotRequired' when `restartPolicy` is 'Never'"
+            text = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
             found.append(invalid_value(path, policy, text))
 
 

@@ -26,6 +26,15 @@ SELECTABLE = (
 )
 
 
+def _same_addresses(status: Object) -> None:
+    """Make `podIPs` begin with `podIP`, which counts if both are given (the conversion of a PodStatus)."""
+    first, every = status.get("podIP"), status.get("podIPs")
+    if first and (not every or every[0].get("ip") != first):
+        status["podIPs"] = [{"ip": first}]
+    elif every and not first:
+        status["podIP"] = every[0].get("ip", "")
+
+
 class PodStrategy(SpecAndStatus):
     """`pods`. Besides the hooks of Strategy it has those of its subresources: resize, ephemeralcontainers."""
 
@@ -52,6 +61,7 @@ class PodStrategy(SpecAndStatus):
             meta.pop(key, None)
             if key in before:
                 meta[key] = before[key]
+        _same_addresses(obj["status"])
         if not obj["status"].get("qosClass") and "qosClass" in old["status"]:
             obj["status"]["qosClass"] = old["status"]["qosClass"]
 

@@ -20,7 +20,7 @@ from phalanx.embedded.apimachinery.meta.status import (
     not_supported,
     required,
 )
-from phalanx.embedded.apimachinery.schema import formats
+from phalanx.embedded.apimachinery.schema import formats, quantity
 from phalanx.embedded.apiserver.registry.kinds import checks
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, chosen, formatted
 from phalanx.embedded.apiserver.registry.kinds.nodes import scheduling
@@ -36,6 +36,7 @@ _REMEMBERED, _REMEMBERED_BYTES = 4096, 16 * 1024
 _SYSCTL = r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SYSCTL_BYTES = 253
 _SYSCTLS = {"hostNetwork": ("net.",), "hostIPC": ("kernel.sem", "kernel.shm", "kernel.msg", "fs.mqueue.")}
+_APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
 MAX_INT32 = 2**31 - 1
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -90,10 +91,21 @@ def _annotations(found: Found, annotations: Mapping[str, str], spec: Spec, path:
         value = annotations["kubernetes.io/config.mirror"]
         text = "must set spec.nodeName if mirror pod annotation is set"
         found.append(invalid_value(f"{path}[kubernetes.io/config.mirror]", value, text))
+    for key, profile in annotations.items():
+        if key.startswith(_APP_ARMOR):
+            _app_armor(found, key.removeprefix(_APP_ARMOR), profile, spec, f"{path}[{key}]")
     cost = annotations.get("controller.kubernetes.io/pod-deletion-cost")
     if cost is not None and not _is_int32(cost):
         key = "controller.kubernetes.io/pod-deletion-cost"
         found.append(invalid_value(f"{path}[{key}]", cost, "must be a 32bit integer"))
+
+
+def _app_armor(found: Found, container: str, profile: str, spec: Spec, path: str) -> None:
+    every = [one for key in ("containers", "initContainers", "ephemeralContainers") for one in spec.get(key) or ()]
+    if container not in [one.get("name") for one in every]:
+        found.append(invalid_value(path, container, "container not found"))
+    elif profile not in ("", "runtime/default", "unconfined") and not profile.startswith("localhost/"):
+        found.append(invalid_value(path, profile, f'invalid AppArmor profile name: "{profile}"'))
 
 
 def _is_int32(text: str) -> bool:
@@ -140,6 +152,7 @@ def _check(found: Found, spec: Spec, path: str, *, of_pod: bool) -> None:
         containers.ephemeral_containers(found, late, others, mountable, spec, f"{path}.ephemeralContainers")
     if spec.get("resources"):
         checks.requirements(found, spec["resources"], f"{path}.resources")
+        _pod_requests(found, spec, f"{path}.resources.requests")
     if spec.get("hostNetwork"):
         _host_network(found, spec, path, of_pod=of_pod)
     chosen(found, f"{path}.restartPolicy", spec.get("restartPolicy"), RESTART_POLICIES)
@@ -168,6 +181,15 @@ def _check(found: Found, spec: Spec, path: str, *, of_pod: bool) -> None:
     group = spec.get("schedulingGroup") or {}
     if name := group.get("podGroupName"):
         formatted(found, f"{path}.schedulingGroup.podGroupName", name, formats.dns_subdomain)
+
+
+def _pod_requests(found: Found, spec: Spec, path: str) -> None:
+    """Check that the requests of the pod as a whole are not below those of its containers together."""
+    parts = checks.total(spec, "requests")
+    for name, given in sorted((spec["resources"].get("requests") or {}).items()):
+        if name in parts and quantity.of(given) < quantity.of(parts[name]):
+            text = f"must be greater than or equal to aggregate container requests of {parts[name]}"
+            found.append(invalid_value(f"{path}[{name}]", given, text))
 
 
 def _resource_claims(found: Found, claims: Sequence[Spec], path: str) -> None:
@@ -297,4 +319,4 @@ def _classes(found: Found, spec: Spec, path: str) -> None:
         if not name:
             found.append(required(f"{path}.os.name"))
         elif name not in ("linux", "windows"):
-            found.append(not_supported(f"{path}.os.name", name, ("linux", "windows")))
+            found.append(not_supported(f"{path}.os", name, ("linux", "windows")))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from phalanx.embedded.apimachinery.meta.objectmeta import take
 from phalanx.embedded.apimachinery.meta.resource import Object
 from phalanx.embedded.apimachinery.meta.status import Cause, forbidden_field, invalid_value, not_supported, required
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, label_selector, not_negative, selects, unchanged
@@ -46,8 +47,8 @@ class WorkloadStrategy(SpecAndStatus):
         spec = obj["spec"]
         if self.replicated:
             spec.setdefault("replicas", 1)
-        if self.kind == "replicaset":
-            spec.setdefault("template", {"metadata": {}, "spec": {"containers": None}})
+        if self.kind == "daemonset":
+            obj["metadata"].setdefault("annotations", {}).setdefault(TEMPLATE_GENERATION, "0")
         if "template" in spec:
             defaults.pod_spec(spec["template"]["spec"])
         _DEFAULTS[self.kind](spec)
@@ -65,6 +66,11 @@ class WorkloadStrategy(SpecAndStatus):
             before = (old["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "0")
             changed = obj["spec"].get("template") != old["spec"].get("template")
             obj["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = str(int(before) + changed)
+
+    def prepare_status_update(self, obj: Object, old: Object) -> None:
+        super().prepare_status_update(obj, old)
+        if self.kind == "deployment":
+            take(obj["metadata"], old["metadata"], "labels")
 
     def first_status(self, obj: Object) -> Object:
         return dict.fromkeys(_FIRST_COUNTS[self.kind], 0)

@@ -32,7 +32,9 @@ class EndpointsStrategy(ResourceStrategy):
                 found.append(required(path, "must specify `addresses` or `notReadyAddresses`"))
             for key in ("addresses", "notReadyAddresses"):
                 for number, address in enumerate(subset.get(key) or ()):
-                    formatted(found, f"{path}.{key}[{number}].ip", address.get("ip", ""), formats.ip)
+                    place, found_ip = f"{path}.{key}[{number}].ip", address.get("ip", "")
+                    formatted(found, place, found_ip, formats.ip)
+                    formatted(found, place, found_ip, formats.outer_ip)
             ports = subset.get("ports") or ()
             for number, port in enumerate(ports):
                 _port(found, port, f"{path}.ports[{number}]", needs_name=len(ports) > 1)

@@ -40,6 +40,7 @@ class ServiceStrategy(SpecAndStatus):
     """`services`."""
 
     delete_returns_object = True
+    allow_create_on_update = True
 
     def default(self, obj: Object) -> None:
         spec = obj["spec"]
@@ -60,7 +61,8 @@ class ServiceStrategy(SpecAndStatus):
             spec.setdefault("allocateLoadBalancerNodePorts", True)
         if spec["type"] != "ExternalName":
             spec.setdefault("internalTrafficPolicy", "Cluster")
-            _families(spec)
+            if obj["metadata"].get("resourceVersion"):  # a new service gets them with its addresses
+                fill_families(spec)
 
         if spec["type"] == "LoadBalancer":
             for point in ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ():
@@ -170,7 +172,7 @@ def _drop_unneeded(spec: Object, before: Spec) -> None:
             spec.pop(key, None)
 
 
-def _families(spec: Object) -> None:
+def fill_families(spec: Object) -> None:
     """Set the address families: one, but any for a headless service without selector."""
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]
@@ -208,14 +210,11 @@ def _service(found: Found, spec: Spec) -> None:
         path = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
         found.append(invalid_value(path, seconds, f"must be greater than 0 and less than {_DAY_S}"))
     for index, address in enumerate(spec.get("externalIPs") or ()):
-        formatted(found, f"spec.externalIPs[{index}]", address, formats.ip)
+        formatted(found, f"spec.externalIPs[{index}]", address, _outer_ip)
     chosen(found, "spec.type", sort, TYPES)
     _unique_ports(found, ports, sort)
-    _addresses(found, spec)
     _source_ranges(found, spec, sort)
     _traffic(found, spec)
-    if not found and sort != "ExternalName" and not (headless and not spec.get("selector")):
-        _served_families(found, spec)
 
 
 def _source_ranges(found: Found, spec: Spec, sort: str) -> None:
@@ -284,21 +283,35 @@ def _unique_ports(found: Found, ports: Iterable[Spec], sort: str) -> None:
         seen.add(key)
 
 
-def _addresses(found: Found, spec: Spec) -> None:
+def _outer_ip(text: str) -> formats.Problems:
+    return formats.ip(text) or formats.outer_ip(text)
+
+
+def address_causes(spec: Spec) -> list[Cause]:
+    """Return the errors in the addresses and their families. The real server looks for them before all others."""
+    found: Found = []
     addresses = spec.get("clusterIPs") or ()
-    if spec.get("type") == "ExternalName":
-        return
-    if spec.get("clusterIP") and addresses and addresses[0] != spec["clusterIP"]:
+    if addresses and not spec.get("clusterIP"):
+        found.append(
+            invalid_value("spec.clusterIPs", list(addresses), "must be empty when `clusterIP` is not specified")
+        )
+    elif spec.get("clusterIP") and addresses and addresses[0] != spec["clusterIP"]:
         found.append(invalid_value("spec.clusterIPs", list(addresses), "first value must match `clusterIP`"))
     for index, address in enumerate(addresses):
         if address != HEADLESS:
             formatted(found, f"spec.clusterIPs[{index}]", address, formats.ip)
-    for index, family in enumerate(spec.get("ipFamilies") or ()):
+    families: list[str] = spec.get("ipFamilies") or []
+    for index, family in enumerate(families):
         if family not in ("IPv4", "IPv6"):
             found.append(not_supported(f"spec.ipFamilies[{index}]", family, ("IPv4", "IPv6")))
+        elif family in families[:index]:
+            found.append(duplicate(f"spec.ipFamilies[{index}]", family))
     policies = ("PreferDualStack", "RequireDualStack", "SingleStack")
     if (policy := spec.get("ipFamilyPolicy")) is not None and policy not in policies:
         found.append(not_supported("spec.ipFamilyPolicy", policy, policies))
+    if not found and (spec.get("clusterIP") != HEADLESS or spec.get("selector")):
+        _served_families(found, spec)
+    return found
 
 
 def _traffic(found: Found, spec: Spec) -> None:
