@@ -26,6 +26,7 @@ _WITHIN = (
     (re.compile(r"\b10\.96\.\d{1,3}\.\d{1,3}\b"), "<ip>"),
     (re.compile(r":3\d{4}/"), ":<port>/"),
     (re.compile(r'(resourceVersion\\?":\\?")\d+'), r"\1<rv>"),
+    (re.compile(r"^eyJ[\w-]+\.[\w-]+\.[\w-]+$"), "<token>"),
     (re.compile(r"\b(0x[0-9a-f]{6,})\b"), "<address>"),
 )
 _UNORDERED = {"resourceRules", "nonResourceRules"}  # of a review of a user's rules
@@ -74,6 +75,8 @@ def _without_own(value: Any) -> Any:
                 found["annotations"] = {key: one for key, one in notes.items() if key != DELETED_BY}
                 if not found["annotations"]:
                     del found["annotations"]
+            if isinstance(cells := found.get("cells"), list):
+                found["cells"] = ["Running" if one == "Suspended" else one for one in cells]
             if isinstance(message := found.get("message"), str):
                 if _OWN_WARNINGS.search(message):
                     return None

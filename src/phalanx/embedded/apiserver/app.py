@@ -241,6 +241,7 @@ class Api:
         self.reader.check_version(request)
         stored = self.store.get(resource.key, target.namespace, target.name)
         if stored is None:
+            answers.form_of(resource, request, missing=True)
             request.warnings.extend(self._namesakes.hints(target, request))
             raise not_found(resource.group, resource.plural, target.name)
         return answers.one(resource, request, stored)
@@ -360,12 +361,15 @@ def _intent(request: Request, options: str, body: Any) -> Intent:
     validation = field_validation(request, options)
     is_json = body is not None and media_type(request.content_type).endswith("json")
     twice = duplicates(request.body, body) if is_json and validation != "Ignore" else ()
+    findings = [f'duplicate field "{path}"' for path in twice]
+    if body is not None and validation != "Ignore" and media_type(request.content_type) == negotiation.YAML:
+        findings = negotiation.yaml_duplicates(request.body)
     return Intent(
         user=request.user,
         manager=field_manager(request, options),
         dry_run=dry_run(request, options),
         validation=validation,
-        findings=[f'duplicate field "{path}"' for path in twice],
+        findings=findings,
         warn=request.warnings.extend,
     )
 

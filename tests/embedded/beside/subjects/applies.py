@@ -1,4 +1,4 @@
-"""Conversations of several managers that apply parts of one object: a Deployment, a Job, a Service, a custom resource."""
+"""Conversations of several managers that apply parts of one object: a Deployment, a Job, a Service, a Widget."""
 
 from __future__ import annotations
 

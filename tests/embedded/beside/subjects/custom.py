@@ -39,7 +39,7 @@ _FIELDS: dict[str, tuple[Json, tuple[Json, ...], tuple[Json, ...]]] = {
         ([], ["a"] * 4, [1]),
     ),
     "unique": (
-        {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+        {"type": "array", "items": {"type": "string", "maxLength": 9}, "maxItems": 9, "x-kubernetes-list-type": "set"},
         (["a", "b"],),
         (["a", "a"], ["a", None], {}),
     ),

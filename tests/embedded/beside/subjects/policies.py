@@ -121,12 +121,13 @@ def _extra(random: Random) -> Json:
     return {}
 
 
+_ANY = {"matchExpressions": [{"key": "is", "operator": "Exists"}]}
 _PARAMETERS: tuple[Json, ...] = (
     {"name": "params", "namespace": "${ns}", "parameterNotFoundAction": "Deny"},
     {"name": "params", "parameterNotFoundAction": "Allow"},
     {"name": "none", "parameterNotFoundAction": "Deny"},
     {"selector": {"matchLabels": {"is": "param"}}, "parameterNotFoundAction": "Deny"},
-    {"selector": {}, "namespace": "${ns}", "parameterNotFoundAction": "Deny"},
+    {"selector": _ANY, "namespace": "${ns}", "parameterNotFoundAction": "Deny"},
 )
 _BINDING_MISTAKES: Edits = (
     (("spec", "policyName"), ""),

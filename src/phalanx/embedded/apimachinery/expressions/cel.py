@@ -196,6 +196,12 @@ def _library() -> ModuleType:
     return cel
 
 
+def optional(*value: Any) -> Any:
+    """Return an optional value: of one argument, or none."""
+    kind = _library().OptionalValue
+    return kind.of(value[0]) if value else kind.none()
+
+
 class CelScope:
     """The variables that expressions see. Passing an object to the library costs a hundred times as much as an
     evaluation. So all expressions about one object share a scope, it has only the fields that they read (`CelView`),
@@ -223,7 +229,10 @@ class CelScope:
         because the scope has functions that may return other results the next time."""
         if self.functions:
             return b""
-        data = msgspec.json.encode(self.variables)
+        try:
+            data = msgspec.json.encode(self.variables)
+        except TypeError:  # an optional value
+            return b""
         return data if len(data) <= _REMEMBERED_BYTES else b""
 
     def add(self, name: str, value: Any) -> None:
@@ -303,7 +312,7 @@ class Expression:
 
 def _size(scope: CelScope) -> int:
     """Return the size of the variables as JSON, in bytes."""
-    return len(msgspec.json.encode(scope.variables))
+    return len(msgspec.json.encode(scope.variables, enc_hook=repr))
 
 
 @cached(1024, RULE)

@@ -86,7 +86,21 @@ def _hostname(text: str) -> str:
     return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
 
 
+def _distinct(values: list[Any]) -> list[Any]:
+    return [one for place, one in enumerate(values) if one not in values[:place]]
+
+
+def _flat(values: list[Any], depth: int = 1) -> list[Any]:
+    inner = [_flat(one, depth - 1) if isinstance(one, list) and depth else [one] for one in values]
+    return [one for part in inner for one in part]
+
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "sort": sorted,
+    "distinct": _distinct,
+    "reverse": lambda values: values[::-1],
+    "slice": lambda values, start, end: values[start:end],
+    "flatten": _flat,
     "isIP": lambda text: _can(_address, text),
     "ip": lambda text: str(_host(text)) if "/" in text else _text_of(_address)(text),
     "family": lambda text: _host(text).version,

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from phalanx.embedded.apimachinery.caching import RULE, cached
 from phalanx.embedded.apimachinery.expressions.functions import NAMES
@@ -158,20 +159,32 @@ def growth(text: str) -> int:
 @cached(1024, RULE)
 def undeclared(text: str, declared: frozenset[str]) -> str:
     """Return cel-go's error about the first undeclared name of a variable or a function; "" if there is none."""
-    words, at = [], 0
-    for kind, word in tokens(text):
-        if kind != "space":
-            words.append((kind, word, at))
-        at += len(word)
+    words = _words_at(text)
     bound = declared | _TYPES | _WORDS | set(_variables([(kind, word) for kind, word, _ in words]))
     for number, (kind, word, at) in enumerate(words):
         before = words[number - 1][1] if number else ""
         if kind == "name" and before != "." and word not in bound and not _names_something_else(words, number):
             return located(text, at, f"undeclared reference to '{word}' (in container '')")
-        calls = number + 1 < len(words) and words[number + 1][1] == "("
-        if kind == "name" and calls and word not in NAMES and word not in _WORDS:
-            return located(text, words[number + 1][2], f"undeclared reference to '{word}' (in container '')")
+    return undeclared_function(text)
+
+
+def undeclared_function(text: str) -> str:
+    """Return cel-go's error about the first undeclared function; "" if there is none."""
+    words = _words_at(text)
+    for (kind, word, _), (_, following, at) in pairwise(words):
+        if kind == "name" and following == "(" and word not in NAMES and word not in _WORDS:
+            return located(text, at, f"undeclared reference to '{word}' (in container '')")
     return ""
+
+
+def _words_at(text: str) -> list[tuple[str, str, int]]:
+    """Return (kind, word, offset) of the words of an expression."""
+    words, at = [], 0
+    for kind, word in tokens(text):
+        if kind != "space":
+            words.append((kind, word, at))
+        at += len(word)
+    return words
 
 
 def _variables(words: Sequence[tuple[str, str]]) -> Iterator[str]:

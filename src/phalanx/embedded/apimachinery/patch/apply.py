@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator
 from functools import reduce
 from typing import Any
 
+from msgspec.structs import replace
+
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request
 from phalanx.embedded.apimachinery.patch.json_patch import go_kind
@@ -93,6 +95,8 @@ def apply(
         raise conflict_error(found)
     if live is not None and former is not None and not change and former.fields == mine.fields:
         return live
+    if live is not None and not change:  # the real server notes a time only with a change of the object
+        mine = replace(mine, time=former.time if former else "")
     result = {**after, "metadata": dict(after.get("metadata") or {})}
     store(result, [*taken(others, change), mine])
     return result

@@ -260,7 +260,10 @@ def _born(kind: Type, schema_name: str, key: str, value: Any) -> Node:
     """Return the fields that one field of a new object sets."""
     empty = empty_object(schema_name)
     change = compare({key: empty[key]} if key in empty else {}, {key: value}, kind)
-    return difference(change.written, STRIPPED)
+    written = difference(change.written, STRIPPED)
+    if schema_name and isinstance(spec := written.get("f:spec"), dict):  # no pointer in any kind, so never set itself
+        written = {**written, "f:spec": {name: node for name, node in spec.items() if name != SELF}}
+    return written
 
 
 def track_update(resource: Resource, obj: Object, old: Object, manager: str, subresource: str, now: str) -> None:

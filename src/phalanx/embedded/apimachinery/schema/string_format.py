@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from urllib.parse import urlsplit
 
+from phalanx.embedded.apimachinery.schema import formats
+
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?([0-9a-f])[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}")
 _DURATION = re.compile(r"[-+]?(\d+(\.\d*)?\s*(ns|us|µs|ms|s|m|h|d|w|[a-z]+)\s*)+", re.IGNORECASE)
 _HOST_PART = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -97,7 +99,7 @@ def _uri(value: str) -> object:
 _CHECKS: Mapping[str, Callable[[str], bool]] = {
     "byte": _parses(lambda value: base64.b64decode(value, validate=True)),
     "bsonobjectid": _matches(re.compile("[0-9a-fA-F]{24}")),
-    "cidr": _parses(lambda value: ipaddress.ip_network(value, strict=False)),
+    "cidr": lambda value: not formats.cidr(value),
     "creditcard": lambda value: _CARD.fullmatch(re.sub("[^0-9]+", "", value)) is not None,
     "date": _parses(date.fromisoformat),
     "datetime": _parses(_date_time),

@@ -29,6 +29,7 @@ def apply(resource: Resource, obj: Object, ranges: Sequence[Object]) -> None:
         claims = [item for item in items if item.get("type") == "PersistentVolumeClaim"]
         problems = [text for item in claims for text in _bounds(item, asked, {}, only_requests=True)]
     if problems:
+        problems = list(dict.fromkeys(problems))
         why = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
         raise forbidden(resource.group, resource.plural, obj["metadata"].get("name", ""), why)
 

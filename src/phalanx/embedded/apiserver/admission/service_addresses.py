@@ -25,7 +25,7 @@ def allocate(service: Object, before: Object, others: Iterable[Object]) -> None:
     if spec.get("type") == "ExternalName":
         return
     fill_families(spec)
-    if causes := address_causes(spec):
+    if causes := () if before else address_causes(spec):
         raise invalid("", "Service", service["metadata"].get("name", ""), causes)
     meta = service["metadata"]
     place = (meta.get("namespace"), meta.get("name"))
@@ -47,8 +47,7 @@ def _address(service: Object, taken: set[str]) -> None:
             text = f"failed to allocate IP {wanted}: provided IP is already allocated"
             _refuse(service, invalid_value("spec.clusterIPs", [wanted], text))
         if _is_address(wanted) and ip_address(wanted) not in ADDRESSES:
-            why = f"the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {ADDRESSES}"
-            text = f"failed to allocate IP {wanted}: {why}"
+            text = f"failed to allocate IP {wanted}: the provided network does not match the current range"
             _refuse(service, invalid_value("spec.clusterIPs", [wanted], text))
         return
     base = int(ADDRESSES.network_address)

@@ -280,7 +280,9 @@ class Authorizer:
         plural = f"{reference['kind'].lower()}s"
         role = self.grants.role(reference, obj["metadata"].get("namespace", ""))
         if role is None:
-            raise not_found(GROUP, plural, reference["name"])
+            missing = not_found(GROUP, plural, reference["name"])
+            details = {**(missing.details or {}), "kind": resource.plural}
+            raise ApiError(missing.code, missing.reason, missing.message, details=details)
         self._guard_rules(resource, obj, role, user, AccessRequest("bind", GROUP, plural, reference["name"]))
 
     def _guard_rules(self, resource: Resource, obj: Object, role: Object, user: User, instead: AccessRequest) -> None:

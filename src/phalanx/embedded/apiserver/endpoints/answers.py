@@ -53,12 +53,15 @@ class Form:
         return f"{self.media};stream=watch" if self.media == PROTOBUF else self.media
 
 
-def form_of(resource: Resource, request: Request, *, listing: bool = False, stream: bool = False) -> Form:
-    """Return the first media type of the Accept header in which the kind can be sent. Raises `ApiError` 406."""
+def form_of(
+    resource: Resource, request: Request, *, listing: bool = False, stream: bool = False, missing: bool = False
+) -> Form:
+    """Return the first media type of the Accept header in which the kind can be sent. `missing`: the object does not
+    exist. Raises `ApiError` 406."""
     for accept in request.accept:
         if stream and accept.media == YAML:
             continue
-        if accept.group == META and not stream:
+        if accept.group == META and not stream and not missing:
             _check_partial(resource, accept.as_kind, listing)
         found = _form(resource, request, accept, listing)
         if found is not None:

@@ -66,6 +66,8 @@ def ordered(resource: Resource, body: object, *, patched: bool = False) -> Objec
     if kind != resource.kind or version != resource.api_version:
         raise _of_another_kind(resource, body, kind, version, patched=patched)
     metadata = body.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("managedFields") == [] and not resource.custom:
+        metadata = {**metadata, "managedFields": [{}]}  # as Kubernetes resets the record for either
     obj = {"kind": kind, "apiVersion": version, "metadata": {} if metadata is None else metadata}
     for key, value in body.items():
         obj.setdefault(key, value)
@@ -80,17 +82,22 @@ def _of_another_kind(resource: Resource, body: Object, kind: str, api_version: s
         if kind == resource.kind:
             field, value, wanted = ("apiVersion", api_version, resource.api_version)
         return invalid(resource.group, kind, name, [invalid_value(field, value, f"must be {wanted}")])
+    if resource.custom and not patched:
+        return _other_version(resource, api_version)
     group, _, version = api_version.rpartition("/")
     known = parts.is_known_kind(group, version, kind)
     if (group, kind) == (resource.group, resource.kind) and (known or resource.custom):
-        return bad_request(
-            f"the API version in the data ({api_version}) does not match the expected API version "
-            f"({resource.api_version})"
-        )
+        return _other_version(resource, api_version)
     why = f'no kind "{kind}" is registered for version "{api_version}" in scheme "{SCHEME}"'
     if known:
         why = f"converting ({version}.{kind}) to ({type_package(resource)}.{resource.kind}): unknown conversion"
     return WrongKind(why, kind, version)
+
+
+def _other_version(resource: Resource, api_version: str) -> ApiError:
+    return bad_request(
+        f"the API version in the data ({api_version}) does not match the expected API version ({resource.api_version})"
+    )
 
 
 def from_body(knowledge: parts.Knowledge, resource: Resource, body: object, intent: Intent) -> Object:
@@ -152,7 +159,7 @@ def from_patch(
     except WrongKind as error:
         why = str(error)
     else:
-        why = _report(unknown, intent)
+        why = _report(sorted(unknown), intent)
     if not why:
         return obj
     if strategic:
@@ -221,6 +228,11 @@ def _opened_by(patch: Any) -> Mapping[str, Any]:
 
 def _as_go_orders(value: Any, opened: Any, kind: Type | None) -> Any:
     """Return a patched value with its keys in the order in which the real server quotes them."""
+    if isinstance(value, list) and isinstance(opened, dict):  # a JSON patch opens single items
+        inner = kind and kind.items
+        return [_as_go_orders(one, opened.get(str(place)), inner) for place, one in enumerate(value)]
+    if isinstance(opened, list):  # a list of a merge patch replaces the former one
+        return in_go_order(value, None)
     if not isinstance(value, dict) or not isinstance(opened, dict):
         return in_go_order(value, kind)
     fields = {} if kind is None else kind.fields

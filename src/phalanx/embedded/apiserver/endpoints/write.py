@@ -213,7 +213,8 @@ class ObjectWriter:
         await self._consulted(target, obj, old, intent, beneath)
         if causes := [*self._knowledge.validate_changed_meta(resource, obj, before, target.sub), *validate()]:
             raise invalid(resource.key[0], resource.kind, target.name, causes)
-        intent.warn(strategy.warnings(obj, before))
+        if not target.sub:
+            intent.warn(strategy.warnings(obj, before))
         match target.sub:
             case "ephemeralcontainers":
                 self._knowledge.admit_ephemeral(resource, obj, before)

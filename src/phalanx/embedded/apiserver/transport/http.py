@@ -18,6 +18,7 @@ import asyncio
 import http
 import logging
 import math
+import re
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -84,6 +85,10 @@ class HttpLimits:
     unread_s: float = 60.0
 
 
+# The begin of a request with a method of capital letters, up to its path.
+_UNKNOWN_METHOD = re.compile(rb"(?!TRACE )[A-Z]{2,20} ")
+
+
 class ServerConnection(asyncio.Protocol):
     """A client connection."""
 
@@ -147,8 +152,19 @@ class ServerConnection(asyncio.Protocol):
             if self._websocket_key:
                 self._listener = Listener()
                 self._hear(self._listener, data[upgrade.args[0] :])
+        except httptools.HttpParserInvalidMethodError:
+            self._receive_unknown_method(data)
         except httptools.HttpParserError:
             self._refuse(400, "the request is not HTTP/1.1")
+
+    def _receive_unknown_method(self, data: bytes) -> None:
+        """Read a request again whose method the parser does not know, as one with a method that no path has."""
+        found = _UNKNOWN_METHOD.match(data)
+        if found is None:
+            self._refuse(400, "the request is not HTTP/1.1")
+            return
+        self._parser = httptools.HttpRequestParser(self)
+        self.data_received(b"TRACE" + data[found.end() - 1 :])
 
     def _pass_on(self, tunnel: Tunnel, data: bytes) -> None:
         if tunnel.write(data) and self._draining is None:

@@ -281,6 +281,23 @@ def _of_first(events: Iterable[yaml.Event]) -> Iterator[yaml.Event]:
             return
 
 
+def yaml_duplicates(body: bytes) -> list[str]:
+    """Return a message for each key that occurs twice in a map of a YAML document."""
+    root = next(yaml.compose_all(body, Loader=Yaml11Loader), None)
+    return list(_double_keys(root)) if root is not None else []
+
+
+def _double_keys(node: yaml.Node) -> Iterator[str]:
+    seen: set[str] = set()
+    for part in node.value if isinstance(node, yaml.CollectionNode) else ():
+        key, value = part if isinstance(part, tuple) else (None, part)
+        if key is not None and isinstance(key.value, str):
+            if key.value in seen:
+                yield f'line {key.start_mark.line + 1}: key "{key.value}" already set in map'
+            seen.add(key.value)
+        yield from _double_keys(value)
+
+
 def decode_yaml(body: bytes) -> Any:
     """Return a YAML document as a JSON value: every key becomes text. Raises `ApiError` 400."""
     try:

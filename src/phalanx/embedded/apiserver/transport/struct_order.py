@@ -36,6 +36,9 @@ _ORDERS: Mapping[str, str] = {
     "restartPolicyRules volumeMounts volumeDevices livenessProbe readinessProbe startupProbe lifecycle "
     "terminationMessagePath terminationMessagePolicy imagePullPolicy securityContext",
     "PersistentVolumeClaimSpec": "accessModes selector resources volumeName",
+    "ManagedFieldsEntry": "manager operation apiVersion time fieldsType fieldsV1 subresource",
+    "ObjectReference": "kind namespace name uid apiVersion resourceVersion fieldPath",
+    "OwnerReference": "apiVersion kind name uid controller blockOwnerDeletion",
     "LimitRangeItem": "type max min default defaultRequest maxLimitRequestRatio",
 }
 
@@ -60,5 +63,6 @@ def _order(name: str) -> Mapping[str, int]:
     """Return the place of each field of a definition. kind and apiVersion are embedded, and come first."""
     stated = _ORDERS.get(name.rpartition(".")[2], "").split()
     numbered = [field.name for field in sorted(numbers().get(name, ()), key=lambda field: field.number)]
-    names = ["kind", "apiVersion", *stated, *(one for one in numbered if one not in stated)]
+    head = [] if "apiVersion" in stated else ["kind", "apiVersion"]
+    names = [*head, *stated, *(one for one in numbered if one not in stated)]
     return {field: place for place, field in enumerate(dict.fromkeys(names))}

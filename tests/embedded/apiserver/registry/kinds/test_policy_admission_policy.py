@@ -14,7 +14,7 @@ GROUP = "admissionregistration.k8s.io"
 RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
 MATCH = {"resourceRules": [RULE]}
 VALIDATING = {"matchConstraints": MATCH, "validations": [{"expression": "true"}]}
-PATCH = {"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}
+PATCH = {"patchType": "JSONPatch", "jsonPatch": {"expression": "[JSONPatch{op: 'remove', path: '/a'}]"}}
 MUTATING = {"matchConstraints": MATCH, "mutations": [PATCH], "reinvocationPolicy": "Never"}
 BINDING = {"policyName": "p", "validationActions": ["Deny"]}
 RULES, STARS = "spec.matchConstraints.resourceRules[0]", '["*","pods","*/*"]'
@@ -102,7 +102,7 @@ def test_wrong_validating_policies(spec: Object, lines: list[str]) -> None:
         ]),
         ({"matchConstraints": {"resourceRules": [{**RULE, "operations": ["DELETE"]}]}}, [
             'spec.matchConstraints.resourceRules.operations: Unsupported value: "DELETE": supported values: '
-            '"*", "CREATE", "UPDATE"',
+            '"*", "CONNECT", "CREATE", "UPDATE"',
         ]),
     ],
 )  # fmt: skip

@@ -63,6 +63,8 @@ _VIEW = _rules(_READ, _SEEN)
 _EDIT = [*_VIEW, *_rules([*_READ, *_WRITE], _EDITED)]
 _DISCOVERY = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*")
 _PUBLIC = ("/healthz", "/livez", "/readyz", "/version", "/version/")
+_WELL_KNOWN = "/.well-known/openid-configuration"
+_ISSUER = (_WELL_KNOWN, f"{_WELL_KNOWN}/", "/openid/v1/jwks", "/openid/v1/jwks/")
 _ROLES = {
     "cluster-admin": [
         {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
@@ -77,12 +79,14 @@ _ROLES = {
     ],
     "system:discovery": [{"nonResourceURLs": sorted((*_DISCOVERY, *_PUBLIC)), "verbs": ["get"]}],
     "system:public-info-viewer": [{"nonResourceURLs": [*_PUBLIC], "verbs": ["get"]}],
+    "system:service-account-issuer-discovery": [{"nonResourceURLs": [*_ISSUER], "verbs": ["get"]}],
 }
 _BINDINGS = {
     "cluster-admin": ("system:masters",),
     "system:basic-user": ("system:authenticated",),
     "system:discovery": ("system:authenticated",),
     "system:public-info-viewer": ("system:authenticated", "system:unauthenticated"),
+    "system:service-account-issuer-discovery": ("system:serviceaccounts",),
 }
 _AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 _OWN = {

@@ -53,7 +53,10 @@ class Proxy:
         prefix, path = _parts(target, raw)
         query = "?" + raw.query.decode("latin-1") if raw.query else ""
         if not path and raw.method in ("GET", "HEAD"):  # relative links then lead below the path
-            self._existing(target.resource.plural, target.namespace, _split(target.name)[1])
+            _, name, port = _split(target.name)
+            self._existing(target.resource.plural, target.namespace, name)
+            if target.resource.plural == "services":
+                self._service(target.namespace, name, port)
             return Response(code=301, headers=((b"location", f"{prefix}/{query}".encode("latin-1")),))
         path = (path or "/") + query
         if target.resource.plural == "nodes":
@@ -85,6 +88,8 @@ class Proxy:
             port = named[0]
         elif not port and len(ports) == 1:
             port = ports[0].get("name", "")
+        if not any(True for _ in self._slices(namespace, name)):
+            raise not_found("", "services", name)
         found = list(self._endpoints(namespace, name, port))
         if not found:
             raise _unavailable(f'no endpoints available for service "{name}"')
@@ -92,10 +97,7 @@ class Proxy:
 
     def _endpoints(self, namespace: str, name: str, port: str) -> Iterator[tuple[str, int]]:
         """Yield (IP address, port number) of each ready pod of the service, for the port named `port`."""
-        for _, _, stored in self._store.walk(("discovery.k8s.io", "endpointslices"), namespace):
-            piece = stored.obj
-            if (piece["metadata"].get("labels") or {}).get("kubernetes.io/service-name") != name:
-                continue
+        for piece in self._slices(namespace, name):
             numbers = [one["port"] for one in piece.get("ports") or () if (one.get("name") or "") == port]
             for endpoint in piece.get("endpoints") or ():
                 reference = endpoint.get("targetRef") or {}
@@ -103,6 +105,12 @@ class Proxy:
                 ready = (endpoint.get("conditions") or {}).get("ready", True)
                 if pod is not None and ready and (pod.obj.get("status") or {}).get("podIP") in endpoint["addresses"]:
                     yield from ((_address_of(pod.obj), number) for number in numbers)
+
+    def _slices(self, namespace: str, name: str) -> Iterator[Object]:
+        """Yield the endpoint slices of a service."""
+        for _, _, stored in self._store.walk(("discovery.k8s.io", "endpointslices"), namespace):
+            if (stored.obj["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == name:
+                yield stored.obj
 
     def _existing(self, plural: str, namespace: str, name: str) -> Object:
         stored = self._store.get(("", plural), namespace, name)

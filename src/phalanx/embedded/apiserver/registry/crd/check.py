@@ -63,8 +63,14 @@ def definition_causes(obj: Json, old: Json | None = None) -> list[Cause]:
     versions = given or []
     found = [*(() if old else _name_causes(obj, spec, names)), *_group_causes(spec), *_scope_causes(spec)]
     found += _version_causes(versions)
+    if spec.get("preserveUnknownFields"):
+        why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        found.append(invalid_value("spec.preserveUnknownFields", True, why))
+        if any(_has_defaults((one.get("schema") or {}).get("openAPIV3Schema")) for one in versions):
+            why = "must be false in order to use defaults in the schema"
+            found.append(invalid_value("spec.preserveUnknownFields", True, why))
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        shown = [_internal(one, versions) for one in versions] or (given if old is None else [])
+        shown = [_internal(one, versions) for one in versions] or (None if given is None else [])
         found.append(invalid_value("spec.versions", shown, "must have exactly one version marked as storage version"))
     if versions and (first := versions[0].get("name") or "") and _LABEL_1035.fullmatch(first) is None:
         found.append(invalid_value("spec.version", first, _NOT_1035))  # the older name of the first version
@@ -80,6 +86,14 @@ def definition_causes(obj: Json, old: Json | None = None) -> list[Cause]:
     return [*found, *_approval_causes(obj, spec, old)]
 
 
+def _has_defaults(schema: Any) -> bool:
+    """Return whether a schema gives any field a default."""
+    if not isinstance(schema, Mapping):
+        return False
+    inner = (schema.get("items"), schema.get("additionalProperties"), *(schema.get("properties") or {}).values())
+    return schema.get("default") is not None or any(map(_has_defaults, inner))
+
+
 def _change_causes(spec: Json, old: Json) -> Iterator[Cause]:
     """Yield the forbidden changes: an established definition keeps its scope and kind, any its group and plural."""
     before = old.get("spec") or {}
@@ -91,7 +105,7 @@ def _change_causes(spec: Json, old: Json) -> Iterator[Cause]:
         pairs = [("spec.scope", spec.get("scope"), before.get("scope")), kinds, *pairs]
     for path, new, was in pairs:
         if new != was:
-            yield invalid_value(path, new, "field is immutable")
+            yield invalid_value(path, new or "", "field is immutable")
 
 
 def _stored_causes(obj: Json, old: Json | None) -> Iterator[Cause]:

@@ -11,10 +11,13 @@ Sources: k8s.io/apiextensions-apiserver/pkg/registry/customresource and /customr
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
+
+import msgspec
 
 from phalanx.embedded.apimachinery.expressions.jsonpath import find
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, ResourceStrategy, Subresource
@@ -25,7 +28,7 @@ from phalanx.embedded.apimachinery.schema.typed import ABSENT
 from phalanx.embedded.apiserver.registry.crd.check import calls_for_webhook, definition_causes
 from phalanx.embedded.apiserver.registry.crd.replicas import replica_causes
 from phalanx.embedded.apiserver.registry.crd.rules import broken, not_enforced, ruled
-from phalanx.embedded.apiserver.registry.crd.structural import causes, defaulted, pruned
+from phalanx.embedded.apiserver.registry.crd.structural import causes, defaulted, embedded_metadata, pruned
 from phalanx.embedded.apiserver.registry.crd.structure import parts
 from phalanx.embedded.apiserver.registry.discovery import version_order
 
@@ -60,6 +63,8 @@ class DefinitionStrategy(ResourceStrategy):
             names = {**names, **{key: names.get(key) or value for key, value in filled.items()}}
             conversion = {"strategy": "None"} if spec.get("conversion") is None else spec["conversion"]
             obj["spec"] = {**spec, "names": names, "conversion": conversion}
+            if obj["spec"].get("preserveUnknownFields") is False:
+                del obj["spec"]["preserveUnknownFields"]  # Go leaves it out
 
     def prepare_create(self, obj: Object) -> None:
         obj["metadata"]["generation"] = 1
@@ -274,6 +279,13 @@ class CustomStrategy(ResourceStrategy):
         except builtin_schema.DecodeError as error:
             kind, version = obj.get("kind"), str(obj.get("apiVersion", "")).rpartition("/")[2]
             raise bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {error}') from None
+        for place, found in embedded_metadata(obj, self._schema):
+            try:
+                builtin_schema.type_of(_OBJECT_META).decoder(copy.deepcopy(found), [])
+            except builtin_schema.DecodeError as error:
+                kind, version = obj.get("kind"), str(obj.get("apiVersion", "")).rpartition("/")[2]
+                why = f"{place}: Invalid value: {msgspec.json.encode(found).decode()}: {error}"
+                raise bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}') from None
         return [*(f"metadata.{path}" for path in unknown), *pruned(obj, self._schema)]
 
     def default(self, obj: Object) -> None:

@@ -20,8 +20,8 @@ from typing import Any
 
 from phalanx.embedded.apimachinery.caching import RULE, cached
 from phalanx.embedded.apimachinery.expressions import functions
-from phalanx.embedded.apimachinery.expressions.cel import CelScope, CelView, ExpressionError, compiled
-from phalanx.embedded.apimachinery.expressions.metering import Budget, undeclared
+from phalanx.embedded.apimachinery.expressions.cel import CelScope, CelView, ExpressionError, compiled, optional
+from phalanx.embedded.apimachinery.expressions.metering import Budget, undeclared, undeclared_function
 from phalanx.embedded.apimachinery.expressions.type_check import DYN, Type, TypeShape, check
 from phalanx.embedded.apimachinery.meta.status import (
     Cause,
@@ -49,6 +49,7 @@ _KNOWN_CALLS = frozenset(
         *("getMinutes", "getMonth", "getSeconds"),
         *("quantity", "isQuantity", "compareTo", "isLessThan", "isGreaterThan"),
         *functions.FUNCTIONS,
+        *("hasValue", "orValue", "value"),
     )
 )
 _DECLARED = frozenset({"self", "oldSelf"})
@@ -104,13 +105,16 @@ def _broken_here(schema: Schema, value: Any, old: Any, path: str, budget: Budget
     due = [rule for rule in schema.get(RULES) or () if _is_due(rule, value, old, path)]
     variables = {"self": value, "oldSelf": None if old is ABSENT else old}
     typed = bool(due) and _has_typed_texts(schema)
-    alike = () if typed else tuple(rule["rule"] for rule in due if _sees_all(rule["rule"]))
+    apart = typed or any(rule.get("optionalOldSelf") for rule in due)
+    alike = () if apart else tuple(rule["rule"] for rule in due if _sees_all(rule["rule"]))
     shared = CelScope(_view(alike).of(variables), budget) if len(alike) > 1 else None
     for rule in due:
         text = rule["rule"]
         seen = variables if is_transition(text) else {"self": value}
         if typed or "__" in text:
             seen = {name: _escaped(one, schema) for name, one in seen.items()}
+        if rule.get("optionalOldSelf"):
+            seen = {"self": seen["self"], "oldSelf": optional(*(() if old is ABSENT else (seen["oldSelf"],)))}
         cause = _broken(rule, seen, shared if text in alike else None, path, budget)
         if cause is not None:
             yield cause
@@ -206,7 +210,7 @@ def not_enforced(schema: Schema) -> Iterator[tuple[str, str]]:
 def mistakes(text: str, schema: Schema, *, root: bool = False) -> str:
     """Return why a rule cannot be used with its schema; "" if it can."""
     if unsupported(text):
-        return f"compilation failed: {wrong}" if (wrong := undeclared(text, _DECLARED)) else ""
+        return f"compilation failed: {wrong}" if (wrong := undeclared_function(text)) else ""
     wrong, sort = _compiled_as(text, schema, root=root)
     if wrong:
         return f"compilation failed: {wrong}"
@@ -216,7 +220,7 @@ def mistakes(text: str, schema: Schema, *, root: bool = False) -> str:
 def message_mistake(text: str, schema: Schema, *, root: bool = False) -> str:
     """Return why an expression cannot make the message of a rule; "" if it can."""
     if unsupported(text):
-        return f"messageExpression compilation failed: {wrong}" if (wrong := undeclared(text, _DECLARED)) else ""
+        return f"messageExpression compilation failed: {wrong}" if (wrong := undeclared_function(text)) else ""
     wrong, sort = _compiled_as(text, schema, root=root)
     if wrong:
         return f"messageExpression compilation failed: {wrong}"

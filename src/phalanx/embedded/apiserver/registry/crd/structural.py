@@ -83,6 +83,20 @@ def _prune(value: Any, schema: Schema, path: str, unknown: list[str], *, root: b
             unknown.append(_at(path, key))
 
 
+def embedded_metadata(value: Any, schema: Schema, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the path and the metadata of each object that a value embeds."""
+    if isinstance(value, list) and isinstance(items := schema.get("items"), Mapping):
+        for place, item in enumerate(value):
+            yield from embedded_metadata(item, items, f"{path}[{place}]")
+    if not isinstance(value, dict):
+        return
+    if schema.get(_EMBEDDED) and path and isinstance(value.get("metadata"), dict):
+        yield _at(path, "metadata"), value["metadata"]
+    for key, one in value.items():
+        if isinstance(one, dict | list) and (inner := _below(schema, key)) is not None:
+            yield from embedded_metadata(one, inner, _at(path, key))
+
+
 # --- defaulting --------------------------------------------------------------------------------------------------
 
 
@@ -257,7 +271,8 @@ def _number_causes(value: float, schema: Schema, path: str) -> Iterator[Cause]:
         yield _wrong(path, value, f"should be a multiple of {step}")
     limit = {"int32": 2**31, "int64": 2**63}.get(schema.get("format") or "")
     if limit and not -limit <= value < limit:
-        yield _wrong(path, value, f'must be of type {schema["format"]}: "{value}"')
+        text = f"Checked value must be of type {schema['type']} with format {schema['format']} in {path}"
+        yield invalid_value("<nil>", "", text)
 
 
 def _list_causes(value: list[Any], schema: Schema, old: Any, path: str) -> Iterator[Cause]:

@@ -12,6 +12,7 @@ class SpecAndStatus(ResourceStrategy):
     """A kind whose `status` only `/status` writes. `counts`: whether it has generations."""
 
     counts = False
+    status_keeps_metadata = False  # a write of the status cannot change labels and other metadata either
     spec_fields: tuple[str, ...] = ("spec",)
 
     def prepare_create(self, obj: Object) -> None:
@@ -37,6 +38,9 @@ class SpecAndStatus(ResourceStrategy):
                 obj[field] = old[field]
             else:
                 obj.pop(field, None)
+        if self.status_keeps_metadata:
+            record = obj["metadata"].get("managedFields")
+            obj["metadata"] = {**old["metadata"], **({"managedFields": record} if record else {})}
         if "generation" in old["metadata"]:
             obj["metadata"]["generation"] = old["metadata"]["generation"]
 

@@ -92,7 +92,9 @@ def _binding_cells(binding: Object, now_s: float) -> list[Any]:
 
     def named(kind: str) -> str:
         found = (one for one in subjects if one.get("kind") == kind)
-        return ", ".join(f"{one['namespace']}/{one['name']}" if one.get("namespace") else one["name"] for one in found)
+        if kind != "ServiceAccount":
+            return ", ".join(one["name"] for one in found)
+        return ", ".join(f"{one.get('namespace', '')}/{one['name']}" for one in found)
 
     who = [named(kind) for kind in ("User", "Group", "ServiceAccount")]
     return [binding["metadata"]["name"], f"{role['kind']}/{role['name']}", age(binding, now_s), *who]

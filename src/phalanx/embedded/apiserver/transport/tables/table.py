@@ -181,4 +181,4 @@ def _date(value: str, now_s: float) -> str:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()

@@ -23,7 +23,8 @@ from phalanx.embedded.apimachinery.meta.status import (
     too_many,
 )
 from phalanx.embedded.apimachinery.schema import formats
-from phalanx.embedded.apiserver.registry.kinds.checks import Found, formatted, is_extended, unchanged
+from phalanx.embedded.apimachinery.schema.gotypes.internal import internal
+from phalanx.embedded.apiserver.registry.kinds.checks import IMMUTABLE, Found, formatted, is_extended, unchanged
 from phalanx.embedded.apiserver.registry.kinds.drivers.csi import driver_name
 from phalanx.embedded.apiserver.registry.kinds.generation import Counted, SpecAndStatus
 
@@ -58,6 +59,7 @@ class DeviceClassStrategy(Counted):
 class ResourceClaimStrategy(SpecAndStatus):
     """`resourceclaims.resource.k8s.io`."""
 
+    status_keeps_metadata = True
     delete_returns_object = True
 
     def default(self, obj: Object) -> None:
@@ -71,7 +73,8 @@ class ResourceClaimStrategy(SpecAndStatus):
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         found: Found = []
-        unchanged(found, "spec", obj["spec"], old["spec"])
+        if obj["spec"] != old["spec"]:
+            found.append(invalid_value("spec", internal(obj["spec"], "resource.ResourceClaimSpec"), IMMUTABLE))
         return found
 
     def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -105,7 +108,8 @@ class ClaimTemplateStrategy(ResourceStrategy):
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         found: Found = []
-        unchanged(found, "spec", obj["spec"], old["spec"])
+        if obj["spec"] != old["spec"]:
+            found.append(invalid_value("spec", internal(obj["spec"], "resource.ResourceClaimTemplateSpec"), IMMUTABLE))
         return found
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:

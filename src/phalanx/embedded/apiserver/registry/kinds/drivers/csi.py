@@ -21,7 +21,9 @@ from phalanx.embedded.apimachinery.meta.status import (
     too_long,
 )
 from phalanx.embedded.apimachinery.schema import formats, quantity
+from phalanx.embedded.apimachinery.schema.gotypes.internal import internal
 from phalanx.embedded.apiserver.registry.kinds.checks import (
+    IMMUTABLE,
     NEGATIVE,
     Found,
     formatted,
@@ -87,7 +89,7 @@ class DriverStrategy(ResourceStrategy):
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
         found = [] if old is not None else [NOT_CALLED]
-        if obj["spec"].get("tokenRequests") and obj["spec"].get("serviceAccountTokenInSecrets") is None:
+        if old is None and obj["spec"].get("tokenRequests") and obj["spec"].get("serviceAccountTokenInSecrets") is None:
             found.append(TOKENS_EXPOSED)
         return found
 
@@ -168,7 +170,6 @@ def _without_count(driver: Mapping[str, Any]) -> dict[str, Any]:
 class CapacityStrategy(ResourceStrategy):
     """`csistoragecapacities.storage.k8s.io`."""
 
-    delete_returns_object = True
     allow_unconditional_update = False
 
     def validate(self, obj: Object) -> list[Cause]:
@@ -190,6 +191,7 @@ class CapacityStrategy(ResourceStrategy):
 class AttachmentStrategy(SpecAndStatus):
     """`volumeattachments.storage.k8s.io`."""
 
+    status_keeps_metadata = True
     allow_unconditional_update = False
     delete_returns_object = True
 
@@ -216,7 +218,8 @@ class AttachmentStrategy(SpecAndStatus):
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         found: Found = []
-        unchanged(found, "spec", obj["spec"], old["spec"])
+        if obj["spec"] != old["spec"]:
+            found.append(invalid_value("spec", internal(obj["spec"], "storage.VolumeAttachmentSpec"), IMMUTABLE))
         return found
 
     def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:

@@ -10,7 +10,7 @@ import re
 
 from phalanx.embedded.apimachinery.expressions.cel import ExpressionError, compiled
 from phalanx.embedded.apimachinery.expressions.policy_types import judged
-from phalanx.embedded.apimachinery.expressions.type_check import DYN, Type, type_text
+from phalanx.embedded.apimachinery.expressions.type_check import ANY, DYN, Type, type_text
 from phalanx.embedded.apimachinery.meta.resource import Object
 from phalanx.embedded.apimachinery.meta.status import (
     Cause,
@@ -33,7 +33,7 @@ _REINVOCATIONS = ("IfNeeded", "Never")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")
 _NOT_FOUND = ("Deny", "Allow")
-_MUTATED = ("*", "CREATE", "UPDATE")
+_MUTATED = ("*", "CONNECT", "CREATE", "UPDATE")
 _PATCHES = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
 _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _WORDS = frozenset(
@@ -95,6 +95,7 @@ class PolicyStrategy(Counted):
 class ValidatingPolicyStrategy(SpecAndStatus, PolicyStrategy):
     """A policy whose status says what its expressions get wrong (`endpoints/reconcilers`)."""
 
+    status_keeps_metadata = True
     counts = True
 
 
@@ -226,15 +227,17 @@ def _expression_causes(spec: Object) -> list[Cause]:
             continue
         if verdict.errors:
             causes.append(invalid_value(path, text, "compilation failed: " + "\n".join(verdict.errors)))
-        elif (wanted := _result_of(path)) and not _may_be(verdict.type, wanted):
+        elif (wanted := _result_of(path)) and not _may_be(verdict.type, wanted, text):
             causes.append(invalid_value(path, text, f"must evaluate to {wanted} but got {type_text(verdict.type)}"))
     return causes
 
 
-def _may_be(sort: Type, wanted: str) -> bool:
+def _may_be(sort: Type, wanted: str, text: str) -> bool:
     """Return whether an expression of a type may have such values. The types of structs are not known."""
     if wanted.startswith("list"):
-        return sort == DYN or isinstance(sort, tuple)
+        return sort == DYN or (isinstance(sort, tuple) and (sort != ("list", DYN) or "JSONPatch" in text))
+    if wanted.startswith("one of"):
+        return sort in ("string", "null_type", DYN) or sort is ANY
     return sort in (wanted, DYN) or (wanted == "Object" and not isinstance(sort, str))
 
 
@@ -246,6 +249,8 @@ def _result_of(path: str) -> str:
         return "list(JSONPatch)"
     if path.endswith("applyConfiguration.expression"):
         return "Object"
+    if path.endswith("valueExpression"):
+        return "one of [string null_type]"
     return "bool" if path.startswith(("spec.validations", "spec.matchConditions")) else ""
 
 

@@ -156,6 +156,13 @@ def _scope_requirement(found: Found, one: Item, path: str) -> None:
     scope, operator, values = one.get("scopeName", ""), one.get("operator", ""), one.get("values") or ()
     if scope not in _SCOPES:
         found.append(invalid_value(f"{path}.scopeName", scope, "unsupported scope"))
+    elif scope != "PriorityClass" and operator != "Exists":
+        text = (
+            "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+            "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
+            "ResourceQuotaScopeCrossNamespacePodAffinity"
+        )
+        found.append(invalid_value(f"{path}.operator", operator, text))
     match operator:
         case "In" | "NotIn":
             if not values:
@@ -175,6 +182,7 @@ def _scopes(found: Found, spec: Mapping[str, Any]) -> None:
     for scope in scopes:
         if scope not in _SCOPES:
             found.append(invalid_value("spec.scopes", scopes, "unsupported scope"))
+            continue
         allowed = {"pods"} if scope == "BestEffort" else _OF_PODS
         if any(name in QUOTA_NAMES and name not in allowed for name in spec.get("hard") or {}):
             found.append(invalid_value("spec.scopes", scopes, "unsupported scope applied to resource"))

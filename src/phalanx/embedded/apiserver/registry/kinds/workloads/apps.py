@@ -19,6 +19,7 @@ from phalanx.embedded.apiserver.registry.kinds.checks import labels as check_lab
 from phalanx.embedded.apiserver.registry.kinds.generation import Counted, SpecAndStatus
 from phalanx.embedded.apiserver.registry.kinds.pods import defaults, spec
 from phalanx.embedded.apiserver.registry.kinds.pods import spec as pod_spec
+from phalanx.embedded.apiserver.registry.kinds.pods import warnings as pod_warnings
 from phalanx.embedded.apiserver.registry.kinds.workloads import rollout
 
 _ACTED_ON = ("deployment", "replicaset", "statefulset")
@@ -31,6 +32,10 @@ _CHANGEABLE = {"replicas", "ordinals", "template", "updateStrategy", "revisionHi
 FROZEN_SET = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+)
+POD_NAMES = "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior"
+ENDLESS_HISTORY = (
+    "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
 )
 UNMATCHED = "`selector` does not match template `labels`"
 
@@ -86,7 +91,7 @@ class WorkloadStrategy(SpecAndStatus):
         if self.kind == "statefulset":
             check_labels(found, labels, "spec.template.labels")  # Kubernetes checks them here and with the template
             template = rollout.with_claims(found, spec, template)
-        _template(found, template)
+        _template(found, template, _DEADLINES[self.kind])
         if (check := _STRATEGIES.get(self.kind)) is not None:
             check(found, spec)
         return found
@@ -125,13 +130,18 @@ class WorkloadStrategy(SpecAndStatus):
         status_counts(found, obj["status"], self.kind)
         return found
 
-    def selectable_names(self) -> Iterable[str]:
-        return ("status.successful",) if self.kind == "statefulset" else ()  # known, and nothing has it
-
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
+        found = []
+        if old is None and self.kind in ("deployment", "replicaset"):
+            found += pod_warnings.of_name(obj, POD_NAMES)
+        if old is None or obj["spec"] != old["spec"]:
+            found += pod_warnings.of_pod(obj["spec"].get("template") or {}, "spec.template")
+        if self.kind == "statefulset" and (obj["spec"].get("revisionHistoryLimit") or 0) < 0:
+            found.append(ENDLESS_HISTORY)
         if old is not None or self.kind in _ACTED_ON:
-            return []
-        return [f"no controller of this cluster acts on a {self.kind}: no pods will be created for it; use a Job"]
+            return found
+        found.append(f"no controller of this cluster acts on a {self.kind}: no pods will be created for it; use a Job")
+        return found
 
 
 class ReplicationControllerStrategy(SpecAndStatus):
@@ -168,7 +178,7 @@ class ReplicationControllerStrategy(SpecAndStatus):
         labels = (template.get("metadata") or {}).get("labels")
         if any((labels or {}).get(key) != value for key, value in selector.items()):
             found.append(invalid_value("spec.template.metadata.labels", labels, UNMATCHED))
-        _template(found, template)
+        _template(found, template, "ReplicationController")
         return found
 
     def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -204,8 +214,11 @@ def _content(value: object) -> object:
     return [(meta, {"volumeMode": "Filesystem"} | spec) for meta, spec in specs]
 
 
-def _template(found: Found, template: Object) -> None:
+def _template(found: Found, template: Object, kind: str) -> None:
     pod_spec.template(found, template, "spec.template")
+    if (template.get("spec") or {}).get("activeDeadlineSeconds") is not None:
+        text = f"activeDeadlineSeconds in {kind} is not Supported"
+        found.append(forbidden_field("spec.template.spec.activeDeadlineSeconds", text))
     policy = (template.get("spec") or {}).get("restartPolicy", "")
     if policy != "Always":
         found.append(not_supported("spec.template.spec.restartPolicy", policy, ("Always",)))
@@ -256,6 +269,13 @@ _DEFAULTS = {
     "statefulset": _stateful_set,
     "daemonset": _daemon_set,
     "replicaset": _replica_set,
+}
+# The kind that the message about a deadline names: a Deployment is checked as its ReplicaSet.
+_DEADLINES = {
+    "deployment": "ReplicaSet",
+    "replicaset": "ReplicaSet",
+    "statefulset": "StatefulSet",
+    "daemonset": "DaemonSet",
 }
 _STRATEGIES = {
     "deployment": rollout.deployment,

@@ -106,12 +106,35 @@ class IngressClassStrategy(Counted):
             found.append(required("spec.controller"))
         else:
             formatted(found, "spec.controller", controller, formats.domain_path)
+        if (parameters := obj["spec"].get("parameters")) is not None:
+            _parameters(found, parameters, "spec.parameters")
         return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         found: Found = []
         unchanged(found, "spec.controller", obj["spec"].get("controller"), old["spec"].get("controller"))
         return found
+
+
+def _parameters(found: Found, given: Mapping[str, Any], path: str) -> None:
+    """Check the reference of a class to its parameters."""
+    if (group := given.get("apiGroup")) is not None:
+        formatted(found, f"{path}.apiGroup", group, formats.dns_subdomain)
+    for key in ("kind", "name"):
+        if not given.get(key):
+            found.append(required(f"{path}.{key}"))
+        else:
+            formatted(found, f"{path}.{key}", given[key], formats.path_segment)
+    scope, namespace = given.get("scope"), given.get("namespace")
+    if scope not in ("Cluster", "Namespace"):
+        found.append(not_supported(f"{path}.scope", scope, ("Cluster", "Namespace")))
+    elif scope == "Namespace":
+        if namespace is None:
+            found.append(required(f"{path}.namespace", "`parameters.scope` is set to 'Namespace'"))
+        else:
+            formatted(found, f"{path}.namespace", namespace, formats.dns_label)
+    elif namespace is not None:
+        found.append(forbidden_field(f"{path}.namespace", "`parameters.scope` is set to 'Cluster'"))
 
 
 def _host(text: str) -> Problems:

@@ -94,6 +94,8 @@ class ServiceStrategy(SpecAndStatus):
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
         _service(found, obj["spec"])
+        if obj["metadata"].get("resourceVersion"):  # of a new service they are checked when it gets its addresses
+            found += address_causes(obj["spec"])
         return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -104,7 +106,7 @@ class ServiceStrategy(SpecAndStatus):
                 return [invalid_value("spec.loadBalancerClass", name, "may not change once set")]
         elif spec["type"] != "LoadBalancer" and spec.get("loadBalancerClass") is not None:
             return [forbidden_field("spec.loadBalancerClass", _ONLY_BALANCED)]  # the real server says it twice
-        if "ExternalName" in (spec["type"], before.get("type")) or not before.get("clusterIPs"):
+        if "ExternalName" in (spec["type"], before.get("type")) or not before.get("clusterIPs") or address_causes(spec):
             return []
         if (spec.get("clusterIPs") or [""])[0] != before["clusterIPs"][0]:
             return [invalid_value("spec.clusterIPs[0]", spec.get("clusterIPs"), "may not change once set")]
@@ -290,6 +292,8 @@ def _outer_ip(text: str) -> formats.Problems:
 def address_causes(spec: Spec) -> list[Cause]:
     """Return the errors in the addresses and their families. The real server looks for them before all others."""
     found: Found = []
+    if spec.get("type") == "ExternalName":
+        return found
     addresses = spec.get("clusterIPs") or ()
     if addresses and not spec.get("clusterIP"):
         found.append(
@@ -301,6 +305,10 @@ def address_causes(spec: Spec) -> list[Cause]:
         if address != HEADLESS:
             formatted(found, f"spec.clusterIPs[{index}]", address, formats.ip)
     families: list[str] = spec.get("ipFamilies") or []
+    for index, (address, family) in enumerate(zip(addresses, families, strict=False)):
+        if address != HEADLESS and not formats.ip(address) and (":" in address) != (family == "IPv6"):
+            text = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
+            found.append(invalid_value(f"spec.clusterIPs[{index}]", address, text))
     for index, family in enumerate(families):
         if family not in ("IPv4", "IPv6"):
             found.append(not_supported(f"spec.ipFamilies[{index}]", family, ("IPv4", "IPv6")))
