@@ -11,7 +11,8 @@ from tests.embedded.beside.subjects.custom import custom_resources, definitions,
 from tests.embedded.beside.subjects.methods import methods
 from tests.embedded.beside.subjects.policies import mutations, policies
 from tests.embedded.beside.subjects.rights import limits, reviews, rights
-from tests.embedded.beside.subjects.workloads import applications, jobs, pods, services
+from tests.embedded.beside.subjects.services import applications, services
+from tests.embedded.beside.subjects.workloads import jobs, pods
 from tests.embedded.beside.subjects.wrong_objects import lives, wrong_objects
 
 SUBJECTS: dict[str, Callable[[Talk], None]] = {

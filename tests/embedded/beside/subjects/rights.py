@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tests.embedded.beside.conversation import CORE, JSON_PATCH, REMOVED, STRATEGIC, TABLE, Talk, changed
@@ -138,10 +139,18 @@ def rights(talk: Talk) -> None:
 def reviews(talk: Talk) -> None:
     """Access reviews, tokens of service accounts and their reviews."""
     random = talk.random
-    accounts, review = f"{CORE}/serviceaccounts", "/apis/authorization.k8s.io/v1"
+    accounts = f"{CORE}/serviceaccounts"
     talk.post(_ROLES, {"metadata": {"name": "r"}, "rules": random.sample(_RULES, 2)})
     talk.post(_BINDINGS, {"metadata": {"name": "b"}, "roleRef": _REFS[0], "subjects": list(_SUBJECTS[:2])})
     account = talk.post(accounts, {"metadata": {"name": "robot"}})
+    steps = _review_steps(talk, accounts, account)
+    for step in random.sample(steps, random.choice((8, 10, 12))):
+        step()
+    talk.get(accounts, TABLE)
+
+
+def _review_steps(talk: Talk, accounts: str, account: int) -> list[Callable[[], int]]:
+    random, review = talk.random, "/apis/authorization.k8s.io/v1"
     spec = {"user": "ann", "groups": random.choice(([], ["g"], ["system:masters"]))}
     request = {
         "spec": {
@@ -149,7 +158,7 @@ def reviews(talk: Talk) -> None:
             "expirationSeconds": random.choice((600, 599, 2**33, -1)),
         }
     }
-    steps = [
+    return [
         lambda: talk.post(
             f"{review}/subjectaccessreviews", {"spec": {**spec, "resourceAttributes": random.choice(_ATTRIBUTES)}}
         ),
@@ -199,9 +208,6 @@ def reviews(talk: Talk) -> None:
         ),
         lambda: talk.post(f"{CORE}/secrets", random.choice(_SECRETS)),
     ]
-    for step in random.sample(steps, random.choice((8, 10, 12))):
-        step()
-    talk.get(accounts, TABLE)
 
 
 _BOUND: tuple[Json, ...] = (

@@ -1,6 +1,7 @@
 """Requests and answers as bytes.
 
 protobuf      Protobuf bodies
+struct_order  the order in which Go prints fields
 go_json       JSON as Go reads it; how deep and how large a body may be
 negotiation   media types
 request       a request and its answer

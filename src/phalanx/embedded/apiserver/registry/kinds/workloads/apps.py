@@ -131,7 +131,7 @@ class WorkloadStrategy(SpecAndStatus):
         return found
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
-        found = []
+        found: list[str] = []
         if old is None and self.kind in ("deployment", "replicaset"):
             found += pod_warnings.of_name(obj, POD_NAMES)
         if old is None or obj["spec"] != old["spec"]:
