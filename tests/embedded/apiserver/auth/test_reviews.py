@@ -30,6 +30,6 @@ def test_it_can_ask_what_it_may_do(account: Account) -> None:
         ["selfsubjectreviews"],
     ]
     urls = [one["nonResourceURLs"] for one in answer.body["status"]["nonResourceRules"]]
-    assert [len(one) for one in urls] == [11, 5]  # system:discovery, system:public-info-viewer
+    assert [len(one) for one in urls] == [11, 5, 4]  # discovery, public information, issuer of tokens
     everywhere = account.ask("POST", path, {"spec": {}})
     assert (everywhere.code, everywhere.body["message"]) == (400, "no namespace on request")
