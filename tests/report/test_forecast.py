@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
+from random import Random
 
 import pytest
 
@@ -14,7 +15,7 @@ from phalanx.model.job import Job
 from phalanx.model.plan import Start
 from phalanx.model.policy import Backfill, Policy
 from phalanx.model.reason import Reason, ReasonCode
-from phalanx.report.forecast import ForecastRun, forecast, quantile, typical_starts
+from phalanx.report.forecast import FEWEST_PLAYS, PLAYS, ForecastRun, forecast, of_plays, quantile, typical_starts
 from phalanx.state.cluster import Cluster
 from tests.core.builders import cluster, job, node, role
 
@@ -109,6 +110,20 @@ def test_jobs_that_are_submitted_later_overtake_as_the_policy_lets_them() -> Non
     assert starts[True, Backfill.GREEDY] > 1500.0
 
 
+def test_only_limits_count_if_a_play_stops_before_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs are submitted every 20 s, so a play has more cycles if `run` runs longer. The starts of the quick plays
+    alone would be no sample of the start."""
+    book = cluster(node("n", cpu=4000))
+    fold(book, [RunTold(of(f"run-{n}", 4000, at=20.0 * (n + 1)), 25.0 * (n + 1)) for n in range(40)])
+    cycle(book, 800.0, Submitted(of("run-40", 4000, at=800.0)))
+    cycle(book, 800.0, Submitted(of("next", 4000, "bob", at=800.0)))
+    found = forecast(book, EASY, 800.0, ["next"])["next"]
+    assert 800.0 < found.nearly_sure_s[0] < found.start_s < found.nearly_sure_s[1] <= found.latest_s == 1800.0
+    monkeypatch.setattr("phalanx.report.forecast.STEPS", 20)
+    found = forecast(book, EASY, 800.0, ["next"])["next"]
+    assert (found.start_s, found.nearly_sure_s, found.latest_s) == (1800.0, (1800.0, 1800.0), 1800.0)
+
+
 def test_quantiles_are_those_of_the_sample() -> None:
     sample = [float(n) for n in range(1, 16)]
     assert [quantile(sample, level) for level in (0.05, 0.25, 0.5, 0.75, 0.95)] == pytest.approx(
@@ -117,6 +132,26 @@ def test_quantiles_are_those_of_the_sample() -> None:
     assert quantile([7.0], 0.95) == 7.0
     assert quantile([1.0, inf, inf], 0.25) == inf
     assert quantile([1.0, 2.0, inf], 0.01) == 1.0
+
+
+@pytest.mark.parametrize("plays", [FEWEST_PLAYS, 8, PLAYS])
+def test_interval_of_90_percent_holds_with_few_plays(plays: int) -> None:
+    """The waits of plays and the true wait are drawn alike. The range of five values contains two of three others."""
+    random, drawn, held, now_s = Random(1), 4000, 0, 50.0
+    for _ in range(drawn):
+        starts = sorted(now_s + random.lognormvariate(8.0, 1.0) for _ in range(plays))
+        earliest_s, last_s = of_plays(starts, inf, "", now_s).nearly_sure_s
+        held += earliest_s <= now_s + random.lognormvariate(8.0, 1.0) <= last_s
+    assert 0.82 < held / drawn < 0.91
+
+
+def test_interval_is_stretched_within_what_may_be() -> None:
+    assert of_plays([10.0, 20.0, 40.0], inf, "", 0.0).nearly_sure_s == pytest.approx((3.63, 110.3), rel=0.01)
+    assert of_plays([10.0, 20.0, 40.0], 60.0, "", 0.0).nearly_sure_s[1] == 60.0  # no play is later than by limits
+    assert of_plays([10.0, 20.0, 40.0], 30.0, "", 0.0).nearly_sure_s[1] > 100.0
+    assert of_plays([0.0, 0.0, 40.0], inf, "", 0.0).nearly_sure_s == (0.0, 40.0)
+    assert of_plays([0.0, 20.0, inf], inf, "", 0.0).nearly_sure_s == (0.0, inf)
+    assert of_plays([7.0], 7.0, "", 0.0).nearly_sure_s == (7.0, 7.0)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ and preemption affect the forecast exactly as they will affect the decision.
 - In each further play new jobs are submitted as time passes, similar to the jobs that were submitted recently
   (`later_jobs`). The policy decides which of them overtake.
 - The starts of a job in these n plays are a sample of its start. Its quantiles are the forecast; no constant is fitted.
+  With many live jobs there are fewer plays, and the 90 % interval is stretched (`nearly_sure`).
   docs/decisions/0025-expected-starts.md has the accuracy.
 
 Jobs that may be submitted later: the recent submissions, repeated.
@@ -31,7 +32,7 @@ from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from heapq import heappop, heappush
-from math import ceil, inf
+from math import ceil, inf, log
 from typing import TypeAlias
 
 from phalanx.core.decide import decide
@@ -90,7 +91,7 @@ def anew(job: Job, number: int, at_s: float) -> Job:
 
 
 STEPS = 2_000  # the most cycles in one play
-PLAYS, FEWEST_PLAYS = 15, 3
+PLAYS, FEWEST_PLAYS = 15, 5
 FEW_JOBS = 1000  # with more live jobs there are fewer plays
 # Reasons that stay the same in every play, because queues and nodes do not change in it.
 LASTING = NEVER | {
@@ -127,12 +128,12 @@ def forecast(
     ]
     found = {}
     for job in asked:
-        starts = sorted(play[job][0] if job in play else inf for play in likely)
+        starts = sorted(play[job][0] for play in likely if job in play)
         latest_s, after = latest.get(job, (inf, ""))
-        if starts and starts[0] < inf:
-            found[job] = of_plays(starts, latest_s, after)
-        elif latest_s < inf:
-            found[job] = of_plays([latest_s], latest_s, after)
+        # If a play stopped before the start, the others are no fair sample: only quick plays are played so far.
+        sample = starts if starts and len(starts) == plays and starts[0] < inf else [latest_s]
+        if sample[0] < inf:
+            found[job] = of_plays(sample, latest_s, after, now_s)
     return found
 
 
@@ -142,19 +143,37 @@ def typical_starts(cluster: Cluster, policy: Policy, now_s: float, jobs: Collect
     [run_time] = drawn_run_times(cluster, 1) if cluster.ends.run_times else [up_to_limits(cluster)]
     asked = [job for job in jobs if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED]
     found = ForecastRun(cluster.copy(), policy, now_s, asked, run_time).run()
-    return {job: start_s for job, (start_s, _) in found.items()}
+    return {job: start_s for job, (start_s, _) in found.items() if start_s < inf}
 
 
-def of_plays(starts: Sequence[float], latest_s: float, after: str) -> StartForecast:
+def of_plays(starts: Sequence[float], latest_s: float, after: str, now_s: float) -> StartForecast:
     """Return the forecast of a job. `starts`: the job's starts in the simulated futures (plays), sorted. `latest_s`,
-    `after`: the job's start in the first play, and the job whose end made this start possible."""
+    `after`: the job's start in the first play, and the job whose end made this start possible. `now_s`: the time of
+    the forecast (seconds since the epoch)."""
+    earliest_s, last_s = nearly_sure(starts, now_s)
+    if starts[-1] <= latest_s:  # no job overtakes this one in any play
+        last_s = min(last_s, latest_s)
     return StartForecast(
         start_s=quantile(starts, 0.5),
         likely_s=(quantile(starts, 0.25), quantile(starts, 0.75)),
-        nearly_sure_s=(quantile(starts, 0.05), quantile(starts, 0.95)),
+        nearly_sure_s=(earliest_s, last_s),
         latest_s=latest_s,
         after=after,
     )
+
+
+def nearly_sure(starts: Sequence[float], now_s: float) -> tuple[float, float]:
+    """Return the interval that contains the start with a probability of about 90 %: from the first to the last of the
+    sorted `starts`. The next value of n exchangeable ones lies between their first and last with the probability
+    (n - 1) / (n + 1), which is 88 % for `PLAYS` plays and 67 % for `FEWEST_PLAYS`. So the interval of fewer plays is
+    stretched to what `PLAYS` plays would have given: the first of n values is expected at the level 1 / (n + 1), whose
+    logit is -log(n), and the logarithm of the wait is taken as logistic."""
+    wait_s = quantile(starts, 0.5) - now_s
+    if not 1 < len(starts) < PLAYS or not 0.0 < wait_s < inf:
+        return starts[0], starts[-1]
+    stretch = log(PLAYS) / log(len(starts))
+    first_s, last_s = (now_s + wait_s * ((at_s - now_s) / wait_s) ** stretch for at_s in (starts[0], starts[-1]))
+    return first_s, last_s
 
 
 def quantile(sample: Sequence[float], level: float) -> float:
@@ -229,8 +248,9 @@ class ForecastRun:
         self.ends: list[tuple[float, str, int]] = []  # a heap of (end time, job, the job's attempt)
 
     def run(self) -> Mapping[str, tuple[float, str]]:
-        """Simulate until all requested jobs have started or nothing changes any more. Return job -> its start, and the
-        job whose end it followed (empty if it followed no end)."""
+        """Simulate until all requested jobs have started or nothing changes any more. Return job -> its start (infinity
+        if it never starts), and the job whose end it followed (empty if it followed no end). A job that has not started
+        after `STEPS` cycles is left out."""
         events: list[Event] = [*self.leaving()]
         for job, record in self.book.jobs.items():
             if record.phase in {Phase.STARTING, Phase.RUNNING}:
@@ -243,6 +263,7 @@ class ForecastRun:
             if len(self.found) == len(self.asked):
                 break
             if not events and not self.go_on(plan):
+                self.found |= {job: (inf, "") for job in self.asked if job not in self.found}
                 break
         return self.found
 
