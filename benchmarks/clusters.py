@@ -45,7 +45,7 @@ from phalanx.clusters.copies.sendable import SENDABLE
 from phalanx.clusters.dispatch import Dispatcher
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.dialect import KUEUE
-from phalanx.dialects.kueue.tree.multi import is_active
+from phalanx.dialects.kueue.tree.checks import is_active
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, install_dialect, served
 from phalanx.kube.install.installation import install_all

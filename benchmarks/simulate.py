@@ -30,7 +30,7 @@ from phalanx.model.job import Job, Role
 from phalanx.simulator.readers.lines import roles_of
 from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import built_in
-from phalanx.simulator.workload.workload import Task, Workload, gpu_nodes, machine, processors
+from phalanx.simulator.workload import Task, Workload, gpu_nodes, machine, processors
 
 PROCESSORS = 100
 SIZES = [1, 1, 1, 1, 2, 2, 4, 4, 8, 8, 16, 32, 64, 100]

@@ -13,7 +13,7 @@ from study import HERE, Cell, Figures, Row, Study, trace
 
 from phalanx import loop
 from phalanx.simulator.readers import openb
-from phalanx.simulator.run.inflate import allocated, inflated
+from phalanx.simulator.run.play import allocated, inflated
 from phalanx.simulator.run.play import play as simulate
 from phalanx.simulator.run.setup import built_in
 

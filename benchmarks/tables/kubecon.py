@@ -20,7 +20,7 @@ from phalanx.model.queue import Queue, QueueOrder
 from phalanx.simulator.cluster.factory import Creation
 from phalanx.simulator.run.play import play as simulate
 from phalanx.simulator.run.setup import GREEDY, ONE, Setup
-from phalanx.simulator.workload.workload import Task, Workload
+from phalanx.simulator.workload import Task, Workload
 
 JOBS, PODS_EACH, NODES, GIB = 1000, 10, 100, 2**30
 SIDE_BY_SIDE = (100, 550, 575, 600)

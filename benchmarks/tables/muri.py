@@ -13,7 +13,7 @@ from phalanx import loop
 from phalanx.simulator.readers import muri
 from phalanx.simulator.run.play import play as simulate
 from phalanx.simulator.run.setup import built_in
-from phalanx.simulator.workload.workload import gpu_nodes
+from phalanx.simulator.workload import gpu_nodes
 
 TRACES = ("trace1", "trace1_pr", "trace2", "trace2_pr", "trace3", "trace3_pr", "trace4", "trace4_pr")
 QUICK = ("trace3", "trace3_pr")

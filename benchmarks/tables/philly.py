@@ -13,7 +13,7 @@ from phalanx.cli.files.policy_file import setup_of
 from phalanx.simulator.measures.measure import measure
 from phalanx.simulator.readers import philly
 from phalanx.simulator.run.play import play as simulate
-from phalanx.simulator.workload.workload import gpu_nodes
+from phalanx.simulator.workload import gpu_nodes
 
 TABLE = "philly.csv.gz"
 NODES = 60  # of eight GPUs: three quarters of them are busy on average

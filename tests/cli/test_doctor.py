@@ -16,8 +16,7 @@ from phalanx.cli.commands.administer.doctor import (
     _of_scheduler,
     node_findings,
 )
-from phalanx.cli.commands.administer.finding import PROBLEM, WARNING, Finding
-from phalanx.cli.commands.administer.node_group_findings import of_node_groups
+from phalanx.cli.commands.administer.node_group_findings import PROBLEM, WARNING, Finding, of_node_groups
 from phalanx.cli.local.node_groups.file import read_node_groups
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import DEPLOYMENTS, LEASES, NODES, Kind

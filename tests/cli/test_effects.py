@@ -1,9 +1,8 @@
-"""`cli/study/whatif/effects.py`: the effects of a change on jobs, in brief."""
+"""`cli/study/outlook.py`: the effects of a change on jobs, in brief."""
 
 from __future__ import annotations
 
-from phalanx.cli.study.whatif.effects import effects, lines, record
-from phalanx.cli.study.whatif.outlook import WhatIfOutlook
+from phalanx.cli.study.outlook import WhatIfOutlook, effects, effects_record, lines
 from phalanx.simulator.run.forward import Course, ForwardEviction, Future
 
 
@@ -35,4 +34,6 @@ def test_effects_are_the_differences_of_two_futures() -> None:
         "not within 1d: 1 job",
         "  lost.",
     ]
-    assert record(effects(outlook))["stopped"] == [{"job": "runs", "queue": "lab", "by": "victor", "ran_s": 600.0}]
+    assert effects_record(effects(outlook))["stopped"] == [
+        {"job": "runs", "queue": "lab", "by": "victor", "ran_s": 600.0}
+    ]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member
+from phalanx.cli.submission.moving.portable import MoveTally
 from phalanx.cli.submission.moving.selection import choose
-from phalanx.cli.submission.moving.tally import MoveTally
 from phalanx.client.kind import JOBS, PODS
 from phalanx.kube.read.records import RecordKey, SubmissionRecord, submitted_s
 

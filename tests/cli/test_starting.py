@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.cli.cluster.numbers.starting import Present, StartAnswers
-from phalanx.clusters.choice.question import question
+from phalanx.clusters.question import question
 from phalanx.kube.gang.spec.elsewhere import Sought
 from tests.clusters.sought import fields_of, sought
 from tests.core.builders import role

@@ -1,12 +1,12 @@
-"""`client/access/plugin.py`: run credential plug-ins of kubeconfigs."""
+"""`client/access/credentials.py`: run credential plug-ins of kubeconfigs."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
 
+from phalanx.client.access.credentials import ask
 from phalanx.client.access.kubeconfig import read_kubeconfig
-from phalanx.client.access.plugin import ask
 from tests.client.test_credentials import credential, plugin
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.clusters.choice.choices import ClusterCandidate
-from phalanx.clusters.choice.question import DATA_PREFIX, PRICE, ClusterOffer, StartOutlook
+from phalanx.clusters.choices import ClusterCandidate
+from phalanx.clusters.question import DATA_PREFIX, PRICE, ClusterOffer, StartOutlook
 from phalanx.kube.gang.spec.elsewhere import Sought
 from tests.clusters.several import ACTIVE
 from tests.core.builders import role

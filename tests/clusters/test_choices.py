@@ -10,8 +10,8 @@ import pytest
 
 from phalanx.client.connection import ApiRefusal, ApiUnknown
 from phalanx.client.kind import JOBS
-from phalanx.clusters.choice import choices as choices_
-from phalanx.clusters.choice.choices import Choices
+from phalanx.clusters import choices as choices_
+from phalanx.clusters.choices import Choices
 from phalanx.clusters.workers.state import State, Why
 from phalanx.dialects.kueue import kinds
 from phalanx.kube.gang.spec.elsewhere import ClusterChoice, Sought

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from phalanx.clusters.choice.choices import ClusterCandidate, rank
-from phalanx.clusters.choice.question import ClusterOffer, StartOutlook
+from phalanx.clusters.choices import ClusterCandidate, rank
+from phalanx.clusters.question import ClusterOffer, StartOutlook
 from phalanx.kube.gang.spec.elsewhere import ClusterChoice
 from phalanx.kube.read.labels import DATA, PREFERRED_DATA
 from phalanx.model.reason import ReasonCode

@@ -22,8 +22,8 @@ from phalanx.clusters.copies import content
 from phalanx.clusters.copies.sendable import SENDABLE
 from phalanx.clusters.dispatch import Dispatcher
 from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.tree.checks import SENDING, is_active
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
-from phalanx.dialects.kueue.tree.multi import SENDING, is_active
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import open_world

@@ -9,8 +9,8 @@ import pytest
 
 from phalanx.client.kind import JOBS
 from phalanx.clusters import dispatch
-from phalanx.clusters.choice.question import PRICE
 from phalanx.clusters.copies.content import waits_elsewhere
+from phalanx.clusters.question import PRICE
 from phalanx.clusters.workers import fleet
 from phalanx.dialects.kueue import kinds
 from phalanx.kube.read.labels import ADMITTED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from phalanx.clusters.choice.question import question, read_answer, read_question
+from phalanx.clusters.question import question, read_answer, read_question
 from phalanx.kube.gang.spec.elsewhere import Sought
 from tests.clusters.sought import NOW_S, fields_of, sought
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.clusters.choice.question import offer_of
+from phalanx.clusters.question import offer_of
 from tests.clusters.sought import cluster, sought
 
 

@@ -12,9 +12,8 @@ from phalanx.cli.files.policy_file import settings_from
 from phalanx.cli.views import queue_view
 from phalanx.cli.views.job import reading
 from phalanx.cli.views.page.following import snapshot_of
-from phalanx.cli.views.page.future import outlook
 from phalanx.cli.views.page.rows import state_of
-from phalanx.cli.views.page.sooner import answer
+from phalanx.cli.views.page.sooner import answer, outlook
 from phalanx.client.kind import JOBS, NODES, PODS
 from phalanx.dashboard.rows import Facts, PageState
 from phalanx.errors import PhalanxError

@@ -1,8 +1,8 @@
-"""`demo/timeline.py`: the timeline of a trial as bars, one line per application, for the terminal and as a picture."""
+"""`demo/stage.py`: the timeline of a trial as bars, one line per application, for the terminal and as a picture."""
 
 from __future__ import annotations
 
-from phalanx.demo.timeline import Doing, Span, bar, spans
+from phalanx.demo.stage import Doing, Span, bar, spans
 from phalanx.demo.trial import TrialApplication
 from tests.demo.test_trial import new_trial, pod, tell
 

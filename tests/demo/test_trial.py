@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from phalanx.demo.play import DemoResult
-from phalanx.demo.stage import bars, conclusion
-from phalanx.demo.timeline import draw
+from phalanx.demo.stage import bars, conclusion, draw
 from phalanx.demo.trial import APPLICATIONS, EXECUTORS, DemoPodState, Trial, TrialApplication, driver, executor
 from phalanx.demo.words import Summary
 from phalanx.errors import PhalanxError

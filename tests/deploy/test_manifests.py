@@ -22,8 +22,8 @@ from phalanx.client.kind import JOBS, Kind
 from phalanx.clusters.copies.sendable import SENDABLE
 from phalanx.clusters.workers.source import NAMESPACE as KUBECONFIGS
 from phalanx.dialects.enabled import DIALECTS, RIVALS
-from phalanx.dialects.kueue.tree.multi import SENDING
-from phalanx.extensions.aggregation.front_proxy import CONFIG_MAP
+from phalanx.dialects.kueue.tree.checks import SENDING
+from phalanx.extensions.aggregation import CONFIG_MAP
 from phalanx.extensions.webhook.trust import CALLED_AS_WEBHOOK
 from phalanx.kube.install.admission_policy import (
     ACCOUNT,
@@ -326,7 +326,7 @@ def test_an_aggregated_api_may_do_what_its_code_does_and_nothing_else(api: str) 
     folder, _, followed, more, config_maps = AGGREGATED[api]
     called = APIS[api].called
     paths = (
-        *sorted((KUBE.with_name("extensions") / "aggregation").glob("*.py")),
+        KUBE.with_name("extensions") / "aggregation.py",
         KUBE.with_name("extensions") / "webhook" / "trust.py",
     )
     wanted = {right for path in paths for right in calls(path)} | more

@@ -10,7 +10,7 @@ import pytest
 from phalanx.client.kind import CONFIG_MAPS
 from phalanx.kube.status.usage import NAME, NAMESPACE, keep_usage, load_usage, save_usage, to_save
 from phalanx.model.job import Phase
-from phalanx.state.history.usage import DecayedUsage
+from phalanx.state.usage import DecayedUsage
 from tests import clockwork
 from tests.kube.double import Api, Client, job, node
 from tests.kube.stage import Stage

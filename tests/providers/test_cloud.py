@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.cli.commands.administer.finding import PROBLEM, WARNING
-from phalanx.cli.commands.administer.node_group_findings import of_node_groups
+from phalanx.cli.commands.administer.node_group_findings import PROBLEM, WARNING, of_node_groups
 from phalanx.cli.local.node_groups.cloud_fields import complete_cloud
 from phalanx.cli.local.node_groups.file import GroupInFile, read_node_groups
 from phalanx.cli.local.node_groups.provider_fields import CloudProvider

@@ -14,7 +14,7 @@ from phalanx.client.kind import NODES, Kind
 from phalanx.model.node import NodeGroup
 from phalanx.providers.provider import ProviderError
 from phalanx.providers.simulated import PLAYED, REFUSED, SimulatedProvider, node_object
-from phalanx.simulator.workload.workload import SimulatedGroup
+from phalanx.simulator.workload import SimulatedGroup
 from tests import clockwork
 from tests.core.builders import node
 

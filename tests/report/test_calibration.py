@@ -18,7 +18,7 @@ from phalanx.model.policy import Policy
 from phalanx.model.reason import StartForecast
 from phalanx.report.forecast import forecast
 from phalanx.simulator.run.play import TimedApplier, play
-from phalanx.simulator.workload.workload import Task, Workload, machine, processors
+from phalanx.simulator.workload import Task, Workload, machine, processors
 from phalanx.state.cluster import Cluster
 
 PROCESSORS, JOBS = 32, 900

@@ -10,8 +10,7 @@ from phalanx.model.event import RunTold, Submitted
 from phalanx.model.job import Dependency, Job
 from phalanx.report.forecast import MOST_LATER, anew, later_jobs, once_more
 from phalanx.state.cluster import Cluster
-from phalanx.state.history.recent_jobs import Window
-from phalanx.state.history.run_times import name_of_kind
+from phalanx.state.run_times import Window, name_of_kind
 from tests.core.builders import cluster, job, node, role
 
 

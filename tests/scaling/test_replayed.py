@@ -12,7 +12,7 @@ from phalanx.model.plan import Plan, ReleaseNodes, RequestNodes
 from phalanx.model.policy import Policy
 from phalanx.simulator.run.play import TimedApplier, play
 from phalanx.simulator.run.setup import built_in
-from phalanx.simulator.workload.workload import GPU, Workload
+from phalanx.simulator.workload import GPU, Workload
 from phalanx.state.cluster import Cluster
 from tests.simulator.test_workload_node_groups import gang
 

@@ -11,7 +11,7 @@ from phalanx.model.node import Node
 from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import built_in
 from phalanx.simulator.schedule import Fate, Schedule, Stint
-from phalanx.simulator.workload.workload import Task, Workload, machine, processors
+from phalanx.simulator.workload import Task, Workload, machine, processors
 
 DATA = Path(__file__).parent / "data"
 KTH = DATA / "kth-sp2-4000.swf.gz"

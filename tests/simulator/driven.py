@@ -10,7 +10,7 @@ from phalanx.model.reason import Reason, ReasonCode
 from phalanx.simulator.cluster.arrivals import estimator
 from phalanx.simulator.cluster.world import SimulatedWorld
 from phalanx.simulator.schedule import Fate
-from phalanx.simulator.workload.workload import Task, machine
+from phalanx.simulator.workload import Task, machine
 
 REASON = Reason(code=ReasonCode.PREEMPTED, text="a test says so")
 

@@ -16,7 +16,7 @@ from phalanx.simulator.cluster.agenda import Agenda
 from phalanx.simulator.cluster.disturbance import Disturbance, Faults, NodeFaults
 from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import built_in
-from phalanx.simulator.workload.workload import processors
+from phalanx.simulator.workload import processors
 from tests.simulator.builders import ends, played, task, workload
 
 

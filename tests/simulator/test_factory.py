@@ -11,7 +11,7 @@ from phalanx.simulator.cluster.factory import Creation, Factory
 from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import GREEDY, ONE, Setup
 from phalanx.simulator.schedule import Schedule
-from phalanx.simulator.workload.workload import Task, processors
+from phalanx.simulator.workload import Task, processors
 from tests.simulator.builders import ends, starts, task, workload
 
 ONE_A_SECOND = Creation(per_s=1.0, side_by_side=2, batch=1)

@@ -8,10 +8,10 @@ from typing import NoReturn
 import pytest
 
 from phalanx import loop
-from phalanx.simulator.measures.fair_start import fair_starts, sampled
+from phalanx.simulator.measures.fairness import fair_starts, sampled
 from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import built_in
-from phalanx.simulator.workload.workload import Task, Workload
+from phalanx.simulator.workload import Task, Workload
 from tests.simulator.builders import starts, task, workload
 
 

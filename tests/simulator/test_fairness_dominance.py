@@ -7,7 +7,7 @@ import pytest
 from phalanx.model.job import Job, Role
 from phalanx.model.pod import Shape
 from phalanx.simulator.measures.fairness import dominance
-from phalanx.simulator.workload.workload import GPU, Task, Workload, gpu_nodes
+from phalanx.simulator.workload import GPU, Task, Workload, gpu_nodes
 from tests.simulator.builders import recorded
 
 

@@ -11,7 +11,7 @@ from phalanx.model.pod import DeviceShare, Shape, amounts
 from phalanx.model.queue import Limits, Queue
 from phalanx.simulator.run.feasible import never_fitting
 from phalanx.simulator.run.setup import Setup, built_in
-from phalanx.simulator.workload.workload import GPU, Task, Workload
+from phalanx.simulator.workload import GPU, Task, Workload
 
 NODES = tuple(
     Node(

@@ -12,7 +12,7 @@ from phalanx.simulator.measures.fragmentation import busiest, compaction, held_b
 from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import built_in
 from phalanx.simulator.schedule import Schedule
-from phalanx.simulator.workload.workload import GPU, Task, Workload, gpu_nodes
+from phalanx.simulator.workload import GPU, Task, Workload, gpu_nodes
 
 
 def gpu_task(name: str, gpus: int, submit_s: float = 0, run_s: float = 100, pods: int = 1) -> Task:

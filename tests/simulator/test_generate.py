@@ -7,8 +7,8 @@ from statistics import NormalDist, mean, median
 
 import pytest
 
+from phalanx.simulator.generate import DAY_S, Recipe, generated, scaled, shaken
 from phalanx.simulator.readers import swf
-from phalanx.simulator.workload.generate import DAY_S, Recipe, generated, scaled, shaken
 from tests.simulator.builders import KTH, task
 
 NORMAL = NormalDist()

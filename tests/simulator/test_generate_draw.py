@@ -1,4 +1,4 @@
-"""`simulator/workload/generate.py`: distributions, drawn by inversion from `random.Random.random()`."""
+"""`simulator/generate.py`: distributions, drawn by inversion from `random.Random.random()`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from statistics import median
 
 import pytest
 
-from phalanx.simulator.workload.generate import (
+from phalanx.simulator.generate import (
     AN_HOUR,
     DrawChoice,
     LogNormal,

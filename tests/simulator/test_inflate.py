@@ -8,10 +8,9 @@ import pytest
 
 from phalanx import loop
 from phalanx.simulator.readers import openb
-from phalanx.simulator.run.inflate import allocated, frequencies, inflated
-from phalanx.simulator.run.play import expecting, play
+from phalanx.simulator.run.play import allocated, expecting, frequencies, inflated, play
 from phalanx.simulator.run.setup import built_in
-from phalanx.simulator.workload.workload import GPU, Workload, of_resource
+from phalanx.simulator.workload import GPU, Workload, of_resource
 from tests.simulator.builders import DATA
 from tests.simulator.test_command import objects
 

@@ -8,7 +8,7 @@ from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start
 from phalanx.simulator.cluster.arrivals import estimator
 from phalanx.simulator.cluster.world import SimulatedWorld
 from phalanx.simulator.schedule import Fate
-from phalanx.simulator.workload.workload import Task, machine
+from phalanx.simulator.workload import Task, machine
 from tests.simulator.builders import ends, played, starts, task
 from tests.simulator.driven import REASON, Driven, placed, pods
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.simulator.readers.lines import roles_of
-from phalanx.simulator.workload.workload import GPU
+from phalanx.simulator.workload import GPU
 
 
 def test_jobs_of_more_gpus_than_a_node_has_are_gangs() -> None:

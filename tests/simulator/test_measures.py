@@ -8,7 +8,7 @@ from phalanx.model.job import Job, Placement, Role
 from phalanx.model.pod import Shape
 from phalanx.simulator.measures.measure import measure
 from phalanx.simulator.schedule import Stint
-from phalanx.simulator.workload.workload import GPU, Task, Workload, gpu_nodes
+from phalanx.simulator.workload import GPU, Task, Workload, gpu_nodes
 from tests.simulator.builders import played, recorded, task, workload
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.simulator.readers import muri
-from phalanx.simulator.workload.workload import GPU
+from phalanx.simulator.workload import GPU
 from tests.simulator.builders import DATA
 
 

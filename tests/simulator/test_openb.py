@@ -6,7 +6,7 @@ from pathlib import Path
 
 from phalanx.model.pod import DeviceShare, Operator, Requirement
 from phalanx.simulator.readers import openb
-from phalanx.simulator.workload.workload import GPU
+from phalanx.simulator.workload import GPU
 from tests.simulator.builders import DATA
 
 

@@ -10,7 +10,7 @@ from phalanx.simulator.cluster.arrivals import estimator
 from phalanx.simulator.cluster.world import SimulatedWorld
 from phalanx.simulator.run.setup import built_in
 from phalanx.simulator.schedule import Fate
-from phalanx.simulator.workload.workload import machine
+from phalanx.simulator.workload import machine
 from phalanx.state.cluster import Cluster
 from tests.simulator.builders import ends, played, starts, task
 

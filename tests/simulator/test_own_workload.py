@@ -15,13 +15,12 @@ from phalanx.errors import PhalanxError
 from phalanx.model.job import Dependency
 from phalanx.model.pod import DeviceShare
 from phalanx.simulator.cluster.disturbance import Faults
+from phalanx.simulator.generate import scaled
 from phalanx.simulator.measures.measure import measure
-from phalanx.simulator.run.inflate import inflated
-from phalanx.simulator.run.play import play
+from phalanx.simulator.run.play import inflated, play
 from phalanx.simulator.run.setup import built_in
 from phalanx.simulator.schedule import Schedule, sizes
-from phalanx.simulator.workload.generate import scaled
-from phalanx.simulator.workload.workload import Workload
+from phalanx.simulator.workload import Workload
 from tests.simulator.builders import starts
 
 ROOT = Path(__file__).parents[2]

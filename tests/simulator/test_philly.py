@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.simulator.readers import philly
 from phalanx.simulator.readers.lines import OnError, TraceError
-from phalanx.simulator.workload.workload import GPU
+from phalanx.simulator.workload import GPU
 from tests.simulator.builders import DATA
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from phalanx.model.pod import CPU
-from phalanx.simulator.workload.policies import Formula
-from phalanx.simulator.workload.workload import MILLI_CPU, Task
+from phalanx.simulator.workload import MILLI_CPU, Formula, Task
 from tests.simulator.builders import played, starts, task
 
 FULL = task("full", 0, 100, 10, limit_s=100)

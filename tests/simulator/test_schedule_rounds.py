@@ -11,7 +11,7 @@ from phalanx.simulator.readers import muri
 from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import built_in
 from phalanx.simulator.schedule import Schedule
-from phalanx.simulator.workload.workload import Task, gpu_nodes
+from phalanx.simulator.workload import Task, gpu_nodes
 from tests.simulator.builders import DATA, ends, played, starts, task
 
 

@@ -8,7 +8,7 @@ from phalanx.model.policy import Backfill, Policy
 from phalanx.model.queue import Limits, Queue
 from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import Setup
-from phalanx.simulator.workload.workload import Task
+from phalanx.simulator.workload import Task
 from tests.simulator.builders import ends, starts, task, workload
 from tests.simulator.driven import pods
 

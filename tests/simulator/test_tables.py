@@ -11,7 +11,7 @@ from phalanx.simulator.measures.measure import measure
 from phalanx.simulator.readers import swf
 from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import built_in
-from phalanx.simulator.workload.workload import Workload
+from phalanx.simulator.workload import Workload
 from tests.simulator.builders import KTH, starts
 from tests.simulator.rules import Run, backfill
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from phalanx.model.job import Job, Slot
 from phalanx.model.plan import Plan, Preempt, Shrink, Start
-from phalanx.simulator.workload.workload import Task
+from phalanx.simulator.workload import Task
 from tests.simulator.builders import ends, played, task
 from tests.simulator.driven import REASON, Driven, placed, pods
 

@@ -22,7 +22,7 @@ from phalanx.simulator.measures.measure import measure
 from phalanx.simulator.run.play import TimedApplier, play
 from phalanx.simulator.run.setup import built_in
 from phalanx.simulator.schedule import Schedule
-from phalanx.simulator.workload.workload import GPU, SimulatedGroup, Task, Workload
+from phalanx.simulator.workload import GPU, SimulatedGroup, Task, Workload
 from phalanx.state.cluster import Cluster
 from tests.invariants import check_invariants
 

@@ -7,7 +7,7 @@ from phalanx.model.plan import Place, Plan, Preempt, Shrink, Wait
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.simulator.cluster.arrivals import estimator
 from phalanx.simulator.cluster.world import SimulatedWorld
-from phalanx.simulator.workload.workload import machine
+from phalanx.simulator.workload import machine
 from tests.simulator.builders import played, task
 
 

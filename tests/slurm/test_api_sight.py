@@ -14,8 +14,7 @@ import pytest
 from phalanx.embedded.apiserver.auth.authentication import token_of
 from phalanx.embedded.apiserver.endpoints.paths.slurm_numbers import AHEAD, LAST, MOST_UNUSED
 from phalanx.embedded.apiserver.endpoints.paths.slurm_view import SHOWN
-from phalanx.embedded.login.account import USERS, LoginAccount
-from phalanx.embedded.login.admission import CONTROL_PLANE
+from phalanx.embedded.login.admission import CONTROL_PLANE, USERS, LoginAccount
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.admission import give_level
 from phalanx.slurm.cluster.api import Api, Refused

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from phalanx.client.connection import Object
-from phalanx.embedded.login.account import USERS, LoginAccount
+from phalanx.embedded.login.admission import USERS, LoginAccount
 from phalanx.kube.install.definitions import DEFINITIONS, QUEUES
 from phalanx.slurm.cluster import admission, site
 from phalanx.slurm.cluster.api import Refused

@@ -16,8 +16,8 @@ from phalanx.slurm.jobs.ask import ASK, Ask, Asks, read_ask
 from phalanx.slurm.jobs.nodes import Node
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.options import Usage
-from phalanx.slurm.submission.asked.hardware import Hardware
 from phalanx.slurm.submission.asked.request import SubmissionRequest, request
+from phalanx.slurm.submission.asked.size import Hardware
 
 HARDWARE = Hardware(cpus=16, memory_mib=64000, gpus=4, nodes=4)
 SITE = Site(

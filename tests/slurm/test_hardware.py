@@ -1,4 +1,4 @@
-"""`slurm/submission/asked/hardware.py`: what nodes a job may have, and whether they can ever give what it asks."""
+"""`slurm/submission/asked/size.py`: what nodes a job may have, and whether they can ever give what it asks."""
 
 from __future__ import annotations
 

@@ -15,8 +15,7 @@ from phalanx.dialects.volcano import kinds as volcano
 from phalanx.dialects.yunikorn.gangs import QUEUE_PREFIX
 from phalanx.embedded.apiserver.auth.authentication import token_of
 from phalanx.embedded.apiserver.transport.http import RawRequest
-from phalanx.embedded.login.account import USERS, LoginAccount
-from phalanx.embedded.login.admission import CONTROL_PLANE
+from phalanx.embedded.login.admission import CONTROL_PLANE, USERS, LoginAccount
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 from phalanx.slurm.cluster import admission, site
 from phalanx.slurm.cluster.api import Refused

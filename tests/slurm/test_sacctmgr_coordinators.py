@@ -15,7 +15,7 @@ import pytest
 
 from phalanx.cli.commands.work.slurm import apply
 from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
-from phalanx.embedded.login.account import USERS, LoginAccount
+from phalanx.embedded.login.admission import USERS, LoginAccount
 from phalanx.embedded.login.coordinators import ROLE
 from phalanx.kube.install.definitions import DEFINITIONS, QUEUES
 from phalanx.slurm.cluster import site

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.cluster.site import Partition, Site
 from phalanx.slurm.commands.cluster import scontrol
-from phalanx.slurm.commands.cluster.verbs import hold, nodes, show, told
+from phalanx.slurm.commands.cluster.verbs import hold, nodes, show
 from phalanx.slurm.commands.cluster.verbs import named as names
-from phalanx.slurm.commands.cluster.verbs.update import job as changes
+from phalanx.slurm.commands.cluster.verbs import update as changes
+from phalanx.slurm.commands.cluster.verbs import update_asked as asked
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.options import Usage
@@ -38,20 +39,20 @@ TASKS = [
 def test_wait_job(
     word: str, jobs: list[Job], status: int, text: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    monkeypatch.setattr(told.Api, "open", lambda: None)
-    monkeypatch.setattr(told, "jobs", lambda api, numbers, **_: jobs)
-    monkeypatch.setattr(told, "recorded_of", lambda numbers: [])
-    assert told.wait_for([word]) == status
+    monkeypatch.setattr(hold.Api, "open", lambda: None)
+    monkeypatch.setattr(hold, "jobs", lambda api, numbers, **_: jobs)
+    monkeypatch.setattr(hold, "recorded_of", lambda numbers: [])
+    assert hold.wait_for([word]) == status
     assert capsys.readouterr().err == text + "\n"
 
 
 def test_a_script_that_waits_cannot_be_notified(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(told.Api, "open", lambda: None)
-    monkeypatch.setattr(told.running, "may", lambda api, job: True)
-    monkeypatch.setattr(told, "named", lambda api, text: [WAITS if text == "7" else RUNS])
-    assert told.notify(["8", "hello"]) == 0
+    monkeypatch.setattr(hold.Api, "open", lambda: None)
+    monkeypatch.setattr(hold.running, "may", lambda api, job: True)
+    monkeypatch.setattr(hold, "named", lambda api, text: [WAITS if text == "7" else RUNS])
+    assert hold.notify(["8", "hello"]) == 0
     with pytest.raises(Usage, match="job notify failure: Requested operation is presently disabled"):
-        told.notify(["7", "hello"])
+        hold.notify(["7", "hello"])
 
 
 @pytest.mark.parametrize(
@@ -83,8 +84,8 @@ def test_values_and_single_lines_are_checked_before_jobs_are_changed(
     ],
 )
 def test_what_quiet_does_not_keep_back(line: str, text: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr(told.Api, "open", lambda: None)
-    monkeypatch.setattr(told, "jobs", lambda api, numbers, **_: [WAITS])
+    monkeypatch.setattr(hold.Api, "open", lambda: None)
+    monkeypatch.setattr(hold, "jobs", lambda api, numbers, **_: [WAITS])
     assert scontrol.run(line.split())
     assert capsys.readouterr().err == text
 
@@ -195,8 +196,8 @@ def test_update_answers_for_each_job(
     monkeypatch.setattr("phalanx.slurm.jobs.ended.recorded_of", lambda numbers: [])
     monkeypatch.setattr(changes, "refusal", lambda api, job: "" if mine else "Invalid user id")
     monkeypatch.setattr(changes, "_update_one", lambda *_: None)
-    within = changes.asked.Around(Site(), None, False)  # type: ignore[arg-type]  # no hardware is asked
-    monkeypatch.setattr(changes.asked, "around", lambda api, job, said: within)
+    within = asked.Around(Site(), None, False)  # type: ignore[arg-type]  # no hardware is asked
+    monkeypatch.setattr(asked, "around", lambda api, job, said: within)
     assert changes.update(line.split()) == 1
     assert capsys.readouterr().err == text
 
@@ -241,10 +242,10 @@ def test_quiet_does_not_print_that_there_is_nothing(monkeypatch: pytest.MonkeyPa
 def test_a_single_count_of_nodes_leaves_the_most_as_it_is(before: str, value: str, shown: str) -> None:
     least, _, most = before.partition("-")
     ask = replace(PLAIN, nodes=int(least), max_nodes=int(most or least), said_nodes=bool(most), tasks=2)
-    within = changes.asked.Around(Site(), None, True)  # type: ignore[arg-type]  # no hardware is asked
+    within = asked.Around(Site(), None, True)  # type: ignore[arg-type]  # no hardware is asked
     try:
-        changes.asked.change(replace(WAITS, ask=ask), ask, "numnodes", value, within)
-    except changes.asked.Refusal as error:
+        asked.change(replace(WAITS, ask=ask), ask, "numnodes", value, within)
+    except asked.Refusal as error:
         assert str(error) == shown  # noqa: PT017 (one of several outcomes)
         return
     assert (f"{ask.nodes}-{ask.max_nodes}" if ask.said_nodes else str(ask.nodes)) == shown
@@ -253,12 +254,12 @@ def test_a_single_count_of_nodes_leaves_the_most_as_it_is(before: str, value: st
 @pytest.mark.parametrize(("value", "why"), [("n", ""), ("m", "Invalid node name specified"), ("", "Invalid node name")])
 def test_a_job_that_runs_keeps_nodes_of_its_own(value: str, why: str) -> None:
     hardware: Any = type("Hardware", (), {"names": {"n", "m"}})
-    within = changes.asked.Around(Site(), hardware, True)
+    within = asked.Around(Site(), hardware, True)
     if not why:
-        changes.asked.change(RUNS, replace(PLAIN), "reqnodelist", value, within)
+        asked.change(RUNS, replace(PLAIN), "reqnodelist", value, within)
         return
-    with pytest.raises(changes.asked.Refusal, match=why):
-        changes.asked.change(RUNS, replace(PLAIN), "reqnodelist", value, within)
+    with pytest.raises(asked.Refusal, match=why):
+        asked.change(RUNS, replace(PLAIN), "reqnodelist", value, within)
 
 
 def test_write_config(monkeypatch: pytest.MonkeyPatch, capsys: Any, tmp_path: Path) -> None:
@@ -268,9 +269,9 @@ def test_write_config(monkeypatch: pytest.MonkeyPatch, capsys: Any, tmp_path: Pa
     monkeypatch.setattr(show.times, "moment", lambda at_s: "NOW")
     assert scontrol.run(["write", "config", str(tmp_path / "a")]) == 0
     assert scontrol.run(["write", "config", str(tmp_path / "no" / "a")]) == 0
-    told = capsys.readouterr()
-    assert told.out == f"Slurm config saved to {tmp_path}/a.NOW\n"
-    assert told.err == f"Could not create file {tmp_path}/no/a.NOW: No such file or directory\n"
+    printed = capsys.readouterr()
+    assert printed.out == f"Slurm config saved to {tmp_path}/a.NOW\n"
+    assert printed.err == f"Could not create file {tmp_path}/no/a.NOW: No such file or directory\n"
     again, _ = read_conf((tmp_path / "a.NOW").read_text())
     assert (again.cluster, again.partitions[0].max_min, again.partitions[0].nodes) == ("lab", 60, ["n1", "n2"])
 
@@ -287,7 +288,7 @@ def test_ids_that_show_job_reads(monkeypatch: pytest.MonkeyPatch, capsys: Any) -
 
 @pytest.mark.parametrize(("value", "requeues"), [("5", True), ("1", True), ("0", False), ("", False)])
 def test_any_number_but_0_lets_a_job_be_requeued(value: str, requeues: bool) -> None:
-    ask, nothing = replace(PLAIN, requeue=not requeues), changes.asked.Around(Site(), None, False)  # type: ignore[arg-type]  # no hardware is asked
+    ask, nothing = replace(PLAIN, requeue=not requeues), asked.Around(Site(), None, False)  # type: ignore[arg-type]  # no hardware is asked
     assert changes._require_readable({"requeue": value})
     changes._change(None, WAITS, ask, {"requeue": value}, nothing)  # type: ignore[arg-type]  # no server is asked
     assert ask.requeue == requeues

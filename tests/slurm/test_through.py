@@ -14,10 +14,10 @@ from aiohttp import web
 
 from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.slurm.cluster.api import Api, Refused
-from phalanx.slurm.cluster.token import give
 from phalanx.slurm.jobs.steps.pods.channel import Broken
 from phalanx.slurm.jobs.steps.pods.tunnel import pipe
 from phalanx.slurm.jobs.steps.pods.tunnel.through import connect
+from phalanx.slurm.submission.creation import give
 
 PROTOCOL = "v4.channel.k8s.io"
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from phalanx.slurm.cluster import token
 from phalanx.slurm.cluster.admission import STEPS, steps_policy
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.names import name_of
-from phalanx.slurm.submission import manifest
+from phalanx.slurm.submission import creation, manifest
 from tests.embedded.apiserver.auth.test_account_tokens import ACCOUNTS, Server
 
 JOBS, PODS = "/apis/batch/v1/namespaces/default/jobs", "/api/v1/namespaces/default/pods"
@@ -37,9 +36,9 @@ def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             assert api.ask("POST", JOBS, job).code == 201
         for name, jobs in (("slurm-12", ["slurm-12"]), ("slurm-20", [name_of(21, TASK)])):
             secret = api.ask("POST", SECRETS, {"metadata": {"name": name}, "stringData": {"a": "b"}}).body
-            for part in token.objects(name, jobs, [name], "default", secret["metadata"]["uid"]):
+            for part in creation.objects(name, jobs, [name], "default", secret["metadata"]["uid"]):
                 assert api.ask("POST", PLACES[part["kind"]], part).code == 201, part
-        both = token.objects("slurm-30.2", ["slurm-30", "slurm-31"], ["slurm-30", "slurm-31"], "default", "u")
+        both = creation.objects("slurm-30.2", ["slurm-30", "slurm-31"], ["slurm-30", "slurm-31"], "default", "u")
         for part in both:
             part["metadata"].pop("ownerReferences", None)
             assert api.ask("POST", PLACES[part["kind"]], part).code == 201, part

@@ -20,8 +20,8 @@ from phalanx.slurm.commands.launch import sbatch
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.view import Job, _expected_s, _miss_deadline, _rank
 from phalanx.slurm.options import Usage
-from phalanx.slurm.submission.asked.hardware import Hardware
 from phalanx.slurm.submission.asked.request import SubmissionRequest, request
+from phalanx.slurm.submission.asked.size import Hardware
 from tests.slurm.test_default_outputs import SITE
 
 TEXT = (Path(__file__).parent / "golden" / "slurm_reasons_backfill.txt").read_text().split("\n## EASY backfill")[0]

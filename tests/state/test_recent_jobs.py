@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from phalanx.model.job import Job
-from phalanx.state.history.recent_jobs import FEWEST, KEPT, RecentJobs
+from phalanx.state.run_times import FEWEST, KEPT_SUBMISSIONS, RecentJobs
 from tests.core.builders import job, role
 
 
@@ -30,8 +30,8 @@ def test_live_jobs_and_those_that_ended_are_known_in_their_order() -> None:
 
 def test_before_the_latest_submission_that_is_forgotten_not_every_job_is_known() -> None:
     """A job of 5,000 ended first; of what was submitted before it others may have been forgotten, too."""
-    recent = ended(at(5000.0), *(at(4000.0 + n) for n in range(KEPT)))
-    assert len(recent) == KEPT
+    recent = ended(at(5000.0), *(at(4000.0 + n) for n in range(KEPT_SUBMISSIONS)))
+    assert len(recent) == KEPT_SUBMISSIONS
     assert recent.window([at(5000.0 + n, "live") for n in range(1, FEWEST)], 6000.0) is None
     window = recent.window([at(5000.0 + n, "live") for n in range(1, FEWEST + 1)], 6000.0)
     assert window is not None

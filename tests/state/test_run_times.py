@@ -8,7 +8,7 @@ from math import inf
 import pytest
 
 from phalanx.model.job import Job
-from phalanx.state.history.run_times import KEPT, KINDS, RunTimes, kinds, name_of_kind, next_value
+from phalanx.state.run_times import KEPT, KINDS, RunTimes, kinds, name_of_kind, next_value
 from tests.core.builders import job, role
 
 LEVELS = (0.25, 0.5, 0.75)

@@ -18,7 +18,7 @@ from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue, UsageTerms
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.state.cluster import Cluster
-from phalanx.state.history.usage import DecayedUsage
+from phalanx.state.usage import DecayedUsage
 from tests.core import builders as a
 from tests.invariants import check_invariants
 

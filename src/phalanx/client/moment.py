@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from phalanx.errors import PhalanxError
 
@@ -35,3 +37,11 @@ def write_moment(at_s: float) -> str:
 def write_micro_moment(at_s: float) -> str:
     """Return the time as metav1.MicroTime: with six digits of the fraction."""
     return datetime.fromtimestamp(min(max(at_s, 0.0), _LAST_S), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def created_s(obj: Mapping[str, Any]) -> float | None:
+    """Return when an object was created (seconds since the epoch); None if it does not say."""
+    try:
+        return read_moment((obj.get("metadata") or {}).get("creationTimestamp") or "")
+    except MomentError:
+        return None

@@ -8,8 +8,8 @@ from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import CONFIG_MAPS, Kind
 from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.tree.checks import SENDING, sending_queues
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
-from phalanx.dialects.kueue.tree.multi import SENDING, sending_queues
 from phalanx.kube.read.labels import FIELD_MANAGER
 
 _SPACE = "kueue-system"

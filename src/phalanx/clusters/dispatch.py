@@ -15,9 +15,9 @@ from phalanx.client.connection import ApiError, Connection
 from phalanx.client.informer import Change, Informer, key_of
 from phalanx.client.kind import Kind
 from phalanx.clusters import defaulting
-from phalanx.clusters.choice.choices import Choices
-from phalanx.clusters.choice.question import offer_of
+from phalanx.clusters.choices import Choices
 from phalanx.clusters.copies.sendable import Key
+from phalanx.clusters.question import offer_of
 from phalanx.clusters.sending.copy_writes import CopyWrites
 from phalanx.clusters.sending.job_reconciler import RETRY_S, JobReconciler
 from phalanx.clusters.sending.job_returns import JobReturns

@@ -1,14 +1,141 @@
-"""The output of the demo: a live table on a terminal, otherwise plain lines."""
+"""The output of the demo: a live table on a terminal, otherwise plain lines.
+
+The timeline of a trial as bars, one line per application, for the terminal and as a picture."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from phalanx.demo.timeline import Doing, bar
 from phalanx.demo.trial import EXECUTORS, DemoPodState, Trial, TrialApplication
+from phalanx.errors import PhalanxError
+
+SUFFIXES = (".svg", ".png", ".pdf")
+
+
+class Doing(Enum):
+    """The activity of an application during a span: its character, terminal style, colour in the picture, and
+    meaning."""
+
+    WAITS = (".", "dim", "#d9d9d9", "waits and holds nothing")
+    HOLDS = ("!", "red", "#d1495b", "driver runs, executors do not")
+    WORKS = ("#", "green", "#2e8b57", "driver and both executors count")
+
+    @property
+    def character(self) -> str:
+        return self.value[0]
+
+    @property
+    def style(self) -> str:
+        return self.value[1]
+
+    @property
+    def colour(self) -> str:
+        return self.value[2]
+
+    @property
+    def meaning(self) -> str:
+        return self.value[3]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """An activity from `start_s` to `end_s`, in seconds since the trial began."""
+
+    doing: Doing
+    start_s: float
+    end_s: float
+
+
+def spans(application: TrialApplication, trial_s: float) -> list[Span]:
+    """Return the activities of the application until its end, or until the end of the trial (`trial_s`)."""
+    driver = application.driver
+    if driver is None:
+        return [Span(Doing.WAITS, 0.0, trial_s)]
+    ends = [at_s for at_s, state in driver.moments if state.over]
+    end_s = ends[0] if ends else trial_s
+    holds_s = driver.since(DemoPodState.RUNNING)
+    holds_s = end_s if holds_s is None else holds_s
+    works_s = application.working_since()
+    works_s = end_s if works_s is None else works_s
+    found = [Span(Doing.WAITS, 0.0, holds_s), Span(Doing.HOLDS, holds_s, works_s), Span(Doing.WORKS, works_s, end_s)]
+    return [span for span in found if span.end_s > span.start_s]
+
+
+def bar(application: TrialApplication, trial_s: float, scale_s: float, width: int) -> list[tuple[str, str]]:
+    """Return (characters, style) pieces of a line; `width` characters represent `scale_s` seconds."""
+    pieces = []
+    for span in spans(application, trial_s):
+        first, last = (round(at_s / scale_s * width) for at_s in (span.start_s, span.end_s))
+        pieces.append((span.doing.character * (last - first), span.doing.style))
+    return [piece for piece in pieces if piece[0]]
+
+
+def require_drawable(path: Path) -> None:
+    """Check before the demo starts that a picture can be written to `path`. Raises PhalanxError if not."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise PhalanxError(
+            f"--timeline {path}: the name must end in one of {', '.join(SUFFIXES)}. Nothing was started."
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = not path.exists()
+        path.open("ab").close()
+        if new:  # an interrupted demo leaves no empty picture
+            path.unlink()
+    except OSError as error:
+        raise PhalanxError(
+            f"--timeline {path} cannot be written: {error.strerror}. Nothing was started. Name another file."
+        ) from error
+
+
+def draw(trials: list[tuple[str, Trial]], path: Path) -> None:
+    """Write the bars of all trials as a picture; the suffix of `path` sets the format (.svg, .png, .pdf).
+
+    Raises PhalanxError if the file cannot be written."""
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    mpl.rcParams.update({"svg.hashsalt": "phalanx", "svg.fonttype": "path", "font.size": 9})
+    from matplotlib import pyplot
+
+    figure, every = pyplot.subplots(1, len(trials), figsize=(9.6, 2.9), sharey=True, layout="constrained")
+    for axes, (title, trial) in zip(every, trials, strict=True):
+        _bars(axes, title, trial)
+    handles = [mpl.patches.Patch(color=doing.colour, label=doing.meaning) for doing in Doing]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    except (OSError, ValueError) as error:
+        raise PhalanxError(
+            f"cannot write the timeline to {path}: {error}. Name another file with --timeline."
+        ) from error
+    finally:
+        pyplot.close(figure)
+
+
+def _bars(axes: Any, title: str, trial: Trial) -> None:
+    names = list(trial.applications)
+    for row, application in enumerate(trial.applications.values()):
+        for span in spans(application, trial.seconds):
+            axes.barh(row, span.end_s - span.start_s, left=span.start_s, color=span.doing.colour, height=0.62)
+    axes.set_yticks(range(len(names)), names)
+    if not axes.yaxis_inverted():  # the axis is shared, so it is inverted only once
+        axes.invert_yaxis()
+    axes.set_xlim(0, max(trial.seconds, 1.0))
+    axes.set_xlabel("seconds")
+    axes.set_title(title, fontsize=10)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
 
 _COLOURS = {
     DemoPodState.WAITING: "yellow",

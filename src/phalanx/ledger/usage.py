@@ -5,7 +5,7 @@ Amounts are allocations, whether or not the pods used them.
 
 The run times of ended jobs, which the scheduler receives from the ledger when it starts.
 
-Forecasts learn from past runs (`state.history`), even if the jobs' objects were deleted long ago. The ledger has the
+Forecasts learn from past runs (`state.run_times`), even if the jobs' objects were deleted long ago. The ledger has the
 requests of all pods of a job together, not its roles. So a job of equal pods is recognised as the same kind of job;
 other jobs are recognised by their user only."""
 

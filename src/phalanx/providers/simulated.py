@@ -18,7 +18,7 @@ from phalanx.client.kind import NODES
 from phalanx.model.node import Node
 from phalanx.model.pod import format_amount
 from phalanx.providers.provider import ProviderError, Requested, Status
-from phalanx.simulator.workload.workload import SimulatedGroup
+from phalanx.simulator.workload import SimulatedGroup
 
 PLAYED = "phalanx.dev/simulated-node"  # an annotation of Node objects that the node program simulates
 REFUSED = "the simulated provider has no such nodes now"

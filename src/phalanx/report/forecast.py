@@ -6,7 +6,7 @@ and preemption affect the forecast exactly as they will affect the decision.
 
 - In the first play every job runs until its time limit, and no job is submitted. The result is the latest start, unless
   later jobs overtake.
-- In each further play a job runs for a time drawn from the learned run times (`state.history.run_times`). Each of the n
+- In each further play a job runs for a time drawn from the learned run times (`state.run_times`). Each of the n
   plays uses a different one of n quantiles for a user. In one play all jobs of a user use the same quantile, because
   the jobs of a user resemble each other; the quantiles of different users are independent (Latin hypercube sampling:
   McKay, Beckman, Conover, Technometrics 21, 1979).
@@ -21,7 +21,7 @@ Jobs that may be submitted later: the recent submissions, repeated.
 Later jobs delay a waiting job. The policy decides by how much: hardly at all in the order of submission, a lot where
 short jobs come first. So each play of a forecast submits later jobs, and the policy itself decides which of them
 overtake. The plays repeat the jobs of the latest span in which every submission is known
-(`state.history.recent_jobs`), in the same order and with the same gaps, cyclically. Each play begins at another point
+(`state.run_times`), in the same order and with the same gaps, cyclically. Each play begins at another point
 of that span. (This is a circular block bootstrap with a single block: Politis, Romano, 1992. Bursts stay together.)"""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from phalanx.model.plan import Action, Plan, Preempt, Shrink, Start
 from phalanx.model.policy import Policy
 from phalanx.model.reason import NEVER, ReasonCode, StartForecast
 from phalanx.state.cluster import Cluster, time_limit_s
-from phalanx.state.history.recent_jobs import Window
+from phalanx.state.run_times import Window
 
 MOST_LATER = 256  # the most jobs that are submitted during one play
 

@@ -26,7 +26,7 @@ from phalanx.model.job import Outcome, Placement
 from phalanx.model.node import Node, Topology
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
-from phalanx.simulator.workload.workload import Task, Workload, of_resource, of_role
+from phalanx.simulator.workload import Task, Workload, of_resource, of_role
 
 MICROSECONDS = 1_000_000
 

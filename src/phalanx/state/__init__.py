@@ -7,10 +7,11 @@ Parts, lowest first:
 
     classes       demands and gangs, interned: one object for all pods, or jobs, that ask the same
     dependencies  which jobs wait for which others; arrays; how finished jobs ended
-    history/      what is remembered of jobs that are over: usage, run times
     nodes/        the nodes as columns: amounts, attributes, devices, and which pods run where
     queues/       the queues as a tree, what is charged to each, and what a gang costs
     pending/      the jobs that wait, and what each waits for
+    run_times     run times of finished jobs, and the expected run times of others; recent submissions
     running       running jobs: as columns, by expected end, by what they hold
+    usage         the decayed past usage of users, for fair shares
     cluster       the whole: `Cluster`, and a `JobRecord` for each live job
 """

@@ -23,13 +23,13 @@ from phalanx.model.queue import ENTRY_S, Queue, QueueOrder
 from phalanx.model.reason import Reason
 from phalanx.state.classes import AffinityClass, Gang, InternTable
 from phalanx.state.dependencies import JobDependencies
-from phalanx.state.history.usage import DecayedUsage
 from phalanx.state.nodes.table import NodeTable
 from phalanx.state.pending.pending import Pending
 from phalanx.state.pending.request_class import Request
 from phalanx.state.queues.quota import Charge, Key
 from phalanx.state.queues.tree import QueueTree
 from phalanx.state.running import ExpectedEnds, LargestConsumers, RunningPods
+from phalanx.state.usage import DecayedUsage
 
 REMEMBERED = 4096  # gangs with flavors
 

@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from phalanx.model.job import Job, Slot
 from phalanx.model.pod import Amount
 from phalanx.state.classes import Demand
-from phalanx.state.history.run_times import RunTimes
 from phalanx.state.nodes.attributes import extended
+from phalanx.state.run_times import RunTimes
 
 FIRST = 64
 Ints = NDArray[np.int64]

@@ -1,9 +1,9 @@
-"""`dialects/kai/gang/grouper.py`: the number of pods of an owner's gang, by role."""
+"""`dialects/kai/grouper.py`: the number of pods of an owner's gang, by role."""
 
 from __future__ import annotations
 
 from phalanx.dialects.frame.dialect import RoleClaim
-from phalanx.dialects.kai.gang.grouper import ROOT, shape_of
+from phalanx.dialects.kai.grouper import ROOT, shape_of
 from tests.dialects.kai.test_queues import owner
 
 

@@ -1,4 +1,4 @@
-"""`dialects/kai/gang/grouper.py`: KAI's pod grouper."""
+"""`dialects/kai/grouper.py`: KAI's pod grouper."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.kai import kinds
-from phalanx.dialects.kai.gang.grouper import KaiGroup, OwnerName, grouped, options_of
+from phalanx.dialects.kai.grouper import KaiGroup, OwnerName, grouped, options_of
 
 
 def meta(owner: str = "", **labels: str) -> Object:

@@ -20,7 +20,7 @@ from phalanx.dialects.job_kinds.supported import FRAMEWORKS, SIGNED_BY_THEIR_DIA
 from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.dialect import KUEUE
-from phalanx.dialects.kueue.tree.multi import CONTROLLER, SENDING
+from phalanx.dialects.kueue.tree.checks import CONTROLLER, SENDING
 from phalanx.dialects.volcano.kinds import QUEUES as VOLCANO_QUEUES
 from phalanx.kube.install.definitions import install_dialect
 from tests.dialects.kueue.written import cluster_queue, group, named

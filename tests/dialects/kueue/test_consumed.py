@@ -10,7 +10,7 @@ import pytest
 
 from phalanx.client.kind import NAMESPACES
 from phalanx.client.quantity import parse
-from phalanx.dialects.kueue.answers.queues import consumed
+from phalanx.dialects.kueue.answers import consumed
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, AdmissionFairSharing
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, define
 from tests.dialects.kueue.written import cluster_queue, group, local_queue, named, objects

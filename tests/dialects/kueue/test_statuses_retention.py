@@ -11,7 +11,7 @@ from phalanx.client.moment import read_moment, write_moment
 from phalanx.dialects.frame.dialect import Answer, Object
 from phalanx.dialects.job_kinds.ray import RAY_JOB
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.answers.queues.statuses import retained
+from phalanx.dialects.kueue.answers.queue_statuses import retained
 from phalanx.dialects.kueue.tree.configuration import KueueConfiguration, KueueConfigurationError, read_configuration
 
 ENDED = "2026-01-01T00:00:00Z"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from phalanx.dialects.kueue.answers.queues.statuses import INFINITE, shares
+from phalanx.dialects.kueue.answers.queue_statuses import INFINITE, shares
 from phalanx.dialects.kueue.tree.configuration import DEFAULTS
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions
 from tests.dialects.kueue.written import cluster_queue, defined, group, named

@@ -6,7 +6,7 @@ from typing import Any
 
 from phalanx.client.kind import NODES
 from phalanx.dialects.frame.dialect import Answer, Object, PodSet, Stage, Told
-from phalanx.dialects.volcano.answers.statuses import pod_group_status, queue_status, statuses
+from phalanx.dialects.volcano.answers import pod_group_status, queue_status, statuses
 from phalanx.dialects.volcano.kinds import JOBS, POD_GROUPS, QUEUES
 from phalanx.model.queue import Queue, Quota
 from phalanx.model.reason import Reason, ReasonCode

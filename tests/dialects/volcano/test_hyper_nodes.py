@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.client.kind import NODES
 from phalanx.dialects.frame.dialect import Object
-from phalanx.dialects.volcano.answers.statuses import hyper_nodes
+from phalanx.dialects.volcano.answers import hyper_nodes
 from phalanx.dialects.volcano.definitions.hyper_nodes import HyperNodes, read_hyper_nodes
 from phalanx.dialects.volcano.gangs import NetworkTopology, closeness
 

@@ -7,7 +7,7 @@ import pwd
 from pathlib import Path
 
 from phalanx.embedded.apiserver.auth.authentication import parse
-from phalanx.embedded.login.account import MASTERS, USERS, LoginAccount, account_of, token_for
+from phalanx.embedded.login.admission import MASTERS, USERS, LoginAccount, account_of, token_for
 
 ADA = LoginAccount(uid=51234, gid=51234, name="ada", groups=(USERS, "vision"))
 

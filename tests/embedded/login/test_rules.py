@@ -16,8 +16,7 @@ from phalanx.embedded.apiserver.admission import service_addresses
 from phalanx.embedded.apiserver.auth.authentication import write_tokens
 from phalanx.embedded.apiserver.endpoints.reconcilers import quota_usage
 from phalanx.embedded.apiserver.registry.crd.crd import has_condition
-from phalanx.embedded.login.account import MASTERS, USERS, LoginAccount, token_for
-from phalanx.embedded.login.admission import CONTROL_PLANE
+from phalanx.embedded.login.admission import CONTROL_PLANE, MASTERS, USERS, LoginAccount, token_for
 from phalanx.embedded.login.grants import give_namespace, install_grants
 from phalanx.embedded.login.quota import DEFAULT
 from phalanx.kube.install.admission_policy import (

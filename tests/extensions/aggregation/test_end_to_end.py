@@ -23,7 +23,7 @@ from phalanx.client.kind import CONFIG_MAPS, CRDS, JOBS, NAMESPACES, NODES, SECR
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.embedded.apiserver.auth.authority import Pair, make_authority
-from phalanx.extensions.aggregation.front_proxy import CONFIG_MAP
+from phalanx.extensions.aggregation import CONFIG_MAP
 from phalanx.kube.install.definitions import crds_of, install
 from tests.dialects.kueue.test_pending import workload
 from tests.dialects.kueue.written import cluster_queue, group, local_queue

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import ApiUnknown
-from phalanx.extensions.aggregation.belief import PAUSE_S, Belief
-from phalanx.extensions.aggregation.front_proxy import Asker, read_front_proxy
+from phalanx.extensions.aggregation import PAUSE_S, Asker, Belief, read_front_proxy
 from tests import clockwork
 
 DATA = {

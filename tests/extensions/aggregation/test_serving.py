@@ -17,8 +17,7 @@ import pytest
 from phalanx.client.connection import ApiUnknown
 from phalanx.embedded.apiserver.auth.authority import Pair, make_authority, make_server
 from phalanx.embedded.apiserver.endpoints.subresources.aggregated import AGGREGATED
-from phalanx.extensions.aggregation.front_proxy import COUNTS_S, Access, Asker, FrontProxy
-from phalanx.extensions.aggregation.serving import Answerer, Handshakes, serving
+from phalanx.extensions.aggregation import COUNTS_S, Access, Answerer, Asker, FrontProxy, Handshakes, serving
 
 DAY = dt.timedelta(days=1)
 PENDING = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/a/pendingworkloads"

@@ -23,7 +23,7 @@ from phalanx.cli.files.policy_file import settings_from
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import EVENTS, JOBS, LEASES, NODES, PODS, Kind
-from phalanx.clusters.choice.choices import FiguredClusters
+from phalanx.clusters.choices import FiguredClusters
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS

@@ -1,5 +1,6 @@
 """Simulations and forecasts.
 
-whatif        objects and clusters that are supposed to exist
-simulation    workload files, and many simulations side by side
+simulation  workload files, and many simulations side by side
+outlook     two futures side by side, and their difference in brief
+supposed    objects that do not exist yet, fewer or more nodes
 """

@@ -9,7 +9,7 @@ from typing import Any
 from phalanx.cli.terminal.output import duration
 from phalanx.client.connection import Object
 from phalanx.client.moment import MomentError, read_moment
-from phalanx.clusters.choice.question import ClusterOffer, offer_of
+from phalanx.clusters.question import ClusterOffer, offer_of
 from phalanx.clusters.workers.state import Figures, read_figures
 from phalanx.model.pod import CPU, MEMORY, PODS, format_amount
 

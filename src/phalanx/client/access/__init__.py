@@ -4,6 +4,5 @@ Parts, lowest first:
 
     proxy        connections through an HTTP proxy
     kubeconfig   clusters, users and contexts in kubectl's files
-    plugin       credentials from another program (exec)
     credentials  server and credentials from a kubeconfig or a service account
 """

@@ -6,7 +6,7 @@
   for nothing, although its pods still hold their nodes.
 - Past usage: a user is charged from the moment at which a decision gives nodes to the pods until the world reports that
   the pods are gone, because no other job can use these nodes. A nomination is not charged to the user. This module
-  notes the usage wherever holdings change. The rest is arithmetic (`state.history.usage`).
+  notes the usage wherever holdings change. The rest is arithmetic (`state.usage`).
 - After a restart the world sends the stored usage (`UsageTold`), and then the running jobs (`Adopted`). An adopted job
   is charged from its start on, as far as the stored usage does not include it."""
 

@@ -39,8 +39,8 @@ from phalanx.model.plan import ReleaseNodes, RequestNodes
 from phalanx.model.pod import bounded_amounts
 from phalanx.model.policy import BackfillOrder, Policy
 from phalanx.state.cluster import Cluster, time_limit_s
-from phalanx.state.history.usage import Price
 from phalanx.state.pending.request_class import Request
+from phalanx.state.usage import Price
 
 
 def node_seen(cluster: Cluster, event: NodeSeen) -> None:

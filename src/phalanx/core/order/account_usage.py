@@ -1,6 +1,6 @@
 """The past usage by which a queue in USAGE order chooses among its accounts and its children.
 
-The usage of an account is its decayed usage (`state.history.usage`), divided by its shares. The usage of a child queue
+The usage of an account is its decayed usage (`state.usage`), divided by its shares. The usage of a child queue
 is that of all accounts in it and below, divided by its weight. An account without shares comes last. A job that starts
 in a cycle counts at once as if it had run for some time (`UsageTerms.entry_s`), and keeps that usage
 (`core.fold.charging`). So two accounts with many jobs and equal usage start jobs in turns."""

@@ -32,7 +32,7 @@ from typing import NamedTuple, TypeAlias
 from phalanx.model.policy import FairShareFormula, Policy
 from phalanx.model.queue import PARENT, Queue
 from phalanx.state.cluster import Cluster
-from phalanx.state.history.usage import DecayedUsage
+from phalanx.state.usage import DecayedUsage
 
 Key: TypeAlias = tuple[str, str | None]  # an account's name, and the user in it; None: the account itself
 

@@ -2,12 +2,11 @@
 
 Parts, lowest first:
 
-    consumers         the jobs that hold a resource on the nodes that a pod may use
-    filtered          nodes have capacity, but a filter rejects each of them
-    preempted         the reasons of victims and of preemptors
-    never             the gang would not fit on empty nodes
-    no_capacity       capacity is short now: the resource, the amounts, the jobs that hold it; the time at which
-                      enough of a resource is expected to be released
-    explain           the choice among these reasons
-    no_quota          a limit or another setting of a queue does not allow the start; quota is short: the numbers
+    consumers    the jobs that hold a resource on the nodes that a pod may use
+    preempted    the reasons of victims and of preemptors
+    never        the gang would not fit on empty nodes
+    no_capacity  capacity is short now: the resource, the amounts, the jobs that hold it; the time at which
+                 enough of a resource is expected to be released
+    explain      the choice among these reasons
+    no_quota     a limit or another setting of a queue does not allow the start; quota is short: the numbers
 """

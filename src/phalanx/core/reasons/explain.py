@@ -22,10 +22,8 @@ from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.filters import matching as fit
 from phalanx.core.placement.filters import node_resources
 from phalanx.core.placement.gang import PlacementShortfall, place
-from phalanx.core.reasons import filtered
-from phalanx.core.reasons import never as idle
-from phalanx.core.reasons import never as misfit
 from phalanx.core.reasons.consumers import CycleGrants
+from phalanx.core.reasons.never import by_itself, filtered_out, never_fits, no_domain, singular
 from phalanx.core.reasons.no_capacity import a_pod, no_room, nodes, written
 from phalanx.model.job import Role
 from phalanx.model.node import NodeGroup
@@ -42,11 +40,11 @@ GROUPS_NAMED = 3  # the number of node groups that a reason names
 
 def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShortfall, granted: CycleGrants) -> Reason:
     """Return the reason of a gang that was not placed. `granted`: the grants of this cycle so far."""
-    near = misfit.no_domain(gang, shortfall.nearest) if shortfall.nearest is not None else None
+    near = no_domain(gang, shortfall.nearest) if shortfall.nearest is not None else None
     reason = (
         never(cluster, draft, gang, near)
         or near
-        or filtered.filtered_out(draft, gang, shortfall)
+        or filtered_out(draft, gang, shortfall)
         or no_room(cluster, draft, gang, shortfall, granted)
     )
     if cluster.columns.groups.known and reason.more_nodes_help:
@@ -149,7 +147,7 @@ def never(cluster: Cluster, draft: Draft, gang: Gang, near: Reason | None = None
     reason = never_by_counting(cluster, gang)
     if reason is None and near is not None and near.code is ReasonCode.NEVER_FITS:
         reason = near
-    reason = reason or together(cluster, gang) or idle.never_fits(cluster, draft, gang)
+    reason = reason or together(cluster, gang) or never_fits(cluster, draft, gang)
     return reason and unless_room_is_kept(cluster, draft, gang, reason)
 
 
@@ -188,7 +186,7 @@ def fits_unkept(cluster: Cluster, draft: Draft, gang: Gang, unkept: NodeTable) -
     attributes = cluster.columns.attributes
     known: bool | None = attributes.derived.get((fits_unkept, gang))
     if known is None:
-        alone = idle.by_itself(cluster, gang)
+        alone = by_itself(cluster, gang)
         known = not isinstance(place(Draft(unkept, draft.topologies), alone), PlacementShortfall)
         fit.cache_answer(attributes, (fits_unkept, gang), known)
     return known
@@ -265,7 +263,7 @@ def no_node_matches(cluster: Cluster, demand: Demand, role: Role) -> Reason:
     failed: dict[str, int] = {}
     for text, passed in (("are not ready", facts.ready), *fit.node_filters(facts, demand.where)):
         if count := int((left & ~passed).sum()):
-            failed[text if count > 1 else filtered.singular(text)] = count
+            failed[text if count > 1 else singular(text)] = count
         left &= passed
     listed = ", ".join(f"{count} {text}" for text, count in failed.items())
     text = f"of {nodes(total)} {listed}" if total else "there are no nodes"

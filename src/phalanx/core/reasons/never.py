@@ -4,6 +4,10 @@ for the same nodes, anti-affinity within the gang, shares of devices, topology; 
 Such a gang is tried on the nodes without pods, once until a node changes. If it is not placed, it never fits: it does
 not block a strict queue, and is tried again when a node changes. Affinity to other pods and spread are ignored
 here, because later pods may satisfy them.
+
+The reason of a constrained pod: nodes have capacity, but a filter rejects each of them.
+
+The numbers are those of the last placement, at the pod that found no node. So they count the gang's other pods already.
 """
 
 from __future__ import annotations
@@ -14,13 +18,40 @@ from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.filters.matching import cache_answer
 from phalanx.core.placement.gang import place
 from phalanx.core.placement.packing import NearestDomain, PlacementShortfall
-from phalanx.core.reasons import filtered
 from phalanx.model.job import Role
 from phalanx.model.pod import format_amount
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 from phalanx.state.nodes.table import NodeTable
+
+
+def filtered_out(draft: Draft, gang: Gang, shortfall: PlacementShortfall) -> Reason | None:
+    """Return the reason if there were nodes with capacity for the pod that found no node, but filters rejected all of
+    them; otherwise None."""
+    found, failed = draft.objections.get(gang.demands[shortfall.role], (0, ()))
+    if not found or draft.ordinary(gang.demands[shortfall.role]):
+        return None
+    role = gang.roles[shortfall.role]
+    placed = f"placed {shortfall.placed} of {shortfall.wanted} pods; " if shortfall.wanted > 1 else ""
+    next_pod = ("the next pod" if placed else "the pod") + (f" of role {role.name}" if len(gang.roles) > 1 else "")
+    some = "1 node has" if found == 1 else f"{found} nodes have"
+    listed = ", ".join(f"{count} {text if count > 1 else singular(text)}" for text, count in failed)
+    return Reason(
+        code=ReasonCode.PLACEMENT_RULES,
+        text=f"{placed}{some} room for {next_pod}, but {listed}",
+        numbers={"placed": shortfall.placed, "pods": shortfall.wanted, "role": role.name, "with_room": found}
+        | {"failed": dict(failed)},
+        more_nodes_help=True,
+    )
+
+
+def singular(text: str) -> str:
+    """Return the text for one node: `are not ready` becomes `is not ready`."""
+    for many, one in (("are", "is"), ("do", "does"), ("have", "has")):
+        if text.startswith((f"{many} ", f"{many},")):
+            return one + text.removeprefix(many)
+    return text
 
 
 def never_fits(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | None:
@@ -47,7 +78,7 @@ def never_fits_reason(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | No
     if near is not None:
         reason = no_domain(alone, near)
     else:
-        reason = filtered.filtered_out(empty, alone, lack) or no_capacity_left(alone, lack)
+        reason = filtered_out(empty, alone, lack) or no_capacity_left(alone, lack)
     return replace(reason, code=ReasonCode.NEVER_FITS, text=f"even if nothing ran: {reason.text}")
 
 

@@ -6,7 +6,6 @@ Parts, lowest first:
     pod_requests  the requests of a pod, as kube-scheduler counts them; amounts as quantities of the Kubernetes API
     fields        the use of another API's fields
     dialect       a dialect as a value: definitions, gangs, answers
-    moments       when an object was created
     peer_reasons  the codes by which other schedulers name Phalanx's reasons
     moved         the Phalanx equivalent of another scheduler's object
 """

@@ -2,11 +2,12 @@
 
 Parts, lowest first:
 
-    kinds      KAI's kinds, the owner kinds of its pod grouper, and names in the queue tree
-    queues     Queue, PriorityClass, Topology, SchedulingShard as queues of the queue tree
-    gang/      the gang of a pod, and its settings from its PodGroup or owner
-    status     the PodGroup of a gang, and the status of PodGroups and Queues
-    admission  admission policies in place of KAI's webhooks, and objects of its installation
-    fields     the use of every field, label and annotation
-    dialect    all parts as a `frame.Dialect`
+    kinds       KAI's kinds, the owner kinds of its pod grouper, and names in the queue tree
+    queues      Queue, PriorityClass, Topology, SchedulingShard as queues of the queue tree
+    admission   admission policies in place of KAI's webhooks, and objects of its installation
+    grouper     the gang of a pod, from the pod alone; how many pods the gang of an owner needs
+    fields      the use of every field, label and annotation
+    pod_groups  the pods of a gang, by its PodGroup or its owner
+    status      the PodGroup of a gang, and the status of PodGroups and Queues
+    dialect     all parts as a `frame.Dialect`
 """

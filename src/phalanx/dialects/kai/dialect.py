@@ -7,9 +7,8 @@ from typing import Final
 
 from phalanx.client.kind import PRIORITY_CLASSES
 from phalanx.dialects.frame.dialect import Answer, Dialect, Objects, Told, of_pods
-from phalanx.dialects.kai import fields, kinds, queues, status
+from phalanx.dialects.kai import fields, grouper, kinds, pod_groups, queues, status
 from phalanx.dialects.kai.admission import POLICIES
-from phalanx.dialects.kai.gang import grouper, pod_groups
 from phalanx.dialects.kai.queues import KaiDefinitions
 
 

@@ -19,7 +19,7 @@ from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.frame.fields import Answered, Becomes, Ignored, Use, unused
 from phalanx.dialects.frame.moved import Moved, by_kind, each_moved
 from phalanx.dialects.kai import kinds
-from phalanx.dialects.kai.gang.grouper import (
+from phalanx.dialects.kai.grouper import (
     BATCH_MIN_MEMBER,
     DEFAULT_QUEUE,
     DEVICES,

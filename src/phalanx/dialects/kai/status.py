@@ -18,7 +18,7 @@ from phalanx.dialects.frame.peer_reasons import Peer, word
 from phalanx.dialects.frame.pod_requests import amounts as read_amounts
 from phalanx.dialects.frame.pod_requests import quantity
 from phalanx.dialects.kai import kinds
-from phalanx.dialects.kai.gang.grouper import (
+from phalanx.dialects.kai.grouper import (
     DEFAULT_QUEUE,
     DEPLOYMENT,
     DEVICES,
@@ -28,7 +28,7 @@ from phalanx.dialects.kai.gang.grouper import (
     QUEUE,
     owner_of,
 )
-from phalanx.dialects.kai.gang.pod_groups import PodGroupTerms, terms
+from phalanx.dialects.kai.pod_groups import PodGroupTerms, terms
 from phalanx.dialects.kai.queues import GPU, RESOURCES, UNLIMITED, KaiDefinitions, KaiQueue
 from phalanx.model.pod import CPU, PODS, Amount
 from phalanx.model.reason import ReasonCode

@@ -8,10 +8,9 @@ from typing import Final
 from phalanx.client.kind import NAMESPACES
 from phalanx.dialects.frame.dialect import Answer, Claim, Dialect, Object, Objects, Said, Told
 from phalanx.dialects.kueue import gangs, kinds
-from phalanx.dialects.kueue.answers import names, workloads
-from phalanx.dialects.kueue.answers.queues import statuses
+from phalanx.dialects.kueue.answers import names, queue_statuses, workloads
 from phalanx.dialects.kueue.fields import tables
-from phalanx.dialects.kueue.policies.all import POLICIES
+from phalanx.dialects.kueue.policies.definition_rules import POLICIES
 from phalanx.dialects.kueue.provisioning import requests
 from phalanx.dialects.kueue.tree import claims, definitions
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
@@ -80,5 +79,5 @@ KUEUE: Final = Dialect(
     notes=tables.notes,
     gang_of=_gang_of,
     answer=_answer,
-    statuses=statuses.statuses,
+    statuses=queue_statuses.statuses,
 )

@@ -7,9 +7,8 @@ from typing import Final
 
 from phalanx.client.kind import NAMESPACES, NODES, PRIORITY_CLASSES
 from phalanx.dialects.frame.dialect import Answer, Dialect, Objects, Told, of_pods
-from phalanx.dialects.volcano import gangs, kinds, settings
+from phalanx.dialects.volcano import answers, gangs, kinds, settings
 from phalanx.dialects.volcano.admission import POLICIES
-from phalanx.dialects.volcano.answers import statuses
 from phalanx.dialects.volcano.definitions import queues
 from phalanx.dialects.volcano.definitions.configuration import CONFIGURATIONS
 from phalanx.dialects.volcano.definitions.queues import VolcanoDefinitions
@@ -17,8 +16,8 @@ from phalanx.dialects.volcano.tables import notes
 
 
 def _statuses(defined: VolcanoDefinitions, everyone: Iterable[Told], objects: Objects, now: str) -> Iterable[Answer]:
-    yield from statuses.statuses({queue.name: queue for queue in defined.queues}, everyone, objects, now)
-    yield from statuses.hyper_nodes(defined.hyper_nodes, objects)
+    yield from answers.statuses({queue.name: queue for queue in defined.queues}, everyone, objects, now)
+    yield from answers.hyper_nodes(defined.hyper_nodes, objects)
 
 
 VOLCANO: Final = Dialect(
@@ -45,6 +44,6 @@ VOLCANO: Final = Dialect(
     claim=gangs.claim,
     notes=lambda kind, obj: settings.notes(obj) if kind == CONFIGURATIONS.name else notes(kind, obj),
     gang_of=gangs.gang_of,
-    answer=lambda defined, told, objects, now: statuses.answer(told, objects, now),
+    answer=lambda defined, told, objects, now: answers.answer(told, objects, now),
     statuses=_statuses,
 )

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 import msgspec
 
+from phalanx.client.moment import created_s
 from phalanx.dialects.frame.dialect import Claim, GroupClaim, Object, Objects, RoleClaim, Said, no_pod_group
-from phalanx.dialects.frame.moments import created_s
 from phalanx.dialects.frame.moved import Moved
 from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.dialects.volcano import kinds

@@ -22,10 +22,9 @@ from phalanx.client.kind import DISRUPTION_BUDGETS, PODS
 from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.discovery import discover
-from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, is_ready, seconds
+from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, is_ready, seconds, selects
 from phalanx.embedded.controllers.runtime.reconciler import Retry, WorkQueue
 from phalanx.embedded.controllers.runtime.recorder import EventRecorder
-from phalanx.embedded.controllers.runtime.selector import selects
 
 DISRUPTED_FOR_S = 120.0
 

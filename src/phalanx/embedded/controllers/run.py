@@ -38,10 +38,10 @@ from phalanx.embedded.controllers.operators.mpi_job.controller import MPIJobCont
 from phalanx.embedded.controllers.operators.profiles import ProfileController, Profiles
 from phalanx.embedded.controllers.operators.train_job.controller import TrainJobController
 from phalanx.embedded.controllers.operators.training.controller import TrainingController
-from phalanx.embedded.controllers.operators.volcano.around.commands import CommandController, QueueController
-from phalanx.embedded.controllers.operators.volcano.around.flows import CRONS, JobFlowController
-from phalanx.embedded.controllers.operators.volcano.around.pod_groups import PodGroupController
+from phalanx.embedded.controllers.operators.volcano.commands import CommandController, QueueController
 from phalanx.embedded.controllers.operators.volcano.controller import VolcanoJobController
+from phalanx.embedded.controllers.operators.volcano.flows import CRONS, JobFlowController
+from phalanx.embedded.controllers.operators.volcano.pod_groups import PodGroupController
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, Informers
 from phalanx.embedded.controllers.runtime.pod_state import OwnerPodIndex
 from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
@@ -51,8 +51,8 @@ from phalanx.embedded.controllers.workloads.deployment import DeploymentControll
 from phalanx.embedded.controllers.workloads.endpoints import ServiceController
 from phalanx.embedded.controllers.workloads.replica_set import ReplicaSetController, ReplicationControllerController
 from phalanx.embedded.controllers.workloads.stateful_set import StatefulSetController
-from phalanx.embedded.controllers.workloads.volumes.binding import VolumeBinding
-from phalanx.embedded.controllers.workloads.volumes.protection import VolumeProtection
+from phalanx.embedded.controllers.workloads.volume_binding import VolumeBinding
+from phalanx.embedded.controllers.workloads.volume_protection import VolumeProtection
 from phalanx.embedded.endless import endless
 
 _NEEDED: tuple[Kind, ...] = (

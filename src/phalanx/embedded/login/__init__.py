@@ -1,6 +1,5 @@
 """Unix users of this machine as users of its cluster.
 
-account       a Unix user as a user of the cluster, and the token file
 admission     fields that users may not write
 coordinators  the rights of coordinators of Slurm's accounts
 quota         limits on the namespace of a user

@@ -13,8 +13,7 @@ from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import NAMESPACES, Kind
 from phalanx.client.policies import VALIDATING, VALIDATING_BINDINGS
 from phalanx.embedded.login import coordinators
-from phalanx.embedded.login.account import USERS, LoginAccount
-from phalanx.embedded.login.admission import BINDING, NUMBERS, NUMBERS_BINDING, POLICY
+from phalanx.embedded.login.admission import BINDING, NUMBERS, NUMBERS_BINDING, POLICY, USERS, LoginAccount
 from phalanx.embedded.login.quota import DEFAULT, give_quota, limit_system_priorities
 
 UID, GID = "phalanx.dev/uid", "phalanx.dev/gid"

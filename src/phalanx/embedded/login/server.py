@@ -23,7 +23,7 @@ import msgspec
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.kind import Kind
-from phalanx.embedded.login.account import LoginAccount, account_of, token_for
+from phalanx.embedded.login.admission import LoginAccount, account_of, token_for
 from phalanx.embedded.login.grants import MAX_PRIORITY, give_namespace, install_grants
 from phalanx.embedded.login.quota import DEFAULT, require_quota
 from phalanx.errors import PhalanxError

@@ -24,8 +24,7 @@ from phalanx.model.job import Job
 from phalanx.simulator.cluster.agenda import Agenda, AgendaKind
 from phalanx.simulator.readers.lines import TraceError
 from phalanx.simulator.schedule import Fate
-from phalanx.simulator.workload.policies import Formula, Rounds
-from phalanx.simulator.workload.workload import Task
+from phalanx.simulator.workload import Formula, Rounds, Task
 
 LONGER_S = (60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_000, 360_000)
 FACTOR = re.compile(r"(exact-)?x(\d+(?:\.\d+)?)")

@@ -16,7 +16,7 @@ from phalanx.model.plan import ReleaseNodes, RequestNodes
 from phalanx.simulator.cluster.agenda import Agenda, AgendaKind
 from phalanx.simulator.cluster.disturbance import Disturbance
 from phalanx.simulator.schedule import Rental
-from phalanx.simulator.workload.workload import SimulatedGroup
+from phalanx.simulator.workload import SimulatedGroup
 
 REFUSED = "the provider has no such nodes now"
 HOPELESS = 100  # requests in a row that fail, after which a run ends

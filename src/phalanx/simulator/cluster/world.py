@@ -39,8 +39,7 @@ from phalanx.simulator.cluster.jobs import SimulatedJobs
 from phalanx.simulator.cluster.listing import everything
 from phalanx.simulator.cluster.provider import NodeProvider
 from phalanx.simulator.schedule import Fate
-from phalanx.simulator.workload.policies import Formula, Rounds
-from phalanx.simulator.workload.workload import MILLI_CPU, SimulatedGroup
+from phalanx.simulator.workload import MILLI_CPU, Formula, Rounds, SimulatedGroup
 
 Happening: TypeAlias = Callable[[], Sequence[Event]]
 

@@ -2,8 +2,6 @@
 
 fairness       the amount that each party got, relative to its fair part; the max-min fair part of each party;
                dominant shares
-fair_start     delays by jobs that were submitted later
-deadline       deadlines, lateness, worth
 fragmentation  free devices that no job can use; the numbers of nodes and domains over which gangs were spread; the
                smallest part of the cluster that would have been enough
 measure        all measures, by name

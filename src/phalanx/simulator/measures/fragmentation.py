@@ -48,10 +48,9 @@ from phalanx.model.pod import Shape
 from phalanx.model.policy import Backfill, Policy
 from phalanx.model.queue import Queue
 from phalanx.simulator.run.feasible import Nobody
-from phalanx.simulator.run.inflate import shuffled
-from phalanx.simulator.run.play import LoopStep
+from phalanx.simulator.run.play import LoopStep, shuffled
 from phalanx.simulator.schedule import Schedule, capacity, mean, percentile, spans, window
-from phalanx.simulator.workload.workload import alone, of_share
+from phalanx.simulator.workload import alone, of_share
 from phalanx.state.cluster import Cluster
 
 SAMPLES = 200

@@ -21,7 +21,7 @@ from phalanx.simulator.readers.lines import (
     whole,
     wrong,
 )
-from phalanx.simulator.workload.workload import GPU, Task, Workload, Worth
+from phalanx.simulator.workload import GPU, Task, Workload, Worth
 
 TIMES, VALUES = "expect_time_list", "expect_value_list"
 COLUMNS = ("job_id", "user", "num_gpu", "submit_time", "duration", TIMES, "job_type")

@@ -27,7 +27,7 @@ from phalanx.errors import PhalanxError
 from phalanx.model.job import Role
 from phalanx.model.node import Node
 from phalanx.model.pod import CPU
-from phalanx.simulator.workload.workload import GPU, MILLI_CPU, Task, Workload, gang, in_order
+from phalanx.simulator.workload import GPU, MILLI_CPU, Task, Workload, gang, in_order
 
 SHOWN = 10  # the number of faults that are listed one by one
 LONGEST_S = 9e9  # 285 years; times may be seconds since 1970

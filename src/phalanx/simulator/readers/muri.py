@@ -24,7 +24,7 @@ from phalanx.simulator.readers.lines import (
     whole,
     wrong,
 )
-from phalanx.simulator.workload.workload import GPU, Task, Workload
+from phalanx.simulator.workload import GPU, Task, Workload
 
 COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "batch_size", "duration", "iteration_time")
 MS_PER_S = 1000.0

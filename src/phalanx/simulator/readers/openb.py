@@ -16,7 +16,7 @@ from phalanx.model.job import Job, Role
 from phalanx.model.node import Device, Node
 from phalanx.model.pod import CPU, MEMORY, PODS, DeviceShare, NodeTerm, Operator, Requirement, Shape, amounts
 from phalanx.simulator.readers.lines import BadRecord, OnError, SourceFile, number, unheard_of, whole
-from phalanx.simulator.workload.workload import GPU, MILLI, Task, Workload
+from phalanx.simulator.workload import GPU, MILLI, Task, Workload
 
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from phalanx.model.job import Job
 from phalanx.simulator.readers.lines import MOST_GPUS, BadRecord, OnError, SourceFile, number, roles_of, whole
-from phalanx.simulator.workload.workload import GPU, Task, Workload
+from phalanx.simulator.workload import GPU, Task, Workload
 
 COLUMNS = ("timestamp", "duration", "num_gpus", "cluster")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from phalanx.simulator.readers import chronus, muri, openb, philly, swf
 from phalanx.simulator.readers.lines import OnError, SourceFile, TraceError, cells_of
-from phalanx.simulator.workload.workload import Workload
+from phalanx.simulator.workload import Workload
 
 Reader = Callable[..., Workload]
 

@@ -30,7 +30,7 @@ from pathlib import Path
 
 from phalanx.model.job import Job, Role
 from phalanx.simulator.readers.lines import LONGEST_S, BadRecord, OnError, SourceFile, TraceError
-from phalanx.simulator.workload.workload import Task, Workload, machine, processors
+from phalanx.simulator.workload import Task, Workload, machine, processors
 
 FIELDS = 18
 NAMES = (

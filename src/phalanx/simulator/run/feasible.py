@@ -16,7 +16,7 @@ from phalanx.model.policy import Policy
 from phalanx.model.reason import NEVER, ReasonCode
 from phalanx.simulator.run.play import LoopStep, knowing, queued, queues_of
 from phalanx.simulator.run.setup import Setup
-from phalanx.simulator.workload.workload import Task, Workload, alone
+from phalanx.simulator.workload import Task, Workload, alone
 from phalanx.state.cluster import Cluster
 
 # Reasons that never end in a simulation: those of jobs that never start, and those of queues, which do not change.

@@ -12,7 +12,7 @@ from phalanx.model.policy import Backfill, BackfillOrder, Policy, ScoringStrateg
 from phalanx.model.queue import Queue, QueueOrder
 from phalanx.simulator.cluster.factory import Creation
 from phalanx.simulator.readers.lines import TraceError
-from phalanx.simulator.workload.policies import Formula, Rounds
+from phalanx.simulator.workload import Formula, Rounds
 
 ONE = "default"
 ALL = "all"

@@ -20,8 +20,8 @@ from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import compress
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission import numbers
-from phalanx.slurm.submission.asked.hardware import CONFIGURATION, FAILED, choices
 from phalanx.slurm.submission.asked.request import SubmissionRequest
+from phalanx.slurm.submission.asked.size import CONFIGURATION, FAILED, choices
 from phalanx.slurm.submission.creation import needs_of, require_reservation
 from phalanx.slurm.submission.manifest import cpus_per_node
 

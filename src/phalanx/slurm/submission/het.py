@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 from phalanx.slurm.cluster.api import SECRETS, Api, Object
 from phalanx.slurm.cluster.site import Site
-from phalanx.slurm.cluster.token import give
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.names import name_of
 from phalanx.slurm.notation.amounts import per_node
 from phalanx.slurm.options import OptionReader, Usage
 from phalanx.slurm.submission import manifest, numbers
-from phalanx.slurm.submission.asked.hardware import fails
 from phalanx.slurm.submission.asked.request import SubmissionRequest, require_room
+from phalanx.slurm.submission.asked.size import fails
 from phalanx.slurm.submission.creation import (
     create_all,
     daemon,
+    give,
     needs_of,
     require_allowed,
     require_reservation,

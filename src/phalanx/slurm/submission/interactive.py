@@ -22,8 +22,8 @@ from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation.hostlist import compress
 from phalanx.slurm.options import Usage, say
 from phalanx.slurm.submission.asked.forms import check_forms, named_cluster, read_files
-from phalanx.slurm.submission.asked.hardware import FAILED
 from phalanx.slurm.submission.asked.request import request
+from phalanx.slurm.submission.asked.size import FAILED
 from phalanx.slurm.submission.creation import hardware, submit
 from phalanx.slurm.submission.het import grouped, of_groups, submit_het, together
 

@@ -20,7 +20,7 @@ from phalanx.slurm.cluster.site import FEATURE, Site
 from phalanx.slurm.jobs.ask import ARRAY, ASK, COMPONENT, NUMBER, POD_NAME, SECRET, TOOLS, Ask
 from phalanx.slurm.jobs.names import name_of, secret_of
 from phalanx.slurm.jobs.nodes import GPU_PRODUCT
-from phalanx.slurm.submission.asked.hardware import choices
+from phalanx.slurm.submission.asked.size import choices
 
 _HOSTNAME = "kubernetes.io/hostname"
 _NODE_NAME = {"fieldRef": {"fieldPath": "spec.nodeName"}}

@@ -11,7 +11,7 @@ from phalanx.client.connection import Connection
 from phalanx.client.kind import NAMESPACES, PODS
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.kube_scheduler.koordinator import kinds
-from phalanx.dialects.kube_scheduler.koordinator.webhooks.colocation import COLOCATION, percent
+from phalanx.dialects.kube_scheduler.koordinator.webhooks import COLOCATION, percent
 from tests.cli.upstart import Up
 
 BINDINGS = COLOCATION.made[1]  # made after its policy

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from phalanx.dialects.frame.dialect import DeviceAsk, Object
-from phalanx.dialects.kube_scheduler.koordinator.definitions.devices import allocated, device_ask, read_devices
+from phalanx.dialects.kube_scheduler.koordinator.definitions.defined import allocated, device_ask, read_devices
 from phalanx.model.node import Device
 from phalanx.model.pod import DeviceShare
 

@@ -10,8 +10,12 @@ import pytest
 
 from phalanx.dialects.frame.dialect import Object, PartUse
 from phalanx.dialects.kube_scheduler.koordinator import kinds
-from phalanx.dialects.kube_scheduler.koordinator.reservation.room import stand_in
-from phalanx.dialects.kube_scheduler.koordinator.reservation.spec import ReservationSpec, part_use, read_reservation
+from phalanx.dialects.kube_scheduler.koordinator.reservation import (
+    ReservationSpec,
+    part_use,
+    read_reservation,
+    stand_in,
+)
 
 
 def pod(name: str = "p", *, notes: dict[str, Any] | None = None, cpu: str = "1", **labels: str) -> Object:

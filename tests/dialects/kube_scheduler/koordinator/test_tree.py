@@ -7,7 +7,7 @@ import json
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.kube_scheduler.koordinator import kinds
 from phalanx.dialects.kube_scheduler.koordinator.dialect import KOORDINATOR
-from phalanx.dialects.kube_scheduler.koordinator.quota.tree import ElasticQuotaDefinitions
+from phalanx.dialects.kube_scheduler.koordinator.quota_tree import ElasticQuotaDefinitions
 from phalanx.model.queue import BorrowingPolicy, Queue, QueueOrder, Quota, WithinQueue
 
 Q = "quota.scheduling.koordinator.sh"

@@ -1,4 +1,4 @@
-"""`dialects/kube_scheduler/koordinator/quota/usage.py`: computes Koordinator's *runtime*."""
+"""`dialects/kube_scheduler/koordinator/quota_usage.py`: computes Koordinator's *runtime*."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from phalanx.dialects.kube_scheduler.koordinator import kinds
-from phalanx.dialects.kube_scheduler.koordinator.quota.tree import ElasticQuota
-from phalanx.dialects.kube_scheduler.koordinator.quota.usage import child_requests, request, runtimes
+from phalanx.dialects.kube_scheduler.koordinator.quota_tree import ElasticQuota
+from phalanx.dialects.kube_scheduler.koordinator.quota_usage import child_requests, request, runtimes
 
 
 def elastic(name: str, least: int, most: int, *, weight: int = 0, lent: bool = True, parent: str = "") -> ElasticQuota:

@@ -1,4 +1,4 @@
-"""Tests of `embedded/controllers/workloads/volumes/protection.py`."""
+"""Tests of `embedded/controllers/workloads/volume_protection.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phalanx.client.kind import (
     VOLUMES,
 )
 from phalanx.embedded.controllers.runtime.calls import Calls
-from phalanx.embedded.controllers.workloads.volumes.protection import VOLUME_FINALIZER, VolumeProtection
+from phalanx.embedded.controllers.workloads.volume_protection import VOLUME_FINALIZER, VolumeProtection
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, scenario
 

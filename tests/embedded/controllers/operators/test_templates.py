@@ -17,7 +17,7 @@ from phalanx.embedded.controllers.operators.job_set.controller import judge as j
 from phalanx.embedded.controllers.operators.mpi_job import objects
 from phalanx.embedded.controllers.operators.train_job import mpi
 from phalanx.embedded.controllers.operators.train_job.job_set import STEP, make_job_set
-from phalanx.embedded.controllers.operators.training import pods
+from phalanx.embedded.controllers.operators.training import definition
 from phalanx.embedded.controllers.operators.training.controller import judge as judge_training
 
 META = {"name": "j", "namespace": "ns", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z", "generation": 1}
@@ -60,9 +60,9 @@ def train_job() -> Object:
 
 def pytorch_job(job: Object) -> None:
     judge_training(job, [], 0.0)
-    for replica in pods.replicas(job):
-        pods.make_service(job, replica)
-        pods.make_pod(job, replica)
+    for replica in definition.replicas(job):
+        definition.make_service(job, replica)
+        definition.make_pod(job, replica)
 
 
 def job_set(one: Object) -> None:

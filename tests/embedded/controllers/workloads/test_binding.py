@@ -12,7 +12,7 @@ import pytest
 
 from phalanx.client.connection import Object
 from phalanx.client.kind import EVENTS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
-from phalanx.embedded.controllers.workloads.volumes.binding import PROVISIONER, SELECTED_NODE, best_match, refusal
+from phalanx.embedded.controllers.workloads.volume_binding import PROVISIONER, SELECTED_NODE, best_match, refusal
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import FAST, Cluster, scenario
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS
-from phalanx.embedded.node.simulated.gangs import SimulatedGangs
+from phalanx.embedded.node.simulated.stages import SimulatedGangs
 from tests.embedded.node.objects import Object, pod
 
 LABELLED = {"labels": {"phalanx.dev/job": "train"}}

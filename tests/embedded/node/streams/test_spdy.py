@@ -28,7 +28,7 @@ def test_streams_open_with_headers_and_carry_data() -> None:
     connection, packer = spdy.SpdyConnection(), zlib.compressobj(zdict=spdy.DICTIONARY)
     first = opened(1, {"streamtype": "error", "port": "80", "requestid": "0"}, packer, last=True)
     second = opened(3, {"streamtype": "data", "port": "80", "requestid": "0"}, packer)
-    wire = first + second + spdy.data(3, b"hello", last=True)
+    wire = first + second + spdy.data_frame(3, b"hello", last=True)
     frames = [frame for at in range(0, len(wire), 7) for frame in connection.hear(wire[at : at + 7])]
     assert frames == [
         spdy.SpdyOpened(stream=1, headers={"streamtype": "error", "port": "80", "requestid": "0"}, last=True),

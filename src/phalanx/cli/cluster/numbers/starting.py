@@ -3,7 +3,7 @@ scripts.
 
     /apis/visibility.phalanx.dev/v1/namespaces/NAMESPACE/jobs/-/start?job=QUESTION
 
-The question (`clusters.choice.question`) becomes Jobs, which the usual code reads. The gang is submitted to a copy of
+The question (`clusters.question`) becomes Jobs, which the usual code reads. The gang is submitted to a copy of
 the state, and one play of the forecast computes its start, from learned run times or from time limits. With more than
 `FORESEEN` live jobs only the first cycle is played, which shows whether the gang would start now. The right is `get` of
 `jobs/start`. The reason names no other job.
@@ -23,7 +23,7 @@ import msgspec
 
 from phalanx.cli.cluster.numbers.fetching import GROUP, VERSION
 from phalanx.client.connection import Object
-from phalanx.clusters.choice.question import StartQuestion, answer_of, read_question
+from phalanx.clusters.question import StartQuestion, answer_of, read_question
 from phalanx.core.fold.fold import fold
 from phalanx.dashboard.redaction import unnamed
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, gang_spec

@@ -11,17 +11,16 @@ from typing import Final
 
 from phalanx.cli.cluster.live_state import may_see_all, settings_of_leader
 from phalanx.cli.cluster.target import Target, connected
-from phalanx.cli.commands.administer.finding import OK, PROBLEM, WARNING, Finding
-from phalanx.cli.commands.administer.node_group_findings import of_node_groups
+from phalanx.cli.commands.administer.node_group_findings import OK, PROBLEM, WARNING, Finding, of_node_groups
 from phalanx.cli.local.node_groups.file import read_node_groups
 from phalanx.cli.terminal.output import counted, duration, print_json
 from phalanx.cli.views.cluster_view import view_of
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import JOBS, LEASES, NODES, PODS, Kind
 from phalanx.client.moment import MomentError, read_moment
-from phalanx.clusters.choice.question import PRICE
+from phalanx.clusters.question import PRICE
 from phalanx.dialects.kueue.kinds import ADMISSION_CHECKS, MULTI_CLUSTERS
-from phalanx.dialects.kueue.tree.multi import CONTROLLER
+from phalanx.dialects.kueue.tree.checks import CONTROLLER
 from phalanx.kube.install.admission_policy import INSTALLED, WEBHOOK, WEBHOOKS
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.rivals import rivals_at_work

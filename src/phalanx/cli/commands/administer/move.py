@@ -16,7 +16,7 @@ from phalanx.cli.cluster.target import Target, find_ledger_of
 from phalanx.cli.submission.moving.ends import Ends, both
 from phalanx.cli.submission.moving.images import Replacement, claims, host_paths, runs_on_host
 from phalanx.cli.submission.moving.past import copy_ledger, copy_usage, require_ledger
-from phalanx.cli.submission.moving.portable import Copier, find
+from phalanx.cli.submission.moving.portable import Copier, MoveTally, find
 from phalanx.cli.submission.moving.selection import MoveChoice, choose, is_marked
 from phalanx.cli.submission.moving.surroundings import (
     SYSTEM,
@@ -26,7 +26,6 @@ from phalanx.cli.submission.moving.surroundings import (
     namespace_owners,
     serves,
 )
-from phalanx.cli.submission.moving.tally import MoveTally
 from phalanx.cli.submission.moving.transfer import KINDS, STEPS, Transfer, marked, requeue
 from phalanx.cli.terminal.output import counted, note, print_json, print_table
 from phalanx.cli.terminal.progress import progress_bar

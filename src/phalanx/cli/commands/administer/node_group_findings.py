@@ -1,13 +1,15 @@
 """The findings of `phalanx doctor --node-groups FILE` about node groups.
 
-It asks each provider for its nodes, and looks for those that have not joined the cluster."""
+It asks each provider for its nodes, and looks for those that have not joined the cluster.
+
+A finding of `phalanx doctor`."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from phalanx.cli.commands.administer.finding import OK, PROBLEM, WARNING, Finding
 from phalanx.cli.local.node_groups.file import GroupInFile
 from phalanx.cli.local.node_groups.provider_fields import (
     Autoscaler,
@@ -26,6 +28,19 @@ from phalanx.kube.install.definitions import FLAVORS
 from phalanx.model.node import Flavor
 from phalanx.providers.counted.calls import RUNNING, NodeState, described
 from phalanx.providers.counted.machines import Machines
+
+OK, WARNING, PROBLEM = "ok", "warning", "problem"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A finding. `about`: the subject of the check. `mend`: what to do; empty if nothing is wrong."""
+
+    about: str
+    state: str
+    text: str
+    mend: str = ""
+
 
 _SHOWN = 3
 

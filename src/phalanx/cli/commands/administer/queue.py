@@ -17,8 +17,7 @@ from phalanx.cli.cluster.live_state import look, require_queues
 from phalanx.cli.cluster.target import Target, connected, find_ledger_of
 from phalanx.cli.commands.study.whatif import Changes, altered, expected_starts, played, seconds
 from phalanx.cli.files.manifest import Document
-from phalanx.cli.study.whatif.effects import effects, lines, record
-from phalanx.cli.study.whatif.outlook import WhatIfOutlook, assumptions
+from phalanx.cli.study.outlook import WhatIfOutlook, assumptions, effects, effects_record, lines
 from phalanx.cli.submission.queue_spec import changed, differences, require_valid
 from phalanx.cli.terminal.output import note, print_json
 from phalanx.client.connection import ApiRefusal, Connection, Object
@@ -268,7 +267,7 @@ async def _carry_out(connection: Connection, change: _Change, dry: DryRun | None
     found: dict[str, Any] = {"queue": change.name, "action": change.action, "changes": change.fields}
     if dry.dry_run:
         outlook = await _outlook(connection, change, dry, target)
-        found |= record(effects(outlook))
+        found |= effects_record(effects(outlook))
     else:
         await _write(connection, change)
     if dry.json:

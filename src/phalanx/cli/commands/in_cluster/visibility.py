@@ -27,9 +27,7 @@ from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.pending import Lean, of_workloads
 from phalanx.embedded.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.endpoints.subresources.aggregated import AGGREGATED, OF_NUMBERS
-from phalanx.extensions.aggregation.belief import Belief
-from phalanx.extensions.aggregation.front_proxy import Access
-from phalanx.extensions.aggregation.serving import Answerer, Handshakes, Object, serving
+from phalanx.extensions.aggregation import Access, Answerer, Belief, Handshakes, Object, serving
 from phalanx.extensions.webhook.trust import Called, Keeper
 from phalanx.metrics import address as addresses
 from phalanx.metrics.collector import PassedOn

@@ -40,7 +40,7 @@ from phalanx.client.policies import VALIDATING, VALIDATING_BINDINGS
 from phalanx.client.quantity import amount
 from phalanx.dialects.enabled import DIALECTS as FRAMED
 from phalanx.dialects.job_kinds.appwrapper.wrapping import WRAPPINGS
-from phalanx.dialects.kube_scheduler.koordinator.webhooks.colocation import COLOCATION
+from phalanx.dialects.kube_scheduler.koordinator.webhooks import COLOCATION
 from phalanx.embedded.controllers.operators.install import install_operators
 from phalanx.embedded.controllers.run import Settings as ControllerSettings
 from phalanx.embedded.controllers.run import run_controllers

@@ -21,8 +21,7 @@ from phalanx.cli.terminal.output import note, print_json
 from phalanx.cli.terminal.stopping import stop_wish
 from phalanx.client.connection import Connection
 from phalanx.demo.play import Access, DemoResult, play
-from phalanx.demo.stage import LiveStage, PlainStage, SilentStage, bars
-from phalanx.demo.timeline import draw, require_drawable
+from phalanx.demo.stage import LiveStage, PlainStage, SilentStage, bars, draw, require_drawable
 from phalanx.demo.trial import APPLICATIONS, Trial
 
 CPUS = 6

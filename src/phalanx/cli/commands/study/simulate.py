@@ -37,7 +37,7 @@ from phalanx.simulator.cluster.arrivals import estimator
 from phalanx.simulator.readers.lines import told
 from phalanx.simulator.run.feasible import never_fitting
 from phalanx.simulator.run.setup import Setup
-from phalanx.simulator.workload.workload import Workload
+from phalanx.simulator.workload import Workload
 
 Name = TypeVar("Name")
 

@@ -17,8 +17,8 @@ from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger
 from phalanx.cli.files.manifest import Document, read_files
 from phalanx.cli.files.policy_file import settings_of
 from phalanx.cli.files.recording import decided, steps
-from phalanx.cli.study.whatif.outlook import WhatIfOutlook, notes, record, rows
-from phalanx.cli.study.whatif.supposed import Objects, additions, deletions, supposed, told, unknown_classes
+from phalanx.cli.study.outlook import WhatIfOutlook, notes, record, rows
+from phalanx.cli.study.supposed import Objects, additions, deletions, supposed, told, unknown_classes
 from phalanx.cli.terminal.output import note, print_json, print_table
 from phalanx.core.fold.fold import fold
 from phalanx.core.fold.transitions import IllegalTransition

@@ -26,7 +26,7 @@ from phalanx.kube.read.labels import NODE_GROUP
 from phalanx.model.node import Device, Node, NodeGroup
 from phalanx.model.pod import PODS, amounts
 from phalanx.providers.provision import Provisioning
-from phalanx.simulator.workload.workload import GPU, SimulatedGroup
+from phalanx.simulator.workload import GPU, SimulatedGroup
 
 OPTION = "--node-group"
 EXAMPLE = f"{OPTION} a100-spot=0x8gpu,max=20,delay=3m,price=2.5"

@@ -1,14 +1,18 @@
-"""The node groups of a file, with their providers."""
+"""The node groups of a file, with their providers.
+
+Read the fields of a group that the file leaves out from the annotations of its MachineDeployment or MachineSet.
+
+The annotations are those by which the Cluster Autoscaler scales from zero: bounds, capacity, labels and taints."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 
-from phalanx.cli.local.node_groups.file import GroupInFile
-from phalanx.cli.local.node_groups.machine_fields import complete
+from phalanx.cli.local.node_groups.file import EFFECTS, PODS_OF_A_NODE, GroupInFile
 from phalanx.cli.local.node_groups.provider_fields import (
     Autoscaler,
     CloudProvider,
@@ -17,10 +21,13 @@ from phalanx.cli.local.node_groups.provider_fields import (
     SlurmProvider,
     WebhookProvider,
 )
-from phalanx.client.connection import Connection, Object
+from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import NODES, Kind
-from phalanx.model.node import NodeGroup
+from phalanx.client.quantity import QuantityError, amount
+from phalanx.errors import PhalanxError
+from phalanx.model.node import NodeGroup, Taint
+from phalanx.model.pod import PODS, Amounts, amounts
 from phalanx.providers.autoscaler import AutoscalerGroup, AutoscalerProvider
 from phalanx.providers.counted.called import Program, Webhook
 from phalanx.providers.counted.calls import Backend, CountedProvider, Documents
@@ -29,8 +36,97 @@ from phalanx.providers.counted.suspend import PoweredNodes
 from phalanx.providers.provider import EmptyNodes, Provider
 from phalanx.providers.provision import Provisioning
 from phalanx.providers.simulated import SimulatedProvider
-from phalanx.simulator.workload.workload import SimulatedGroup
+from phalanx.simulator.workload import SimulatedGroup
 from phalanx.slurm.notation.hostlist import compress
+
+CAPACITY, OPENSHIFT = "capacity.cluster-autoscaler.kubernetes.io", "machine.openshift.io"
+BOUND = "cluster-api-autoscaler-node-group"  # GROUP/BOUND-min-size
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+# resource -> its annotations with the unit of a bare number; the first that is there counts
+RESOURCES = {
+    "cpu": ((f"{CAPACITY}/cpu", ""), (f"{OPENSHIFT}/vCPU", "")),
+    "memory": ((f"{CAPACITY}/memory", ""), (f"{OPENSHIFT}/memoryMb", "Mi")),
+    "ephemeral-storage": ((f"{CAPACITY}/ephemeral-disk", ""),),
+    PODS: ((f"{CAPACITY}/maxPods", ""), (f"{OPENSHIFT}/maxPods", "")),
+}
+GPU_COUNT, GPU_TYPE, GPU = (f"{CAPACITY}/gpu-count", f"{OPENSHIFT}/GPU"), f"{CAPACITY}/gpu-type", "nvidia.com/gpu"
+
+
+async def complete(group: GroupInFile, of: MachineSet, connection: Connection) -> GroupInFile:
+    """Return the group with what its object states. Raises PhalanxError if that cannot be read and is needed."""
+    name = f"node group {group.group.name}"
+    try:
+        owner = await connection.get(of.kind, of.name, of.namespace)
+    except ApiError as error:
+        why = str(error)
+        if isinstance(error, ApiRefusal) and error.code == 404:
+            why = f"there is no such object at {connection.server}, or {of.kind.api_version} is not installed there"
+        raise PhalanxError(f"{name}: {of} cannot be read: {why}") from None
+    noted = owner["metadata"].get("annotations") or {}
+    try:
+        return _completed(group, of, noted, instance_type(owner))
+    except (ValueError, QuantityError) as error:
+        raise PhalanxError(f"{name}: the annotations of {of} cannot be used: {error}") from None
+
+
+def _completed(group: GroupInFile, of: MachineSet, noted: Mapping[str, str], machine_type: str) -> GroupInFile:
+    """Raises ValueError or QuantityError."""
+    assert isinstance(group.provider, MachineProvider)
+    found, template = group.group, group.group.template
+    has = template.allocatable if "allocatable" in group.given else capacity(noted)
+    if not has:
+        raise ValueError(f"there is no {CAPACITY}/cpu; write `allocatable` of a node into the file")
+    least = int(noted.get(f"{of.kind.group}/{BOUND}-min-size", found.min_nodes))
+    most = int(noted.get(f"{of.kind.group}/{BOUND}-max-size", found.max_nodes))
+    least = found.min_nodes if "min" in group.given else least
+    most = found.max_nodes if "max" in group.given else most
+    if not 0 <= least <= most:
+        raise ValueError(f"the minimum of {least} and the maximum of {most} nodes are no bounds")
+    typed = {INSTANCE_TYPE: machine_type} if machine_type else {}
+    template = replace(
+        template,
+        allocatable=has,
+        labels=tuple(sorted({**typed, **dict(_labels(noted)), **dict(template.labels)}.items())),
+        taints=template.taints if "taints" in group.given else tuple(_taints(noted)),
+    )
+    return replace(group, group=replace(found, template=template, min_nodes=least, max_nodes=most))
+
+
+def instance_type(owner: Object) -> str:
+    """Return the machine type of an OpenShift MachineSet; empty if it names none."""
+    spec = ((owner.get("spec") or {}).get("template") or {}).get("spec") or {}
+    value = (spec.get("providerSpec") or {}).get("value") or {}
+    return next((str(value[key]) for key in ("instanceType", "vmSize", "machineType") if value.get(key)), "")
+
+
+def capacity(noted: Mapping[str, str]) -> Amounts:
+    """Return the amounts of the annotations; empty if they state no CPU. Raises QuantityError."""
+    found: dict[str, int] = {}
+    for resource, keys in RESOURCES.items():
+        key, unit = next(((key, unit) for key, unit in keys if key in noted), ("", ""))
+        if key:
+            found[resource] = amount(resource, noted[key] + (unit if noted[key].isdecimal() else ""))
+    gpus = next((noted[key] for key in GPU_COUNT if key in noted), "0")
+    if count := amount(GPU, gpus):
+        found[noted.get(GPU_TYPE, GPU)] = count
+    return amounts({PODS: PODS_OF_A_NODE, **found}) if "cpu" in found else ()
+
+
+def _labels(noted: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for text in filter(None, noted.get(f"{CAPACITY}/labels", "").split(",")):
+        key, equals, value = text.strip().partition("=")
+        if not (key and equals):
+            raise ValueError(f"{CAPACITY}/labels: {text!r} is not KEY=VALUE")
+        yield key, value
+
+
+def _taints(noted: Mapping[str, str]) -> Iterator[Taint]:
+    for text in filter(None, noted.get(f"{CAPACITY}/taints", "").split(",")):
+        what, _, effect = text.strip().rpartition(":")
+        key, _, value = what.partition("=")
+        if not key or effect not in EFFECTS:
+            raise ValueError(f"{CAPACITY}/taints: {text!r} is not KEY=VALUE:EFFECT")
+        yield Taint(key, value, effect)
 
 
 async def provisioning(

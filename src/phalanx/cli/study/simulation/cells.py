@@ -33,7 +33,8 @@ from phalanx.cli.views.page.study import Observer, encoded
 from phalanx.dashboard.rows import Facts
 from phalanx.errors import PhalanxError
 from phalanx.simulator.cluster.disturbance import Faults
-from phalanx.simulator.measures.fair_start import fair_starts
+from phalanx.simulator.generate import generated, scaled, shaken
+from phalanx.simulator.measures.fairness import fair_starts
 from phalanx.simulator.measures.fragmentation import compaction
 from phalanx.simulator.measures.measure import measure
 from phalanx.simulator.readers import swf
@@ -41,11 +42,9 @@ from phalanx.simulator.readers.lines import OnError
 from phalanx.simulator.readers.openb import read_nodes
 from phalanx.simulator.readers.recognise import is_node_list, reader_of
 from phalanx.simulator.report.picture import Picture, picture, waiting_over_time
-from phalanx.simulator.run.inflate import allocated, inflated
-from phalanx.simulator.run.play import play, policy_for
+from phalanx.simulator.run.play import allocated, inflated, play, policy_for
 from phalanx.simulator.schedule import Schedule, window
-from phalanx.simulator.workload.generate import generated, scaled, shaken
-from phalanx.simulator.workload.workload import SimulatedGroup, Task, Workload, gpu_nodes, machine, on_nodes
+from phalanx.simulator.workload import SimulatedGroup, Task, Workload, gpu_nodes, machine, on_nodes
 
 MOST_NODES = 1_000_000
 MOST_NAMES = 10_000  # nodes of a group

@@ -28,7 +28,7 @@ from phalanx.kube.read.template.affinity import device_share
 from phalanx.model.job import Dependency, DependencyType, GangSize, Group, Job, Role
 from phalanx.model.node import TopologyRequest
 from phalanx.model.pod import CPU, DeviceShare, Shape, Toleration, amounts
-from phalanx.simulator.workload.generate import (
+from phalanx.simulator.generate import (
     A_CPU,
     AN_HOUR,
     ONE,
@@ -41,7 +41,7 @@ from phalanx.simulator.workload.generate import (
     Uniform,
     generated_name,
 )
-from phalanx.simulator.workload.workload import GPU, MILLI_CPU, Task, Workload, Worth, in_order, of_role
+from phalanx.simulator.workload import GPU, MILLI_CPU, Task, Workload, Worth, in_order, of_role
 
 Value = TypeVar("Value")
 Members = Mapping[str, tuple[str, ...]]  # name of an entry, or of a job of its array -> jobs with that name

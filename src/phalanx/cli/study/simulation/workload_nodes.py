@@ -15,7 +15,7 @@ from phalanx.dialects.schema.fields import Fields, Misread, duration_s
 from phalanx.dialects.schema.policy import read_reservation, read_topologies
 from phalanx.model.node import Device, Node, Reservation, Taint, Topology, Zone
 from phalanx.model.pod import PODS, amounts
-from phalanx.simulator.workload.workload import GPU
+from phalanx.simulator.workload import GPU
 
 MOST_NODES, MOST_DEVICES = 1_000_000, 1024
 DEFAULT_PODS = 110  # the most pods on a node, as the kubelet's default

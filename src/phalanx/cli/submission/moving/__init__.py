@@ -1,6 +1,5 @@
 """Move a cluster's queues, accounts, ledger and waiting jobs to another cluster (docs/decisions/0075-moving.md).
 
-tally         the numbers of found, moved and remaining objects of each kind
 portable      an object as another cluster can create it, and whether it is there already
 ends          both clusters: refused, if they cannot be moved from or to
 selection     which jobs may move, and why the others stay

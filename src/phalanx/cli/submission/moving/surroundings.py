@@ -11,8 +11,7 @@ from __future__ import annotations
 import os
 
 from phalanx.cli.submission.moving.ends import Ends
-from phalanx.cli.submission.moving.portable import Copier, find, objects, owners, title_of
-from phalanx.cli.submission.moving.tally import MoveTally
+from phalanx.cli.submission.moving.portable import Copier, MoveTally, find, objects, owners, title_of
 from phalanx.client.connection import Object
 from phalanx.client.kind import (
     CONFIG_MAPS,

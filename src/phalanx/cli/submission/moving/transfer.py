@@ -28,9 +28,8 @@ from phalanx.cli.submission.moving.belongings import Belonging, belongings, copy
 from phalanx.cli.submission.moving.ends import Ends
 from phalanx.cli.submission.moving.images import Replacement
 from phalanx.cli.submission.moving.past import MOVED_TO
-from phalanx.cli.submission.moving.portable import Copier, find, objects
+from phalanx.cli.submission.moving.portable import Copier, MoveTally, find, objects
 from phalanx.cli.submission.moving.selection import Move, MoveChoice, has_started, is_marked, parted
-from phalanx.cli.submission.moving.tally import MoveTally
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.kube.read.labels import ADMITTED, AFTER, MOVED_FROM, MOVING, SUBMITTED, USER

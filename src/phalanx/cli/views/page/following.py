@@ -28,9 +28,9 @@ from phalanx.cli.cluster.numbers.answering import NumbersSource, job_numbers
 from phalanx.cli.cluster.numbers.starting import Present
 from phalanx.cli.files.policy_file import PolicySettings as Policies
 from phalanx.cli.views.entry_view import last_entry
-from phalanx.cli.views.page import past, sooner
-from phalanx.cli.views.page.future import Outlook, outlook
+from phalanx.cli.views.page import rows, sooner
 from phalanx.cli.views.page.rows import Unit, state_of
+from phalanx.cli.views.page.sooner import Outlook, outlook
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, LEASES, Kind
@@ -108,7 +108,7 @@ class Following:
             return ()
         unit = Unit(node for node in snapshot.cluster.columns.nodes if node is not None)
         try:
-            return await asyncio.to_thread(past.read_past, url, unit, from_s, to_s)
+            return await asyncio.to_thread(rows.read_past, url, unit, from_s, to_s)
         except LedgerError as error:
             log.warning("the past is not shown: %s", error)
             return ()
@@ -236,7 +236,7 @@ class Following:
         self._runs = await asyncio.to_thread(live_state.past_runs_of, self._ledger)
         if self._ledger is not None:
             with contextlib.suppress(LedgerError):
-                self._backfilled = await asyncio.to_thread(past.backfilled_starts, self._ledger)
+                self._backfilled = await asyncio.to_thread(rows.backfilled_starts, self._ledger)
 
     async def _alive(self) -> Facts:
         """Return the facts, including the time at which the leading scheduler last renewed its lease."""

@@ -16,9 +16,8 @@ import msgspec
 
 from phalanx import loop
 from phalanx.cli.cluster.live_state import Snapshot
-from phalanx.cli.views.page.future import outlook
-from phalanx.cli.views.page.past import rows
-from phalanx.cli.views.page.rows import Unit, state_of
+from phalanx.cli.views.page.rows import Unit, past_rows, state_of
+from phalanx.cli.views.page.sooner import outlook
 from phalanx.client.kind import JOBS, NODES, PODS
 from phalanx.dashboard.rows import Facts, PageState, PastRow, state_from
 from phalanx.errors import PhalanxError
@@ -92,7 +91,7 @@ class Observer:
         )
         self.state = state_of(snapshot, outlook(seen, now_s), self.facts)
         unit = Unit(node for node in seen.columns.nodes if node is not None)
-        found = rows(self._entries.values(), unit, now_s - _PAST_S, now_s)
+        found = past_rows(self._entries.values(), unit, now_s - _PAST_S, now_s)
         queue = seen.policy.default_queue
         named = (row if row.queue else msgspec.structs.replace(row, queue=queue) for row in found)
         self.past = sorted(named, key=lambda row: -row.end_s)

@@ -7,13 +7,10 @@ from typing import Final
 
 from phalanx.client.kind import NODES
 from phalanx.dialects.frame.dialect import Answer, Dialect, Objects, Told, of_pods
-from phalanx.dialects.kube_scheduler.koordinator import gang, kinds
-from phalanx.dialects.kube_scheduler.koordinator.definitions import groups
-from phalanx.dialects.kube_scheduler.koordinator.definitions.defined import KoordinatorDefinitions, define
+from phalanx.dialects.kube_scheduler.koordinator import gang, kinds, quota_tree, quota_usage, reservation
+from phalanx.dialects.kube_scheduler.koordinator.definitions.defined import KoordinatorDefinitions, define, gang_of
 from phalanx.dialects.kube_scheduler.koordinator.fields import tables
-from phalanx.dialects.kube_scheduler.koordinator.quota import tree, usage
-from phalanx.dialects.kube_scheduler.koordinator.reservation import statuses
-from phalanx.dialects.kube_scheduler.koordinator.webhooks.refusals import POLICIES
+from phalanx.dialects.kube_scheduler.koordinator.webhooks import POLICIES
 
 
 def _statuses(
@@ -21,9 +18,9 @@ def _statuses(
 ) -> Iterable[Answer]:
     told = list(everyone)
     yield from gang.statuses(told, objects, now)
-    yield from tree.answers(defined, objects)
-    yield from usage.answers(defined, told, objects)
-    yield from statuses.statuses(told, objects, now)
+    yield from quota_tree.answers(defined, objects)
+    yield from quota_usage.answers(defined, told, objects)
+    yield from reservation.statuses(told, objects, now)
 
 
 KOORDINATOR: Final = Dialect(
@@ -50,7 +47,7 @@ KOORDINATOR: Final = Dialect(
     options_of=of_pods(gang.options_of),
     claim=gang.claim,
     notes=tables.notes,
-    gang_of=groups.gang_of,
+    gang_of=gang_of,
     answer=lambda defined, told, objects, now: gang.answer(told, objects, now),
     statuses=_statuses,
 )

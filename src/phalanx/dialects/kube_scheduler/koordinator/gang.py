@@ -19,8 +19,15 @@ from typing import Any
 
 from phalanx.dialects.frame.dialect import Answer, Claim, Object, Objects, RoleClaim, Said, Told, no_pod_group
 from phalanx.dialects.kube_scheduler.koordinator import kinds
-from phalanx.dialects.kube_scheduler.koordinator.definitions.defined import KoordinatorDefinitions
-from phalanx.dialects.kube_scheduler.koordinator.definitions.groups import ALONE, JOB, MARK, ROLE, TOGETHER, together
+from phalanx.dialects.kube_scheduler.koordinator.definitions.defined import (
+    ALONE,
+    JOB,
+    MARK,
+    ROLE,
+    TOGETHER,
+    KoordinatorDefinitions,
+    together,
+)
 from phalanx.model.reason import Reason, ReasonCode
 
 _OURS = "phalanx.dev/"

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from phalanx.client.moment import created_s
 from phalanx.dialects.frame.dialect import Answer, Claim, GroupClaim, Object, Objects, Said, Told, no_pod_group
-from phalanx.dialects.frame.moments import created_s
 from phalanx.dialects.frame.pod_requests import amounts
 from phalanx.dialects.kube_scheduler.scheduler_plugins import kinds
 from phalanx.dialects.kube_scheduler.scheduler_plugins.quotas import QuotaDefinitions

@@ -2,11 +2,12 @@
 
 Parts, lowest first:
 
-    conditions  the conditions of a status; the conditions about the readiness of pods
-    names       the name of a gang's Workload
-    topology    topology requests and assignments of pod sets; the sizes of a Workload's pod sets, as its job changes
-    workloads   the Workload of a job, and its status
-    queues/     the status of queues, and retention
-    figures     Kueue's metrics
-    pending     the visibility API: pending Workloads in order
+    conditions      the conditions of a status; the conditions about the readiness of pods
+    names           the name of a gang's Workload
+    topology        topology requests and assignments of pod sets; the sizes of pod sets, as a job changes
+    workloads       the Workload of a job, and its status
+    consumed        the past usage of LocalQueues
+    pending         the visibility API: pending Workloads in order
+    queue_statuses  the status of ClusterQueue, LocalQueue and Cohort; Workloads and jobs whose retention is over
+    figures         Kueue's metrics
 """

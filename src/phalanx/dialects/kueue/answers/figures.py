@@ -23,10 +23,10 @@ from phalanx.client.moment import MomentError, read_moment
 from phalanx.client.tally import MetricFamily, Spread
 from phalanx.dialects.frame.dialect import Object, Objects, Stage, Told
 from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.answers import consumed
 from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.answers.names import key_of
-from phalanx.dialects.kueue.answers.queues import consumed
-from phalanx.dialects.kueue.answers.queues.statuses import INFINITE, FlavorUse, shares, uses
+from phalanx.dialects.kueue.answers.queue_statuses import INFINITE, FlavorUse, shares, uses
 from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete, waits_for_room
 from phalanx.dialects.kueue.tree.definitions import Cell, ClusterQueue, KueueDefinitions
 from phalanx.model.pod import CPU

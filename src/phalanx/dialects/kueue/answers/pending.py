@@ -26,8 +26,8 @@ from typing import TypedDict
 
 from phalanx.dialects.frame.dialect import Object, Objects, Stage, Told
 from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.answers import consumed
 from phalanx.dialects.kueue.answers.names import key_of
-from phalanx.dialects.kueue.answers.queues import consumed
 from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions
 

@@ -25,7 +25,7 @@ from phalanx.dialects.kueue.answers.names import IS_GROUP, key_of, serving_set
 from phalanx.dialects.kueue.answers.topology import topology_assignment, topology_request
 from phalanx.dialects.kueue.provisioning import requests as provisioned
 from phalanx.dialects.kueue.provisioning.requests import PENDING, REJECTED, RETRY, request_name
-from phalanx.dialects.kueue.tree import checks, claims, multi
+from phalanx.dialects.kueue.tree import checks, claims
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, flavor_of
 from phalanx.model.job import Outcome
 from phalanx.model.pod import PODS, Amounts
@@ -255,7 +255,7 @@ def workload_status(
         if found := list(_checks(defined, told, before, status, requests, now)):
             status["admissionChecks"] = [one for one, _ in found]
             again_s = min((at_s for _, at_s in found if at_s is not None), default=None)
-    if cluster := multi.cluster_of(told):
+    if cluster := checks.cluster_of(told):
         # Without nominations, because Kueue's definition forbids them beside `clusterName`.
         status["clusterName"] = cluster
     elif nominated := old.get("nominatedClusterNames"):
@@ -293,7 +293,7 @@ def _checks(
             one, state = provisioned.check_state(config, told, one, requests.get(request), now)
             again_s = state.again_s
         if name in defined.multi:
-            one = multi.check_state(told, one, now)
+            one = checks.check_state(told, one, now)
         yield one, again_s
 
 

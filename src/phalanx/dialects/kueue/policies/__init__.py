@@ -6,5 +6,4 @@ Parts, lowest first:
     framework_rules   jobs of frameworks, Deployments and StatefulSets; jobs of queues that send them to other
                       clusters
     definition_rules  ClusterQueues and ResourceFlavors
-    all               all of them
 """

@@ -2,7 +2,8 @@
 
 
 Source: pkg/webhooks of v0.19.2.
-"""
+
+All admission policies of the dialect. Unlike webhooks, they cannot fail to answer."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from phalanx.client.kind import Kind
 from phalanx.client.policies import rule
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.policies.job_rules import ALIVE, validating
+from phalanx.dialects.kueue.policies.framework_rules import FRAMEWORK_POLICIES, SENDING_POLICIES
+from phalanx.dialects.kueue.policies.job_rules import ALIVE, JOB_POLICIES, SIGNATURE_POLICIES, validating
 
 _GROUPS = "has(object.spec.resourceGroups)"
 _SELECTOR = "object.spec.namespaceSelector"
@@ -88,4 +90,13 @@ DEFINITION_POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
     ),
     *validating("checked-cohorts", _definition_rule("cohorts"), _SPEC, {**_QUOTA_CHECKS, **_COHORT_CHECKS}),
     *validating("checked-resourceflavors", _definition_rule("resourceflavors"), _SPEC, _FLAVOR_CHECKS),
+)
+
+
+POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
+    *JOB_POLICIES,
+    *FRAMEWORK_POLICIES,
+    *SENDING_POLICIES,
+    *SIGNATURE_POLICIES,
+    *DEFINITION_POLICIES,
 )

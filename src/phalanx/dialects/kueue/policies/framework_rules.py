@@ -45,7 +45,7 @@ from phalanx.dialects.kueue.policies.job_rules import (
     mutating,
     validating,
 )
-from phalanx.dialects.kueue.tree.multi import CONTROLLER, SENDING
+from phalanx.dialects.kueue.tree.checks import CONTROLLER, SENDING
 
 _CONDITIONS = {"queued": QUEUED, "own": NOT_OWNED}
 _SUSPEND = (

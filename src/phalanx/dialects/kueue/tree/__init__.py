@@ -2,9 +2,8 @@
 
 Parts, lowest first:
 
-    configuration    Kueue's Configuration, from the ConfigMap of its controller; the quota charge of a pod
-    multi          MultiKueue's configs, and the clusters that they name
+    configuration  Kueue's Configuration, from the ConfigMap of its controller; the quota charge of a pod
     checks         AdmissionChecks: decisions of other controllers about one Workload
     definitions    ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass, AdmissionCheck
-    claims           the settings of one gang, from these and its Workload; Workloads that exist before their jobs
+    claims         the settings of one gang, from these and its Workload; Workloads that exist before their jobs
 """

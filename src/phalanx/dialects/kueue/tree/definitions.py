@@ -29,8 +29,8 @@ from phalanx.dialects.frame.dialect import Definitions, Object, Objects
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.provisioning import configs as configs_
 from phalanx.dialects.kueue.provisioning.configs import Config, config_of
-from phalanx.dialects.kueue.tree import multi
-from phalanx.dialects.kueue.tree.checks import own_activity
+from phalanx.dialects.kueue.tree import checks as admission_checks
+from phalanx.dialects.kueue.tree.checks import Activity, own_activity
 from phalanx.dialects.kueue.tree.configuration import (
     CONFIGURATIONS,
     DEFAULTS,
@@ -38,7 +38,6 @@ from phalanx.dialects.kueue.tree.configuration import (
     KueueConfiguration,
     configuration,
 )
-from phalanx.dialects.kueue.tree.multi import Activity
 from phalanx.model.node import Flavor, NodeGroup, OnDemand, Taint, Topology
 from phalanx.model.node import Node as ModelNode
 from phalanx.model.pod import CPU, MAX_AMOUNT, Toleration, amounts
@@ -194,7 +193,9 @@ def define(objects: Objects) -> KueueDefinitions:
         wholes=wholes,
         own_checks=own,
         provisioning=provisioning,
-        multi=multi.all_clusters(objects.get(kinds.ADMISSION_CHECKS, {}), objects.get(kinds.MULTI_CONFIGS, {})),
+        multi=admission_checks.all_clusters(
+            objects.get(kinds.ADMISSION_CHECKS, {}), objects.get(kinds.MULTI_CONFIGS, {})
+        ),
         node_groups=tuple(_node_groups(queues, cohorts, wholes, provisioning)),
         topologies=tuple(_topologies(objects)),
         levels=dict(_levels(flavors, objects.get(kinds.TOPOLOGIES, {}))),
@@ -213,7 +214,7 @@ def _levels(flavors: Mapping[str, Object], topologies: Mapping[str, Object]) -> 
 def _topologies(objects: Objects) -> Iterable[Topology]:
     """Return the Topologies of all objects and, if there are other clusters, a topology whose domains are the
     clusters."""
-    of_clusters = [multi.CLUSTERS] if objects.get(kinds.MULTI_CLUSTERS) else []
+    of_clusters = [admission_checks.CLUSTERS] if objects.get(kinds.MULTI_CLUSTERS) else []
     return dict.fromkeys((*map(_topology, objects.get(kinds.TOPOLOGIES, {}).values()), *of_clusters))
 
 
@@ -331,7 +332,7 @@ def _multi_faults(checks: Mapping[str, frozenset[str]], known: Mapping[str, Obje
     """Yield the faults of checks that send jobs to other clusters. A ClusterQueue may have only one such check, it must
     be for all flavors, and there may be no check that requests nodes of this cluster beside it."""
     controllers = {name: (known[name].get("spec") or {}).get("controllerName") for name in checks if name in known}
-    ours = [name for name, controller in controllers.items() if controller == multi.CONTROLLER]
+    ours = [name for name, controller in controllers.items() if controller == admission_checks.CONTROLLER]
     if len(ours) > 1:
         text = f"Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: {','.join(ours)}"
         yield "MultipleMultiKueueAdmissionChecks", text
@@ -401,7 +402,7 @@ def _node_groups(
 
 
 def _is_active(check: Object, own: Activity | None) -> bool:
-    return own.truth if own is not None else multi.is_active(check)
+    return own.truth if own is not None else admission_checks.is_active(check)
 
 
 # --- the tree ---------------------------------------------------------------------------------------------------------

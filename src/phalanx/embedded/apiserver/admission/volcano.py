@@ -1,7 +1,7 @@
 """Volcano's webhooks as admission plug-ins, for a control plane that runs Volcano's controllers.
 
 `default` sets the defaults of Jobs and Queues, and the PodGroup's name on a pod of Volcano's scheduler without one
-(`controllers.operators.volcano.around.pod_groups` creates the PodGroup). `check` and `check_deletion` refuse the same
+(`controllers.operators.volcano.pod_groups` creates the PodGroup). `check` and `check_deletion` refuse the same
 requests as the webhooks, with their code 400. On other clusters the dialect's admission policies check single objects.
 These plug-ins also read other objects: missing queues, closed queues, and queues with children.
 

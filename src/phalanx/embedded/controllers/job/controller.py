@@ -31,6 +31,7 @@ from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.pod_state import (
     CONTROLLER_UID,
     OwnerPodIndex,
+    as_query,
     controller_of,
     is_active,
     is_deleting,
@@ -42,7 +43,6 @@ from phalanx.embedded.controllers.runtime.pod_state import (
 )
 from phalanx.embedded.controllers.runtime.reconciler import Retry, WorkQueue
 from phalanx.embedded.controllers.runtime.recorder import BROKEN, EventRecorder, broken_message
-from phalanx.embedded.controllers.runtime.selector import as_query
 
 _OURS = {None, "kubernetes.io/job-controller"}
 

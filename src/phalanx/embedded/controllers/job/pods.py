@@ -28,10 +28,10 @@ from phalanx.embedded.controllers.runtime.pod_state import (
     is_ready,
     is_tracked,
     owner_reference,
+    selects,
     uid_of,
 )
 from phalanx.embedded.controllers.runtime.recorder import EventRecorder
-from phalanx.embedded.controllers.runtime.selector import selects
 
 _MOST_OF_A_PREFIX = 58  # 63 characters of a label less the five that the server appends
 _INDEX_VARIABLE = {

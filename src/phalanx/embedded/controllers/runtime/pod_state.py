@@ -9,11 +9,13 @@ Times of the Kubernetes API (RFC 3339, whole seconds, UTC) as seconds since the 
 Index pods by their controller, so that the reconciliation of a Job reads only its own pods.
 
 A Job may adopt a selected pod without a controller. Such pods are indexed by the label of generated selectors, and by
-namespace for the few Jobs with their own selector."""
+namespace for the few Jobs with their own selector.
+
+Label selectors of objects (metav1.LabelSelector): does it select these labels?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -239,3 +241,45 @@ class OwnerPodIndex:
         wanted = labels.get(CONTROLLER_UID) or labels.get(_LEGACY_UID)
         places = [(self._loose_in_namespace, pod["metadata"]["namespace"])]
         return [*places, (self._loose_of_label, wanted)] if wanted else places
+
+
+def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Return whether the selector matches the labels. An empty selector selects everything; None selects nothing."""
+    if selector is None:
+        return False
+    wanted = selector.get("matchLabels") or {}
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        return False
+    return all(_meets(term, labels) for term in selector.get("matchExpressions") or ())
+
+
+def _meets(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    value, values = labels.get(term["key"]), term.get("values") or ()
+    match term["operator"]:
+        case "In":
+            return value is not None and value in values
+        case "NotIn":
+            return value is None or value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case _:
+            return False
+
+
+def as_query(selector: Mapping[str, Any]) -> str:
+    """Return the selector in the form of the query parameter labelSelector."""
+    terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
+    for term in selector.get("matchExpressions") or ():
+        listed = ",".join(term.get("values") or ())
+        match term["operator"]:
+            case "In":
+                terms.append(f"{term['key']} in ({listed})")
+            case "NotIn":
+                terms.append(f"{term['key']} notin ({listed})")
+            case "Exists":
+                terms.append(term["key"])
+            case _:
+                terms.append(f"!{term['key']}")
+    return ",".join(terms)

@@ -24,7 +24,7 @@ from typing import IO, Any
 
 import msgspec
 
-from phalanx.embedded.node.images.inside import folder, open_inside, read_bounded
+from phalanx.embedded.node.images.unpack import folder, open_inside, read_bounded
 from phalanx.errors import PhalanxError
 
 _JSON_BYTES = 8 << 20  # the longest manifest or configuration

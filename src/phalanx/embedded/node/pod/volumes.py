@@ -19,7 +19,7 @@ from typing import Any
 from phalanx.client.kind import CONFIG_MAPS, SECRETS, VOLUME_CLAIMS, VOLUMES, Kind
 from phalanx.embedded.node.container.attempt import Mount
 from phalanx.embedded.node.container.shim.syscalls import NO_SYMLINKS, make_resolved
-from phalanx.embedded.node.images.inside import folder
+from phalanx.embedded.node.images.unpack import folder
 from phalanx.embedded.node.pod.environment import (
     EnvironmentFault,
     Lookup,

@@ -1,2 +1,2 @@
-"""Nodes that exist in the API alone: `stages` (how a pod ends), `gangs` (when all pods of a Job are ready),
+"""Nodes that exist in the API alone: `stages` (how a pod ends, and when all pods of a Job are ready),
 `nodes`."""

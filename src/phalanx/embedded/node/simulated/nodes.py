@@ -33,8 +33,7 @@ from phalanx.embedded.node.machine.registration import Registration, register, r
 from phalanx.embedded.node.machine.settings import SimulatedSettings
 from phalanx.embedded.node.pod.admission import GPU, Amounts, Rejection, admit, demand
 from phalanx.embedded.node.pod.status import TERMINAL, at, rejected
-from phalanx.embedded.node.simulated.gangs import SimulatedGangs
-from phalanx.embedded.node.simulated.stages import StageEnding, ending, is_fake, is_provided
+from phalanx.embedded.node.simulated.stages import SimulatedGangs, StageEnding, ending, is_fake, is_provided
 
 log = logging.getLogger(__name__)
 

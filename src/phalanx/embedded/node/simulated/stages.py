@@ -5,18 +5,152 @@ pods whose owner is a Job of any group: on a KWOK node at once, or after the del
 `pod-container-running-failed` fails pods with its label. Users' own stages are not read.
 
 Source: kustomize/stage/pod/{fast,general,chaos} of KWOK v0.8.0.
-"""
+
+Group simulated pods by job, and find out when all pods of a job are ready.
+
+The pods of a job have the same gang label (`phalanx.dev/job`, on the pods or on their Jobs) or, without it, the same
+controller. The number of pods is `phalanx.dev/min-available` of the pods. Otherwise it is the sum of their Jobs'
+min-available or parallelism, once there are `phalanx.dev/job-roles` Jobs. These options may be labels or annotations;
+the label wins."""
 
 from __future__ import annotations
 
 import math
 import random
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from phalanx.client.connection import Object
+from phalanx.client.informer import Change
+
+_JOB = "phalanx.dev/job"
+_ROLES = "phalanx.dev/job-roles"
+_MIN_AVAILABLE = "phalanx.dev/min-available"
+
+
+@dataclass(slots=True)
+class _Gang:
+    """A gang. `ready`: uid -> ready pod. `complete`: True once all pods that it needs have been ready."""
+
+    ready: dict[str, Object] = field(default_factory=dict)
+    complete: bool = False
+
+
+class SimulatedGangs:
+    """The gangs of simulated pods. `begin` is called for each pod of a gang when the gang is complete, and at once for
+    a pod that joins later."""
+
+    def __init__(self, begin: Callable[[Object], None]) -> None:
+        self._begin = begin
+        self._gangs: dict[str, _Gang] = defaultdict(_Gang)
+        self._key_of: dict[str, str] = {}  # pod uid -> gang, while it is ready
+        self._jobs: dict[str, Object] = {}  # uid of a Job -> the Job
+        self._jobs_of: dict[str, set[str]] = defaultdict(set)  # gang -> Job uids
+
+    def is_ready(self, pod: Object) -> None:
+        """Note that a pod is ready. Repeated calls for the same pod change nothing."""
+        uid = pod["metadata"]["uid"]
+        if uid in self._key_of:
+            return
+        key = self._key_of[uid] = self._key(pod)
+        gang = self._gangs[key]
+        gang.ready[uid] = pod
+        if gang.complete:
+            self._begin(pod)
+        else:
+            self._check(key)
+
+    def is_over(self, uid: str) -> None:
+        """Note that a pod has ended or is being deleted. A gang without pods starts again with the next pod."""
+        if (key := self._key_of.pop(uid, None)) is None:
+            return
+        self._gangs[key].ready.pop(uid, None)
+        if not self._gangs[key].ready:
+            del self._gangs[key]
+
+    def take_job(self, change: Change) -> None:
+        """Note the Job. A Job that comes after its pods, or now requests fewer of them, may complete its gang."""
+        for job in (change.old, change.new):
+            if job is not None:
+                self._jobs_of[_job_key(job)].discard(job["metadata"]["uid"])
+                self._jobs.pop(job["metadata"]["uid"], None)
+        if change.new is None:
+            return
+        uid, key = change.new["metadata"]["uid"], _job_key(change.new)
+        self._jobs[uid] = change.new
+        self._jobs_of[key].add(uid)
+        if uid != key and uid in self._gangs:  # pods that were seen before it
+            for pod in list(self._gangs[uid].ready.values()):
+                self.is_over(pod["metadata"]["uid"])
+                self.is_ready(pod)
+        self._check(key)
+
+    def _check(self, key: str) -> None:
+        gang = self._gangs.get(key)
+        if gang is None or gang.complete or not gang.ready:
+            return
+        wanted = self._wanted(key, next(iter(gang.ready.values())))
+        if wanted is not None and len(gang.ready) >= wanted:
+            gang.complete = True
+            for pod in gang.ready.values():
+                self._begin(pod)
+
+    def _key(self, pod: Object) -> str:
+        """Return the key of the pod's gang. A pod without a Job is its own gang."""
+        meta, owner = pod["metadata"], _controller(pod)
+        if name := _said(meta, _JOB):
+            return f"{meta['namespace']}/{name}"
+        if owner is None:
+            return str(meta["uid"])
+        job = self._jobs.get(owner["uid"])
+        return _job_key(job) if job is not None else str(owner["uid"])
+
+    def _wanted(self, key: str, pod: Object) -> int | None:
+        """Return the number of pods of the complete gang; None as long as it is unknown."""
+        owner = _controller(pod)
+        if text := _said(pod["metadata"], _MIN_AVAILABLE):
+            return int(text)
+        if owner is None or owner["kind"] != "Job":
+            return 1
+        jobs = [self._jobs[uid] for uid in self._jobs_of.get(key, ())]
+        if owner["uid"] not in self._jobs or len(jobs) < int(self._roles(pod, jobs)):
+            return None
+        return sum(_size(job) for job in jobs)
+
+    def _roles(self, pod: Object, jobs: list[Object]) -> str:
+        said = (_said(one["metadata"], _ROLES) for one in (pod, *jobs))
+        return next((text for text in said if text), "1")
+
+
+def _job_key(job: Object) -> str:
+    meta = job["metadata"]
+    name = _said(meta, _JOB) or _said((job["spec"].get("template") or {}).get("metadata") or {}, _JOB)
+    return f"{meta['namespace']}/{name}" if name else str(meta["uid"])
+
+
+def _size(job: Object) -> int:
+    text = _said(job["metadata"], _MIN_AVAILABLE)
+    return int(text) if text else pods_at_once(job["spec"])
+
+
+def pods_at_once(spec: Mapping[str, Any]) -> int:
+    """Return how many pods a Job runs together: its parallelism, never more than its completions."""
+    parallelism, completions = spec.get("parallelism"), spec.get("completions")
+    wanted = 1 if parallelism is None else int(parallelism)
+    return wanted if completions is None else min(wanted, int(completions))
+
+
+def _said(meta: Mapping[str, Any], key: str) -> str | None:
+    return (meta.get("labels") or {}).get(key) or (meta.get("annotations") or {}).get(key)
+
+
+def _controller(pod: Object) -> Mapping[str, Any] | None:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((one for one in owners if one.get("controller")), None)
+
 
 RUN_SECONDS: Final = "phalanx.dev/run-seconds"
 FAKE_NODE: Final = ("kwok.x-k8s.io/node", "fake")  # annotation of nodes that KWOK plays

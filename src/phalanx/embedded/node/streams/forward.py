@@ -127,18 +127,18 @@ class _Tunnel:
 
     async def _run(self, line: Line, stream: int, errors: int) -> None:
         async def send(piece: bytes) -> None:
-            await self._socket.send_bytes(spdy.data(stream, piece))
+            await self._socket.send_bytes(spdy.data_frame(stream, piece))
 
         async def fail(text: bytes) -> None:
             if errors:
-                await self._socket.send_bytes(spdy.data(errors, text))
+                await self._socket.send_bytes(spdy.data_frame(errors, text))
 
         try:
             with suppress(ConnectionError):
                 await line.run(send, fail)
-                await self._socket.send_bytes(spdy.data(stream, b"", last=True))
+                await self._socket.send_bytes(spdy.data_frame(stream, b"", last=True))
                 if errors:
-                    await self._socket.send_bytes(spdy.data(errors, b"", last=True))
+                    await self._socket.send_bytes(spdy.data_frame(errors, b"", last=True))
         finally:
             del self._lines[stream], self._tasks[stream]
 

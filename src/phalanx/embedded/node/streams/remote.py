@@ -19,8 +19,8 @@ from phalanx.embedded.node.container.attempt import Attempt, Exited, RunningAtte
 from phalanx.embedded.node.container.log.reading import LogOptions, read, since_text
 from phalanx.embedded.node.streams.channels import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, Channels
 from phalanx.embedded.node.streams.session import Feed, Session, pieces
-from phalanx.embedded.node.streams.spdy_channels import PROTOCOLS as SPDY
-from phalanx.embedded.node.streams.spdy_channels import SpdyChannels
+from phalanx.embedded.node.streams.spdy import PROTOCOLS as SPDY
+from phalanx.embedded.node.streams.spdy import SpdyChannels
 
 _LAST_WORDS_S = 0.5  # wait for output before the end; an orphaned child may keep the pipe open for ever
 _LOOK_S = 0.02  # the interval of checks for new output; short, because a user waits for his keys to appear

@@ -1,12 +1,11 @@
 """Commands for accounting.
 
-table     tables as these commands print them
-sacct_fields  the fields of sacct
+sacct_fields    the fields of sacct
 sacct_document  the JSON of sacct
-sacct     jobs that ran
-entities/  what sacctmgr adds, changes and deletes
+sacct           jobs that ran
+entities/       what sacctmgr adds, changes and deletes
 sreport_asked   the conditions, the period and the units of a report
-sacctmgr  accounts, users, QOS
-sreport   what accounts and users took of the cluster
-sshare    shares and fair-share factors
+sacctmgr        accounts, users, QOS
+sreport         what accounts and users took of the cluster
+sshare          shares and fair-share factors
 """

@@ -23,8 +23,15 @@ from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.ledger import Book, Part
 from phalanx.slurm.commands.accounting.entities.words import typed
-from phalanx.slurm.commands.accounting.sreport_asked import TRES, Asked, asked, tres_of
-from phalanx.slurm.commands.accounting.table import AccountingColumn, chosen_columns, show
+from phalanx.slurm.commands.accounting.sreport_asked import (
+    TRES,
+    AccountingColumn,
+    Asked,
+    asked,
+    chosen_columns,
+    show,
+    tres_of,
+)
 from phalanx.slurm.control.reservations import reservations
 from phalanx.slurm.jobs.nodes import nodes
 from phalanx.slurm.notation import times

@@ -2,21 +2,60 @@
 
 As in Slurm, a condition that a report does not have is reported and ignored: the report is printed, and the exit code
 is 1.
-"""
+
+Tables as Slurm's accounting commands print them: `format=name%width`, cut texts with a plus, `-n`, `-p`, `-P`."""
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from phalanx.slurm.accounts.used import Period
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.commands.accounting.entities.words import typed
-from phalanx.slurm.notation import times
+from phalanx.slurm.notation import printed, times
+from phalanx.slurm.notation.amounts import read_width
+from phalanx.slurm.notation.printed import Printed
 from phalanx.slurm.options import Usage, say
+
+_FIELD = re.compile(r"([A-Za-z0-9_ ]+)(?:%(-?\d+))?")
+
+
+class AccountingColumn(NamedTuple):
+    """A column. `width`: negative if the column is left-aligned. `field`: the key of its cell in a row."""
+
+    heading: str
+    width: int
+    field: str = ""
+
+
+def chosen_columns(form: str, known: Mapping[str, AccountingColumn]) -> list[AccountingColumn]:
+    """Return the fields of `format=`: a name, or its beginning. Raises Usage."""
+    found = []
+    for word in form.split(","):
+        match = _FIELD.fullmatch(word.strip())
+        typed = match[1].lower() if match is not None else ""
+        name = typed if typed in known else next((one for one in known if typed and one.startswith(typed)), "")
+        if match is None or not name:
+            raise Usage(f" Unknown field '{word}'")
+        column = known[name]
+        found.append(AccountingColumn(column.heading, read_width(match[2]) if match[2] else column.width, name))
+    return found
+
+
+def show(
+    columns: Sequence[AccountingColumn], rows: Sequence[Mapping[str, str]], options: Mapping[str, str | None]
+) -> None:
+    cells = [[row.get(column.field, "") for column in columns] for row in rows]
+    if "parsable" in options or "parsable2" in options:
+        cells = [[text.strip() for text in line] for line in cells]
+    printed.show([Printed(column.heading, column.width) for column in columns], cells, options)
+
 
 TRES = ("cpu", "mem", "billing", "gres/gpu")
 # value of -t -> (its heading, seconds of one, with a percentage)

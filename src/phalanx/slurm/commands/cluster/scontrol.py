@@ -14,17 +14,21 @@ from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.commands.cluster.verbs.hold import (
     hold,
+    message_of,
+    notify,
+    pid_of,
+    pids_of,
     requeue,
     requeue_held,
     resume,
     suspend,
     to_running,
     top,
+    wait_for,
 )
 from phalanx.slurm.commands.cluster.verbs.nodes import create, delete, reboot
 from phalanx.slurm.commands.cluster.verbs.show import show, write
-from phalanx.slurm.commands.cluster.verbs.told import message_of, notify, pid_of, pids_of, wait_for
-from phalanx.slurm.commands.cluster.verbs.update.job import update
+from phalanx.slurm.commands.cluster.verbs.update import update
 from phalanx.slurm.options import OptionReader, Usage, declare, interactive, require_cluster
 
 OPTIONS = declare(

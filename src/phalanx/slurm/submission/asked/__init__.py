@@ -2,7 +2,6 @@
 
 script    a script's #SBATCH lines
 forms     options whose values can be read without the site
-hardware  the nodes that a job may have, and whether they suffice
 size      nodes, tasks, CPUs, memory and GPUs
 optional  options that few jobs have
 request   what options ask for

@@ -14,7 +14,7 @@ from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.notation import amounts, times
 from phalanx.slurm.options import Usage, say
 from phalanx.slurm.submission.asked.forms import MAIL_OF_ALL, MAIL_TYPES
-from phalanx.slurm.submission.asked.hardware import FAILED, choices, fails
+from phalanx.slurm.submission.asked.size import FAILED, choices, fails
 
 _MEASURED_S = 2
 _MOUNT = re.compile(r"(/[^:,]*):(/[^:,]*)(?::(ro|rw))?")

@@ -25,17 +25,18 @@ from phalanx.slurm.notation.hostlist import expand
 from phalanx.slurm.notation.signals import read_warning
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission.asked.forms import read_nice, shown
-from phalanx.slurm.submission.asked.hardware import (
+from phalanx.slurm.submission.asked.optional import read_optional
+from phalanx.slurm.submission.asked.size import (
     CONFIGURATION,
     FAILED,
     Hardware,
     fails,
     partition_limit,
+    read_size,
     require_features,
     require_fit,
+    require_gres,
 )
-from phalanx.slurm.submission.asked.optional import read_optional
-from phalanx.slurm.submission.asked.size import read_size, require_gres
 
 _ENVIRONMENT_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _VALUE_BYTES = 120_000

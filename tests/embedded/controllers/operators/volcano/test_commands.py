@@ -10,7 +10,7 @@ from typing import Any, cast
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
-from phalanx.embedded.controllers.operators.volcano.around.commands import CommandController, QueueController
+from phalanx.embedded.controllers.operators.volcano.commands import CommandController, QueueController
 from phalanx.embedded.controllers.operators.volcano.kinds import COMMANDS, JOBS, POD_GROUPS, QUEUES
 from phalanx.embedded.controllers.runtime.calls import Calls
 from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Retry

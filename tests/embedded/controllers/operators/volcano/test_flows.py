@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.client.connection import Object
 from phalanx.client.kind import EVENTS, PODS
-from phalanx.embedded.controllers.operators.volcano.around.flows import flow_status
+from phalanx.embedded.controllers.operators.volcano.flows import flow_status
 from phalanx.embedded.controllers.operators.volcano.kinds import CRON_JOBS, JOB_FLOWS, JOB_TEMPLATES, JOBS
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, scenario

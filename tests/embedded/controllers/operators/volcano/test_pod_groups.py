@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.client.connection import Object
-from phalanx.embedded.controllers.operators.volcano.around.pod_groups import make_group, never_complete
+from phalanx.embedded.controllers.operators.volcano.pod_groups import make_group, never_complete
 
 
 def pod(**annotations: str) -> Object:

@@ -28,7 +28,7 @@ import msgspec
 from phalanx.dialects.frame.dialect import DeviceAsk, Object
 from phalanx.dialects.frame.pod_requests import amounts, pod_requests, quantity
 from phalanx.dialects.kube_scheduler.koordinator import kinds
-from phalanx.dialects.kube_scheduler.koordinator.quota.tree import read_json
+from phalanx.dialects.kube_scheduler.koordinator.quota_tree import read_json
 from phalanx.model.node import Device, Zone
 from phalanx.model.pod import ZONE
 

@@ -1,28 +1,224 @@
-"""All definitions of Koordinator: the tree of quotas, Reservations that have not ended, devices and cpus of nodes."""
+"""All definitions of Koordinator: the tree of quotas, Reservations that have not ended, devices and cpus of nodes.
+
+Groups of gangs that start together: an annotation lists them, on PodGroups or on pods without a PodGroup.
+
+In Phalanx a group is one gang with a role for each of Koordinator's gangs: either all of them reach their minimum, or
+none starts. All gangs of a group must be in one namespace, so that a user cannot join gangs of other namespaces.
+
+Koordinator's Devices: the named devices of a node, the requests of pods in percent, and the devices that they get.
+
+A Device object has the name of its node, and lists GPUs, RDMA cards and FPGAs by their minor numbers. The healthy ones
+count as devices of the node, each in its NUMA zone, unless the node itself lists devices (`phalanx.dev/devices`).
+Requests count in hundredths of a device: below 100 for a part of one device, above for whole devices (200 are two).
+`gpu.shared` is the number of devices over which the other GPU requests are spread. The devices of a pod are written
+with its binding, in the form that Koordinator's hooks on nodes read.
+
+GPUs count as `nvidia.com/gpu`, or as what their vendor's plugin calls them.
+
+Source: pkg/scheduler/plugins/deviceshare and apis/extension/device_share.go of v1.8.0."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
+from typing import Any, Final
 
 import msgspec
 
+from phalanx.client.quantity import QuantityError, whole
 from phalanx.dialects.frame.dialect import DeviceAsk, Object, Objects, PartUse, StandIn
-from phalanx.dialects.kube_scheduler.koordinator import kinds
-from phalanx.dialects.kube_scheduler.koordinator.definitions import cpus, groups
+from phalanx.dialects.frame.pod_requests import Asked, pod_requests, quantity
+from phalanx.dialects.kube_scheduler.koordinator import kinds, quota_tree, reservation
+from phalanx.dialects.kube_scheduler.koordinator.definitions import cpus
 from phalanx.dialects.kube_scheduler.koordinator.definitions.cpus import ClusterCpus
-from phalanx.dialects.kube_scheduler.koordinator.definitions.devices import (
-    allocated,
-    device_ask,
-    given_devices,
-    read_devices,
-)
-from phalanx.dialects.kube_scheduler.koordinator.quota import tree
-from phalanx.dialects.kube_scheduler.koordinator.quota.tree import ElasticQuotaDefinitions
-from phalanx.dialects.kube_scheduler.koordinator.reservation import room, spec
-from phalanx.dialects.kube_scheduler.koordinator.reservation.spec import ReservationSpec, read_reservation
+from phalanx.dialects.kube_scheduler.koordinator.quota_tree import ElasticQuotaDefinitions, read_json
+from phalanx.dialects.kube_scheduler.koordinator.reservation import ReservationSpec, read_reservation
 from phalanx.model.node import Device, Zone
+from phalanx.model.pod import MAX_DEVICES, DeviceShare, amounts
+
+JOB, ROLE = "phalanx.dev/job", "phalanx.dev/role"
+# Prefixes that cannot occur in the name of a Job or a pod.
+MARK, ALONE, TOGETHER = f"{kinds.SIGS}:", "koordinator:", "koordinator-group:"
+_MOST_GANGS: Final = 64  # the most gangs in one group
+_NOTHING: Mapping[str, Any] = {}
+
+
+def together(text: Any, namespace: str, name: str) -> tuple[str, ...]:
+    """Return the names of all gangs in the group of the gang `name`, itself among them; none: it is in no group.
+    `text`: the annotation that lists the group."""
+    try:
+        named = msgspec.json.decode(str(text), type=list[str]) if text else []
+    except (msgspec.MsgspecError, RecursionError):
+        return ()
+    own = f"{namespace}/"
+    found = sorted({one.removeprefix(own) for one in named if one.startswith(own) and "," not in one})
+    return tuple(found) if name in found and 1 < len(found) <= _MOST_GANGS else ()
+
+
+def of_pod_group(group: Object) -> tuple[str, ...]:
+    """Return the names of all PodGroups in the group of this PodGroup, itself among them; none: it is in no group."""
+    meta = group.get("metadata") or _NOTHING
+    text = (meta.get("annotations") or _NOTHING).get(kinds.GANG_GROUPS)
+    return together(text, str(meta.get("namespace")), str(meta.get("name"))) if text else ()
+
+
+def grouped(pod_groups: Mapping[str, Object]) -> dict[str, tuple[str, ...]]:
+    """Return key of each PodGroup that is in a group -> the names of all PodGroups in that group."""
+    return {key: others for key, group in pod_groups.items() if (others := of_pod_group(group))}
+
+
+def options_of(name: str, others: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the Phalanx labels for the pods of a PodGroup that is in a group. `others`: all PodGroups of the group."""
+    return {JOB: _joined(others), ROLE: name}
+
+
+def gang_of(group: Object) -> str:
+    """Return the gang of a PodGroup's pods."""
+    meta, others = group.get("metadata") or _NOTHING, of_pod_group(group)
+    return f"{meta.get('namespace')}/{_joined(others) if others else MARK + str(meta.get('name'))}"
+
+
+def _joined(others: tuple[str, ...]) -> str:
+    return TOGETHER + ",".join(MARK + other for other in others)
+
+
+_K = "koordinator.sh/"
+GPU, CORE, RATIO, MEMORY, SHARED = (
+    f"{_K}{word}" for word in ("gpu", "gpu-core", "gpu-memory-ratio", "gpu-memory", "gpu.shared")
+)
+_GPU_WORDS = frozenset({GPU, CORE, RATIO, MEMORY, SHARED})
+_COUNTED = {"rdma": f"{_K}rdma", "fpga": f"{_K}fpga"}  # type of a device -> the resource that counts it
+_ALL = 1000  # thousandths
+_VENDOR = "node.koordinator.sh/gpu-vendor"
+_GPUS, _OF_VENDORS = "nvidia.com/gpu", {"amd": "amd.com/gpu", "hygon": "dcu.com/gpu"}
+_COUNTED_WHOLE = (_GPUS, *_OF_VENDORS.values())
+_VALID = ({GPU}, {MEMORY}, {RATIO}, {CORE, MEMORY}, {CORE, RATIO})  # all except the first may also have `SHARED`
+
+
+def read_devices(obj: Object) -> tuple[Device, ...]:
+    """Return the healthy devices in a Device object."""
+    vendor = str((obj["metadata"].get("labels") or _NOTHING).get(_VENDOR, ""))
+    listed = (obj.get("spec") or _NOTHING).get("devices") or ()
+    found = (_device(one, _OF_VENDORS.get(vendor, _GPUS)) for one in listed if one.get("health"))
+    return tuple(one for one in found if one is not None)
+
+
+def device_ask(pod: Object) -> DeviceAsk | None:
+    """Return the device request in Koordinator's resources of a pod; None: the pod requests none."""
+    asks = pod_requests(pod.get("spec") or {})
+    words = {name: amount for name, amount in asks.items() if name in _GPU_WORDS and amount}
+    cards = {name: asks[name] for name in _COUNTED.values() if asks.get(name)}
+    if not words and not cards:
+        return None
+    instead, gpus = frozenset({*words, *cards}), _gpus(words) if words else None
+    if isinstance(gpus, str):
+        return DeviceAsk(instead=instead, wrong=gpus)
+    entire, shares = dict[str, int](), [gpus] if gpus is not None and gpus.milli != _ALL else []
+    if gpus is not None and not shares:
+        entire[_GPUS] = gpus.count
+    for name, percent in cards.items():
+        if percent % 100 and percent > 100:
+            return DeviceAsk(instead=instead, wrong=f"invalid resource unit {name}: {percent}")
+        if percent % 100:
+            shares.append(DeviceShare(resource=name, milli=percent * 10))
+        else:
+            entire[name] = percent // 100
+    if len(shares) > 1:
+        parts = ", ".join(one.resource for one in shares)
+        return DeviceAsk(instead=instead, wrong=f"it asks parts of several kinds of device ({parts}): ask whole ones")
+    return DeviceAsk(instead=instead, whole=amounts(entire), share=shares[0] if shares else None)
+
+
+def allocated(pod: Object, node: Iterable[Object], names: Iterable[str]) -> str:
+    """Return the value of the annotation `device-allocated` for a pod that gets these devices; empty: none. `node`: the
+    devices of its node, as the Device object lists them."""
+    given, asks = frozenset(names), pod_requests(pod.get("spec") or {})
+    found: dict[str, list[Object]] = {}
+    for one in node:
+        if name_of(one) in given:
+            entry = {"minor": one.get("minor", 0), "resources": _share_of(one, asks)}
+            entry |= {"id": one["id"]} if one.get("id") else {}
+            found.setdefault(str(one.get("type")), []).append(entry)
+    return msgspec.json.encode(found).decode() if found else ""
+
+
+def given_devices(pod: Object) -> tuple[str, ...]:
+    """Return the devices in the annotation of a pod, whichever scheduler wrote it. If they are more than the pod
+    requests, the annotation is not believed."""
+    said = read_json((pod["metadata"].get("annotations") or _NOTHING).get(kinds.DEVICES_ALLOCATED))
+    listed = {kind: each for kind, each in said.items() if isinstance(each, list)} if isinstance(said, Mapping) else {}
+    found = tuple(
+        name_of({**one, "type": kind}) for kind, each in listed.items() for one in each if isinstance(one, Mapping)
+    )
+    asks = pod_requests(pod.get("spec") or {})
+    asked = device_ask(pod) or DeviceAsk(instead=frozenset())
+    shares = asked.share.count if asked.share is not None else 0
+    most = shares + sum(amount for _, amount in asked.whole) + sum(asks.get(name, 0) for name in _COUNTED_WHOLE)
+    return found if len(found) <= most else ()
+
+
+def name_of(device: Object) -> str:
+    """Return the name of a device, unique on its node."""
+    kind, minor = str(device.get("type")), device.get("minor", 0)
+    return str(minor) if kind == "gpu" else f"{kind}-{minor}"
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _device(listed: Object, gpus: str) -> Device | None:
+    kind, zone = str(listed.get("type")), (listed.get("topology") or _NOTHING).get("nodeID", -1)
+    resource = gpus if kind == "gpu" else _COUNTED.get(kind)
+    if resource is None:
+        return None
+    size = _bytes((listed.get("resources") or _NOTHING).get(MEMORY, 0))
+    zone_name = str(zone) if isinstance(zone, int) and zone >= 0 else ""
+    return Device(name=name_of(listed), resource=resource, memory_bytes=size, zone=zone_name)
+
+
+def _gpus(words: Asked) -> DeviceShare | str:
+    """Return the number of GPUs and the share of each, in thousandths or bytes of memory; or a message if the request
+    is invalid. `words`: the requested amounts by resource."""
+    named, count = set(words) - {SHARED}, words.get(SHARED, 1)
+    if named not in _VALID or (SHARED in words and named == {GPU}):
+        return f"invalid resource device requests: [{' '.join(sorted(words))}]"
+    percent = max(words.get(name, 0) for name in (GPU, CORE, RATIO))
+    if count > MAX_DEVICES or any(words.get(name, 0) % count for name in (CORE, RATIO)) or percent > 100 * MAX_DEVICES:
+        return f"invalid resource device requests: [{' '.join(sorted(words))}]"
+    if MEMORY in words:
+        return DeviceShare(resource=_GPUS, memory_bytes=words[MEMORY] // count, count=count)
+    percent //= count
+    if percent > 100 and (percent % 100 or SHARED in words):
+        return f"invalid resource unit: {percent} of a hundred of a GPU"
+    if percent >= 100:
+        return DeviceShare(resource=_GPUS, milli=_ALL, count=count * percent // 100)
+    return DeviceShare(resource=_GPUS, milli=percent * 10, count=count)
+
+
+def _share_of(device: Object, asks: Asked) -> dict[str, str]:
+    """Return the amounts of one device that are granted to a pod with the requests `asks`."""
+    kind = str(device.get("type"))
+    if kind != "gpu":
+        name = _COUNTED.get(kind, kind)
+        return {name: str(min(100, asks.get(name, 100)))}
+    size, count = _bytes((device.get("resources") or _NOTHING).get(MEMORY, 0)), asks.get(SHARED, 1)
+    words = {name: asks[name] // count for name in (CORE, RATIO, MEMORY) if asks.get(name)}
+    if not words:
+        words = dict.fromkeys((CORE, RATIO), asks.get(GPU, 100))
+    words = {name: amount if name == MEMORY else min(100, amount) for name, amount in words.items()}
+    if MEMORY not in words:
+        words[MEMORY] = size * words[RATIO] // 100
+    elif size:
+        words[RATIO] = words[MEMORY] * 100 // size
+    return {name: quantity("memory" if name == MEMORY else name, amount) for name, amount in sorted(words.items())}
+
+
+def _bytes(text: Any) -> int:
+    try:
+        return max(0, whole(text))
+    except (QuantityError, TypeError):
+        return 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,17 +266,17 @@ class KoordinatorDefinitions(ElasticQuotaDefinitions):
         meta = pod["metadata"]
         name = str((meta.get("labels") or {}).get(kinds.GROUP_LABEL, ""))
         others = self.groups.get(f"{meta.get('namespace')}/{name}")
-        return groups.options_of(name, others) if others else {}
+        return options_of(name, others) if others else {}
 
     def part_use(self, pod: Object) -> PartUse | None:
         if not self.parts and kinds.AFFINITY not in (pod["metadata"].get("annotations") or ()):
             return None
         if not kinds.is_theirs(pod["metadata"], str((pod.get("spec") or {}).get("schedulerName") or "")):
             return None
-        return spec.part_use(pod, [one for one in self.reservations.values() if one.keeps and not one.closed])
+        return reservation.part_use(pod, [one for one in self.reservations.values() if one.keeps and not one.closed])
 
     def placed(self, stand_in: StandIn, node: str, now: str) -> Object:
-        return room.available(self.reservations[stand_in.key], node, now)
+        return reservation.available(self.reservations[stand_in.key], node, now)
 
     def at_binding(self, pod: Object, node: str, part: str, devices: tuple[str, ...]) -> Mapping[str, str]:
         found = dict[str, str]()
@@ -96,19 +292,19 @@ class KoordinatorDefinitions(ElasticQuotaDefinitions):
 
 def define(objects: Objects) -> KoordinatorDefinitions:
     """Return all definitions in these objects."""
-    quotas = tree.define(objects)
+    quotas = quota_tree.define(objects)
     there = objects.get(kinds.RESERVATIONS, {})
     read = {name: read_reservation(there[name]) for name in sorted(there)}
     return KoordinatorDefinitions(
         queues=quotas.queues,
         quotas=quotas.quotas,
         by_namespace=quotas.by_namespace,
-        parts=tuple(room.part(one) for one in read.values() if one.keeps),
-        stand_ins=tuple(room.stand_in(there[name], one) for name, one in read.items() if one.waits),
+        parts=tuple(reservation.part(one) for one in read.values() if one.keeps),
+        stand_ins=tuple(reservation.stand_in(there[name], one) for name, one in read.items() if one.waits),
         devices={node: read_devices(obj) for node, obj in objects.get(kinds.DEVICES, {}).items()},
         cpus=cpus.read_all(objects.get(kinds.NODE_TOPOLOGIES, {})),
         listed={node: _listed(obj) for node, obj in objects.get(kinds.DEVICES, {}).items()},
-        groups=groups.grouped(objects.get(kinds.POD_GROUPS, {})),
+        groups=grouped(objects.get(kinds.POD_GROUPS, {})),
         reservations={name: one for name, one in read.items() if one.waits or one.keeps},
     )
 

@@ -10,7 +10,7 @@ from phalanx.dialects.frame.moved import Moved, by_kind, each_moved
 from phalanx.dialects.kube_scheduler.koordinator import kinds
 from phalanx.dialects.kube_scheduler.koordinator.fields.tables import TABLES, notes
 from phalanx.dialects.kube_scheduler.koordinator.gang import options_of
-from phalanx.dialects.kube_scheduler.koordinator.quota.tree import ElasticQuotaDefinitions, define
+from phalanx.dialects.kube_scheduler.koordinator.quota_tree import ElasticQuotaDefinitions, define
 
 _GROUPS = tuple(
     f"{group}/"

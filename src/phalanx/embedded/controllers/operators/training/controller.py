@@ -24,9 +24,9 @@ from phalanx.client.connection import ApiError, ApiRefusal, Object
 from phalanx.client.informer import key_of
 from phalanx.client.kind import PODS, SERVICES, Kind
 from phalanx.client.moment import write_moment
-from phalanx.embedded.controllers.operators.training.definition import PYTORCH_JOBS
-from phalanx.embedded.controllers.operators.training.pods import (
+from phalanx.embedded.controllers.operators.training.definition import (
     OPERATOR,
+    PYTORCH_JOBS,
     TYPE,
     TrainingReplica,
     count,

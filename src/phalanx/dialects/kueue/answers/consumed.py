@@ -1,0 +1,78 @@
+"""The past usage of LocalQueues whose ClusterQueue is ordered by usage: `admissionFairSharingStatus`.
+
+At every sampling interval, the consumed amounts decay by the half-life, and the amounts in use at that time are added
+as if they had been in use for the whole interval:
+
+
+    consumed = consumed * 2^(-elapsed / halfLife) + use * (1 - 2^(-interval / halfLife))
+
+
+The usage of a LocalQueue is the weighted sum of the consumed amounts, divided by the queue's weight. It is on the
+object, so the next leader continues from it. Decisions use a usage that is exact to the second and includes a start at
+once (`core.order.account_usage`), as Kueue's entry penalty does. The status is only for users and tools.
+
+Sources: pkg/util/admissionfairsharing and pkg/controller/core/localqueue_controller.go of v0.20.0-devel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from math import inf
+from typing import Any
+
+from phalanx.client.moment import MomentError, read_moment
+from phalanx.client.quantity import QuantityError, parse
+from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.kueue.tree.configuration import AdmissionFairSharing
+from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, LocalQueue
+from phalanx.model.pod import CPU
+
+_SUFFIXES = ((0, ""), (3, "m"), (6, "u"), (9, "n"))  # (decimal places, suffix of a quantity)
+
+
+def sampled(terms: AdmissionFairSharing, old: Mapping[str, Any], in_use: Mapping[str, int], now: str) -> Object:
+    """Return the admissionFairSharingStatus of a LocalQueue. `old`: its status. `in_use`: resource -> amount (cpu in
+    millicores, others in whole units). `now`: as a metav1.Time."""
+    before = (old.get("fairSharing") or {}).get("admissionFairSharingStatus") or {}
+    try:
+        elapsed_s = read_moment(now) - read_moment(before.get("lastUpdate"))
+    except MomentError:  # the status has no consumption yet
+        return {"consumedResources": {}, "lastUpdate": now}
+    if elapsed_s < terms.sampling_s:
+        return dict(before)
+    kept, added = 0.5 ** (elapsed_s / terms.half_life_s), 1 - 0.5 ** (terms.sampling_s / terms.half_life_s)
+    found = {name: kept * each for name, each in _read(before).items()}
+    for name, amount in in_use.items():
+        found[name] = found.get(name, 0.0) + added * (amount / 1000 if name == CPU else amount)
+    return {"consumedResources": {name: written(each) for name, each in sorted(found.items())}, "lastUpdate": now}
+
+
+def again_s(terms: AdmissionFairSharing, said: Mapping[str, Any]) -> float:
+    """Return the time of the next sample (seconds since the epoch)."""
+    return read_moment(said["lastUpdate"]) + terms.sampling_s
+
+
+def usage(defined: KueueDefinitions, local: LocalQueue, status: Mapping[str, Any]) -> float | None:
+    """Return the usage of a LocalQueue from its status; None if its ClusterQueue is not ordered by usage."""
+    terms = defined.usage_of(local.cluster_queue)
+    if terms is None:
+        return None
+    consumed = _read((status.get("fairSharing") or {}).get("admissionFairSharingStatus") or {})
+    used = sum(terms.weight(name) * consumed[name] for name in sorted(consumed))
+    return used / local.weight if local.weight > 0 else inf
+
+
+def _read(said: Mapping[str, Any]) -> dict[str, float]:
+    """Return the consumed amounts. Unreadable ones are left out, because other programs may write the status."""
+    found: dict[str, float] = {}
+    for name, text in (said.get("consumedResources") or {}).items():
+        with suppress(QuantityError):
+            found[name] = max(0.0, float(parse(text)))
+    return found
+
+
+def written(amount: float) -> str:
+    """Return the amount as a quantity, rounded down to billionths, so that it decays to 0."""
+    billionths = int(amount * 10**9)
+    digits, suffix = next(each for each in _SUFFIXES if billionths % 10 ** (9 - each[0]) == 0)
+    return f"{billionths // 10 ** (9 - digits)}{suffix}"

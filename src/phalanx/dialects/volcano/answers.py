@@ -1,0 +1,331 @@
+"""Compute which waiting PodGroups Volcano would admit to its queue (phase Inqueue).
+
+Phalanx starts a gang only when all of its minimum has nodes, so this step decides nothing here. It is answered because
+users and tools read the phase: a PodGroup that stays Pending asks for more than its queue or the cluster can have.
+
+A PodGroup without `minResources` is always taken up. Any other PodGroup is taken up if two sums are small enough: its
+`minResources` plus the amounts of PodGroups that run or were taken up before. The sum over its queue must be within the
+queue's capability (plugins proportion and capacity), and the sum over the cluster within 1.2 times the amounts of all
+nodes (plugin overcommit).
+
+
+Source: pkg/scheduler/{actions/enqueue,plugins/overcommit,plugins/proportion} of v1.15.1.
+
+The status that Volcano's users read: of PodGroups, and the allocated amounts of Queues.
+
+A PodGroup's phase is Pending, Inqueue (`enqueue` let it in, or its start was decided), Running (its minimum is bound or
+has ended), Completed (all its pods have ended) or Unknown (some of its pods run, fewer than its minimum). The numbers
+of PodGroups on Queues are not written, as in Volcano since 1.10.
+
+
+Source: pkg/scheduler/framework/session.go and pkg/scheduler/cache of v1.15.1."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from phalanx.client.kind import NODES
+from phalanx.dialects.frame.dialect import Answer, Object, Objects, Stage, Told
+from phalanx.dialects.frame.peer_reasons import PEERS
+from phalanx.dialects.frame.pod_requests import Asked, amounts, pod_requests, quantity
+from phalanx.dialects.job_kinds.volcano_job import is_sent
+from phalanx.dialects.schema.fields import Misread
+from phalanx.dialects.volcano import kinds
+from phalanx.dialects.volcano.definitions.hyper_nodes import HyperNodes
+from phalanx.dialects.volcano.gangs import OBJECT, read_pod_group
+from phalanx.model.pod import PODS, Amount
+from phalanx.model.queue import Queue
+from phalanx.model.reason import Reason
+
+OVERCOMMIT: Final = 1.2  # the default of overcommit-factor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimant:
+    """A PodGroup. `queue`: its queue in the tree. `asks`: its minResources. `holds`: the amounts that its pods hold.
+    `waits`: True if its phase is Pending. `rank`: its sort key in the order of jobs; the lowest comes first."""
+
+    key: str
+    queue: str
+    asks: Asked
+    holds: Asked
+    waits: bool
+    rank: tuple[float, str, str]
+
+
+def taken_up(
+    claimants: Sequence[Claimant], total: Asked, limits: Mapping[str, Asked], paths: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """Yield the keys of waiting PodGroups that are taken up. `total`: the amounts of all nodes. `limits`: queue -> its
+    capability. `paths`: queue -> the queue and all queues above it; without an entry, only the queue itself counts."""
+    used: dict[str, Asked] = {"": {}}
+    for each in claimants:
+        if not each.waits:  # for the queues only the minResources count, for the cluster also pods beyond them
+            _charge(used, ("",), _larger(each.asks, each.holds))
+            _charge(used, paths.get(each.queue, (each.queue,)), each.asks or each.holds)
+    for each in sorted((one for one in claimants if one.waits), key=lambda one: one.rank):
+        path = paths.get(each.queue, (each.queue,))
+        if _fits(each.asks, used, total, limits, path):
+            _charge(used, ("", *path), each.asks)
+            yield each.key
+
+
+def _fits(
+    asks: Asked, used: Mapping[str, Asked], total: Asked, limits: Mapping[str, Asked], path: Sequence[str]
+) -> bool:
+    """Return whether `asks` plus `used` is within the amounts of the cluster and the capability of each queue of the
+    path."""
+    for resource, amount in asks.items():
+        if amount and used[""].get(resource, 0) + amount > OVERCOMMIT * total.get(resource, 0):
+            return False
+        for queue in path:
+            most = limits.get(queue, {}).get(resource, total.get(resource, 0))
+            if amount and used.get(queue, {}).get(resource, 0) + amount > most:
+                return False
+    return True
+
+
+def _larger(one: Asked, other: Asked) -> Asked:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in one | other}
+
+
+def _charge(used: dict[str, Asked], queues: Sequence[str], amounts: Asked) -> None:
+    for queue in queues:
+        total = used.setdefault(queue, {})
+        for resource, amount in amounts.items():
+            total[resource] = total.get(resource, 0) + amount
+
+
+_COUNTS: Final = frozenset({"pending", "running", "inqueue", "completed", "unknown"})
+_OVER: Final = ("Succeeded", "Failed")
+# The Queues that always exist, as Volcano's scheduler creates them.
+_STANDING: Final[Mapping[str, Object]] = {kinds.ROOT: {"weight": 1, "reclaimable": False}, kinds.DEFAULT: {"weight": 1}}
+_NOTHING_ALLOCATED: Final = {"cpu": "0", "memory": "0"}  # the status always names these two resources
+
+
+class GroupPhase(StrEnum):
+    """The phases of a PodGroup."""
+
+    PENDING = "Pending"
+    INQUEUE = "Inqueue"
+    RUNNING = "Running"
+    COMPLETED = "Completed"
+    UNKNOWN = "Unknown"
+
+
+def answer(told: Told, objects: Objects, now: str) -> Iterator[Answer]:
+    """Yield the status of a gang's PodGroup."""
+    key = f"{told.namespace}/{told.options.get(OBJECT, '')}"
+    if (group := objects.get(kinds.POD_GROUPS, {}).get(key)) is not None:
+        yield Answer(kind=kinds.POD_GROUPS, key=key, status=pod_group_status(group, told, now))
+
+
+def statuses(queues: Mapping[str, Queue], everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
+    """Yield the status of PodGroups without pods, of PodGroups that are taken up, and of Queues. `queues`: the queues
+    of the definitions by name."""
+    listed = list(everyone)
+    told = {f"{one.namespace}/{one.options.get(OBJECT, '')}": one for one in listed}
+    groups, there = objects.get(kinds.POD_GROUPS, {}), objects.get(kinds.QUEUES, {})
+    waiting: dict[str, Object] = {}
+    for key, group in groups.items():
+        status = group.get("status") or {} if key in told else pod_group_status(group, None, now)
+        if status.get("phase") == GroupPhase.PENDING and not _is_of_sent_job(group, objects.get(kinds.JOBS, {})):
+            waiting[key] = status
+        if key not in told:
+            yield Answer(kind=kinds.POD_GROUPS, key=key, status=status)
+    for key in _taken_up(waiting, groups, told, queues, objects.get(NODES, {})):
+        yield Answer(kind=kinds.POD_GROUPS, key=key, status={**waiting[key], "phase": str(GroupPhase.INQUEUE)})
+    used = _allocated({name: queue.parent for name, queue in queues.items()}, listed)
+    for name, queue in there.items():
+        yield Answer(kind=kinds.QUEUES, key=name, status=queue_status(queue, used.get(kinds.tree_name(name), {})))
+    if groups or there:
+        yield from _standing_queues(there, used)
+
+
+def _standing_queues(there: Mapping[str, Object], used: Mapping[str, Asked]) -> Iterator[Answer]:
+    """Yield the two Queues that Volcano's scheduler creates when it starts. Phalanx creates them with the first object
+    of Volcano, so a cluster without such objects does not get them."""
+    for name, spec in _STANDING.items():
+        if name not in there:
+            kind = {"apiVersion": kinds.QUEUES.api_version, "kind": kinds.QUEUES.name}
+            body: Object = {**kind, "metadata": {"name": name}, "spec": spec}
+            yield Answer(
+                kind=kinds.QUEUES, key=name, body=body, status=queue_status(body, used.get(kinds.tree_name(name), {}))
+            )
+
+
+def hyper_nodes(defined: HyperNodes, objects: Objects) -> Iterator[Answer]:
+    """Yield the status of HyperNodes: the number of nodes in each, including the HyperNodes below it."""
+    if not defined.all:
+        return
+    counts: Counter[str] = Counter()
+    for name, node in objects.get(NODES, {}).items():
+        counts.update(defined.around(name, (node.get("metadata") or {}).get("labels") or {}).values())
+    there = objects.get(kinds.HYPER_NODES, {})
+    for each in defined.all:
+        old = (there.get(each.name) or {}).get("status") or {}
+        yield Answer(kind=kinds.HYPER_NODES, key=each.name, status={**old, "nodeCount": counts[each.name]})
+
+
+def pod_group_status(group: Object, told: Told | None, now: str) -> Object:
+    """Return the status of a PodGroup. `told`: the gang of its pods; None if it has no pods. `now`: as a
+    metav1.Time."""
+    pods = [] if told is None else [pod for pod in told.owners if pod.get("kind") == "Pod"]
+    phases = [_phase_of(pod) for pod in pods]
+    counts = {name.lower(): phases.count(name) for name in ("Running", *_OVER)}
+    placed = sum(phase in _OVER or _has_node(pod) for pod, phase in zip(pods, phases, strict=True))
+    minimum, old = _minimum(group), group.get("status") or {}
+    ready = placed - counts["failed"] >= minimum
+    phase = GroupPhase.INQUEUE if old.get("phase") == GroupPhase.INQUEUE else GroupPhase.PENDING
+    if told is not None and told.stage in (Stage.STARTING, Stage.RESERVED):
+        phase = GroupPhase.INQUEUE
+    if counts["running"] and not ready:
+        phase = GroupPhase.UNKNOWN
+    elif pods and placed >= minimum:
+        phase = GroupPhase.COMPLETED if placed == counts["succeeded"] + counts["failed"] else GroupPhase.RUNNING
+    said = _said(ready, pods, None if told is None else told.reason, f"{max(0, minimum - placed)}/{len(pods)}")
+    status: Object = {"phase": str(phase)} | {name: count for name, count in counts.items() if count}
+    if conditions := list(_conditions(said, old.get("conditions") or (), now)):
+        status["conditions"] = conditions
+    return status
+
+
+def queue_status(queue: Object, used: Asked) -> Object:
+    """Return the status of a Queue with the allocated amounts `used`. Users and controllers set its state; only the
+    first state, Open, is set here."""
+    old = queue.get("status") or {}
+    said = {resource: quantity(resource, amount) for resource, amount in used.items()}
+    kept = {key: value for key, value in old.items() if key not in _COUNTS}
+    return {**kept, "state": old.get("state") or "Open", "allocated": {**_NOTHING_ALLOCATED, **said}}
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _is_of_sent_job(group: Object, jobs: Mapping[str, Object]) -> bool:
+    """Return whether the PodGroup belongs to a Job that another cluster runs. Such a PodGroup must be taken up although
+    it has no pods, because Volcano creates pods only after that."""
+    meta = group.get("metadata") or {}
+    owners = {str(one.get("uid")) for one in meta.get("ownerReferences") or () if one.get("kind") == kinds.JOBS.name}
+    found = (jobs.get(f"{meta.get('namespace')}/{one.get('name')}") for one in meta.get("ownerReferences") or ())
+    return any(job is not None and job["metadata"]["uid"] in owners and is_sent(job) for job in found)
+
+
+def _taken_up(
+    waiting: Mapping[str, Object],
+    groups: Mapping[str, Object],
+    told: Mapping[str, Told],
+    queues: Mapping[str, Queue],
+    nodes: Mapping[str, Object],
+) -> Iterator[str]:
+    """Yield the keys of the waiting PodGroups that Volcano would take up now."""
+    if not waiting:
+        return
+    total: Asked = {}
+    for node in nodes.values():
+        for resource, amount in amounts((node.get("status") or {}).get("allocatable")).items():
+            total[resource] = total.get(resource, 0) + amount
+    limits = {name: dict(queue.quotas[0].limit) for name, queue in queues.items() if queue.quotas}
+    paths = {name: tuple(_path(name, queues)) for name in queues}
+    claimants = [_claimant(key, group, told.get(key), waits=key in waiting) for key, group in groups.items()]
+    yield from taken_up(claimants, total, limits, paths)
+
+
+def _path(name: str, queues: Mapping[str, Queue]) -> Iterator[str]:
+    """Yield the queue and all queues above it. If the parents form a cycle, each queue is yielded once."""
+    seen = set[str]()
+    while name in queues and name not in seen:
+        seen.add(name)
+        yield name
+        name = queues[name].parent
+
+
+def _claimant(key: str, group: Object, told: Told | None, *, waits: bool) -> Claimant:
+    spec, meta = group.get("spec") or {}, group.get("metadata") or {}
+    queue = told.queue if told is not None else kinds.tree_name(str(spec.get("queue") or kinds.DEFAULT))
+    asks = {name: each for name, each in amounts(spec.get("minResources")).items() if name != PODS}
+    rank = (-float(told.priority if told is not None else 0), str(meta.get("creationTimestamp")), key)
+    holds = {} if told is None else {name: each for name, each in _held(told).items() if name != PODS}
+    return Claimant(key=key, queue=queue, asks=asks, holds=holds, waits=waits, rank=rank)
+
+
+def _minimum(group: Object) -> int:
+    try:
+        return read_pod_group(group.get("spec") or {}).minimum
+    except Misread:
+        return 1
+
+
+def _phase_of(pod: Object) -> str:
+    return str((pod.get("status") or {}).get("phase") or "")
+
+
+def _has_node(pod: Object) -> bool:
+    return bool((pod.get("spec") or {}).get("nodeName"))
+
+
+def _allocated(parents: Mapping[str, str], everyone: Iterable[Told]) -> dict[str, Asked]:
+    """Return the allocated amounts of each queue, including the queues below it."""
+    found: dict[str, Asked] = {}
+    for told in everyone:
+        held = _held(told)
+        queue, seen = told.queue, set[str]()
+        while held and queue and queue not in seen:
+            seen.add(queue)
+            total = found.setdefault(queue, {})
+            for resource, amount in held.items():
+                total[resource] = total.get(resource, 0) + amount
+            queue = parents.get(queue) or (kinds.ROOT if queue != kinds.ROOT else "")
+    return found
+
+
+def _held(told: Told) -> Asked:
+    """Return the amounts of the pods that the gang's start granted. If other pods are bound, because some pods
+    were replaced or joined later, the bound pods count."""
+    if told.stage in (Stage.WAITING, Stage.FINISHED):
+        return {}
+    total: Asked = {}
+    bound = [pod for pod in told.owners if _has_node(pod) and _phase_of(pod) not in _OVER]
+    if bound and len(bound) != sum(each.placed for each in told.pod_sets) and told.stage is Stage.RUNNING:
+        for pod in bound:
+            _add(total, {**pod_requests(pod["spec"]), PODS: 1}, 1)
+        return total
+    for each in told.pod_sets:
+        _add(total, {**dict(each.request), PODS: 1}, each.placed)
+    return {resource: amount for resource, amount in total.items() if amount}
+
+
+def _add(total: Asked, amounts: Mapping[str, Amount], times: int) -> None:
+    for resource, amount in amounts.items():
+        total[resource] = total.get(resource, 0) + int(amount) * times
+
+
+def _said(ready: bool, pods: Sequence[Object], reason: Reason | None, lacking: str) -> dict[str, tuple[str, str]]:
+    """Return the present conditions: type -> (reason, message). `ready`: the minimum is bound or has succeeded.
+    `lacking`: the number of missing pods and the number of all, as text."""
+    if not pods:
+        return {}
+    if ready:
+        return {"Scheduled": ("tasks in gang are ready to be scheduled", "")}
+    lacking = f"{lacking} tasks in gang unschedulable: "
+    if reason is None:
+        return {"Unschedulable": ("NotEnoughResources", f"{lacking}pod group is not ready")}
+    word = PEERS[reason.code].volcano
+    named = word if isinstance(word, str) else str(reason.code)
+    return {"Unschedulable": (named, f"{lacking}{reason.code}: {reason.text}")}
+
+
+def _conditions(
+    said: Mapping[str, tuple[str, str]], old: Sequence[Mapping[str, Any]], now: str
+) -> Iterator[dict[str, Any]]:
+    """Yield the conditions, at most one of each type. Old conditions of other types stay, as in Volcano, where the
+    newest counts."""
+    yield from (dict(one) for one in old if one.get("type") not in said)
+    for kind, (reason, message) in said.items():
+        before = next((one for one in old if one.get("type") == kind and one.get("reason") == reason), None)
+        since = (before or {}).get("lastTransitionTime") or now  # the time stays unchanged as long as the reason does
+        yield {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": since}

@@ -1,0 +1,202 @@
+"""Generated workloads: drawn from distributions, or a changed trace.
+
+The result depends on a seed only. The load is scaled by the time between submissions, never by sizes or run times,
+because these decide how jobs pack. Shaking (Tsafrir, Ouaknine, Feitelson: "Reducing performance evaluation sensitivity
+and variability by input shaking", MASCOTS 2007) moves every submission a little, so that one log gives many samples.
+
+Distributions, drawn by inversion from `random.Random.random()`, whose numbers are the same in every Python version.
+
+Times are rounded to milliseconds, so that rounding errors of a machine's logarithm have no effect."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import accumulate
+from math import cos, exp, log, pi
+from random import Random
+from statistics import NormalDist
+from typing import TypeAlias
+
+from phalanx.model.job import Job, Role
+from phalanx.model.node import TopologyRequest
+from phalanx.model.pod import CPU, Shape
+from phalanx.simulator.workload import MILLI_CPU, Task, alone, in_order
+
+DAY_S = 86_400.0
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exponential:
+    mean: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogNormal:
+    """A log-normal distribution. `sigma`: the standard deviation of the logarithm."""
+
+    median: float
+    sigma: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uniform:
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogUniform:
+    """A distribution that is uniform in the logarithm, as sizes and run times of logs roughly are. `low`: above 0."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawChoice:
+    """A choice among values. `values`: (value, weight)."""
+
+    values: tuple[tuple[float, float], ...]
+
+
+ONE = DrawChoice(values=((1.0, 1.0),))
+AN_HOUR = Exponential(mean=3600.0)
+
+Distribution: TypeAlias = Exponential | LogNormal | Uniform | LogUniform | DrawChoice
+
+
+def draw(distribution: Distribution, random: Random) -> float:
+    chance = random.random()
+    match distribution:
+        case Exponential(mean=mean):
+            return round(-mean * log(1.0 - chance), 3)
+        case LogNormal(median=median, sigma=sigma):
+            return round(median * exp(sigma * _NORMAL.inv_cdf(min(max(chance, 1e-12), 1 - 1e-12))), 3)
+        case Uniform(low=low, high=high):
+            return round(low + (high - low) * chance, 3)
+        case LogUniform(low=low, high=high):
+            return round(low * exp(log(high / low) * chance), 3)
+        case DrawChoice(values=values):
+            return values[pick([weight for _, weight in values], chance)][0]
+
+
+def pick(weights: Sequence[float], chance: float) -> int:
+    """Return the index that a random number `chance` in [0, 1) selects, with probabilities in proportion to
+    `weights`."""
+    sums = list(accumulate(weights))
+    return min(bisect_right(sums, chance * sums[-1]), len(weights) - 1)
+
+
+def next_arrival_s(at_s: float, mean_s: float, swing: float, peak_s: float, random: Random) -> float:
+    """Return the time of the next arrival after `at_s` in a Poisson process with a daily cycle, by thinning (Lewis and
+    Shedler 1979).
+
+    `mean_s`: the mean time between arrivals. `swing`: how much the rate varies over the day (0: constant; 1: no arrival
+    at the quietest time). `peak_s`: the time of day with the highest rate."""
+    while True:
+        at_s = round(at_s - mean_s / (1.0 + swing) * log(1.0 - random.random()), 3)
+        rate = (1.0 + swing * cos(2.0 * pi * (at_s - peak_s) / DAY_S)) / (1.0 + swing)
+        if not swing or random.random() < rate:
+            return at_s
+
+
+A_CPU = Shape(requests=((CPU, MILLI_CPU),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """The parameters of a drawn workload.
+
+    `jobs`: the number of jobs. `every_s`: the mean time between submissions. `swing`, `peak_s`: the daily cycle, as in
+    `next_arrival_s`.
+    `pods`: the number of pods of a job. `pod`: the shape of each pod. `run_s`: the run time.
+    `limit_factor`: the requested limit is the run time times a draw from this distribution; None: jobs have no limit.
+    `users`: the number of users; the first is the most active (Zipf). `queues`: (queue, weight).
+    `closeness`: the topology request of each gang.
+    `like`: jobs are copied from these tasks (size, run time, limit, user and queue together); `pods`, `pod` and `run_s`
+    are then ignored."""
+
+    jobs: int
+    every_s: float
+    swing: float = 0.0
+    peak_s: float = 14 * 3600.0
+    pods: Distribution = ONE
+    pod: Shape = A_CPU
+    run_s: Distribution = AN_HOUR
+    limit_factor: Distribution | None = None
+    users: int = 1
+    queues: tuple[tuple[str, float], ...] = ()
+    closeness: TopologyRequest | None = None
+    like: Sequence[Task] = ()
+
+
+def generated(recipe: Recipe, seed: int) -> list[Task]:
+    random, tasks, at_s = Random(f"{seed} workload"), list[Task](), 0.0
+    activity = [1.0 / (rank + 1) for rank in range(max(1, recipe.users))]
+    for index in range(recipe.jobs):
+        at_s = next_arrival_s(at_s, recipe.every_s, recipe.swing, recipe.peak_s, random)
+        if recipe.like:
+            model = moved(recipe.like[int(random.random() * len(recipe.like))], at_s)
+            tasks.append(replace(model, job=replace(alone(model.job), id=generated_name(index)), follows=""))
+        else:
+            tasks.append(fresh(recipe, index, at_s, activity, random))
+    return tasks
+
+
+def fresh(recipe: Recipe, index: int, at_s: float, activity: Sequence[float], random: Random) -> Task:
+    pods = max(1, round(draw(recipe.pods, random)))
+    run_s = max(0.001, draw(recipe.run_s, random))
+    asked = None if recipe.limit_factor is None else round(run_s * max(1.0, draw(recipe.limit_factor, random)), 3)
+    user = f"user-{pick(activity, random.random())}"
+    weights = [weight for _, weight in recipe.queues]
+    queue = recipe.queues[pick(weights, random.random())][0] if recipe.queues else ""
+    roles = roles_of(pods, recipe.pod)
+    job = Job(
+        id=generated_name(index),
+        queue="",
+        roles=roles,
+        submitted_s=at_s,
+        user=user,
+        limit_s=asked,
+        closeness=recipe.closeness if pods > 1 else None,
+    )
+    return Task(job=job, run_s=run_s, queue=queue)
+
+
+def generated_name(index: int) -> str:
+    return f"job-{index}"
+
+
+@lru_cache(maxsize=65536)
+def roles_of(pods: int, pod: Shape) -> tuple[Role, ...]:
+    return (Role(name="", count=pods, minimum=pods, shape=pod),)
+
+
+def scaled(tasks: Sequence[Task], load: float) -> list[Task]:
+    """Return the same jobs with the time between submissions divided by `load`."""
+    first_s = tasks[0].job.submitted_s if tasks else 0.0
+    return [moved(task, first_s + (task.job.submitted_s - first_s) / load) for task in tasks]
+
+
+def shaken(tasks: Sequence[Task], by_s: float, seed: int) -> list[Task]:
+    """Return the jobs with every submission moved by up to `by_s` whole seconds in either direction, never before 0."""
+    random = Random(f"{seed} shaking")
+    steps = 2 * int(by_s) + 1
+    return in_order(
+        moved(task, max(0.0, task.job.submitted_s + int(random.random() * steps) - int(by_s))) for task in tasks
+    )
+
+
+def moved(task: Task, at_s: float) -> Task:
+    """Return the task with its submission moved to `at_s`. Its begin time and deadline move by the same amount. Its
+    wait in the trace is dropped, because it no longer applies."""
+    job, later_s = task.job, at_s - task.job.submitted_s
+    if not later_s:
+        return task
+    begin_s, deadline_s = (None if each is None else each + later_s for each in (job.begin_s, job.deadline_s))
+    moved_job = replace(job, submitted_s=at_s, begin_s=begin_s, deadline_s=deadline_s)
+    return replace(task, job=moved_job, waited_s=None)

@@ -1,0 +1,267 @@
+"""A workload: jobs with their true run times, and the cluster of the trace.
+
+A `Task` is a job together with its run time, which no scheduler is given. Each workload has one *counted* resource
+(processors in a log of a parallel machine, GPUs in a GPU trace). Utilisation, sizes and fairness are measured in it.
+
+Node groups of a simulated cluster: what a provider offers, and how often it is late or fails.
+
+Queue orders by a formula of a job's estimate, size and submission time.
+
+*r* is the estimate of the run time in seconds (the requested limit, or the estimate of `--estimates`), *n* the size in
+processors or GPUs, *s* the submission in seconds since the beginning of the trace. The job with the lowest value comes
+first:
+
+
+    area  r n                        SAF, smallest area first (Carastan-Santos, de Camargo, Trystram, Zrigui, CCGRID'19)
+    f1    log10(r) n + 870 log10(s)  F1, found by simulation and regression (Carastan-Santos, de Camargo, SC'17)
+
+
+Neither value changes while the job waits. So the value becomes the job's priority, and the queue is ordered by
+priority. A large job may wait as long as smaller jobs arrive.
+
+Preemption in rounds, by the remaining work of a job.
+
+A round ends whenever a job is submitted or ends. Then all running jobs are saved and stopped, and queued again by their
+remaining work. The scheduler fills the cluster again: the jobs with the least remaining work run, the others were
+preempted. Only the world knows the remaining work, because no scheduler is given true run times. So the world sets it
+as the job's priority, as an operator would.
+
+Saving and restarting costs a job the last seconds of its work in the round (`Task.restart_s`), whether it continues or
+not. The cost of a round grows with the running jobs, so this is for clusters with hundreds of jobs, not thousands.
+
+The two orders are those of Muri's simulator (Zhao et al., SIGCOMM'22): SRTF and SRSF."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
+from math import log10
+from typing import TypeAlias
+
+from phalanx.model.job import Job, Role
+from phalanx.model.node import Node, NodeGroup, Reservation, Topology
+from phalanx.model.pod import CPU, PODS, DeviceShare, Shape, amounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedGroup:
+    """A node group with the faults of its provider.
+
+    `refused`: the probability that the provider refuses a requested node, after the group's delay.
+    `never`: the probability that a requested node never arrives.
+    `late`, `late_s`: the probability that a node arrives late, and by how much at most.
+    `lifetime_s`: the mean of the exponential time after which a node is lost, as spot nodes are; 0: never."""
+
+    group: NodeGroup
+    refused: float = 0.0
+    never: float = 0.0
+    late: float = 0.0
+    late_s: float = 300.0
+    lifetime_s: float = 0.0
+
+    def nodes(self, count: int) -> Iterator[Node]:
+        """Yield the first nodes of the group, ready."""
+        for number in range(1, count + 1):
+            yield self.node(f"{self.group.name}-{number}")
+
+    def node(self, name: str) -> Node:
+        """Return a node of the group that has arrived."""
+        template = self.group.template
+        return Node(
+            name=name,
+            allocatable=template.allocatable,
+            labels=template.labels,
+            taints=template.taints,
+            devices=template.devices,
+            zones=template.zones,
+            group=self.group.name,
+        )
+
+
+GPU = "nvidia.com/gpu"
+MILLI_CPU = MILLI = 1000  # cpu is counted in millicores, shares of devices in thousandths
+Worth: TypeAlias = tuple[tuple[float, float], ...]  # (seconds since the submission, value of an end by then)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A job of a trace with its true run time.
+
+    `job`: the job as it is submitted. `limit_s` is the requested limit; `submitted_s` counts from the trace's origin.
+    `run_s`: the run time with all its pods, if the job is not stopped.
+    `queue`: the queue, virtual cluster or partition in the trace.
+    `waited_s`: its wait in the trace; None if unknown.
+    `restart_s`: the work that it loses when it is saved, stopped and started again, in seconds.
+    `active_s`: the time after its start at which it fails (a Job's `activeDeadlineSeconds`), whether or not all its
+    pods ran.
+    `worth`: the value of the finished job at certain times; a job with only a deadline has the value 1 until then.
+    `overruns`: the job is not stopped at its limit; only the scheduler is given the limit.
+    `follows`: the id of a preceding job. The task is submitted `think_s` after that job's end; without `think_s`, at
+    that end or at `submitted_s`, whichever is later."""
+
+    job: Job
+    run_s: float
+    queue: str = ""
+    waited_s: float | None = None
+    restart_s: float = 0.0
+    active_s: float | None = None
+    worth: Worth = ()
+    overruns: bool = False
+    follows: str = ""
+    think_s: float | None = None
+
+    @property
+    def stop_s(self) -> float | None:
+        """Return the run time after which the task is stopped; None: it is not stopped."""
+        return None if self.overruns else self.job.limit_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A workload.
+
+    `tasks`: in the order of their submission; at equal times in the order of the file.
+    `topologies`: the topologies of the nodes, unless the policy has its own. `reservations`: advance reservations of
+    the nodes.
+    `groups`: the node groups, whose nodes come and go.
+    `counted`, `unit`: the counted resource, and its amount in one processor or GPU.
+    `dropped`: (reason, number) of the records that are not jobs that ran. `faults`: unreadable records with their
+    places."""
+
+    name: str
+    tasks: Sequence[Task]
+    nodes: tuple[Node, ...] = ()
+    topologies: tuple[Topology, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    groups: tuple[SimulatedGroup, ...] = ()
+    counted: str = CPU
+    unit: int = MILLI_CPU
+    dropped: tuple[tuple[str, int], ...] = ()
+    faults: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[Node, ...]:
+        """Return the nodes, and a node of each group."""
+        return (*self.nodes, *(each.group.template for each in self.groups))
+
+    @property
+    def device_bytes(self) -> float:
+        """Return the mean memory of a device of the counted resource; 0 if it is unknown."""
+        devices = (device for node in self.kinds for device in node.devices if device.resource == self.counted)
+        said = [device.memory_bytes for device in devices if device.memory_bytes]
+        return sum(said) / len(said) if said else 0.0
+
+
+def alone(job: Job) -> Job:
+    """Return the job without dependencies, singleton, array and reservation."""
+    return replace(job, after=(), requires_any=False, singleton="", array="", array_cap=None, reservation="")
+
+
+def of_share(share: DeviceShare, device_bytes: float) -> float:
+    """Return the number of devices in a share. `device_bytes`: the memory of one device; if it is 0 (unknown), a share
+    in bytes counts as a whole device."""
+    if share.milli:
+        return share.count * share.milli / MILLI
+    return share.count * min(1.0, share.memory_bytes / device_bytes if device_bytes else 1.0)
+
+
+def of_role(role: Role, resource: str, device_bytes: float = 0.0) -> float:
+    """Return a pod's request of a resource; a share of devices counts as its fraction of them."""
+    share = role.shape.share
+    shared = of_share(share, device_bytes) if share and share.resource == resource else 0
+    return shared + sum(amount for name, amount in role.shape.requests if name == resource)
+
+
+def of_resource(roles: Sequence[Role], resource: str, device_bytes: float = 0.0) -> float:
+    """Return the sum of all pods' requests of a resource."""
+    return sum(of_role(role, resource, device_bytes) * role.count for role in roles)
+
+
+def processors(count: int) -> Role:
+    """Return a role of one pod that requests `count` processors. The machine of a log is one node, so a job needs only
+    one pod."""
+    return Role(name="", count=1, minimum=1, shape=Shape(requests=amounts({CPU: count * MILLI_CPU})))
+
+
+@lru_cache(maxsize=65536)
+def gang(resource: str, amount: int, per_node: int) -> tuple[Role, ...]:
+    """Return roles for `amount` of a resource: pods that each fill a node (`per_node`), and one pod for the
+    remainder."""
+    full, left = divmod(amount, per_node)
+    pods = [("full", full, per_node)] if full else []
+    pods += [("rest" if full else "", 1, left)] if left else []
+    return tuple(
+        Role(name=name, count=count, minimum=count, shape=Shape(requests=amounts({resource: each})))
+        for name, count, each in pods
+    )
+
+
+def on_nodes(workload: Workload) -> Workload:
+    """Divide the pods of jobs that only state a total amount, so that no pod requests more than the largest node
+    has."""
+    counted, unit = workload.counted, workload.unit
+    most = max((dict(node.allocatable).get(counted, 0) for node in workload.kinds), default=0) // unit * unit
+    return workload if not most else replace(workload, tasks=[divided(task, counted, most) for task in workload.tasks])
+
+
+def divided(task: Task, resource: str, most: int) -> Task:
+    asked = [role.shape.requests for role in task.job.roles]
+    if any([name for name, _ in each] != [resource] for each in asked) or all(each[0][1] <= most for each in asked):
+        return task
+    whole = int(of_resource(task.job.roles, resource))
+    return replace(task, job=replace(task.job, roles=gang(resource, whole, most)))
+
+
+def machine(count: int, name: str = "machine") -> Node:
+    """Return one node with all processors of a log."""
+    return Node(name=name, allocatable=amounts({CPU: count * MILLI_CPU, PODS: max(count, 1)}))
+
+
+def gpu_nodes(count: int, gpus: int) -> tuple[Node, ...]:
+    """Return `count` nodes with `gpus` GPUs each, and with cpu for further pods."""
+    room = amounts({GPU: gpus, CPU: 64 * MILLI_CPU, PODS: 110})
+    width = len(str(max(count - 1, 0)))
+    return tuple(Node(name=f"node-{index:0{width}}", allocatable=room) for index in range(count))
+
+
+def in_order(tasks: Iterable[Task]) -> list[Task]:
+    """Return the tasks sorted by submission; tasks of the same time keep their order."""
+    return sorted(tasks, key=lambda task: task.job.submitted_s)
+
+
+PER_UNIT = 1_000_000  # priorities are integers; with this factor F1 distinguishes submissions a second apart for years
+LAST = -(2**62)  # the priority of jobs without an estimate
+
+
+class Formula(StrEnum):
+    """A formula; the job with the lowest value comes first."""
+
+    AREA = "area"
+    F1 = "f1"
+
+    def priority(self, job: Job, counted: str, unit: int) -> int:
+        """Return the priority of a job as it is submitted to the scheduler. `unit`: the amount of the resource
+        `counted` in one processor or GPU. Jobs without an estimate come last, in the order of their submission."""
+        estimate_s = job.limit_s if job.estimate_s is None else job.estimate_s
+        if estimate_s is None:
+            return LAST
+        size = of_resource(job.roles, counted) / unit
+        if self is Formula.AREA:
+            return -round(estimate_s * size * PER_UNIT)
+        return -round((log10(max(estimate_s, 1.0)) * size + 870 * log10(max(job.submitted_s, 1.0))) * PER_UNIT)
+
+
+PER_S = 1000  # priorities are integers, in milliseconds
+
+
+class Rounds(StrEnum):
+    """The order of jobs in a round; the lowest value comes first."""
+
+    TIME = "remaining-time"  # SRTF: the remaining run time
+    SERVICE = "remaining-service"  # SRSF: the remaining run time times the job's amount of the counted resource
+
+    def priority(self, task: Task, left_s: float, counted: str, unit: int) -> int:
+        size = of_resource(task.job.roles, counted) / unit if self is Rounds.SERVICE else 1.0
+        return -round(left_s * size * PER_S)

@@ -1,0 +1,340 @@
+"""scontrol update of what a waiting job asks for: its partition, account, size, nodes, features, memory and GPUs.
+
+A job that waits is a suspended Job without pods, so the server lets its resources and node affinity change. Whether a
+job has one node or several is fixed at its submission."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from phalanx.errors import PhalanxError
+from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.api import SECRETS, Api, Object, Refused
+from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.jobs.names import secret_of
+from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.notation import amounts, times
+from phalanx.slurm.notation.hostlist import expand
+from phalanx.slurm.options import Usage, say
+from phalanx.slurm.submission import creation, manifest
+from phalanx.slurm.submission.asked.size import Hardware, choices, partition_limit
+from phalanx.slurm.submission.environment import variables
+
+
+class Refusal(PhalanxError):
+    """A change that is refused. Its text is the first part of Slurm's message, before `for job`."""
+
+
+DENIED = "Access/permission denied"
+# Parameter whose value is a count -> its name in Slurm's messages.
+_COUNTS = {
+    "corespec": "CoreSpec", "cpuspertask": "CPUsPerTask", "mincpusnode": "MinCPUsNode",
+    "minmemorycpu": "MinMemoryCPU", "minmemorynode": "MinMemoryNode", "mintmpdisknode": "MinTmpDiskNode",
+    "numtasks": "NumTasks", "reqcores": "ReqCores", "reqsockets": "ReqSockets", "reqthreads": "ReqThreads",
+    "threadspec": "ThreadSpec",
+}  # fmt: skip
+_COUNT = re.compile(r"\s*\+?(\d{1,9})")
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_WORDS = {"contiguous": "Contiguous", "oversubscribe": "OverSubscribe", "shared": "OverSubscribe", "reboot": "reboot"}
+_YES_NO = re.compile(r"yes|no|\d*", re.IGNORECASE)
+OPERATORS = frozenset({
+    "admincomment", "contiguous", "corespec", "deadline", "oversubscribe", "reboot", "shared", "sitefactor",
+    "threadspec",
+})  # fmt: skip
+# Parameters that Slurm changes only while a job is pending.
+PENDING_ONLY = frozenset({
+    "account", "contiguous", "corespec", "cpuspertask", "dependency", "eligibletime", "excnodelist", "features", "gres",
+    "mincpusnode", "minmemorycpu", "minmemorynode", "mintmpdisknode", "numcpus", "numtasks", "oversubscribe",
+    "prefer", "qos", "reqcores", "reqsockets", "reqthreads", "shared", "starttime", "stdout", "threadspec", "wckey",
+    "workdir",
+})  # fmt: skip
+ALWAYS_REFUSED = {
+    "burstbuffer": "Requested operation not supported on this system",
+    "clusters": "Unspecified error",
+    "clusterfeatures": "Unspecified error",
+}
+_SHOWN = {"reqcores": "cores", "reqsockets": "sockets", "reqthreads": "threads"}  # shown by `show job` only
+_IGNORED = frozenset({"delayboot", "resetaccruetime", "switches"})  # accepted without an effect
+NAMES = frozenset({*_COUNTS, *_WORDS, *OPERATORS, *PENDING_ONLY, *ALWAYS_REFUSED, *_IGNORED, "endtime", "licenses",
+                   "mailtype", "mailuser", "numnodes", "nodelist", "partition", "reqnodelist", "reservationname",
+                   "timemin"})  # fmt: skip
+
+
+class Around(NamedTuple):
+    """The site, the nodes and the rights that a change is checked against."""
+
+    site: site.Site
+    hardware: Hardware
+    operator: bool
+
+
+def require_readable(said: Mapping[str, str]) -> bool:
+    """Check the values. Return False for an error that Slurm only reports, with exit code 0. Raises Usage for other
+    errors."""
+    for name, value in said.items():
+        if name in _COUNTS and _COUNT.fullmatch(value) is None:
+            raise Usage(f"scontrol: error: Invalid {_COUNTS[name]} value: {value}")
+        if name in _WORDS and _YES_NO.fullmatch(value) is None:
+            raise Usage(f"scontrol: error: Invalid {_WORDS[name]} value: {value}")
+        if name == "numcpus":
+            _require_range(value)
+        if name == "delayboot" and re.fullmatch(r"-?\d+(:\d+)*", value) is None:
+            raise Usage("scontrol: error: Invalid DelayBoot value")
+        if name == "mailtype" and not _mail_types(value):
+            raise Usage(f"Invalid MailType: {value}")
+        if name == "timemin":
+            _limit(value)
+        if name == "numnodes" and _RANGE.fullmatch(value) is None:
+            say(f'scontrol: error: Invalid numeric value "{value}" for requested node count.')
+            return False
+    return True
+
+
+def _require_range(value: str) -> None:
+    found = _RANGE.fullmatch(value)
+    numeric = "" if found is not None else f'scontrol: error: Invalid numeric value "{value}" for NumCPUs.\n'
+    if found is None or not int(found[1]) or (found[2] and int(found[2]) < int(found[1])):
+        raise Usage(f"{numeric}scontrol: error: Invalid NumCPUs value: {value}")
+
+
+def _limit(value: str) -> int | None:
+    try:
+        return times.read_limit_min(value)
+    except times.TimeError:
+        raise Usage("scontrol: error: Invalid TimeMin value") from None
+
+
+def _mail_types(value: str) -> list[str]:
+    from phalanx.slurm.submission.asked.optional import mail_types
+
+    return mail_types(value.upper().split(","))
+
+
+def around(api: Api, job: Job, said: Mapping[str, str]) -> Around:
+    """Return the data for checking changes of this job."""
+    from phalanx.slurm.control import running
+
+    here = site.load(api)
+    named = said.get("partition") or ",".join(job.ask.partitions) or job.ask.partition
+    known = [one for one in named.split(",") if here.partition(one)]
+    hardware = creation.hardware(api, here, {"partition": ",".join(known)} if known else {})
+    return Around(here, hardware, os.getuid() == 0 or running.is_operator(here))
+
+
+def change(job: Job, ask: Ask, name: str, value: str, within: Around) -> None:
+    """Apply one change to `ask`. Raises Refusal, Usage."""
+    if name in ALWAYS_REFUSED:
+        raise Refusal(ALWAYS_REFUSED[name])
+    if name in OPERATORS and not within.operator:
+        raise Refusal(DENIED)
+    match name:
+        case "partition":
+            _partition(job, ask, value, within)
+        case "account":
+            _account(ask, value, within.site)
+        case "numcpus" | "numnodes" | "numtasks" | "cpuspertask":
+            _size(job, ask, name, value, within.hardware)
+        case "mincpusnode":
+            ask.min_cpus = max(1, _count(value))
+        case "minmemorynode" | "minmemorycpu":
+            ask.memory_mib, ask.per_cpu = _count(value), name == "minmemorycpu"
+        case "mintmpdisknode":
+            ask.tmp_mib = _count(value)
+        case "features" | "prefer":
+            _features(ask, name, value, within.hardware)
+        case "nodelist" | "reqnodelist" | "excnodelist":
+            _nodes(job, ask, name, value, within.hardware)
+        case "gres":
+            _gres(ask, value)
+        case "reservationname":
+            _reservation(ask, value)
+        case "timemin":
+            _time_min(ask, value)
+        case "contiguous":
+            ask.contiguous = value.lower() in ("yes", "1")
+        case "oversubscribe" | "shared":
+            ask.oversubscribe = value.lower() in ("yes", "1")
+        case "mailuser":
+            ask.mail_user = value or ask.user
+        case "mailtype":
+            ask.mail = ",".join(_mail_types(value))
+        case "stdout":
+            ask.stdout = value
+        case "workdir":
+            ask.workdir = value or ask.workdir
+        case "licenses" if not value:
+            ask.licenses = ""
+        case "licenses" if value.partition(":")[0] not in within.site.licenses:
+            raise Refusal("Invalid license specification")
+        case _ if name in _SHOWN:
+            ask.shown = {**ask.shown, _SHOWN[name]: str(_count(value))}
+        case _ if name not in _IGNORED:
+            raise Usage(f"scontrol: error: Update of {name} is not supported by Phalanx (docs/guide/slurm.md)")
+
+
+def _count(value: str) -> int:
+    found = _COUNT.fullmatch(value)
+    return int(found[1]) if found is not None else 0
+
+
+def _partition(job: Job, ask: Ask, value: str, within: Around) -> None:
+    found = [within.site.partition(one) for one in value.split(",")]
+    named = [one for one in found if one is not None]
+    if len(named) < len(found):
+        raise Refusal("Invalid partition name specified")
+    if job.state != "PENDING":
+        if value != ask.partition:
+            raise Refusal("Job is no longer pending execution")
+        return
+    reasons = [partition_limit(ask, one, within.hardware, ask.limit_min) for one in named]
+    usable = [one.name for one, reason in zip(named, reasons, strict=True) if not reason]
+    ask.partition = (usable or [named[0].name])[0]
+    ask.partitions = [one.name for one in named] if len(named) > 1 else []
+    ask.usable = usable if len(named) > 1 else []
+    if not ask.hold.startswith("JobHeld"):
+        ask.hold = "" if usable else reasons[-1]
+
+
+def _account(ask: Ask, value: str, here: site.Site) -> None:
+    theirs = {one.account for one in here.users.get(ask.user, ())}
+    if value.lower() not in theirs:
+        raise Refusal("Invalid account or account/partition combination specified")
+    ask.account = value.lower()
+
+
+def _size(job: Job, ask: Ask, name: str, value: str, hardware: Hardware) -> None:
+    found = _RANGE.fullmatch(value)
+    least, most = (int(found[1]), int(found[2] or 0)) if found is not None else (_count(value), 0)
+    match name:
+        case "numcpus":
+            if hardware.each and least > sum(node.cpus for node in hardware.each):
+                raise Refusal("Requested partition configuration not available now")
+            ask.least_cpus = least
+        case "numtasks":
+            if not least:
+                raise Refusal("Task count specification invalid")
+            ask.tasks = max(least, ask.node_count)
+        case "cpuspertask":
+            ask.cpus_per_task = max(1, least)
+        case _:
+            _node_count(job, ask, least, most)
+
+
+def _node_count(job: Job, ask: Ask, least: int, most: int) -> None:
+    if job.state != "PENDING":
+        if (least, most) != (ask.node_count, 0):
+            raise Refusal("Requested operation not supported on this system")
+        return
+    limit = most or (ask.max_nodes if ask.said_nodes else least)  # a single number does not change the maximum
+    if not least or limit < least:
+        raise Refusal("Node count specification invalid")
+    if ask.least_cpus and ask.least_cpus < least:
+        raise Refusal("CPU count specification invalid")
+    if (least > 1) != (ask.node_count > 1):
+        raise Refusal("a job keeps one node, or several, as it was submitted: submit it again (docs/guide/slurm.md)")
+    ask.nodes, ask.max_nodes, ask.said_nodes = least, limit, bool(most) or ask.said_nodes
+    ask.tasks = max(ask.tasks, least)
+
+
+def _features(ask: Ask, name: str, value: str, hardware: Hardware) -> None:
+    unknown = {one for choice in choices(value) for one in choice} - hardware.features
+    if hardware.names and unknown:
+        raise Refusal(f"Invalid {'' if name == 'features' else 'preferred '}feature specification")
+    if name == "features":
+        ask.features = value
+    else:
+        ask.preferred = value
+
+
+def _nodes(job: Job, ask: Ask, name: str, value: str, hardware: Hardware) -> None:
+    names = expand(value)
+    if job.state != "PENDING" and not (names and {*names} <= {*job.nodes}):
+        raise Refusal("Invalid node name specified")
+    if hardware.names and not {*names} <= hardware.names:
+        raise Refusal("Invalid node name specified")
+    if name == "excnodelist":
+        ask.excluded = names
+    else:
+        ask.wanted = names
+
+
+def _gres(ask: Ask, value: str) -> None:
+    """Set the GPUs per node and their type, as `sbatch --gres` does. The type is a part of the nodes' GPU product."""
+    kind, *rest = value.split(":")
+    if value and kind != "gpu":
+        raise Refusal("Invalid generic resource (gres) specification")
+    ask.gpus_per_node = (amounts.read_count(rest[-1]) if rest and rest[-1].isdigit() else 1) if value else 0
+    ask.gpu_type = rest[0] if rest and not rest[0].isdigit() else ""
+    ask.gpus, ask.tres_per_node = 0, f"gres:{value}"
+
+
+def _reservation(ask: Ask, value: str) -> None:
+    from phalanx.slurm.control.reservations import reservations
+
+    if value and value not in {one.name for one in reservations(Api.open()) if one.allows(ask.user, ask.account)}:
+        raise Refusal("Requested reservation is invalid")
+    ask.reservation = value
+
+
+def _time_min(ask: Ask, value: str) -> None:
+    least = _limit(value)
+    if least is None or (ask.limit_min is not None and least > ask.limit_min):
+        raise Refusal("Invalid time-min specification (exceeds job's time or other limits)")
+    ask.least_min = least
+
+
+# --- to the objects -------------------------------------------------------------------------------------------------
+
+
+def patch_of(job: Job, ask: Ask, before: Object, here: site.Site) -> Object:
+    """Return a patch of the Job's labels and spec for the changed `ask`; annotations are patched separately. `before`:
+    the Job."""
+    made = manifest.job(job.number, ask, here, {}, [])
+    now, then = made["spec"]["template"]["spec"], before["spec"]["template"]["spec"]
+    spec: Object = {}
+    if made["spec"]["completions"] != before["spec"].get("completions"):
+        spec |= {"completions": made["spec"]["completions"], "parallelism": made["spec"]["parallelism"]}
+    pod: Object = {}
+    resources = now["containers"][0]["resources"]
+    if resources != then["containers"][0].get("resources"):
+        pod["containers"] = [{**then["containers"][0], "resources": resources}, *then["containers"][1:]]
+    own, old = ((one.get("affinity") or {}).get("nodeAffinity") or {} for one in (now, then))
+    if own != old:
+        pod["affinity"] = {"nodeAffinity": {**dict.fromkeys(old), **own} if own else None}
+    if pod:
+        spec["template"] = {"spec": pod}
+    label = {"phalanx.dev/queue": made["metadata"]["labels"]["phalanx.dev/queue"]}
+    same = label.items() <= (before["metadata"].get("labels") or {}).items()
+    return ({"spec": spec} if spec else {}) | ({} if same else {"metadata": {"labels": label}})
+
+
+def refresh_environment(api: Api, job: Job, ask: Ask, here: site.Site) -> None:
+    """Write the variables of the script that the change of `ask` changes into the job's Secret."""
+    before = variables(job.number, job.ask, here, {}, "", None)
+    now = variables(job.number, ask, here, {}, "", None)
+    if ask.tasks != job.ask.tasks:
+        now |= {"SLURM_NTASKS": str(ask.tasks), "SLURM_NPROCS": str(ask.tasks)}
+    data = {name: base64.b64encode(text.encode()).decode() for name, text in now.items() if before.get(name) != text}
+    if data:
+        api.patch(f"{SECRETS}/{secret_of(job.number, job.ask)}", {"data": data})
+
+
+def refused(error: Refused) -> Refusal:
+    """Return the server's message about a change that it refuses."""
+    return Refusal(error.message)
+
+
+def with_change(changed: Mapping[str, Any], more: Object) -> Object:
+    """Return one patch of annotations, labels and spec."""
+    metadata = {"annotations": dict(changed), **more.get("metadata", {})}
+    return {"metadata": metadata, **({"spec": more["spec"]} if "spec" in more else {})}
+
+
+def copied(ask: Ask) -> Ask:
+    return msgspec.structs.replace(ask, shown=dict(ask.shown))

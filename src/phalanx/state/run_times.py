@@ -1,0 +1,208 @@
+"""Run times of finished jobs, and the expected run times of similar jobs.
+
+Users state time limits several times as long as their jobs run, and their jobs resemble each other: the mean of the
+user's last two run times predicts the next better than the limit does (Tsafrir, Etsion, Feitelson, "Backfilling using
+system-generated predictions rather than user runtime estimates", TPDS 2007). An interval needs a distribution, not a
+mean. So the last run times are stored, as parts of the time limit (in seconds for jobs without a limit), of
+
+- each *kind* of job: same user, name, pods and limit. A number at the end of the name does not count, nor do the five
+  letters and digits that Kubernetes appends (`generateName`);
+- each user;
+- all users.
+
+A run time counts for a job if it is longer than the job has run already. A run time of the job's kind has the weight 1.
+All run times of its user and of all users together weigh as much as `ENOUGH` run times of the kind. Of this weight, n
+run times of the user have the part n / (n + `ENOUGH`); those of all users have the rest. So a kind with many run times
+decides alone, and two or three run times decide little (shrinkage, as in hierarchical models).
+
+Take n run times x(1) <= ... <= x(n) of equal weight. If they are exchangeable, the next run time is in each of the n +
+1 gaps between them with the same probability: Hill's assumption A(n) ("Posterior distribution of percentiles: Bayes'
+theorem for sampling from a population", JASA 63, 1968). With weights, the probability of a gap is the weight of the
+value above it; the last gap weighs 1. x(0) is the time that the job has run already, and x(n + 1) its limit. Within a
+gap all values are equally likely. So few observations give wide intervals.
+
+Memory is bounded: the last `KEPT` run times of each of the `KINDS` most recent pairs of kind and user, and the last
+`KEPT_OF_ALL` of all users. The run times are not stored on disk. When a scheduler starts, it receives the runs that
+objects or the ledger still have (`RunTold`).
+
+Recent submissions, from which forecasts derive later ones.
+
+The last `KEPT_SUBMISSIONS` jobs that ended are kept. Consider a job that was submitted after every job that was dropped
+from this memory: it is live, or it ended and is still kept. So after the latest submission of a dropped job every
+submission is known. The memory is not stored: after a restart the scheduler receives past runs from the objects and the
+ledger (`RunTold`)."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import accumulate
+from math import inf, log2
+from typing import NamedTuple, TypeAlias
+
+from phalanx.model.job import Job
+
+KEPT_SUBMISSIONS = 256
+FEWEST = 16  # with fewer known submissions than this, there is no window
+
+
+class Window(NamedTuple):
+    """A span of time (seconds since the epoch) in which every submission is known. `jobs`: in order of submission."""
+
+    since_s: float
+    until_s: float
+    jobs: Sequence[Job]
+
+
+class RecentJobs:
+    """The jobs that ended last. `dropped_s`: the latest submission of a job that was dropped (seconds since the
+    epoch)."""
+
+    __slots__ = ("_ended", "dropped_s")
+
+    def __init__(self) -> None:
+        self._ended: dict[str, Job] = {}
+        self.dropped_s = -inf
+
+    def __len__(self) -> int:
+        return len(self._ended)
+
+    def add(self, job: Job) -> None:
+        """Add a job that has ended. A job without a known submission time (0) is ignored."""
+        if job.submitted_s <= 0:
+            return
+        self._ended.pop(job.id, None)
+        self._ended[job.id] = job
+        if len(self._ended) > KEPT_SUBMISSIONS:
+            first = self._ended.pop(next(iter(self._ended)))
+            self.dropped_s = max(self.dropped_s, first.submitted_s)
+
+    def window(self, live: Iterable[Job], now_s: float) -> Window | None:
+        """Return the longest span until now in which every submission is known; None: there are fewer than `FEWEST`
+        submissions in it. `live`: the live jobs."""
+        first_s = min((job.submitted_s for job in self._ended.values()), default=inf)
+        since_s = max(self.dropped_s, first_s)
+        known = {job.id: job for job in live} | self._ended
+        jobs = [job for job in known.values() if since_s < job.submitted_s <= now_s]
+        if len(jobs) < FEWEST:
+            return None
+        return Window(since_s, now_s, sorted(jobs, key=lambda job: (job.submitted_s, job.id)))
+
+    def copy(self) -> RecentJobs:
+        other = RecentJobs()
+        other._ended, other.dropped_s = dict(self._ended), self.dropped_s
+        return other
+
+
+KEPT = 32
+KEPT_OF_ALL = 256
+KINDS = 4096
+ENOUGH = 4.0  # the prior weight: this many run times of a kind count as much as all other run times together
+LONGEST_PART = 1.0  # the longest run time, as a part of the time limit; a job beyond its limit is expected to end now
+SERIAL = re.compile(r"(-[bcdfghjklmnpqrstvwxz2456789]{5}|[-_.]?\d+)+$")
+
+Parts: TypeAlias = tuple[float, ...]
+Weighed: TypeAlias = tuple[float, float]  # a value and its weight
+
+
+class RunTimes:
+    """The last run times by kind of job, by user and of all users, in the order of their ends. `recent`: the jobs that
+    ended last."""
+
+    __slots__ = ("_of", "recent")
+
+    def __init__(self) -> None:
+        self._of: dict[Hashable, Parts] = {}
+        self.recent = RecentJobs()
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def learn(self, job: Job, limit_s: float | None, run_s: float) -> None:
+        """Store the run time of a finished job (seconds). `limit_s`: its time limit; None: no limit."""
+        if run_s <= 0 or limit_s == 0:
+            return
+        self.recent.add(job)
+        part = run_s if limit_s is None else min(run_s / limit_s, LONGEST_PART)
+        *own, everybody = kinds(job, limit_s)
+        for kind in own:
+            self._of[kind] = (*self._of.pop(kind, ())[1 - KEPT :], part)
+        self._of[everybody] = (*self._of.pop(everybody, ())[1 - KEPT_OF_ALL :], part)
+        while len(self._of) > KINDS:
+            del self._of[next(iter(self._of))]
+
+    def expected_s(self, job: Job, limit_s: float | None, elapsed_s: float, levels: Sequence[float]) -> Sequence[float]:
+        """Return, for each level, the run time in seconds within which the job ends with that probability. `elapsed_s`:
+        the time that it has run already. Without any known run time, return its limit (infinity without one)."""
+        unit_s = 1.0 if limit_s is None else limit_s
+        if unit_s <= elapsed_s and limit_s is not None:
+            return [elapsed_s] * len(levels)
+        low = elapsed_s / unit_s
+        if longer := sorted(self._longer(job, limit_s, low)):
+            high = LONGEST_PART if limit_s is not None else 2 * longer[-1][0]
+            return [unit_s * part for part in next_value(longer, low, high, levels)]
+        if limit_s is None and elapsed_s and self:
+            return [2 * elapsed_s] * len(levels)  # the job has run longer than all known run times
+        return [inf if limit_s is None else limit_s] * len(levels)
+
+    def _longer(self, job: Job, limit_s: float | None, low: float) -> Iterator[Weighed]:
+        """Yield (run time, weight) for run times above `low`: first those of the job's kind, then of its user, then of
+        all users."""
+        left = ENOUGH
+        for number, kind in enumerate(kinds(job, limit_s)):
+            parts = [part for part in self._of.get(kind, ()) if part > low]
+            match number:
+                case 0:
+                    weight = 1.0
+                case 1:
+                    weight = left / (len(parts) + ENOUGH)
+                    left -= weight * len(parts)
+                case _:
+                    weight = left / max(1, len(parts))
+            yield from ((part, weight) for part in parts)
+
+    def estimate_s(self, job: Job, limit_s: float | None) -> float | None:
+        """Return the median run time of such a job (seconds), rounded to a power of 2^(1/4) so that similar jobs have
+        equal estimates; None: no run time is known."""
+        [median_s] = self.expected_s(job, limit_s, 0.0, (0.5,)) if self else [inf]
+        if not 0.0 < median_s < inf:
+            return None
+        rounded_s = float(2.0 ** (round(4 * log2(median_s)) / 4))
+        return rounded_s if limit_s is None else min(rounded_s, limit_s)
+
+    def copy(self) -> RunTimes:
+        other = RunTimes()
+        other._of, other.recent = dict(self._of), self.recent.copy()
+        return other
+
+
+def kinds(job: Job, limit_s: float | None) -> tuple[Hashable, ...]:
+    """Return the keys of the job's run time: its kind, its user (if it names one), all users."""
+    limited = limit_s is not None
+    pods = tuple((role.count, role.shape.requests) for role in job.roles)
+    of_kind = job.user, name_of_kind(job.id), pods, limit_s
+    return (of_kind, (job.user, limited), limited) if job.user else (of_kind, (of_kind[1], limited), limited)
+
+
+def name_of_kind(job: str) -> str:
+    """Return the job's name without its number or generated suffix."""
+    return SERIAL.sub("", job)
+
+
+def next_value(values: Sequence[Weighed], low: float, high: float, levels: Sequence[float]) -> Sequence[float]:
+    """Return the quantiles of the next value at these levels. `values`: sorted, between `low` and `high`. The gap below
+    a value has the weight of the value; the gap above the last value has the weight 1."""
+    upto = [*accumulate((weight for _, weight in values), initial=0.0)]
+    upto.append(upto[-1] + 1.0)
+    ends = [low, *(value for value, _ in values), max(high, values[-1][0])]
+    found = []
+    for level in levels:
+        reached = level * upto[-1]
+        gap = bisect_left(upto, reached, 1, len(upto) - 1)
+        part = (reached - upto[gap - 1]) / (upto[gap] - upto[gap - 1])
+        found.append(ends[gap - 1] + part * (ends[gap] - ends[gap - 1]))
+    return found
