@@ -125,7 +125,7 @@ def admission(stage: Stage, queue: str) -> Any:
 
 def listed(stage: Stage) -> list[str]:
     """Return the pending jobs in the visibility API."""
-    answer = stage.world.answers.view("visibility.kueue.x-k8s.io", PENDING, {})
+    answer = stage.world.answers.reports.view("visibility.kueue.x-k8s.io", PENDING, {})
     found: Any = answer() if answer is not None else {}
     return [one["metadata"]["ownerReferences"][0]["name"] for one in found["items"]]
 

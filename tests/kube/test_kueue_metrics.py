@@ -43,7 +43,7 @@ class Scrape:
             unanswered=lambda: 0,
             unsent=lambda: 0,
             breaches=lambda: 0,
-            others=stage.world.answers.counted(),
+            others=stage.world.answers.reports.counted(),
         )
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(scheduler)

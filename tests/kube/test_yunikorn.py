@@ -380,7 +380,7 @@ def test_a_stream_tells_what_happens_when_it_happens() -> None:
     async def scene() -> None:
         stage = stage_with()
         async with stage.scheduler():
-            lines = stage.world.answers.stream(YUNIKORN_REST, ("v1", "events", "stream"), {})
+            lines = stage.world.answers.reports.stream(YUNIKORN_REST, ("v1", "events", "stream"), {})
             assert lines is not None
             [first] = await anext(lines)
             assert list(first) == ["InstanceUUID"]
@@ -390,7 +390,7 @@ def test_a_stream_tells_what_happens_when_it_happens() -> None:
             stage.put(pod("p"))
             await stage.until(coming.done)
             assert coming.result()[0]["objectID"] == "app"
-            assert stage.world.answers.stream(YUNIKORN_REST, ("v1", "partitions"), {}) is None
+            assert stage.world.answers.reports.stream(YUNIKORN_REST, ("v1", "partitions"), {}) is None
 
     play(scene())
 

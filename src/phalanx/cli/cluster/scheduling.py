@@ -154,7 +154,7 @@ def _visible(
 
     def view(group: str, path: tuple[str, ...], query: Mapping[str, str]) -> Ask | None:
         if group != GROUP:
-            return world.answers.view(group, path, query)
+            return world.answers.reports.view(group, path, query)
         if rows is not None and (ask := rows(path, query)) is not None:
             return ask
         if (start := starts.answer(path, query)) is not None:
@@ -162,7 +162,7 @@ def _visible(
         found = answering.answer(glance.numbers(), path)  # at once: the state must not change meanwhile
         return lambda: found
 
-    return visible(folder, view, world.answers.stream, None if ledger is None else _shown_rows(ledger))
+    return visible(folder, view, world.answers.reports.stream, None if ledger is None else _shown_rows(ledger))
 
 
 def _measured(world: KubeWorld, glance: Glance, metrics: Scheduler | None) -> loop.World:
@@ -178,7 +178,7 @@ def _measured(world: KubeWorld, glance: Glance, metrics: Scheduler | None) -> lo
         unanswered=lambda: world.effects.writer.unanswered,
         unsent=lambda: world.effects.writer.unsent,
         breaches=lambda: len(glance.cluster.breaches),
-        others=world.answers.counted(),
+        others=world.answers.reports.counted(),
     )
     return Measured(world, glance.cluster, decisions)
 

@@ -79,7 +79,7 @@ def remembered(stage: Stage) -> set[str]:
 
 def counted(stage: Stage) -> tuple[int, int]:
     """Applications and containers, as YuniKorn's dashboards have them."""
-    found = stage.world.answers.view(YUNIKORN_REST, ("v1", "partitions"), {})
+    found = stage.world.answers.reports.view(YUNIKORN_REST, ("v1", "partitions"), {})
     assert found is not None
     shown: Any = found()
     partition = shown[0]

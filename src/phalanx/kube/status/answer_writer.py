@@ -1,0 +1,178 @@
+"""Write a dialect's answer to its object: create the object, delete it, or patch what differs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
+from phalanx.client.informer import Informer
+from phalanx.client.kind import Kind
+from phalanx.dialects.frame.dialect import Answer
+from phalanx.kube.read.labels import FIELD_MANAGER
+from phalanx.kube.status.dialect_reports import DialectReports
+
+log = logging.getLogger(__name__)
+
+_NOT_FOUND, _CONFLICT = 404, 409
+AGAIN_S, _UNKNOWN_AGAIN_S = 1.0, 5.0  # pauses after a conflict, and after a write without an answer
+
+Statuses: TypeAlias = dict[tuple[Kind, str], Object]  # (kind, key of an object) -> its status
+
+
+class AnswerWriter:
+    """`written`: gets the keys of written annotations. `reports`: gets the writes."""
+
+    def __init__(
+        self,
+        api: Connection,
+        informers: Callable[[Kind], Informer],
+        written: set[str],
+        reports: DialectReports,
+    ) -> None:
+        self._api, self._informers, self._written, self._reports = api, informers, written, reports
+        # (kind, key) -> the uid of the object, and the answer that the server refused.
+        self._refused: dict[tuple[Kind, str], tuple[str, Answer]] = {}
+
+    async def write(self, about: str, answer: Answer, known: Statuses) -> float | None:
+        """Write an answer about a gang or a dialect. Return the time after which everything is compared again, in
+        seconds; None: not before a change. `known`: the statuses from which the answers were made."""
+        try:
+            return await self._put(about, answer, known)
+        except ApiRefusal as error:
+            # A conflict or a deleted object means that newer changes are not yet known here. The answer itself is
+            # not at fault.
+            log.info("%s %s was not written: %s", answer.kind.name, answer.key, error)
+            if error.code == _CONFLICT:
+                return AGAIN_S
+            if error.code != _NOT_FOUND:
+                self._refused[answer.kind, answer.key] = (self._uid(answer), answer)
+            return None
+        except ApiError as error:
+            log.info("%s %s was not written: %s", answer.kind.name, answer.key, error)
+            return _UNKNOWN_AGAIN_S
+
+    async def _put(self, about: str, answer: Answer, known: Statuses) -> float | None:
+        """As `write`. Raises ApiError."""
+        if self._refused.get((answer.kind, answer.key)) == (self._uid(answer), answer):
+            return None
+        self._refused.pop((answer.kind, answer.key), None)
+        informer = self._informers(answer.kind)
+        there = informer.objects.get(answer.key)
+        space, _, name = answer.key.rpartition("/")
+        if answer.gone:
+            uid = there["metadata"]["uid"] if there is not None else ""
+            if there is not None and answer.uid in ("", uid) and "deletionTimestamp" not in there["metadata"]:
+                how = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
+                await self._api.delete(answer.kind, name, space, how)
+            return None
+        if there is None and answer.body is not None:
+            there = await self._api.create(answer.kind, answer.body, space)
+            informer.observe(there)
+            self._reports.see_write(about, answer.kind, None, there)
+        if there is not None and answer.spec is not None:
+            there = await self._specify(answer, there)
+        if there is not None and answer.finalizers is not None:
+            await self._finalize(answer, there)
+        if there is not None and answer.annotations is not None:
+            before, there = there, await self._annotate(answer, there)
+            if there is not before:
+                self._reports.see_write(about, answer.kind, before, there)
+        if there is not None and answer.metadata is not None:
+            there = await self._belong(answer, there)
+        if there is None or answer.status is None:
+            return None
+        old = there.get("status") or {}
+        if answer.status == old:
+            return None
+        # The answer was computed from the known status. If another writer has changed the status (a controller that
+        # closed a queue), compute it again.
+        if old != known[answer.kind, answer.key]:
+            return AGAIN_S
+        meta = {name: there["metadata"][name] for name in ("uid", "resourceVersion")}
+        body = {"metadata": meta, "status": _merging(old, answer.status)}
+        patch = partial(self._api.patch, answer.kind, name, body, space, fieldManager=FIELD_MANAGER)
+        try:
+            after = await patch(subresource="" if answer.plain else "status")
+        except ApiRefusal as error:
+            if error.code != _NOT_FOUND or answer.plain:
+                raise
+            after = await patch()  # a definition of others may have no such subresource
+        informer.observe(after)
+        known[answer.kind, answer.key] = after.get("status") or {}
+        self._reports.see_status(about, answer.kind, there, after)
+        self._reports.see_write(about, answer.kind, there, after)
+        return None
+
+    async def _patch(self, answer: Answer, body: Object) -> Object:
+        space, _, name = answer.key.rpartition("/")
+        after = await self._api.patch(answer.kind, name, body, space, fieldManager=FIELD_MANAGER)
+        self._informers(answer.kind).observe(after)
+        return after
+
+    def status(self, answer: Answer) -> Object:
+        there = self._informers(answer.kind).objects.get(answer.key) or {}
+        return there.get("status") or {}
+
+    def _uid(self, answer: Answer) -> str:
+        """Return the uid of the answer's object; "" if the object is unknown."""
+        there = self._informers(answer.kind).objects.get(answer.key)
+        return str(there["metadata"]["uid"]) if there is not None else ""
+
+    async def _specify(self, answer: Answer, there: Object) -> Object:
+        spec = there.get("spec") or {}
+        if all(spec.get(key) == value for key, value in (answer.spec or {}).items()):
+            return there
+        body = {"metadata": {"uid": there["metadata"]["uid"]}, "spec": answer.spec}
+        return await self._patch(answer, body)
+
+    async def _annotate(self, answer: Answer, there: Object) -> Object:
+        old, wanted = there["metadata"].get("annotations") or {}, answer.annotations or {}
+        self._written.update(wanted)
+        if all(old.get(key) == text for key, text in wanted.items()):
+            return there
+        body = {"metadata": {"uid": there["metadata"]["uid"], "annotations": dict(wanted)}}
+        return await self._patch(answer, body)
+
+    async def _belong(self, answer: Answer, there: Object) -> Object:
+        meta, wanted = there["metadata"], answer.metadata or {}
+        if all(_says(meta.get(key), each) for key, each in wanted.items()):
+            return there
+        body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], **wanted}}
+        return await self._patch(answer, body)
+
+    async def _finalize(self, answer: Answer, there: Object) -> None:
+        """Set Phalanx's finalizers on the object (those with the dialect's prefix) to the ones that the answer
+        names."""
+        meta = there["metadata"]
+        prefix = f"{answer.kind.group}/"
+        others = [one for one in meta.get("finalizers") or () if not one.startswith(prefix)]
+        ours = [] if "deletionTimestamp" in meta else list(answer.finalizers or ())
+        kept = [one for one in meta.get("finalizers") or () if one in (answer.finalizers or ())]
+        wanted = [*others, *(ours or kept)]
+        if wanted == list(meta.get("finalizers") or ()):
+            return
+        body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "finalizers": wanted}}
+        await self._patch(answer, body)
+
+
+def _merging(old: Mapping[str, Any], new: Mapping[str, Any]) -> Object:
+    """Return the merge patch that makes `new` of `old`."""
+    found: Object = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(before, Mapping) and isinstance(value, Mapping):
+            if before != value:
+                found[key] = _merging(before, value)
+        elif key not in old or before != value:
+            found[key] = value
+    return found
+
+
+def _says(there: Any, wanted: Any) -> bool:
+    """Return whether a part of an object's metadata has the wanted entries. Further entries do not matter."""
+    if isinstance(there, Mapping) and isinstance(wanted, Mapping):
+        return all(there.get(key) == text for key, text in wanted.items())
+    return bool(there == wanted)

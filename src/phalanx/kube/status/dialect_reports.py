@@ -1,0 +1,110 @@
+"""What programs of other schedulers can ask: metrics, answers at their paths, streams; and the Events of answers."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from phalanx.client.connection import Object
+from phalanx.client.kind import NODES, Kind
+from phalanx.client.tally import MetricFamily
+from phalanx.dialects.enabled import ANSWERED, EVENTS, FIGURES, JOURNALS, RECORDED, VIEWS
+from phalanx.dialects.frame.dialect import Figures, Journal, Told
+from phalanx.kube.capacity.dialect_watch import DialectWatch
+from phalanx.kube.status.gang_views import GangViews
+from phalanx.kube.write.events import EventReporter
+
+
+class DialectReports:
+    """`objects`: returns the objects of kinds, as far as they have a cache. `reporter`: records Events."""
+
+    def __init__(
+        self,
+        watch: DialectWatch,
+        views: GangViews,
+        objects: Callable[[Iterable[Kind]], dict[Kind, Mapping[str, Object]]],
+        reporter: EventReporter,
+        now_s: Callable[[], float],
+    ) -> None:
+        self._watch, self._views, self._objects, self._now_s = watch, views, objects, now_s
+        self._event = reporter.object_event
+        self._figures: dict[str, Figures[Any]] = {}
+        instance = str(uuid.uuid4())
+        self._journals: dict[str, Journal] = {
+            name: JOURNALS[name](instance) for name in watch.dialects if name in JOURNALS
+        }
+        self._noted = asyncio.Event()  # set when a journal records an event; a new one then replaces it
+
+    def see_gang(self, name: str, before: Told | None, told: Told | None) -> None:
+        """Note a new view of a gang."""
+        if name in self._journals:
+            self._journals[name].saw(before, told, self._now_s())
+            self._noted.set()
+            self._noted = asyncio.Event()
+
+    def see_all(self, name: str, objects: Mapping[Kind, Mapping[str, Object]]) -> None:
+        """Note the present views and objects of all gangs of the dialect."""
+        if name in self._figures:
+            self._figures[name].look(self._watch.defined[name], list(self._views.told[name].values()), objects)
+
+    def see_status(self, gang: str, kind: Kind, before: Object, after: Object) -> None:
+        """Note a written status."""
+        name, told = self._views.of(gang)
+        if name in self._figures and told is not None:
+            self._figures[name].wrote(self._watch.defined[name], told, kind, before, after)
+
+    def see_write(self, gang: str, kind: Kind, before: Object | None, after: Object) -> None:
+        """Record the events of a write, as the dialect's scheduler does."""
+        name, told = self._views.of(gang)
+        if told is None or kind not in RECORDED.get(name, ()):
+            return
+        head = {"apiVersion": kind.api_version, "kind": kind.name}
+        for one in EVENTS[name](told, before, {**after, **head}):
+            self._event(kind_of(one.about), one.about["metadata"], one.reason, one.text, warning=one.warning)
+
+    def counted(self) -> Callable[[], Iterable[MetricFamily]]:
+        """Begin to count for the metrics of the dialects, and return a function that returns these metrics. They have
+        the names of the dialects' schedulers."""
+        self._figures = {name: FIGURES[name]() for name in self._views.told if name in FIGURES}
+        return lambda: [family for figures in self._figures.values() for family in figures.families()]
+
+    def view(
+        self, group: str, path: tuple[str, ...], query: Mapping[str, str]
+    ) -> Callable[[], Object | list[Object]] | None:
+        """Return a function that computes a dialect's answer for a path of an API group, in any thread, from copies;
+        None if no enabled dialect serves the path."""
+        name = ANSWERED.get(group, "")
+        if name not in self._watch.defined:
+            return None
+        journal = self._journals.get(name)
+        if journal is not None and (noted := journal.view(path, query, self._now_s())) is not None:
+            return lambda: noted
+        objects = {**self._objects(self._watch.dialects[name].answer_kinds), **self._objects([NODES])}
+        copies = {kind: dict(found) for kind, found in objects.items()}
+        return partial(
+            VIEWS[name], self._watch.defined[name], list(self._views.told[name].values()), copies, path, query
+        )
+
+    def stream(
+        self, group: str, path: tuple[str, ...], query: Mapping[str, str]
+    ) -> AsyncIterator[Sequence[Object]] | None:
+        """Return a dialect's stream at a path; None if the path is no stream and `view` answers it."""
+        journal = self._journals.get(ANSWERED.get(group, ""))
+        lines = journal.stream(path, query) if journal is not None else None
+        return self._follow(lines) if lines is not None else None
+
+    async def _follow(self, lines: Iterable[Sequence[Object]]) -> AsyncIterator[Sequence[Object]]:
+        for found in lines:
+            if found:
+                yield found
+            else:
+                await self._noted.wait()
+
+
+def kind_of(obj: Object) -> Kind:
+    """Return the object's kind for an Event, which needs no plural."""
+    group, _, version = str(obj["apiVersion"]).rpartition("/")
+    return Kind(group=group, version=version, plural="", name=str(obj["kind"]))

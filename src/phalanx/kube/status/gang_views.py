@@ -1,0 +1,96 @@
+"""The views of gangs that dialects have, with the reasons and evictions that were reported since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from phalanx.client.connection import Object
+from phalanx.client.kind import PODS, Kind
+from phalanx.dialects.frame.dialect import Eviction, Stage, Told
+from phalanx.kube.capacity.dialect_watch import DialectWatch
+from phalanx.kube.gang.departure import Departure
+from phalanx.kube.gang.lifecycle.gang import GangLifecycle
+from phalanx.kube.gang.objects import GangObjects
+from phalanx.kube.status.told import as_pod, outcome_of, tell
+from phalanx.model.reason import Reason
+
+
+class GangViews:
+    """`told`: dialect -> gang -> its latest view. `cache`: returns the objects of a kind. `gang_of_pod`: returns the
+    gang that the pod with a uid belongs to now."""
+
+    def __init__(
+        self,
+        watch: DialectWatch,
+        gangs: Mapping[str, GangLifecycle],
+        cache: Callable[[Kind], Mapping[str, Object]],
+        gang_of_pod: Callable[[str], str | None],
+    ) -> None:
+        self.told: dict[str, dict[str, Told]] = {name: {} for name in watch.dialects}
+        self._watch, self._gangs, self._cache, self._gang_of_pod = watch, gangs, cache, gang_of_pod
+        self._reasons: dict[str, Reason] = {}
+        self._departures: dict[str, Departure] = {}  # departures that were reported
+        self._pods: dict[str, dict[str, str]] = {}  # gang of bare pods -> key of a pod -> its uid
+
+    def of(self, gang: str) -> tuple[str, Told | None]:
+        """Return the dialect of the gang, and its latest view of the gang."""
+        name = self._watch.claimed.get(gang, "")
+        return name, self.told.get(name, {}).get(gang)
+
+    def wait(self, gang: str, reason: Reason) -> None:
+        """Note why the gang waits."""
+        self._reasons[gang] = reason
+
+    def refresh(self, name: str, id: str) -> Told | None:
+        """Return the present view that the dialect `name` has of the gang; None if no object of the gang is left."""
+        known = self.told[name]
+        told = self._look(id, known.get(id))
+        if told is None:
+            for each in (self._reasons, self._departures, self._pods, known):
+                each.pop(id, None)
+            return None
+        if told.stage in (Stage.RESERVED, Stage.STARTING, Stage.RUNNING):
+            self._reasons.pop(id, None)
+        known[id] = told
+        return told
+
+    def _look(self, id: str, last: Told | None) -> Told | None:
+        gang, pods = self._gangs.get(id), self._bare_pods(id)
+        if gang is None:  # after bare pods have ended, only the pods still exist
+            if last is None or not pods:
+                return None
+            return replace(last, stage=Stage.FINISHED, owners=tuple(pods), outcome=outcome_of(pods), evicted=None)
+        eviction = self._eviction(gang)
+        if eviction is not None:  # a newer reason of the core counts more than the eviction's
+            self._reasons.setdefault(id, eviction.reason)
+        return tell(gang, self._cache, pods, self._reasons.get(id), eviction)
+
+    def _bare_pods(self, id: str) -> list[Object]:
+        """Return the existing bare pods of the gang, oldest first, whether or not they have ended, also pods of a Job
+        outside of the gang. Pods that no longer belong to the gang (their Job was deleted, or their labels name another
+        gang) are left out."""
+        gang = self._gangs.get(id)
+        objects = gang.objects if gang is not None else GangObjects(id)
+        bare = [pod for pod in objects.pods.values() if pod.owner is None or not objects.jobs]
+        known = {**self._pods.pop(id, {}), **{pod.key: pod.uid for pod in bare}}
+        if known := {key: uid for key, uid in known.items() if self._gang_of_pod(uid) == id}:
+            self._pods[id] = known
+        there, cache = [], self._cache(PODS)
+        for key, uid in known.items():
+            obj = cache.get(key)
+            if uid in self._watch.stand_ins:
+                there.append(as_pod(self._watch.stand_ins[uid][1].pod))
+            elif obj is not None and obj["metadata"]["uid"] == uid:
+                there.append(as_pod(obj))
+        return there
+
+    def _eviction(self, gang: GangLifecycle) -> Eviction | None:
+        """Return how the gang left its nodes since the last report; None if it did not."""
+        departure = gang.departure
+        if departure is None or self._departures.get(gang.id) is departure:
+            return None
+        self._departures[gang.id] = departure
+        by = self._gangs.get(departure.mark.by) if departure.mark is not None else None
+        preemptor = tell(by, self._cache, self._bare_pods(by.id), None, None) if by is not None else None
+        return Eviction(reason=departure.why, preempted=departure.preempted, preemptor=preemptor)
