@@ -25,8 +25,8 @@ RECORD = StartRecord(attempt=1, queue="default", count=2, at_s=100.0, cluster="e
 def sent_gang() -> GangLifecycle:
     """Return a gang of one Job that cluster east runs."""
     _, gang = running()
-    assert gang.parts is not None
-    gang.parts.start.record = RECORD
+    assert gang.state.parts is not None
+    gang.state.parts.start.record = RECORD
     gang.see_job(replace(gang.objects.jobs["j"], sent=True))
     return gang
 
@@ -75,7 +75,7 @@ def test_a_job_is_reconciled_when_its_start_begins_and_when_it_is_over() -> None
     assert sent.resources() == {"cpu", "pods"}
     sent.see(gang)
     assert put == [KEY], "nothing has changed"
-    gang.state = Waiting()
+    gang.enter(Waiting())
     sent.see(gang)
     assert put == [KEY, KEY]
     assert sent.get(KEY) is None

@@ -141,7 +141,7 @@ def test_surplus_bare_pods_are_evicted_by_name() -> None:
         async with stage.scheduler():
             await stage.until(lambda: len(stage.api.bound()) == 4)
             await stage.until(lambda: running(stage, "t"))
-            gone = stage.world.gangs["default/t"].parts.start.seats[Slot(0, 3)].pod
+            gone = stage.world.gangs["default/t"].state.parts.start.seats[Slot(0, 3)].pod
             stage.decide(Shrink("default/t", (Slot(0, 3),), "default/b", WHY))
             await stage.until(lambda: len(stage.cluster.jobs["default/t"].placements) == 3)
             assert gone not in {one["metadata"]["uid"] for one in stage.api.objects[PODS].values()}

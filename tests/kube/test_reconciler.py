@@ -8,6 +8,7 @@ import pytest
 
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.gang.lifecycle.stages import Stage
+from phalanx.kube.gang.spec.gang_spec import GangDefaults
 from phalanx.kube.routing.reconciler import GangReconciler, GangTimers
 from phalanx.model.event import OutcomeTold
 from phalanx.model.job import Outcome
@@ -27,65 +28,63 @@ def test_a_timer_that_is_set_again_counts_once() -> None:
     assert timers.next_s is None
 
 
-def reconciler(effects: RecordedEffects, gang: GangLifecycle) -> tuple[GangReconciler, list[str], list[str]]:
-    """Return a reconciler of this gang, and the ids of settled gangs and of gangs that are gone."""
-    settled, gone = list[str](), list[str]()
-    gangs = {gang.id: gang}
-    return (
-        GangReconciler(gangs, effects.now_s, None, lambda: DEFAULTS, lambda one: settled.append(one.id), gone.append),
-        settled,
-        gone,
-    )
+def defaults() -> GangDefaults:
+    return DEFAULTS
+
+
+def reconciler(effects: RecordedEffects, *gangs: GangLifecycle) -> tuple[GangReconciler, list[str]]:
+    """Return a reconciler of these gangs, and what it reports: `wake`, settled gangs, and gangs that are gone."""
+    news = list[str]()
+
+    def settled(name: str, gang: GangLifecycle | None) -> None:
+        assert gang is None or gang.id != "default/odd"
+        news.append(name if gang is not None else f"no {name}")
+
+    known = {gang.id: gang for gang in gangs}
+    return GangReconciler(known, effects.now_s, None, lambda: news.append("wake"), settled), news
 
 
 def test_a_gang_that_is_marked_twice_is_reconciled_once() -> None:
-    found, settled, gone = reconciler(*starting())
-    found.mark("default/j", "default/other")
-    found.mark("default/j")
+    found, news = reconciler(*starting())
+    for gang in ("default/j", "default/other", "default/j"):
+        found.mark(gang)
     assert len(found) == 2
-    assert len(list(found.reconcile())) == 2
-    assert (settled, gone, len(found)) == (["default/j"], ["default/other"], 0)
+    assert len(list(found.reconcile(defaults))) == 2
+    assert (news, len(found)) == (["wake", "wake", "wake", "default/j", "no default/other"], 0)
 
 
 def test_a_gang_is_marked_when_its_time_has_come() -> None:
     effects, gang = starting()
-    found, settled, _ = reconciler(effects, gang)
-    found.mark(gang.id)
-    list(found.reconcile())
+    found, news = reconciler(effects, gang)
+    found.mark_due([gang.id])
+    list(found.reconcile(defaults))
     assert found.next_s == gang.wake_s
-    found.mark_due()
+    found.mark_due(())
     assert len(found) == 0
     effects.time_s = gang.wake_s
-    found.mark_due()
-    list(found.reconcile())
-    assert settled == [gang.id, gang.id]
+    found.mark_due(())
+    list(found.reconcile(defaults))
+    assert news == [gang.id, gang.id]
     assert gang.state.stage is Stage.LEAVING
 
 
 def test_an_error_about_one_gang_keeps_no_other_from_its_turn(caplog: pytest.LogCaptureFixture) -> None:
     effects, gang = starting()
-    _, other = waiting()
-    other.id = "default/other"
-    settled: list[str] = []
-
-    def settle(one: GangLifecycle) -> None:
-        assert one is not gang
-        settled.append(one.id)
-
-    gangs = {one.id: one for one in (gang, other)}
-    found = GangReconciler(gangs, effects.now_s, None, lambda: DEFAULTS, settle, settled.append)
-    found.mark(gang.id, other.id)
-    list(found.reconcile())
-    assert settled == [other.id]
-    assert gang.id in caplog.text
+    _, odd = waiting()
+    odd.id = "default/odd"
+    found, news = reconciler(effects, odd, gang)
+    found.mark_due([odd.id, gang.id])
+    list(found.reconcile(defaults))
+    assert news == [gang.id]
+    assert odd.id in caplog.text
 
 
 def test_the_starts_of_an_earlier_process_are_taken_up_once() -> None:
     effects = RecordedEffects()
     gang = GangLifecycle("default/j", effects)
     gang.see_job(replace(a_job("j", 2), outcome=Outcome.SUCCEEDED))
-    found, _, _ = reconciler(effects, gang)
-    list(found.recover())
+    found, _ = reconciler(effects, gang)
+    list(found.recover(defaults))
     assert effects.of(OutcomeTold) == [OutcomeTold("default/j", Outcome.SUCCEEDED)]
-    list(found.recover())
+    list(found.recover(defaults))
     assert len(effects.told) == 1

@@ -77,7 +77,7 @@ def test_a_large_plan_is_carried_out_while_the_world_waits(monkeypatch: pytest.M
             plan = Plan(actions=tuple(Wait(f"default/j{number}", why) for number in range(6)))
             stage.world.apply(plan)
             assert told == []
-            stage.world._mark("default/j0")
+            stage.world._reconciler.mark("default/j0")
             await stage.world.wait(None)
             assert told == [f"default/j{number}" for number in range(6)]
             stage.world.apply(plan)

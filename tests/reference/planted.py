@@ -225,7 +225,7 @@ OBJECT_BUGS = (
         "objects",
         "the seat of a lost pod is not vacated",
         "kube/gang/lifecycle/gang.py",
-        "self.parts.seating.vacate(pod)",
+        "self.state.parts.seating.vacate(pod)",
         "pass",
     ),
     Bug(
@@ -239,7 +239,7 @@ OBJECT_BUGS = (
         "objects",
         "a job that its user suspends stays charged",
         "kube/gang/lifecycle/interruptions.py",
-        "if any(job.suspended and not job.finished and job.uid not in resuming for job in jobs):",
+        "if job.suspended and not job.finished and job.uid not in start.resuming:",
         "if False:",
     ),
     Bug(

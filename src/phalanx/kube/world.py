@@ -114,6 +114,8 @@ class KubeWorld:
         self.gangs: dict[str, GangLifecycle] = {}
         self.installed = installed or Installation()
         key = self.installed.record_key
+        self._api, self._clock, self._news = api, clock, asyncio.Event()
+        self._reconciler = GangReconciler(self.gangs, clock, key, self._news.set, self._settle)
         self.caches = ObjectCaches(informers, settings)
         self.watch = ClusterWatch(
             self.caches,
@@ -121,8 +123,8 @@ class KubeWorld:
             gangs=self.gangs,
             new_gang=lambda name: GangLifecycle(name, self.effects),
             tell=self._tell,
-            mark=self._mark,
-            wake=self._wake,
+            mark=self._reconciler.mark,
+            wake=self._news.set,
             invalid=self._tell_invalid,
             note=self._tell_unused,
             submitted_s=self.installed.submitted_s,
@@ -141,7 +143,7 @@ class KubeWorld:
             fence=fence,
             key=key,
             tell=self._tell,
-            conclude=self._mark,
+            conclude=self._reconciler.mark,
         )
         self.answers = DialectAnswers(
             api,
@@ -155,8 +157,6 @@ class KubeWorld:
         )
         self.watch.capacity.dialects.news = self.answers.defined
         self._outcomes = DependencyOutcomes(self.gangs, self.effects.annotate)
-        self._api, self._clock, self._news = api, clock, asyncio.Event()
-        self._reconciler = GangReconciler(self.gangs, clock, key, self.watch.defaults, self._settle, self.answers.touch)
         self._breaches = BreachRelist(breaches)
         self._routed = False  # changes are routed as they come
         self._decided: deque[Action] = deque()  # and not carried out yet
@@ -184,11 +184,11 @@ class KubeWorld:
     def _give_back(self, gang: str, *about: Any) -> None:
         if (found := self.gangs.get(gang)) is not None:
             decisions.give_back(found, *about)
-            self._mark(gang)
+            self._reconciler.mark(gang)
 
     def _mark_known(self, gang: str) -> None:
         if gang in self.gangs:
-            self._mark(gang)
+            self._reconciler.mark(gang)
 
     async def sync(self) -> None:
         """Wait until every cache that decisions need was listed once and routed, and the past usage was read. Other
@@ -200,7 +200,11 @@ class KubeWorld:
             await _run_in_slices(self.watch.read_again())
             self._define()
             self._out += past  # queues are known, which may count it otherwise, and nothing that runs
-            for steps in (self._reconciler.recover(), self._reconciler.reconcile(), self._see_foreign_pods()):
+            for steps in (
+                self._reconciler.recover(self.watch.defaults),
+                self._reconciler.reconcile(self.watch.defaults),
+                self._see_foreign_pods(),
+            ):
                 await _run_in_slices(steps)
         self._news.set()
 
@@ -239,10 +243,9 @@ class KubeWorld:
             self._out = [*self.nodes.events(), *self._out]  # groups before their nodes
         if self.clusters is not None:
             self._out = [*self.clusters.events(), *self._out]
-        _run_all(self._reconciler.recover())
-        self._reconciler.mark_due()
-        self._reconciler.mark(*self.watch.with_headroom())
-        _run_all(self._reconciler.reconcile(), self._see_foreign_pods())
+        _run_all(self._reconciler.recover(self.watch.defaults))
+        self._reconciler.mark_due(self.watch.with_headroom())
+        _run_all(self._reconciler.reconcile(self.watch.defaults), self._see_foreign_pods())
         if self.watch.headroom.quotas.has_changes:
             self._news.set()
         out, self._out = self._out, []
@@ -280,7 +283,7 @@ class KubeWorld:
                 case Nominate():
                     pass  # the victims' marks name their preemptor: a restart restores the nomination
             if not isinstance(action, Wait | Nominate):
-                self._mark(gang.id)
+                self._reconciler.mark(gang.id)
         self._outcomes.write()
 
     async def wait(self, timeout_s: float | None) -> None:
@@ -289,7 +292,7 @@ class KubeWorld:
         await self._until_news(timeout_s)
         await _run_in_slices(self.watch.read_again())
         if len(self._reconciler) > _MANY:
-            await _run_in_slices(self._reconciler.reconcile())
+            await _run_in_slices(self._reconciler.reconcile(self.watch.defaults))
 
     async def _until_news(self, timeout_s: float | None) -> None:
         if (at_s := self._reconciler.next_s) is not None:
@@ -326,19 +329,17 @@ class KubeWorld:
         else:
             self._tell(Refused(gang.id, action.attempt, reason))
 
-    def _settle(self, gang: GangLifecycle) -> None:
-        """Update everything that depends on the state of a gang, after it was reconciled."""
+    def _settle(self, name: str, gang: GangLifecycle | None) -> None:
+        """Update everything that depends on the state of a gang, after it was reconciled. None: it is gone."""
+        self.answers.touch(name)
+        if gang is None:
+            return
         self.watch.headroom.settle(gang)
-        self.answers.touch(gang.id)
         if self.clusters is not None:
             self.clusters.saw(gang)
         if gang.done:
             self.gangs.pop(gang.id, None)
             self.effects.reporter.forget(gang.id)
-
-    def _mark(self, gang: str) -> None:
-        self._reconciler.mark(gang)
-        self._news.set()
 
     def _tell(self, event: Event) -> None:
         """Queue the event for the core, without waking the loop: it reads the queue right after the caller."""

@@ -19,27 +19,27 @@ def test_a_gang_that_runs_has_the_spec_and_the_record_of_its_start() -> None:
     assert gang.spec is not None
     assert (gang.record, gang.queue) == (None, "default")
     _, gang = running()
-    assert gang.parts is not None
-    assert gang.spec is gang.parts.start.spec
-    assert gang.record is gang.parts.start.record
+    assert gang.state.parts is not None
+    assert gang.spec is gang.state.parts.start.spec
+    assert gang.record is gang.state.parts.start.record
     assert gang.elsewhere is None, "this cluster runs it"
 
 
 def test_a_pod_that_has_ended_leaves_its_seat() -> None:
     _, gang = running()
-    assert gang.parts is not None
-    assert gang.parts.start.seats.taken == 2
+    assert gang.state.parts is not None
+    assert gang.state.parts.start.seats.taken == 2
     gang.see_pod(a_pod("a", job="j", node="n1", phase="Succeeded"))
     assert list(gang.objects.pods) == ["b"]
-    assert gang.parts.start.seats.taken == 1
+    assert gang.state.parts.start.seats.taken == 1
 
 
 def test_the_node_of_a_refused_pod_is_avoided_by_the_next() -> None:
     effects, gang = running()
-    assert gang.parts is not None
+    assert gang.state.parts is not None
     gang.see_pod(a_pod("a", job="j", node="n1", phase="Failed", reason="UnexpectedAdmissionError"))
     assert gang.history.avoided == {"n1": effects.time_s + effects.timeouts.avoid_s}
-    [role] = gang.parts.start.seats.roles
+    [role] = gang.state.parts.start.seats.roles
     assert role.shape.preferences == (gang.history.preference(effects.time_s),)
     assert ("j", "Rejected") in [(about, text.partition(":")[0]) for about, text in effects.reports]
 

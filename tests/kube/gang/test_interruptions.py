@@ -22,63 +22,74 @@ def test_only_a_claim_that_drains_stops_a_start() -> None:
 
 def test_a_job_that_is_being_resumed_is_not_suspended_by_somebody_else() -> None:
     _, gang = starting()
-    assert gang.parts is not None
-    assert interruptions.suspension(gang.parts) is None
+    assert gang.state.parts is not None
+    assert interruptions.interruption(gang.state.parts, None, DEFAULTS) is None
     gang.see_job(a_job("j", 2))
-    found = interruptions.suspension(gang.parts)
+    found = interruptions.interruption(gang.state.parts, None, DEFAULTS)
     assert found is not None
     assert (found.why.code, found.evicts) == (ReasonCode.HELD, False)
-    gang.parts.start.resuming.add("j")
-    assert interruptions.suspension(gang.parts) is None
+    gang.state.parts.start.resuming.add("j")
+    assert interruptions.interruption(gang.state.parts, None, DEFAULTS) is None
+
+
+def test_a_job_whose_size_was_changed_is_queued_again() -> None:
+    _, gang = starting()
+    assert gang.state.parts is not None
+    found = interruptions.interruption(gang.state.parts, WHY, DEFAULTS)
+    assert found is not None
+    assert (found.why, found.evicts) == (WHY, False)
 
 
 def test_a_start_loses_a_job_that_asks_for_fewer_pods() -> None:
     _, gang = starting()
-    assert gang.parts is not None
-    assert interruptions.loss(gang.parts) is None
+    assert gang.state.parts is not None
+    assert interruptions.loss(gang.state.parts) is None
     gang.see_job(a_job("j", 1, suspend=False))
-    found = interruptions.loss(gang.parts)
+    found = interruptions.loss(gang.state.parts)
     assert found is not None
     assert found.why.text == "its start was taken back: its member j asks for 1 pods now, and not for 2"
     gang.lose_job("j")
-    found = interruptions.loss(gang.parts)
+    found = interruptions.loss(gang.state.parts)
     assert found is not None
     assert found.why.text == "its start was taken back: its member j was deleted"
 
 
 def test_a_start_in_a_cluster_that_the_claim_leaves_out_is_forbidden() -> None:
     _, gang = starting()
-    assert gang.parts is not None
+    assert gang.state.parts is not None
     east = Claim(queue="a/q", clusters=("east",))
-    assert interruptions.forbidden_cluster(gang.parts, east) is None, "it starts in this cluster"
-    start = gang.parts.start
+    assert interruptions.forbidden_cluster(gang.state.parts, east) is None, "it starts in this cluster"
+    start = gang.state.parts.start
     start.record = msgspec.structs.replace(start.record, cluster="west")
-    assert interruptions.forbidden_cluster(gang.parts, None) is None
-    assert interruptions.forbidden_cluster(gang.parts, Claim(queue="a/q", clusters=("west",))) is None
-    found = interruptions.forbidden_cluster(gang.parts, east)
+    assert interruptions.forbidden_cluster(gang.state.parts, None) is None
+    assert interruptions.forbidden_cluster(gang.state.parts, Claim(queue="a/q", clusters=("west",))) is None
+    found = interruptions.forbidden_cluster(gang.state.parts, east)
     assert found is not None
     assert found.why.text == "cluster west was not nominated for it"
 
 
-def test_a_queue_of_phalanx_has_no_claim() -> None:
+def test_a_dialect_stops_only_gangs_of_its_own_queues() -> None:
     _, gang = starting()
-    assert gang.parts is not None
-    defaults = replace(DEFAULTS, dialects=True, claim=lambda said: Claim(queue="default"))
-    assert interruptions.resumed_claim(gang.parts, defaults) is None
-    start = gang.parts.start
+    assert gang.state.parts is not None
+    stopped = Claim(queue="default", blocked=WHY, drained=True)
+    defaults = replace(DEFAULTS, dialects=True, claim=lambda said: stopped)
+    assert interruptions.interruption(gang.state.parts, None, defaults) is None
+    start = gang.state.parts.start
     start.spec = replace(start.spec, job=replace(start.spec.job, queue="kueue/default"))
-    assert interruptions.resumed_claim(gang.parts, DEFAULTS) is None, "no dialect is enabled"
-    assert interruptions.resumed_claim(gang.parts, defaults) == Claim(queue="default")
+    assert interruptions.interruption(gang.state.parts, None, DEFAULTS) is None, "no dialect is enabled"
+    found = interruptions.interruption(gang.state.parts, None, defaults)
+    assert found is not None
+    assert found.why is WHY
 
 
 def test_a_start_of_before_that_needed_more_pods_is_not_continued() -> None:
     _, gang = starting()
-    assert gang.parts is not None
-    assert interruptions.missing_pods(gang.parts) is None
-    start = gang.parts.start
+    assert gang.state.parts is not None
+    assert interruptions.missing_pods(gang.state.parts) is None
+    start = gang.state.parts.start
     start.record = msgspec.structs.replace(start.record, count=5)
-    found = interruptions.missing_pods(gang.parts)
+    found = interruptions.missing_pods(gang.state.parts)
     assert found is not None
     assert found.why.text == "its start was taken back: 3 of its pods will not come"
     gang.see_pod(a_pod("a", job="j", phase="Succeeded"))
-    assert interruptions.missing_pods(gang.parts) is None, "a Job with a succeeded pod is complete"
+    assert interruptions.missing_pods(gang.state.parts) is None, "a Job with a succeeded pod is complete"

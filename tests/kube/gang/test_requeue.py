@@ -61,11 +61,11 @@ def test_bare_pods_on_nodes_leave_only_if_they_are_evicted() -> None:
     decisions.start(gang, Start("default/p", 1, PLACED[:1]), whole=True)
     gang.see_pod(a_pod("p", node="n1"))
     advance(gang, DEFAULTS)
-    assert gang.parts is not None
+    assert gang.state.parts is not None
     why = Reason(code=ReasonCode.HELD, text="it is held")
     effects.time_s += 1.0
-    take_back(gang, gang.parts, TakeBack(why))
-    assert (gang.state.stage, gang.parts.start.since_s) == (Stage.RUNNING, effects.time_s)
-    take_back(gang, gang.parts, TakeBack(why, evicts=True))
+    take_back(gang, gang.state.parts, TakeBack(why))
+    assert (gang.state.stage, gang.state.parts.start.since_s) == (Stage.RUNNING, effects.time_s)
+    take_back(gang, gang.state.parts, TakeBack(why, evicts=True))
     assert gang.state.stage is Stage.LEAVING
     assert effects.names("evict") == ["p"]

@@ -20,7 +20,7 @@ def test_a_stage_has_its_own_fields_and_no_others() -> None:
     }.items():
         assert set(vars(kind)["__slots__"]) == fields
     _, gang = waiting()
-    assert gang.parts is None
+    assert gang.state.parts is None
     assert gang.record is None
 
 
@@ -32,7 +32,7 @@ def test_only_the_stages_that_may_follow_do() -> None:
     _, other = starting()
     assert isinstance(other.state, Starting)
     parts = other.state.parts
-    gang.state = Starting(parts=parts)
-    gang.state = Running(parts=parts, readiness=Readiness(1.0))
+    gang.enter(Starting(parts=parts))
+    gang.enter(Running(parts=parts, readiness=Readiness(1.0)))
     with pytest.raises(AssertionError, match="default/j"):
-        gang.state = Starting(parts=parts)
+        gang.enter(Starting(parts=parts))

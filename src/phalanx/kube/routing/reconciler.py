@@ -4,7 +4,7 @@ A burst of changes marks a gang once."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
@@ -17,21 +17,19 @@ log = logging.getLogger(__name__)
 
 
 class GangReconciler:
-    """The marked gangs. `gangs`: all gangs, by id. `key` signs the records of starts. `settled`: called with each gang
-    after it was reconciled. `gone`: called with the id of a marked gang that does not exist any more. The generators
-    yield after each gang, so that other tasks can run in between."""
+    """The marked gangs. `gangs`: all gangs, by id. `key` signs the records of starts. `wake`: called when a gang is
+    marked. `settled`: called with each marked gang, after it was reconciled; with None if it does not exist any more.
+    The generators yield after each gang, so that other tasks can run in between."""
 
     def __init__(
         self,
         gangs: dict[str, GangLifecycle],
         clock: Callable[[], float],
         key: RecordKey | None,
-        defaults: Callable[[], GangDefaults],
-        settled: Callable[[GangLifecycle], None],
-        gone: Callable[[str], None],
+        wake: Callable[[], None],
+        settled: Callable[[str, GangLifecycle | None], None],
     ) -> None:
-        self._gangs, self._clock, self._key, self._defaults = gangs, clock, key, defaults
-        self._settled, self._gone = settled, gone
+        self._gangs, self._clock, self._key, self._wake, self._settled = gangs, clock, key, wake, settled
         self._timers = GangTimers()
         self._marked: dict[str, None] = {}
         self._recovered = False
@@ -39,44 +37,40 @@ class GangReconciler:
     def __len__(self) -> int:
         return len(self._marked)
 
-    def mark(self, *gangs: str) -> None:
-        """Reconcile these gangs next."""
-        self._marked.update(dict.fromkeys(gangs))
+    def mark(self, gang: str) -> None:
+        """Reconcile the gang next."""
+        self._marked[gang] = None
+        self._wake()
 
-    def mark_due(self) -> None:
-        """Mark the gangs whose time has come."""
-        self.mark(*self._timers.due(self._clock()))
+    def mark_due(self, gangs: Iterable[str]) -> None:
+        """Mark these gangs, and those whose time has come, without a call of `wake`."""
+        self._marked.update(dict.fromkeys((*self._timers.due(self._clock()), *gangs)))
 
     @property
     def next_s(self) -> float | None:
         """Return the time at which the next gang is due, in seconds since the epoch; None: no gang is."""
         return self._timers.next_s
 
-    def recover(self) -> Iterator[None]:
+    def recover(self, defaults: Callable[[], GangDefaults]) -> Iterator[None]:
         """Report the state of an earlier process to the core, once."""
         if not self._recovered:
             self._recovered = True
-            yield from recover(list(self._gangs.values()), self._defaults(), self._key)
+            yield from recover(list(self._gangs.values()), defaults(), self._key)
 
-    def reconcile(self) -> Iterator[None]:
+    def reconcile(self, defaults: Callable[[], GangDefaults]) -> Iterator[None]:
         """Reconcile the marked gangs, one after the other. An ended gang may still report ended pods, until they are
-        deleted."""
+        deleted. An exception about a gang concerns that gang alone."""
         marked, self._marked = self._marked, {}
         for name in marked:
             yield
-            if (gang := self._gangs.get(name)) is not None:
-                self._advance(gang)
-            else:
-                self._gone(name)
-
-    def _advance(self, gang: GangLifecycle) -> None:
-        """Reconcile the gang; an exception concerns that gang alone."""
-        try:
-            advance(gang, self._defaults())
-            self._timers.set(gang.id, gang.wake_s)
-            self._settled(gang)
-        except Exception:  # other gangs go on after any error
-            log.exception("the gang %s could not be looked at: it is again when something of it changes", gang.id)
+            gang = self._gangs.get(name)
+            try:
+                if gang is not None:
+                    advance(gang, defaults())
+                    self._timers.set(name, gang.wake_s)
+                self._settled(name, gang)
+            except Exception:  # other gangs go on after any error
+                log.exception("the gang %s could not be looked at: it is again when something of it changes", name)
 
 
 class GangTimers:

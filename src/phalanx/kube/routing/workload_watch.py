@@ -200,7 +200,7 @@ class WorkloadWatch:
 
     def _excess(self, pod: Pod) -> Amounts | None:
         gang = self._pod_gang.get(pod.uid)
-        return gang.parts.seating.excess(pod) if gang is not None and gang.parts is not None else None
+        return gang.state.parts.seating.excess(pod) if gang is not None and gang.state.parts is not None else None
 
 
 def _gang_of_job(job: BatchJob) -> str | None:

@@ -153,9 +153,9 @@ def _source(pod: Pod) -> PodSource:
 def _given(gang: GangLifecycle, source: PodSource) -> tuple[int, str]:
     """Return the number of pods of a role with granted nodes, and their flavor. A pod that is being replaced counts. A
     pod that the job has requested since the start counts when it has a node."""
-    if gang.parts is None:
+    if gang.state.parts is None:
         return 0, ""
-    start = gang.parts.start
+    start = gang.state.parts.start
     at = start.seats.role_of(source)
     if at is None:
         return 0, ""
@@ -166,10 +166,10 @@ def _given(gang: GangLifecycle, source: PodSource) -> tuple[int, str]:
 
 def _places(gang: GangLifecycle, source: PodSource, objects: Caches) -> tuple[tuple[Mapping[str, str], int], ...]:
     """Return the labels of the nodes that a role has seats on, and how many seats."""
-    at = gang.parts.start.seats.role_of(source) if gang.parts is not None else None
-    if gang.parts is None or at is None:
+    at = gang.state.parts.start.seats.role_of(source) if gang.state.parts is not None else None
+    if gang.state.parts is None or at is None:
         return ()
-    counts = Counter(seat.node for seat in gang.parts.start.seats.rows[at].seats.values() if seat.node)
+    counts = Counter(seat.node for seat in gang.state.parts.start.seats.rows[at].seats.values() if seat.node)
     nodes = objects(NODES)
     return tuple(
         (nodes[name]["metadata"].get("labels") or {}, count) for name, count in counts.items() if name in nodes

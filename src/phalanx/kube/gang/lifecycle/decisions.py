@@ -26,7 +26,7 @@ def start(gang: GangLifecycle, decided: Start, *, whole: bool) -> None:
         return
     parts = parts_of(gang, GangStart.planned(effects, gang.objects, spec, decided, gang=whole))
     effects.drop_wait_reason(gang.id)  # before the start: later reasons are about pods that still wait
-    gang.state = Starting(parts=parts, held=spec.gated)
+    gang.enter(Starting(parts=parts, held=spec.gated))
     if whole:
         parts.elastic.grant([len(row.seats) for row in parts.start.seats.rows])
     if not spec.gated:
@@ -43,7 +43,7 @@ def resume_jobs(gang: GangLifecycle, parts: StartedParts) -> None:
     """Resume the gang's Jobs. If one cannot be resumed, the start is taken back."""
 
     def resumed(answer: WriteOutcome, text: str) -> None:
-        if gang.parts is not parts or not isinstance(gang.state, Starting):
+        if gang.state.parts is not parts or not isinstance(gang.state, Starting):
             return
         parts.start.since_s = gang.effects.now_s()
         if answer is WriteOutcome.REFUSED:
@@ -58,12 +58,12 @@ def resume_jobs(gang: GangLifecycle, parts: StartedParts) -> None:
 
 def place(gang: GangLifecycle, placements: Sequence[Placement]) -> None:
     """Give these nodes to open seats, and give back the placements of seats that no longer exist."""
-    if gang.parts is None:
+    if gang.state.parts is None:
         for placement in placements:
             gang.effects.emit_event(Released(gang.id, (Slot(placement.role, placement.ordinal),)))
         return
-    gang.parts.seating.place(placements)
-    gang.parts.elastic.fill(Slot(role, ordinal) for role, ordinal, _, _ in placements)
+    gang.state.parts.seating.place(placements)
+    gang.state.parts.elastic.fill(Slot(role, ordinal) for role, ordinal, _, _ in placements)
 
 
 def preempt(gang: GangLifecycle, decided: Preempt) -> None:
@@ -81,8 +81,8 @@ def shrink(gang: GangLifecycle, decided: Shrink) -> None:
 def give_back(gang: GangLifecycle, attempt: int, why: Reason, avoid_s: Mapping[str, float]) -> None:
     """Take back the start with this number, which another cluster cannot run. `avoid_s`: cluster -> how long the gang
     is not sent to it."""
-    if gang.elsewhere is None or gang.elsewhere.attempt != attempt or gang.parts is None:
+    if gang.elsewhere is None or gang.elsewhere.attempt != attempt or gang.state.parts is None:
         return
     now_s = gang.effects.now_s()
     gang.history.left_out |= {cluster: now_s + for_s for cluster, for_s in avoid_s.items()}
-    take_back(gang, gang.parts, TakeBack(why, evicts=bool(gang.parts.start.bare_pods())))
+    take_back(gang, gang.state.parts, TakeBack(why, evicts=bool(gang.state.parts.start.bare_pods())))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phalanx.kube.gang.departure import Departure
 from phalanx.kube.gang.effects import Effects, report_rejection
-from phalanx.kube.gang.lifecycle.stages import NEXT, Leaving, Running, StartedParts, State, Waiting
+from phalanx.kube.gang.lifecycle.stages import NEXT, Leaving, Running, State, Waiting
 from phalanx.kube.gang.lifecycle.start_history import StartHistory
 from phalanx.kube.gang.objects import GangObjects
 from phalanx.kube.gang.spec.gang_spec import GangSpec
@@ -22,26 +22,22 @@ class GangLifecycle:
     def __init__(self, id: str, effects: Effects) -> None:
         self.id, self.effects = id, effects
         self.objects = GangObjects(id)
-        self._state: State = Waiting()
+        self.state: State = Waiting()
         self.history = StartHistory()
         self.departure: Departure | None = None
         self.resized: Reason | None = None
         self.wake_s = 0.0
 
+    def enter(self, state: State) -> None:
+        """Enter a stage that may follow the present one."""
+        assert type(state) in NEXT[type(self.state)], f"{self.id}: from {self.state} to {state}"
+        self.state = state
+
     # --- questions ------------------------------------------------------------------------------------------------
 
     @property
-    def state(self) -> State:
-        return self._state
-
-    @state.setter
-    def state(self, state: State) -> None:
-        assert type(state) in NEXT[type(self._state)], f"{self.id}: from {self._state} to {state}"
-        self._state = state
-
-    @property
     def waits(self) -> bool:
-        return isinstance(self._state, Waiting)
+        return isinstance(self.state, Waiting)
 
     @property
     def done(self) -> bool:
@@ -49,14 +45,9 @@ class GangLifecycle:
         return self.waits and self.objects.empty
 
     @property
-    def parts(self) -> StartedParts | None:
-        """Return the parts of the gang's start; None while the gang waits."""
-        return self._state.parts
-
-    @property
     def spec(self) -> GangSpec | None:
         """Return the spec that the core knows; None if the core does not know the gang."""
-        return self._state.spec if isinstance(self._state, Waiting) else self._state.parts.start.spec
+        return self.state.spec if isinstance(self.state, Waiting) else self.state.parts.start.spec
 
     @property
     def queue(self) -> str:
@@ -64,51 +55,51 @@ class GangLifecycle:
 
     @property
     def record(self) -> StartRecord | None:
-        return self.parts.start.record if self.parts is not None else None
+        return self.state.parts.start.record if self.state.parts is not None else None
 
     @property
     def elsewhere(self) -> StartRecord | None:
         """Return the record of a start that another cluster runs; None for a start in this cluster."""
-        record = self.record if isinstance(self._state, Running) else None
+        record = self.record if isinstance(self.state, Running) else None
         return record if record is not None and record.cluster else None
 
     # --- members change -------------------------------------------------------------------------------------------
 
     def see_job(self, job: BatchJob) -> None:
-        if self.parts is not None and (known := self.objects.jobs.get(job.uid)) is not None:
-            self.resized = self.parts.elastic.see_job(known, job) or self.resized
+        if self.state.parts is not None and (known := self.objects.jobs.get(job.uid)) is not None:
+            self.resized = self.state.parts.elastic.see_job(known, job) or self.resized
         self.objects.see_job(job)
 
     def lose_job(self, uid: str) -> None:
         self.objects.jobs.pop(uid, None)
-        if self.parts is not None:
-            self.parts.start.resuming.discard(uid)
-            self.parts.elastic.lose_job(uid)
-        if isinstance(self._state, Leaving):
-            self._state.departure.lose_job(uid)
+        if self.state.parts is not None:
+            self.state.parts.start.resuming.discard(uid)
+            self.state.parts.elastic.lose_job(uid)
+        if isinstance(self.state, Leaving):
+            self.state.departure.lose_job(uid)
 
     def see_pod(self, pod: Pod) -> None:
         if pod.over:
             self.lose_pod(pod)
             return
         self.objects.pods[pod.uid] = pod
-        if self.parts is not None:
-            self.parts.seating.see(pod.uid)
+        if self.state.parts is not None:
+            self.state.parts.seating.see(pod.uid)
 
     def lose_pod(self, pod: Pod, *, gone: bool = False) -> None:
         self.objects.end_pod(pod, gone=gone)
         if pod.rejected:
             self._avoid_node_of(pod)
-        if self.parts is not None:
-            self.parts.seating.vacate(pod)
-        if isinstance(self._state, Running):
-            self._state.readiness.lose(pod.uid)
+        if self.state.parts is not None:
+            self.state.parts.seating.vacate(pod)
+        if isinstance(self.state, Running):
+            self.state.readiness.lose(pod.uid)
 
     def _avoid_node_of(self, pod: Pod) -> None:
         """Note that a kubelet refused the pod. For `avoid_s` seconds, the gang's pods prefer other nodes."""
         if pod.node:
             now_s = self.effects.now_s()
             self.history.avoid(pod.node, now_s + self.effects.timeouts.avoid_s)
-            if self.parts is not None:
-                self.parts.start.prefer_nodes(self.history.preference(now_s))
+            if self.state.parts is not None:
+                self.state.parts.start.prefer_nodes(self.history.preference(now_s))
         report_rejection(self.effects, pod, self.objects.job_of(pod))

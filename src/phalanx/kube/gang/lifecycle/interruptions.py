@@ -5,6 +5,7 @@ from __future__ import annotations
 from phalanx.dialects.frame.dialect import Claim
 from phalanx.kube.gang.departure import TakeBack
 from phalanx.kube.gang.lifecycle.stages import StartedParts
+from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, allows, claim_on
 from phalanx.model.reason import Reason, ReasonCode
 
@@ -12,18 +13,20 @@ from phalanx.model.reason import Reason, ReasonCode
 OF_BEFORE = TakeBack(Reason(code=ReasonCode.BACKOFF, text="its start was being taken back"))
 
 
-def suspension(parts: StartedParts) -> TakeBack | None:
-    """Return the end of a start of which somebody else has suspended a Job."""
-    jobs, resuming = parts.start.objects.jobs.values(), parts.start.resuming
-    if any(job.suspended and not job.finished and job.uid not in resuming for job in jobs):
-        return TakeBack(Reason(code=ReasonCode.HELD, text="suspended by somebody else after it was admitted"))
-    return None
+def interruption(parts: StartedParts, resized: Reason | None, defaults: GangDefaults) -> TakeBack | None:
+    """Return the end of a start of which somebody else has suspended a Job, whose size was changed so that it is queued
+    again (`resized`), or that the gang's dialect stops."""
+    start = parts.start
+    for job in start.objects.jobs.values():
+        if job.suspended and not job.finished and job.uid not in start.resuming:
+            return TakeBack(Reason(code=ReasonCode.HELD, text="suspended by somebody else after it was admitted"))
+    why = resized or drain_reason(_resumed_claim(start, defaults))
+    return TakeBack(why, evicts=bool(start.bare_pods())) if why is not None else None
 
 
-def resumed_claim(parts: StartedParts, defaults: GangDefaults) -> Claim | None:
+def _resumed_claim(start: GangStart, defaults: GangDefaults) -> Claim | None:
     """Return the dialect's claim on a gang whose Jobs are resumed; None if no dialect claims it. Bare pods on nodes
     count only if the dialect has a condition for their eviction."""
-    start = parts.start
     if not defaults.dialects or "/" not in start.spec.job.queue:
         return None  # the queue is one of Phalanx, not of a dialect
     members = start.objects.waiting() if start.spec.evicted_as is None else start.objects.unfinished()

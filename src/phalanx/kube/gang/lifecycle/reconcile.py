@@ -75,7 +75,7 @@ def _advance_start(gang: GangLifecycle, parts: StartedParts, defaults: GangDefau
     if gang.objects.idle:
         finish(gang, parts)
         return
-    if (end := _interruption(gang, parts, defaults)) is not None:
+    if (end := interruptions.interruption(parts, gang.resized, defaults)) is not None:
         take_back(gang, parts, end)
         return
     if _lost_a_member(gang, parts):
@@ -86,18 +86,11 @@ def _advance_start(gang: GangLifecycle, parts: StartedParts, defaults: GangDefau
     parts.barrier.advance()
     if isinstance(gang.state, Starting) and _is_bound(parts):
         _run(gang, parts, defaults)
-    wake_s = parts.elastic.offer(), parts.elastic.withdraw()
+    wake_s: tuple[float, ...] = parts.elastic.offer(), parts.elastic.withdraw()
     parts.elastic.resize()
     if isinstance(gang.state, Starting | Running):
-        _check_time(gang, gang.state, defaults)
-    gang.wake_s = earliest_s(gang.wake_s, *wake_s)
-
-
-def _interruption(gang: GangLifecycle, parts: StartedParts, defaults: GangDefaults) -> TakeBack | None:
-    if (suspension := interruptions.suspension(parts)) is not None:
-        return suspension
-    why = gang.resized or interruptions.drain_reason(interruptions.resumed_claim(parts, defaults))
-    return TakeBack(why, evicts=bool(parts.start.bare_pods())) if why is not None else None
+        wake_s = _check_time(gang, gang.state, defaults), *wake_s
+    gang.wake_s = earliest_s(*wake_s)
 
 
 def _lost_a_member(gang: GangLifecycle, parts: StartedParts) -> bool:
@@ -113,8 +106,9 @@ def _lost_a_member(gang: GangLifecycle, parts: StartedParts) -> bool:
 def _seat_pods(gang: GangLifecycle, parts: StartedParts) -> None:
     """Give seats to new pods, and adapt the seats to the sizes of the Jobs. In a start elsewhere, new bare pods are
     sent there."""
+    is_elsewhere = bool(parts.start.elsewhere)
     for pod in parts.seating.fresh():
-        if parts.start.elsewhere:  # pods that run in another cluster get no seat in this one
+        if is_elsewhere:  # pods that run in another cluster get no seat in this one
             continue
         parts.seating.look_at(pod)
         if isinstance(gang.state, Running) and gang.state.readiness.see(pod):
@@ -132,20 +126,20 @@ def _is_bound(parts: StartedParts) -> bool:
 
 def _run(gang: GangLifecycle, parts: StartedParts, defaults: GangDefaults) -> None:
     """Note that all pods are bound. If the queue limits the time until they are ready, that time begins now."""
-    timed = defaults.start_timeout_s(gang.queue) is not None and parts.start.record.gang
+    timed = defaults.start_timeout_s(parts.start.spec.job.queue) is not None and parts.start.record.gang
     is_watched = timed and not parts.start.elsewhere
     unready = [uid for uid, pod in gang.objects.pods.items() if not pod.ready] if is_watched else ()
-    gang.state = Running(parts=parts, readiness=Readiness(gang.effects.now_s(), unready))
+    gang.enter(Running(parts=parts, readiness=Readiness(gang.effects.now_s(), unready)))
     parts.start.phase, gang.history.failures = Phase.RUNNING, 0
     gang.effects.emit_event(Started(gang.id, parts.start.record.attempt))
     parts.start.report_bound()
 
 
-def _check_time(gang: GangLifecycle, started: Starting | Running, defaults: GangDefaults) -> None:
-    """Take the start back if a deadline has passed."""
+def _check_time(gang: GangLifecycle, started: Starting | Running, defaults: GangDefaults) -> float:
+    """Take the start back if a deadline has passed. Return the time of the next deadline (0: there is none)."""
     deadlines = StartDeadlines(started, gang.history, defaults)
     for overdue in deadlines.overdue():
         take_back(gang, started.parts, overdue)
         if not started.parts.start.going_on:
             break
-    gang.wake_s = earliest_s(gang.wake_s, deadlines.wake_s)
+    return deadlines.wake_s

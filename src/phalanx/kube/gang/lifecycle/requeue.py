@@ -36,7 +36,8 @@ def leave_preempted(gang: GangLifecycle, start: GangStart, request: PreemptionRe
 
 def _depart(gang: GangLifecycle, parts: StartedParts, departure: Departure) -> Leaving:
     gang.departure, gang.resized = departure, None
-    gang.state = leaving = Leaving(parts=parts, departure=departure)
+    leaving = Leaving(parts=parts, departure=departure)
+    gang.enter(leaving)
     parts.start.phase = Phase.STOPPING
     parts.barrier.close()
     departure.begin()
@@ -55,7 +56,7 @@ def requeue_if_left(gang: GangLifecycle, leaving: Leaving) -> None:
         gang.history.failures += 1
         requeued_s = gang.effects.now_s() + gang.effects.timeouts.rest_s(gang.history.failures)
     gang.effects.emit_event(Refused(gang.id, start.record.attempt, departure.why, requeued_s))
-    gang.state = Waiting(spec=start.spec)
+    gang.enter(Waiting(spec=start.spec))
 
 
 def finish(gang: GangLifecycle, parts: StartedParts) -> None:
@@ -63,4 +64,5 @@ def finish(gang: GangLifecycle, parts: StartedParts) -> None:
     they are gone."""
     gang.effects.emit_event(Finished(gang.id, gang.objects.outcome))
     parts.preemption.cancel()
-    gang.state, gang.history = Waiting(), StartHistory()
+    gang.enter(Waiting())
+    gang.history = StartHistory()

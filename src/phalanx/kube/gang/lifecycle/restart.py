@@ -53,10 +53,10 @@ def adopt(gang: GangLifecycle, begun: UnfinishedStart) -> None:
     recall_seats(parts.start, parts.barrier, parts.elastic)
     if parts.start.elsewhere or (parts.barrier.gate_open and seats.started()):
         unready = [uid for uid, pod in gang.objects.pods.items() if pod.node and pod.phase == "Pending"]
-        gang.state = Running(parts=parts, readiness=Readiness(gang.effects.now_s(), unready))
+        gang.enter(Running(parts=parts, readiness=Readiness(gang.effects.now_s(), unready)))
         parts.start.phase = Phase.RUNNING
     else:
-        gang.state = Starting(parts=parts)
+        gang.enter(Starting(parts=parts))
     _go_on(gang, parts, begun)
 
 
