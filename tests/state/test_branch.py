@@ -21,12 +21,16 @@ def test_a_branch_has_the_settings_of_the_queues_above_it() -> None:
     )
     branch = tree.branch("q")
     assert [each.name for each in branch.path] == ["q", "up", "top", ""]
-    assert [queue.name for queue in branch.states] == ["up"]
+    assert [queue.name for queue in branch.rules.states] == ["up"]
     assert branch.strict is tree.branch("up")
-    assert branch.by_factors
-    assert [group.flavors for group in branch.flavors] == [("a100",)]
-    assert (branch.limits.users, branch.limits.by_user, branch.limits.by_group) == (False, True, False)
-    assert (branch.limits.submissions, branch.limits.longest_s) == (True, 60.0)
+    assert branch.rules.by_factors
+    assert [group.flavors for group in branch.rules.flavors] == [("a100",)]
+    assert (branch.rules.limits.users, branch.rules.limits.by_user, branch.rules.limits.by_group) == (
+        False,
+        True,
+        False,
+    )
+    assert (branch.rules.limits.submissions, branch.rules.limits.longest_s) == (True, 60.0)
 
 
 def test_a_deleted_queue_has_the_branch_of_the_root() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from phalanx.state.queues.quota import Charge, JobLimits, QueueUsage
+from phalanx.state.queues.quota import Charge, QueueUsage
+from phalanx.state.queues.rules import JobLimits
 
 CPU = ("", "cpu")
 CHARGE = Charge("q", "ann", "lab", ((CPU, 2), (("a100", "cpu"), 2)), job="j")

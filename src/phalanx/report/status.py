@@ -142,7 +142,7 @@ def _standing(
         usage=usage,
         state=queue.state,
         state_since_s=queue.state_since_s,
-        held_by=next((each.name for each in branch.states if each.state is not QueueState.OPEN), ""),
+        held_by=next((each.name for each in branch.rules.states if each.state is not QueueState.OPEN), ""),
         fault=branch.fault,
         first=tuple(queue_positions(cluster, branch.name, places)) if places else (),
     )

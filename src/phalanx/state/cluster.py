@@ -356,7 +356,9 @@ class Cluster:
 def time_limit_s(cluster: Cluster, job: Job) -> float | None:
     """Return the time limit of the job (seconds): its own, else the least limit of its queue and the queues above;
     None: no limit."""
-    return job.limit_s if job.limit_s is not None else cluster.tree.branches[cluster.queue_of(job)].limits.longest_s
+    return (
+        job.limit_s if job.limit_s is not None else cluster.tree.branches[cluster.queue_of(job)].rules.limits.longest_s
+    )
 
 
 MOST_DEMANDS = 1 << 16  # with more demands, the columns are built again, without demands that no pod has

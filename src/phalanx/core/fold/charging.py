@@ -173,7 +173,7 @@ def rebuild_tree(cluster: Cluster) -> None:
 def submitted_jobs(cluster: Cluster) -> SubmittedJobs:
     """Return the live jobs that limits on submitted jobs count."""
     found = SubmittedJobs()
-    gated = any(branch.limits.submissions for branch in cluster.tree.branches.values())
+    gated = any(branch.rules.limits.submissions for branch in cluster.tree.branches.values())
     for record in cluster.jobs.values() if gated else ():
         for _ in found.enter(cluster.tree.branch(cluster.queue_of(record.job)), record.job):
             pass
@@ -192,7 +192,7 @@ def queue_charge(cluster: Cluster, record: JobRecord) -> Charge | None:
     else:
         return None
     job = record.job
-    cost = gang_cost(record.gang, pods, record.flavors, cluster.tree.branch(cluster.queue_of(job)).flavors)
+    cost = gang_cost(record.gang, pods, record.flavors, cluster.tree.branch(cluster.queue_of(job)).rules.flavors)
     return Charge(cluster.queue_of(job), job.user, job.group, cost, 1, job.id, job.preemptible)
 
 

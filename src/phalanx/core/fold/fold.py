@@ -440,7 +440,7 @@ def describe(cluster: Cluster, record: JobRecord, job: Job, gang: Gang) -> None:
     record.job = job if job.roles is gang.roles else replace(job, roles=gang.roles)
     cluster.jobs_of.setdefault(job.queue, {})[job.id] = None
     branch = cluster.tree.branches[cluster.queue_of(job)]
-    if branch.limits.submissions:
+    if branch.rules.limits.submissions:
         admit(cluster, cluster.tree.submitted.enter(branch, job))
     if job.submitted_s > cluster.latest_s:
         cluster.latest_s = job.submitted_s
@@ -456,7 +456,7 @@ def leave_queue(cluster: Cluster, job: Job) -> None:
     jobs = cluster.jobs_of.get(job.queue, {})
     jobs.pop(job.id, None)
     branch = cluster.tree.branches[cluster.queue_of(job)]
-    if branch.limits.submissions:
+    if branch.rules.limits.submissions:
         admit(cluster, cluster.tree.submitted.leave(branch, job))
     if not jobs:
         cluster.jobs_of.pop(job.queue, None)

@@ -350,7 +350,7 @@ class VictimCandidates:
 
     def _cost(self, record: JobRecord, pods: Sequence[int]) -> Cost:
         branch = self.cluster.tree.branch(self.cluster.queue_of(record.job))
-        return gang_cost(record.gang, pods, record.flavors, branch.flavors)
+        return gang_cost(record.gang, pods, record.flavors, branch.rules.flavors)
 
     def _enter(self, candidate: int, sign: int) -> None:
         """Return the candidate's charge in the ledger, and count the eviction against the budget of the queue (`sign`

@@ -42,7 +42,8 @@ from phalanx.state.cluster import Cluster
 from phalanx.state.nodes.pod_index import requirement_holds
 from phalanx.state.pending.request_class import Kind, RequestClassKey
 from phalanx.state.queues.branch import Branch
-from phalanx.state.queues.quota import Charge, Key, ResourceGroup, gang_cost
+from phalanx.state.queues.quota import Charge, Key, gang_cost
+from phalanx.state.queues.rules import ResourceGroup
 from phalanx.state.queues.tree import QueueTree
 
 COMBINATIONS = 64  # the most combinations of flavors that are tried for a gang
@@ -130,7 +131,7 @@ class Preferences:
         used: dict[Key, Amount] = {}
         for demand, count in zip(gang.demands, pods, strict=True):
             self.roles.append([])
-            for group in groups_asked(branch.flavors, demand):
+            for group in groups_asked(branch.rules.flavors, demand):
                 asked = [(resource, amount * count) for resource, amount in demand.costs if group.covers(resource)]
                 flavors = suitable_flavors(known, group, demand)
                 costs = [
@@ -221,18 +222,18 @@ def flavor_assignments(
     queue = cluster.queue_of(job)
     branch = cluster.tree.branches[queue]
     pods, cost, jobs = key.gang.minimums, key.gang.due, int(key.kind == Kind.JOB)
-    if jobs and not branch.starts_whole:
+    if jobs and not branch.rules.starts_whole:
         pods, cost = (0,) * len(pods), ()  # pods of such a job are charged one by one, when they are placed
     whole = Charge(queue, job.user, job.group, cost, jobs, job.id, job.preemptible)
     if branch.unbounded:
         return [FlavorAssignment((), key.gang, whole)]
-    if not branch.flavors:
+    if not branch.rules.flavors:
         found = flavor_assignment(ledger, branch, (), key.gang, whole)
         return with_partial_admission(cluster, ledger, branch, found) if jobs and key.gang.optional else [found]
     every = []
-    ways = [given] if given else combinations(cluster.flavors, branch.flavors, key.gang)
+    ways = [given] if given else combinations(cluster.flavors, branch.rules.flavors, key.gang)
     for flavors in ways:
-        charge = whole._replace(cost=gang_cost(key.gang, pods, flavors, branch.flavors))
+        charge = whole._replace(cost=gang_cost(key.gang, pods, flavors, branch.rules.flavors))
         gang = cluster.with_flavors(key.gang, flavors)
         every.append(flavor_assignment(ledger, branch, flavors, gang, charge))
     if jobs and key.gang.optional:
@@ -251,7 +252,7 @@ def with_partial_admission(
 
     def offered(way: PartialAdmission) -> FlavorAssignment:
         if way.roles not in seen:
-            cost = gang_cost(whole.gang, way.pods, whole.flavors, branch.flavors)
+            cost = gang_cost(whole.gang, way.pods, whole.flavors, branch.rules.flavors)
             charge = whole.charge._replace(cost=cost)
             seen[way.roles] = flavor_assignment(ledger, branch, whole.flavors, whole.gang, charge)
         return seen[way.roles]
@@ -276,7 +277,7 @@ def capped_gang(cluster: Cluster, ledger: QuotaLedger, offer: FlavorAssignment) 
         low, high = role.minimum, max(role.minimum, role.count)
         while low < high:
             middle = (low + high + 1) // 2
-            wanted = gang_cost(gang, [*pods[:at], middle, *pods[at + 1 :]], offer.flavors, branch.flavors)
+            wanted = gang_cost(gang, [*pods[:at], middle, *pods[at + 1 :]], offer.flavors, branch.rules.flavors)
             if shortfall(ledger, branch, offer.charge._replace(cost=wanted)):
                 high = middle - 1
             else:

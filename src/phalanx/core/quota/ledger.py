@@ -172,19 +172,19 @@ def branch_shortfall(ledger: QuotaLedger, branch: Branch, charge: Charge) -> Quo
             return quota_shortfall(Bound(branch.name, Rule.LIMIT, key), asked, account.total.get(key, 0), allowed)
     if queue.total.running is not None and account.running + charge.jobs > queue.total.running:
         return quota_shortfall(Bound(branch.name, Rule.RUNNING), charge.jobs, account.running, queue.total.running)
-    if branch.limits.users:
+    if branch.rules.limits.users:
         tally = account.users.get(charge.user, NOTHING)
         if found := subject_shortfall(
             branch.name, queue.per_user.of(charge.user), tally, charge, charge.user, Rule.USER, Rule.USER_RUNNING
         ):
             return found
-    if branch.limits.groups:
+    if branch.rules.limits.groups:
         tally = account.groups.get(charge.group, NOTHING)
         if found := subject_shortfall(
             branch.name, queue.per_group.of(charge.group), tally, charge, charge.group, Rule.GROUP, Rule.GROUP_RUNNING
         ):
             return found
-    if branch.limits.jobs:
+    if branch.rules.limits.jobs:
         tally = account.jobs.get(charge.job, NOTHING)
         if found := subject_shortfall(branch.name, queue.per_job, tally, charge, charge.job, Rule.JOB):
             return found

@@ -267,16 +267,16 @@ def bounds_of_subjects(branch: Branch, row: HeadroomRow) -> Iterable[tuple[Subje
     if queue is None:
         return
     found = []
-    if branch.limits.users:
+    if branch.rules.limits.users:
         found.append((("user", row.user), queue.per_user.of(row.user), Rule.USER, Rule.USER_RUNNING))
-    if branch.limits.groups:
+    if branch.rules.limits.groups:
         found.append((("group", row.group), queue.per_group.of(row.group), Rule.GROUP, Rule.GROUP_RUNNING))
     for subject, limits, amounts, running in found:
         for resource, _ in limits.resources:
             yield subject, Bound(branch.name, amounts, ("", resource), subject[1])
         if limits.running is not None:
             yield subject, Bound(branch.name, running, whose=subject[1])
-    if branch.limits.jobs and row.job:
+    if branch.rules.limits.jobs and row.job:
         for resource, _ in queue.per_job.resources:
             yield ("job", row.job), Bound(branch.name, Rule.JOB, ("", resource), row.job)
 

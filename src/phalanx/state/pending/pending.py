@@ -151,8 +151,8 @@ class Pending:
         branch, terms, is_job = tree.branches[key.queue], key.terms, key.kind == Kind.JOB
         placement_key = PlacementClassKey(
             key.gang,
-            () if key.kind == Kind.REPLACEMENT else branch.flavors,
-            whole=not is_job or branch.starts_whole,
+            () if key.kind == Kind.REPLACEMENT else branch.rules.flavors,
+            whole=not is_job or branch.rules.starts_whole,
             counts=is_job,
         )
         row = self.headroom.row(
@@ -170,7 +170,7 @@ class Pending:
         key = request_class.key
         request_class.strict = self.columns.strict[request_class.number] = branch.strict is not None
         self.columns.preempts[request_class.number] = key.terms.preempts and (
-            (branch.preempts and key.kind == Kind.JOB) or (branch.reclaims and key.kind == Kind.GROWTH)
+            (branch.rules.preempts and key.kind == Kind.JOB) or (branch.rules.reclaims and key.kind == Kind.GROWTH)
         )
 
     def _close(self, request_class: RequestClass) -> None:

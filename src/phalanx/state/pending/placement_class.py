@@ -25,7 +25,7 @@ from phalanx.state.classes import AffinityClass as PodKind
 from phalanx.state.classes import Demand, Gang
 from phalanx.state.nodes.pod_index import change_may_help
 from phalanx.state.pending.headroom import RUNNING, upward
-from phalanx.state.queues.quota import ResourceGroup
+from phalanx.state.queues.rules import ResourceGroup
 
 FIRST_COLUMNS = 64  # the first length of a column, which grows by doubling
 REMEMBERED = 1 << 16  # the largest number of cached answers about pod affinity

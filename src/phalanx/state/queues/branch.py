@@ -1,4 +1,4 @@
-"""A branch: the place of one queue in the queue tree, with its settings and its charges."""
+"""A branch: the place of one queue in the queue tree, with its rules and its charges."""
 
 from __future__ import annotations
 
@@ -7,19 +7,9 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from phalanx.model.pod import Amount
-from phalanx.model.queue import BorrowingPolicy, Queue, QueueOrder, QueueState, Quota, ReclaimWithinCohort
-from phalanx.state.queues.quota import (
-    NO_LIMITS,
-    BranchQuota,
-    Charge,
-    Cost,
-    JobLimits,
-    Key,
-    QueueUsage,
-    ResourceGroup,
-    bounds_jobs,
-    job_limits,
-)
+from phalanx.model.queue import BorrowingPolicy, Queue, QueueOrder
+from phalanx.state.queues.quota import BranchQuota, Charge, Cost, Key, QueueUsage
+from phalanx.state.queues.rules import NO_RULES, QueueRules, bounds_jobs, queue_rules
 
 ROOT = ""
 
@@ -39,16 +29,13 @@ class QueueRelation(NamedTuple):
 
 
 class Branch:
-    """A queue's place in the tree, with its settings. "On the path" means in the queue or a queue above it.
+    """A queue's place in the tree, with its rules. "On the path" means in the queue or a queue above it.
 
     `queue`: None at the root.
-    `starts_whole`: whether its jobs are placed whole, and not pod by pod.
+    `rules`: the settings of the queue, and of those above, that hold for its jobs.
     `fault`: why the queue cannot be used, and where; it holds for the branch and all branches below.
-    `states`: the queues on the path that are not open, the nearest first.
-    `flavors`: the resource groups of the queue, else of the nearest queue above that has any.
-    `order`: the order of its jobs and children. `by_factors`: whether a queue on the path orders by factors.
+    `order`: the order of its jobs and children.
     `strict`: the highest strict queue on the path.
-    `preempts`, `reclaims`: whether its jobs may preempt, and may preempt jobs of other queues.
     `unbounded`: whether no bound on the path keeps a job from starting.
     `arena`: the highest branch on the path below which one order alone decides which job is next, as in one queue.
     `split`: whether the branch is an arena and a branch below belongs to another one.
@@ -58,53 +45,39 @@ class Branch:
     `relations`: queue -> its relation to this one, once it was asked for."""
 
     __slots__ = (
-        *("account", "arena", "by_factors", "charged", "children", "fault", "flavors", "limits", "name", "order"),
-        *("parent", "path", "preempts", "queue", "quota", "reclaims", "relations", "request_class_queue", "split"),
-        *("starts_whole", "states", "strict", "unbounded"),
+        *("account", "arena", "charged", "children", "fault", "name", "order", "parent", "path", "queue", "quota"),
+        *("relations", "request_class_queue", "rules", "split", "strict", "unbounded"),
     )
 
     def __init__(self, name: str, queue: Queue | None, parent: Branch | None) -> None:
         self.name, self.queue, self.parent = name, queue, parent
         self.path: tuple[Branch, ...] = (self, *(parent.path if parent else ()))
         self.children: dict[str, Branch] = {}
-        self.starts_whole = queue is None or queue.gang
-        self.fault = ""
-        self.states: tuple[Queue, ...] = parent.states if parent else ()
-        self.flavors: tuple[ResourceGroup, ...] = parent.flavors if parent else ()
-        self.limits: JobLimits = parent.limits if parent else NO_LIMITS
-        self.order = QueueOrder.PRIORITY
-        self.by_factors: bool = parent is not None and parent.by_factors
+        self.rules: QueueRules = NO_RULES if queue is None else queue_rules(queue, parent.rules if parent else NO_RULES)
+        self.order = QueueOrder.PRIORITY if queue is None else queue.order
         self.strict: Branch | None = parent.strict if parent else None
+        if self.strict is None and queue is not None and queue.strict:
+            self.strict = self
+        self.fault = ""
         self.unbounded = self.split = False
         self.arena: Branch = self
         self.request_class_queue = name
-        if queue is not None:
-            if queue.state is not QueueState.OPEN:
-                self.states = (queue, *self.states)
-            self.flavors = _resource_groups(queue) or self.flavors
-            self.limits = job_limits(queue, self.limits)
-            self.order = queue.order
-            self.by_factors = self.by_factors or queue.order is QueueOrder.MULTIFACTOR
-            if self.strict is None and queue.strict:
-                self.strict = self
-        self.preempts: bool = queue is not None and queue.preemption.searches()
-        self.reclaims: bool = queue is not None and queue.preemption.reclaim is not ReclaimWithinCohort.NEVER
         self.quota = BranchQuota(queue, {})
-        self.account = QueueUsage(self.limits)
+        self.account = QueueUsage(self.rules.limits)
         self.charged: dict[str, Cost] = {}
         self.relations: dict[str, QueueRelation] = {}
 
     def treatment(self) -> tuple[object, ...]:
         """Return the settings that decide how jobs of the queue are received. If one of them changes, the jobs are
         received again."""
-        limits = self.limits
+        rules, limits = self.rules, self.rules.limits
         return (
             self.fault,
-            self.states,
+            rules.states,
             limits.by_user,
             limits.by_group,
             limits.by_job,
-            self.by_factors,
+            rules.by_factors,
             self.order is QueueOrder.USAGE,
             limits.submissions,
             self.request_class_queue,
@@ -114,9 +87,9 @@ class Branch:
         """Return whether a setting of the queue itself may keep a job in it or below from starting."""
         if (queue := self.queue) is None:
             return False
-        limits = self.limits
+        limits = self.rules.limits
         limited = limits.users or limits.groups or limits.jobs or bounds_jobs(queue.total)
-        return bool(limited or self.quota.limit or self.flavors or queue.borrow is not BorrowingPolicy.ALL)
+        return bool(limited or self.quota.limit or self.rules.flavors or queue.borrow is not BorrowingPolicy.ALL)
 
     @property
     def counts_firm(self) -> bool:
@@ -188,17 +161,3 @@ def _relation(ours: Branch, theirs: Branch) -> QueueRelation:
     side = ours.path[meet - 1] if meet else None
     named = frozenset[Key]().union(*(each.quota.guaranteed for each in (side, *way) if each is not None))
     return QueueRelation(side, way[-1] if way else None, way, named)
-
-
-def _resource_groups(queue: Queue) -> tuple[ResourceGroup, ...]:
-    found: dict[str, list[Quota]] = {}
-    for quota in queue.quotas:
-        if quota.flavor:
-            found.setdefault(quota.group, []).append(quota)
-    return tuple(
-        ResourceGroup(
-            tuple(quota.flavor for quota in each),
-            frozenset(name for quota in each for name, _ in (*quota.guaranteed, *quota.limit) if group),
-        )
-        for group, each in found.items()
-    )

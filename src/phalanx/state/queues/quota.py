@@ -1,7 +1,7 @@
 """The quota of a queue, the charges of its jobs, and its usage: all charges to it.
 
-`BranchQuota` has guarantees and limits by key, `JobLimits` limits on users, groups and single jobs. A `QueueUsage` has
-amounts, claims (`state.queues.tree`), and the usage of single users, groups and jobs.
+`BranchQuota` has guarantees and limits by key. A `QueueUsage` has amounts, claims (`state.queues.tree`), and the usage
+of single users, groups and jobs.
 
 Amounts are stored by `Key`, (flavor, resource). The usage of a pod on nodes of a flavor counts under that flavor, and
 like all usage under the empty flavor, "all nodes"."""
@@ -9,27 +9,16 @@ like all usage under the empty flavor, "all nodes"."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from phalanx.model.job import Job
 from phalanx.model.node import parts_of
 from phalanx.model.pod import MAX_AMOUNT, Amount, format_amount
-from phalanx.model.queue import Limits, Queue
+from phalanx.model.queue import Queue
 from phalanx.state.classes import Gang
+from phalanx.state.queues.rules import NO_LIMITS, JobLimits, ResourceGroup
 
 Key: TypeAlias = tuple[str, str]  # (flavor, resource); the empty flavor: all nodes
 Cost: TypeAlias = tuple[tuple[Key, Amount], ...]
-
-
-class ResourceGroup(NamedTuple):
-    """Flavors in order of preference. A pod gets one of them for the resources of the group; no resources: for all."""
-
-    flavors: tuple[str, ...]
-    resources: frozenset[str] = frozenset()
-
-    def covers(self, resource: str) -> bool:
-        return not self.resources or resource in self.resources
 
 
 class BranchQuota:
@@ -108,56 +97,6 @@ def child_errors(name: str, quota: BranchQuota, children: Mapping[str, BranchQuo
 
 def _sane(amount: int) -> int:
     return max(0, min(amount, MAX_AMOUNT))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobLimits:
-    """Which limits a queue has on users, groups and jobs. "On the path" means in the queue or a queue above it.
-
-    `users`, `groups`, `jobs`: whether the queue itself limits each user, each group, the size of a job.
-    `by_user`, `by_group`, `by_job`: the same of a queue on the path.
-    `submissions`: whether a queue on the path limits submitted jobs.
-    `longest_s`: the longest time limit that the path allows a job (seconds)."""
-
-    users: bool = False
-    groups: bool = False
-    jobs: bool = False
-    by_user: bool = False
-    by_group: bool = False
-    by_job: bool = False
-    submissions: bool = False
-    longest_s: float | None = None
-
-    def time_limit_s(self, job: Job) -> float | None:
-        """Return the time limit of the job (seconds): its own, else the longest that the path allows; None: none."""
-        return job.limit_s if job.limit_s is not None else self.longest_s
-
-
-NO_LIMITS = JobLimits()
-
-
-def job_limits(queue: Queue, above: JobLimits) -> JobLimits:
-    """Return the limits of the queue. `above`: those of its parent."""
-    users, groups, jobs = bounds_jobs(queue.per_user), bounds_jobs(queue.per_group), bool(queue.per_job.resources)
-    stated = queue.total, queue.per_user, queue.per_group
-    walls = [each.wall_s for each in (*stated, queue.per_job) if each.wall_s is not None]
-    if above.longest_s is not None:
-        walls.append(above.longest_s)
-    return JobLimits(
-        users=users,
-        groups=groups,
-        jobs=jobs,
-        by_user=users or above.by_user,
-        by_group=groups or above.by_group,
-        by_job=jobs or above.by_job,
-        submissions=above.submissions or any(each.submitted is not None for each in stated),
-        longest_s=min(walls, default=None),
-    )
-
-
-def bounds_jobs(limits: Limits) -> bool:
-    """Return whether the limits may keep a job from starting."""
-    return limits.running is not None or bool(limits.resources) or bool(limits.named)
 
 
 class Charge(NamedTuple):

@@ -74,7 +74,7 @@ class SubmittedJobs:
 
 def submit_limits(branch: Branch, job: Job) -> Iterator[SubmitLimit]:
     """Yield the limits on submitted jobs that count the job, from its queue up."""
-    for each in branch.path if branch.limits.submissions else ():
+    for each in branch.path if branch.rules.limits.submissions else ():
         queue = each.queue
         if queue is None:
             continue

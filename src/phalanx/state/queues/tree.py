@@ -95,7 +95,7 @@ class QueueTree:
         own = self.branches[charge.queue]
         for branch in own.path:
             self.charged[branch.name] = None
-        if own.limits.by_user or own.limits.by_group or own.limits.by_job:
+        if own.rules.limits.by_user or own.rules.limits.by_group or own.rules.limits.by_job:
             self.subjects["user", charge.user] = self.subjects["group", charge.group] = None
             self.subjects["job", charge.job] = None
 
@@ -130,7 +130,7 @@ class QueueTree:
     def clear(self) -> None:
         """Remove all charges."""
         for name, branch in self.branches.items():
-            branch.account = QueueUsage(branch.limits)
+            branch.account = QueueUsage(branch.rules.limits)
             branch.account.claimed.update(self.keeps_claimed.get(name, ()))
             branch.charged.clear()
 
@@ -195,11 +195,11 @@ def _join_arena(branch: Branch) -> None:
 
 def _request_class_queue(branch: Branch) -> str:
     """Return the queue in the request classes of its jobs (`Branch.request_class_queue`)."""
-    plain = branch.unbounded and branch.order is not QueueOrder.MULTIFACTOR and not branch.by_factors
-    if branch.queue is None or not plain or branch.preempts or not branch.starts_whole:
+    plain = branch.unbounded and branch.order is not QueueOrder.MULTIFACTOR and not branch.rules.by_factors
+    if branch.queue is None or not plain or branch.rules.preempts or not branch.rules.starts_whole:
         return branch.name
     arena = branch.arena.queue
-    return branch.arena.name if arena is None or (arena.gang and not branch.arena.preempts) else branch.name
+    return branch.arena.name if arena is None or (arena.gang and not branch.arena.rules.preempts) else branch.name
 
 
 def _add_quota(branch: Branch, flavors: set[str]) -> None:

@@ -35,13 +35,13 @@ def not_eligible(
         return NotEligible(never.invalid(record.gang))
     if branch.queue is None:
         return NotEligible(explain.queue_unknown(cluster, record, cluster.policy.default_queue))
-    if (branch.fault or branch.states) and (reason := queue_state_reason(branch, record, now_s)):
+    if (branch.fault or branch.rules.states) and (reason := queue_state_reason(branch, record, now_s)):
         return NotEligible(reason)
-    if branch.flavors and (reason := no_suitable_flavor(cluster, branch, record)):
+    if branch.rules.flavors and (reason := no_suitable_flavor(cluster, branch, record)):
         return NotEligible(reason)
     if reason := beyond_limits(cluster, branch, record):
         return NotEligible(reason)
-    if branch.limits.submissions and (gate := cluster.tree.submitted.kept_out(branch, job)):
+    if branch.rules.limits.submissions and (gate := cluster.tree.submitted.kept_out(branch, job)):
         return NotEligible(no_quota.too_many(gate, branch.name))
     if job.reservation and (reserved := advance.reservation_not_eligible(cluster, job, now_s)):
         return reserved
@@ -52,10 +52,10 @@ def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reaso
     """Return the reason for which the queue, or a queue above it, starts no jobs now; None if all start jobs."""
     if branch.fault:
         return no_quota.misconfigured(branch)
-    for queue in branch.states:
+    for queue in branch.rules.states:
         if queue.state is not QueueState.HELD and record.job.submitted_s > queue.state_since_s:
             return no_quota.closed(queue, branch.name, now_s)
-    for queue in branch.states:
+    for queue in branch.rules.states:
         if queue.state is not QueueState.DRAINING:
             return no_quota.held(queue, branch.name)
     return None
@@ -63,7 +63,7 @@ def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reaso
 
 def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
     """Return why the job could not start even if no other job ran."""
-    longest_s, limit_s = branch.limits.longest_s, record.job.limit_s
+    longest_s, limit_s = branch.rules.limits.longest_s, record.job.limit_s
     if longest_s is not None and limit_s is not None and limit_s > longest_s:
         return no_quota.never(
             f"a time limit of {limit_s:.15g} s asked, but queue {branch.name!r} allows {longest_s:.15g} s",
@@ -71,9 +71,9 @@ def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason
             allowed_s=longest_s,
             queue=branch.name,
         )
-    if branch.unbounded and not branch.limits.by_job:
+    if branch.unbounded and not branch.rules.limits.by_job:
         return None
-    if not branch.starts_whole:
+    if not branch.rules.starts_whole:
         roles = range(len(record.gang.roles))
         found = (beyond_ceiling(cluster, branch, record, [int(role == each) for each in roles]) for role in roles)
         return next((reason for reason in found if reason), None)
@@ -86,11 +86,11 @@ def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason
 
 def beyond_ceiling(cluster: Cluster, branch: Branch, record: JobRecord, pods: Sequence[int]) -> Reason | None:
     """Return the reason for the first ceiling that `pods` pods of each role exceed, whatever flavors they get."""
-    if not branch.flavors:
+    if not branch.rules.flavors:
         return ceiling_reason(branch, record, gang_cost(record.gang, pods))
     found = None
-    for flavors in flavor_assignment.combinations(cluster.flavors, branch.flavors, record.gang):
-        cost = gang_cost(record.gang, pods, flavors, branch.flavors)
+    for flavors in flavor_assignment.combinations(cluster.flavors, branch.rules.flavors, record.gang):
+        cost = gang_cost(record.gang, pods, flavors, branch.rules.flavors)
         found = ceiling_reason(branch, record, cost)
         if found is None:
             return None
@@ -100,7 +100,7 @@ def beyond_ceiling(cluster: Cluster, branch: Branch, record: JobRecord, pods: Se
 def no_suitable_flavor(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
     """Return why no flavor of some resource group suits a role; None if each role has a suitable one."""
     for demand in record.gang.demands:
-        for group in flavor_assignment.groups_asked(branch.flavors, demand):
+        for group in flavor_assignment.groups_asked(branch.rules.flavors, demand):
             found = [
                 flavor_assignment.why_unsuitable(cluster.flavors.get(name), demand.shape) for name in group.flavors
             ]

@@ -61,7 +61,7 @@ def receive(state: CycleState, request: Request) -> None:
     elif record.not_before_s > now_s:
         state.waiting_until.append((request, record.not_before_s))
         state.report(record, explain.backoff(record, now_s))
-    elif branch.unbounded and not branch.starts_whole:
+    elif branch.unbounded and not branch.rules.starts_whole:
         state.start(record)  # without pods: each pod is placed when its slot opens
     else:
         enter(state, branch, record, request)
@@ -91,22 +91,22 @@ def request_class_of(
 
     `branch`: that of its queue. `slots`: the gang of the open slots that are placed together; None for a queued job."""
     job, slot = record.job, request.slot
-    whole = branch.starts_whole
+    whole = branch.rules.starts_whole
     if slot is not None and slots is not None and whole and not is_growth(record, slot):
-        limit_s = branch.limits.time_limit_s(job)
+        limit_s = branch.rules.limits.time_limit_s(job)
         # The pods end when their job ends, so each job has its own class.
         terms = PLAIN if limit_s is None else Terms(limit_s=limit_s, job=job.id)
         entry = QueuedRequest(*record.open[slot], request)
         return RequestClassKey(int(Kind.REPLACEMENT), job.priority, slots, "", terms), entry
     terms = terms_of(job, branch, by_person=bool(cluster.reservations))
-    if branch.by_factors and cluster.policy.priority_function is not None:
+    if branch.rules.by_factors and cluster.policy.priority_function is not None:
         terms = terms._replace(job=job.id)  # a priority function may give any two jobs different priorities
     # With reservations the class needs the exact queue, because a reservation may be for one queue.
     queue = branch.name if cluster.reservations else branch.request_class_queue
     if slot is None or slots is None:
         entry = QueuedRequest(job.submitted_s, job.id, request)
         return RequestClassKey(int(Kind.JOB), job.priority, record.gang, queue, terms), entry
-    if branch.limits.by_job or terms.limit_s is not None:
+    if branch.rules.limits.by_job or terms.limit_s is not None:
         terms = terms._replace(job=job.id)
     if not whole:
         entry = QueuedRequest(*record.open[slot], request)
@@ -119,16 +119,16 @@ def request_class_of(
 def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
     """Return the terms of the job's request. `by_person`: True if users and groups matter, because there are
     reservations."""
-    factors, by_usage = branch.by_factors, branch.order is QueueOrder.USAGE
-    plain = DETAILS(job) == PLAIN_DETAILS and branch.limits.longest_s is None
-    if plain and not (by_person or branch.limits.by_user or branch.limits.by_group or factors or by_usage):
+    factors, by_usage = branch.rules.by_factors, branch.order is QueueOrder.USAGE
+    plain = DETAILS(job) == PLAIN_DETAILS and branch.rules.limits.longest_s is None
+    if plain and not (by_person or branch.rules.limits.by_user or branch.rules.limits.by_group or factors or by_usage):
         return PLAIN  # most jobs have these terms
-    user = job.user if by_person or branch.limits.by_user or factors else ""
-    group = job.group if by_person or branch.limits.by_group else ""
+    user = job.user if by_person or branch.rules.limits.by_user or factors else ""
+    group = job.group if by_person or branch.rules.limits.by_group else ""
     terms = Terms(
         user,
         group,
-        branch.limits.time_limit_s(job),
+        branch.rules.limits.time_limit_s(job),
         job.estimate_s,
         job.deadline_s,
         job.preemptible,

@@ -197,7 +197,7 @@ class Surplus:
         """Return the charge that `pods` pods of the role add to the job's queue."""
         job, gang = growing.record.job, growing.record.gang
         counts = [pods if at == role else 0 for at in range(len(gang.roles))]
-        cost = gang_cost(gang, counts, growing.start.flavors, growing.branch.flavors)
+        cost = gang_cost(gang, counts, growing.start.flavors, growing.branch.rules.flavors)
         return Charge(growing.branch.name, job.user, job.group, cost, 0, job.id, job.preemptible)
 
     def grow(self, growing: Growing, reserving: Reserving, *, alone: bool) -> bool:

@@ -132,7 +132,7 @@ def surplus_victims(record: JobRecord, branch: Branch, left: Excess) -> list[Slo
 
 def cost_of(record: JobRecord, branch: Branch, slots: Sequence[Slot]) -> Cost:
     """Return the charge of these slots to the queue."""
-    return gang_cost(record.gang, pods_by_role(slots, len(record.job.roles)), record.flavors, branch.flavors)
+    return gang_cost(record.gang, pods_by_role(slots, len(record.job.roles)), record.flavors, branch.rules.flavors)
 
 
 def fits(cost: Cost, left: Excess) -> bool:

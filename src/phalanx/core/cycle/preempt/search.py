@@ -182,7 +182,7 @@ class CyclePreemption:
         if search is None or search.changes == DELAYED:
             return False
         wants = queue_preemption(self.cluster, request_class.key.queue)
-        return not across or wants.borrowing or self.cluster.tree.branches[request_class.key.queue].reclaims
+        return not across or wants.borrowing or self.cluster.tree.branches[request_class.key.queue].rules.reclaims
 
     def search(
         self, candidate: Candidate, offers: Sequence[FlavorAssignment], forecast: BackfillForecast | None
