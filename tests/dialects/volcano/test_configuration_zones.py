@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.dialects.volcano.definitions.configuration import read_zones
-from phalanx.dialects.volcano.gangs import options_of
+from phalanx.dialects.volcano.pod_groups import options_of
 from phalanx.model.node import Zone
 
 

@@ -10,7 +10,7 @@ from phalanx.client.kind import NODES
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.volcano.answers import hyper_nodes
 from phalanx.dialects.volcano.definitions.hyper_nodes import HyperNodes, read_hyper_nodes
-from phalanx.dialects.volcano.gangs import NetworkTopology, closeness
+from phalanx.dialects.volcano.pod_groups import NetworkTopology, closeness
 
 
 def hyper_node(tier: int, *members: Any, name: str = "") -> Object:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.dialects.volcano.gangs import moved
+from phalanx.dialects.volcano.pod_groups import moved
 from tests.cli.test_app import call
 from tests.dialects.manifests import objects
 from tests.dialects.volcano.test_examples import EXAMPLES

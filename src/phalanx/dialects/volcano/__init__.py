@@ -7,7 +7,7 @@ Parts, lowest first:
     tables        the use of every field, label and annotation
     settings      the use of each action, plugin and argument
     admission     admission policies in place of Volcano's webhooks
-    gangs         the gang of a pod, and its settings from its PodGroup; the Phalanx equivalent of each object, before
+    pod_groups    the gang of a pod, and its settings from its PodGroup; the Phalanx equivalent of each object, before
                   a migration
     answers/      the status of PodGroups and Queues
     dialect       all parts as a `frame.Dialect`

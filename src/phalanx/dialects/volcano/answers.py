@@ -36,7 +36,7 @@ from phalanx.dialects.job_kinds.volcano_job import is_sent
 from phalanx.dialects.schema.fields import Misread
 from phalanx.dialects.volcano import kinds
 from phalanx.dialects.volcano.definitions.hyper_nodes import HyperNodes
-from phalanx.dialects.volcano.gangs import OBJECT, read_pod_group
+from phalanx.dialects.volcano.pod_groups import OBJECT, read_pod_group
 from phalanx.model.pod import PODS, Amount
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason

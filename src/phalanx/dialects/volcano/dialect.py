@@ -7,7 +7,7 @@ from typing import Final
 
 from phalanx.client.kind import NAMESPACES, NODES, PRIORITY_CLASSES
 from phalanx.dialects.frame.dialect import Answer, Dialect, Objects, Told, of_pods
-from phalanx.dialects.volcano import answers, gangs, kinds, settings
+from phalanx.dialects.volcano import answers, kinds, pod_groups, settings
 from phalanx.dialects.volcano.admission import POLICIES
 from phalanx.dialects.volcano.definitions import queues
 from phalanx.dialects.volcano.definitions.configuration import CONFIGURATIONS
@@ -40,10 +40,10 @@ VOLCANO: Final = Dialect(
     crds="volcano/definitions.json",
     policies=POLICIES,
     define=queues.define,
-    options_of=of_pods(gangs.options_of),
-    claim=gangs.claim,
+    options_of=of_pods(pod_groups.options_of),
+    claim=pod_groups.claim,
     notes=lambda kind, obj: settings.notes(obj) if kind == CONFIGURATIONS.name else notes(kind, obj),
-    gang_of=gangs.gang_of,
+    gang_of=pod_groups.gang_of,
     answer=lambda defined, told, objects, now: answers.answer(told, objects, now),
     statuses=_statuses,
 )

@@ -17,7 +17,7 @@ from phalanx.dialects.frame.moved import Moved
 from phalanx.dialects.kai import fields as kai
 from phalanx.dialects.kube_scheduler.koordinator.fields import migration as koordinator
 from phalanx.dialects.kueue.fields import migration as kueue
-from phalanx.dialects.volcano import gangs as volcano
+from phalanx.dialects.volcano import pod_groups as volcano
 from phalanx.dialects.yunikorn.checks import read
 from phalanx.dialects.yunikorn.configuration import YuniKornConfigurationError
 from phalanx.dialects.yunikorn.queues import Translation, translate

@@ -10,8 +10,8 @@ from phalanx.client.kind import NAMESPACES
 from phalanx.dialects.frame.dialect import GroupClaim, Said
 from phalanx.dialects.schema.fields import Misread
 from phalanx.dialects.volcano.definitions.queues import VolcanoDefinitions, define
-from phalanx.dialects.volcano.gangs import OBJECT, PodGroup, claim, options_of, read_pod_group
 from phalanx.dialects.volcano.kinds import POD_GROUPS
+from phalanx.dialects.volcano.pod_groups import OBJECT, PodGroup, claim, options_of, read_pod_group
 
 
 def test_a_pod_group() -> None:
