@@ -15,11 +15,13 @@ from phalanx.dialects.kueue.provisioning import requests
 from phalanx.dialects.kueue.tree import claims, definitions
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions
+from phalanx.dialects.kueue.tree.workload import workload_of
 
 
 def _claim(defined: KueueDefinitions, said: Said, objects: Objects) -> Claim | None:
     key = names.key_of_gang(defined, said)
-    return claims.claim(defined, said, objects.get(kinds.WORKLOADS, {}).get(key))
+    there = objects.get(kinds.WORKLOADS, {}).get(key)
+    return claims.claim(defined, said, None if there is None else workload_of(there))
 
 
 def _gang_of(answer: Object) -> str:
@@ -33,7 +35,7 @@ def _answer(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -
     if workloads.incomplete(told) or names.is_nameless(defined, told):
         return
     there = objects.get(kinds.WORKLOADS, {}).get(names.key_of(defined, told))
-    if there is None and claims.missing_class(defined, told.options, there):
+    if there is None and claims.missing_class(defined, told.options, None):
         return
     yield from workloads.answers(defined, told, objects, now)
 

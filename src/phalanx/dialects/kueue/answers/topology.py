@@ -25,6 +25,7 @@ from phalanx.dialects.frame.dialect import Object, PodSet, Stage, Told
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.gangs import ELASTIC
 from phalanx.dialects.kueue.tree import claims
+from phalanx.dialects.kueue.tree.workload import workload_of
 
 _HOST = "kubernetes.io/hostname"
 _INDEX = "batch.kubernetes.io/job-completion-index"
@@ -120,7 +121,8 @@ def changes(told: Told, there: Mapping[str, Any], fresh: Mapping[str, Any]) -> O
     """Return the changes of an existing Workload's spec. `fresh`: the spec of a newly created one."""
     spec = there.get("spec") or {}
     found: Object = {}
-    if told.stage is Stage.WAITING and told.kind == "Job" and not claims.is_in_sync(there, told.pod_sets, {}):
+    waits = told.stage is Stage.WAITING and told.kind == "Job"
+    if waits and not claims.is_in_sync(workload_of(there), told.pod_sets, {}):
         found["podSets"] = fresh["podSets"]
     elif _follows(told):
         listed, wanted = spec.get("podSets") or (), counts(told, spec.get("podSets") or ())

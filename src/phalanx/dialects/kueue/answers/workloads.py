@@ -27,6 +27,7 @@ from phalanx.dialects.kueue.provisioning import requests as provisioned
 from phalanx.dialects.kueue.provisioning.requests import PENDING, REJECTED, RETRY, request_name
 from phalanx.dialects.kueue.tree import checks, claims
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, flavor_of
+from phalanx.dialects.kueue.tree.workload import object_of, status_of, workload_of
 from phalanx.model.job import Outcome
 from phalanx.model.pod import PODS, Amounts
 from phalanx.model.reason import Reason, ReasonCode
@@ -74,10 +75,10 @@ def answers(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -
         return
     key = key_of(defined, told)
     there, uids = objects.get(kinds.WORKLOADS, {}).get(key), [each["metadata"]["uid"] for each in told.owners]
-    if there is None or claims.is_of_another(there, uids):
+    if there is None or claims.is_of_another(workload_of(there), uids):
         return
-    status, taken = there.get("status") or {}, claims.is_owned(there, uids[0])
-    if not taken and not claims.is_in_sync(there, told.pod_sets, told.options):
+    status, taken = there.get("status") or {}, claims.is_owned(workload_of(there), uids[0])
+    if not taken and not claims.is_in_sync(workload_of(there), told.pod_sets, told.options):
         said = Conditions(status.get("conditions") or (), now, 1)
         said.set("Finished", True, "OutOfSync", claims.OUT_OF_SYNC)
         yield Answer(kind=kinds.WORKLOADS, key=key, status={**status, "conditions": said.all()})
@@ -141,7 +142,7 @@ def _again_s(status: Mapping[str, Any]) -> float | None:
 
 def _rejected(told: Told, status: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return reason and message of a deactivation, if an AdmissionCheck has rejected the Workload."""
-    names = [str(one["name"]) for one in checks.in_state(status, REJECTED)]
+    names = [str(one["name"]) for one in checks.in_state(status_of(status), REJECTED)]
     if not names or told.stage in (Stage.LEAVING, Stage.FINISHED):
         return None
     return "AdmissionCheck", f"AdmissionCheck in Rejected state: {', '.join(names)}"
@@ -251,7 +252,8 @@ def workload_status(
     if told.stage is not Stage.FINISHED:
         status.pop("admissionChecks", None)
         lost = went or (told.stage is Stage.WAITING and "admission" in old)
-        before = {name: checks.reset(one, now) if lost else one for name, one in checks.states(old).items()}
+        known = checks.states(status_of(old)).items()
+        before = {name: object_of(checks.reset(one, now) if lost else one) for name, one in known}
         if found := list(_checks(defined, told, before, status, requests, now)):
             status["admissionChecks"] = [one for one, _ in found]
             again_s = min((at_s for _, at_s in found if at_s is not None), default=None)
@@ -283,7 +285,7 @@ def _checks(
     """Yield the states of the ClusterQueue's AdmissionChecks, and when each may change without an event. If the
     Workload has flavors, only the checks of these flavors count."""
     found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
-    for name in found.checks_on(checks.flavors_of(status)) if found is not None else ():
+    for name in found.checks_on(checks.flavors_of(status_of(status))) if found is not None else ():
         fresh = {"name": name, "state": PENDING, "message": "", "lastTransitionTime": now}
         one = before.get(name) or fresh
         again_s = None
@@ -309,7 +311,8 @@ def _left(old: Mapping[str, Any], said: Conditions, now: str) -> Object:
     said.set("Requeued", cause == "Preempted", cause, text)
     past_s = int(old.get(_PAST) or 0) + ran_s
     found = {"schedulingStats": _counted(old, counted, below), **({_PAST: past_s} if past_s else {})}
-    rest_s = max((float(one.get("requeueAfterSeconds") or 0) for one in checks.in_state(old, RETRY)), default=0)
+    retried = checks.in_state(status_of(old), RETRY)
+    rest_s = max((float(one.get("requeueAfterSeconds") or 0) for one in retried), default=0)
     return found | ({"requeueState": {"requeueAt": write_moment(read_moment(now) + rest_s)}} if rest_s else {})
 
 

@@ -20,6 +20,13 @@ from phalanx.dialects.frame.dialect import CLUSTER, Object, Objects, PodUpdate, 
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.provisioning import configs as configs_
 from phalanx.dialects.kueue.provisioning.requests import PENDING, READY, RETRY
+from phalanx.dialects.kueue.tree.workload import (
+    WorkloadCheck,
+    WorkloadCondition,
+    WorkloadPodSetUpdate,
+    WorkloadStatus,
+    WorkloadView,
+)
 from phalanx.model.node import Topology
 from phalanx.model.pod import Toleration
 from phalanx.model.reason import Reason, ReasonCode
@@ -145,23 +152,23 @@ NOT_SERVED = Activity(
 )
 
 
-def states(status: Mapping[str, Any]) -> dict[str, Object]:
+def states(status: WorkloadStatus) -> dict[str, WorkloadCheck]:
     """Return the checks in a Workload's status, by name."""
     return {str(one.get("name")): one for one in status.get("admissionChecks") or ()}
 
 
-def in_state(status: Mapping[str, Any], state: str) -> list[Object]:
+def in_state(status: WorkloadStatus, state: str) -> list[WorkloadCheck]:
     """Return the checks of a Workload that are in a state."""
     return [one for one in states(status).values() if one.get("state") == state]
 
 
-def flavors_of(status: Mapping[str, Any]) -> frozenset[str]:
+def flavors_of(status: WorkloadStatus) -> frozenset[str]:
     """Return the flavors in which a Workload has quota."""
     sets = (status.get("admission") or {}).get("podSetAssignments") or ()
     return frozenset(str(flavor) for each in sets for flavor in (each.get("flavors") or {}).values())
 
 
-def turned_down(status: Mapping[str, Any]) -> Reason | None:
+def turned_down(status: WorkloadStatus) -> Reason | None:
     """Return why the Workload loses its quota or waits for its next attempt; None if no check requires this."""
     if retried := in_state(status, RETRY):
         named = ", ".join(f'"{one["name"]}" ({one.get("message") or ""})' for one in retried)
@@ -172,7 +179,7 @@ def turned_down(status: Mapping[str, Any]) -> Reason | None:
     return None
 
 
-def gate(checks_on: Callable[[frozenset[str]], list[str]], status: Mapping[str, Any]) -> Reason | None:
+def gate(checks_on: Callable[[frozenset[str]], list[str]], status: WorkloadStatus) -> Reason | None:
     """Return why a Workload with reserved quota may not run yet; None if it may. `checks_on`: returns the checks of a
     job with given flavors."""
     if not status.get("admission"):
@@ -189,7 +196,7 @@ class UpdateConflict(Exception):
     """Two sources set one key of the same pods to different values. The text names them."""
 
 
-def updates(workload: Mapping[str, Any], flavor_labels: Mapping[str, str]) -> dict[str, PodUpdate]:
+def updates(workload: WorkloadView, flavor_labels: Mapping[str, str]) -> dict[str, PodUpdate]:
     """Return the changes of the checks to the templates of a Workload's pod sets, by name. Raises UpdateConflict, as
     Kueue does, if a key already has another value: in the template, from a flavor (`flavor_labels`) or from another
     check.
@@ -212,7 +219,7 @@ def updates(workload: Mapping[str, Any], flavor_labels: Mapping[str, str]) -> di
     return found
 
 
-def _with(update: PodUpdate, said: Mapping[str, Any], who: str) -> PodUpdate:
+def _with(update: PodUpdate, said: WorkloadPodSetUpdate, who: str) -> PodUpdate:
     tolerations = (
         Toleration(
             key=str(one.get("key") or ""),
@@ -243,29 +250,31 @@ def cannot_start(text: str) -> Reason:
     return Reason(code=ReasonCode.HELD, text=text, numbers={"by": FAILED_TO_START})
 
 
-def failed_to_start(status: Mapping[str, Any]) -> Reason | None:
+def failed_to_start(status: WorkloadStatus) -> Reason | None:
     """Return why a job is not tried again after its Workload was finished as FailedToStart; None if it was not."""
     one = _true(status, "Finished")
     return cannot_start(str(one.get("message") or "")) if one.get("reason") == FAILED_TO_START else None
 
 
-def admitted(status: Mapping[str, Any]) -> bool:
+def admitted(status: WorkloadStatus) -> bool:
     """Return whether a Workload is admitted."""
     return bool(_true(status, "Admitted"))
 
 
-def _true(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+def _true(status: WorkloadStatus, kind: str) -> WorkloadCondition:
     """Return the condition of a type if its status is True; otherwise an empty mapping."""
-    listed = status.get("conditions") or ()
-    return next((one for one in listed if one.get("type") == kind and one.get("status") == "True"), {})
+    listed, nothing = status.get("conditions") or (), WorkloadCondition()
+    return next((one for one in listed if one.get("type") == kind and one.get("status") == "True"), nothing)
 
 
-def reset(one: Object, now: str) -> Object:
+def reset(one: WorkloadCheck, now: str) -> WorkloadCheck:
     """Return the state of a check after its Workload was evicted. `now`: as a metav1.Time."""
     state = one.get("state")
     if state == PENDING:
         return one
     again = int(one.get("retryCount") or 0) + (state == RETRY)
     message = f"Reset to Pending after eviction. Previously: {state}"
-    found = {"name": one["name"], "state": PENDING, "message": message, "lastTransitionTime": now}
-    return {**found, "retryCount": again} if again else found
+    found = WorkloadCheck(name=one["name"], state=PENDING, message=message, lastTransitionTime=now)
+    if again:
+        found["retryCount"] = again
+    return found

@@ -21,13 +21,14 @@ from functools import partial
 from typing import Any
 
 from phalanx.client.quantity import QuantityError, parse
-from phalanx.dialects.frame.dialect import Charging, Claim, Object, PodSet, PodUpdate, Said
+from phalanx.dialects.frame.dialect import Charging, Claim, PodSet, PodUpdate, Said
 from phalanx.dialects.frame.selectors import selects
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.gangs import MAX_EXECUTION
 from phalanx.dialects.kueue.provisioning.requests import READY
 from phalanx.dialects.kueue.tree import checks
 from phalanx.dialects.kueue.tree.definitions import ClusterQueue, KueueDefinitions, LocalQueue
+from phalanx.dialects.kueue.tree.workload import WorkloadPodSet, WorkloadStatus, WorkloadView
 from phalanx.model.pod import PODS
 from phalanx.model.reason import Reason, ReasonCode
 
@@ -36,7 +37,7 @@ _ALIKE = ("initContainers", "containers")
 _AMOUNTS = frozenset({"requests", "limits"})
 
 
-def obstacle(name: str, uid: str, workload: Object | None) -> Reason | None:
+def obstacle(name: str, uid: str, workload: WorkloadView | None) -> Reason | None:
     """Return why a job cannot start with its prebuilt Workload; None if the job owns the Workload. `uid`: the job's
     uid."""
     if workload is None:
@@ -53,25 +54,25 @@ def _reason(text: str) -> Reason:
     return Reason(code=ReasonCode.HELD, text=text, numbers={"by": "prebuilt"})
 
 
-def _finished(workload: Mapping[str, Any]) -> str:
+def _finished(workload: WorkloadView) -> str:
     """Return the reason of the condition Finished; empty if the Workload is not finished."""
     listed = (workload.get("status") or {}).get("conditions") or ()
     found = (str(one.get("reason")) for one in listed if one.get("type") == "Finished" and one.get("status") == "True")
     return next(found, "")
 
 
-def is_owned(workload: Mapping[str, Any], uid: str) -> bool:
+def is_owned(workload: WorkloadView, uid: str) -> bool:
     """Return whether the object with this uid owns the Workload."""
     return any(one.get("uid") == uid for one in workload["metadata"].get("ownerReferences") or ())
 
 
-def is_of_another(workload: Mapping[str, Any], uids: Iterable[str]) -> bool:
+def is_of_another(workload: WorkloadView, uids: Iterable[str]) -> bool:
     """Return whether the Workload's controller has none of these uids."""
     owners = workload["metadata"].get("ownerReferences") or ()
-    return any(one.get("controller") and one.get("uid") not in uids for one in owners)
+    return any(one.get("controller") and one.get("uid", "") not in uids for one in owners)
 
 
-def is_in_sync(workload: Mapping[str, Any], pod_sets: Sequence[PodSet], options: Mapping[str, str]) -> bool:
+def is_in_sync(workload: WorkloadView, pod_sets: Sequence[PodSet], options: Mapping[str, str]) -> bool:
     """Return whether a Workload has the same pods and the same maximum execution time as its job."""
     spec = workload.get("spec") or {}
     limit = spec.get("maximumExecutionTimeSeconds")
@@ -83,7 +84,7 @@ def is_in_sync(workload: Mapping[str, Any], pod_sets: Sequence[PodSet], options:
     )
 
 
-def _is_alike(said: Mapping[str, Any], own: PodSet) -> bool:
+def _is_alike(said: WorkloadPodSet, own: PodSet) -> bool:
     fewer = own.minimum if own.minimum < own.count else None
     if int(said.get("count", 1)) != own.count or said.get("minCount") != fewer:
         return False
@@ -106,7 +107,7 @@ def _says(said: Any, own: Any, *, amount: bool = False) -> bool:
     return bool(said == own)
 
 
-def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None) -> Claim | None:
+def claim(defined: KueueDefinitions, said: Said, workload: WorkloadView | None = None) -> Claim | None:
     """Return the settings of a gang that names a LocalQueue; None if it names none."""
     key = kinds.local_queue_of(said.queue)
     if not key:
@@ -169,9 +170,7 @@ def _clusters(defined: KueueDefinitions, found: ClusterQueue | None) -> tuple[st
     return sending[0] if sending else None
 
 
-def _nominated(
-    defined: KueueDefinitions, found: ClusterQueue | None, workload: Mapping[str, Any]
-) -> tuple[str, ...] | None:
+def _nominated(defined: KueueDefinitions, found: ClusterQueue | None, workload: WorkloadView) -> tuple[str, ...] | None:
     """Return the clusters that may get the job: the clusters of its ClusterQueue. If an external dispatcher has
     nominated some of them, return only these."""
     clusters = _clusters(defined, found)
@@ -181,7 +180,7 @@ def _nominated(
     return tuple(name for name in clusters if name in nominated)
 
 
-def _nomination(defined: KueueDefinitions, found: ClusterQueue, status: Mapping[str, Any]) -> Reason | None:
+def _nomination(defined: KueueDefinitions, found: ClusterQueue, status: WorkloadStatus) -> Reason | None:
     """Return why a job with reserved quota is not sent yet: an external dispatcher has nominated no cluster for it."""
     name = defined.configuration.multi.dispatcher
     if (
@@ -197,7 +196,7 @@ def _nomination(defined: KueueDefinitions, found: ClusterQueue, status: Mapping[
     return Reason(code=ReasonCode.HELD, text=text)
 
 
-def _note(defined: KueueDefinitions, workload: Mapping[str, Any]) -> tuple[str, bool]:
+def _note(defined: KueueDefinitions, workload: WorkloadView) -> tuple[str, bool]:
     """Return the messages of the gang's AdmissionChecks that make ProvisioningRequests, and whether all are Ready."""
     known = checks.states(workload.get("status") or {})
     ours = [one for name, one in known.items() if name in defined.provisioning]
@@ -210,7 +209,7 @@ def _charging(defined: KueueDefinitions, found: ClusterQueue | None) -> Charging
     return None if found is None or settings.counts_all else partial(settings.counted, declared=found.resources)
 
 
-def missing_class(defined: KueueDefinitions, options: Mapping[str, str], workload: Mapping[str, Any] | None) -> str:
+def missing_class(defined: KueueDefinitions, options: Mapping[str, str], workload: WorkloadView | None) -> str:
     """Return the WorkloadPriorityClass that a job names if it does not exist; empty if it does, or if the job has a
     Workload of this class already. As in Kueue, the job has no Workload until the class exists."""
     name = options.get(kinds.PRIORITY_LABEL, "")
@@ -219,20 +218,20 @@ def missing_class(defined: KueueDefinitions, options: Mapping[str, str], workloa
     return "" if known else name
 
 
-def _own_priority(workload: Mapping[str, Any] | None) -> int | None:
+def _own_priority(workload: WorkloadView | None) -> int | None:
     """Return the priority in a Workload's spec; None if it has none."""
     said = ((workload or {}).get("spec") or {}).get("priority")
     return said if isinstance(said, int) else None
 
 
-def _held(workload: Mapping[str, Any]) -> Reason | None:
+def _held(workload: WorkloadView) -> Reason | None:
     """Return why the state of its Workload forbids the gang to start."""
     if (workload.get("spec") or {}).get("active") is False:
         return Reason(code=ReasonCode.HELD, text="The workload is deactivated", numbers={"by": "deactivated"})
     return checks.failed_to_start(workload.get("status") or {})
 
 
-def _updates(defined: KueueDefinitions, workload: Mapping[str, Any]) -> tuple[dict[str, PodUpdate], Reason | None]:
+def _updates(defined: KueueDefinitions, workload: WorkloadView) -> tuple[dict[str, PodUpdate], Reason | None]:
     """Return (changes that the checks make to the gang's pods, reason if these conflict). For an admitted gang a
     conflict gives no reason."""
     own = {kinds.tree_flavor(name) for name in checks.flavors_of(workload.get("status") or {})}
@@ -240,7 +239,7 @@ def _updates(defined: KueueDefinitions, workload: Mapping[str, Any]) -> tuple[di
     try:
         return checks.updates(workload, labels), None
     except checks.UpdateConflict as error:
-        return {}, None if checks.admitted(workload["status"]) else checks.cannot_start(str(error))
+        return {}, None if checks.admitted(workload.get("status") or {}) else checks.cannot_start(str(error))
 
 
 def _drains(defined: KueueDefinitions, local: LocalQueue) -> bool:
