@@ -52,7 +52,6 @@ class CycleEnds:
         self._foreseen = False  # True if the end of at least one grant is known
         self._at_last: Free = {}
         self._known = (0, 0, 0)  # the numbers of grants, leaving jobs and leaving pods that `_at_last` includes
-        self.changes = 0  # how often `_at_last` was reduced or computed again
 
     @property
     def granted(self) -> list[tuple[float, Gang, Sequence[Placement]]]:
@@ -105,14 +104,13 @@ class CycleEnds:
         cached."""
         granted, leaving = self.granted, (len(self.leaving), sum(map(len, self.shrunk.values())))
         if not self._at_last or self._known[1:] != leaving or len(granted) < self._known[0]:
-            self._at_last, self.changes = free_by_row(draft), self.changes + 1
+            self._at_last = free_by_row(draft)
             if ending := [held for end_s, held in self.releases() if end_s < INFINITE_S]:
                 ReleaseBlock(ending).add_to(self._at_last, len(ending))
         else:
             for end_s, gang, placements in granted[self._known[0] :]:
                 if end_s == INFINITE_S:
                     held_by_placements(self.cluster.columns, gang, placements).add_to(self._at_last, -1)
-                    self.changes += 1
         self._known = len(granted), *leaving
         return self._at_last
 

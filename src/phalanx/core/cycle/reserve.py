@@ -50,8 +50,6 @@ class Reserving:
         self.further_requests: dict[RequestClass, Iterator[QueuedRequest]] = {}
         self.reserved: set[Request] = set()
         self.hopeful: list[RequestClass] | None = None
-        self.foreseen: dict[Gang, bool] = {}
-        self.foreseen_at = 0
         self.by_estimate = self.all_reserved = self.may_reserve = False
         self.unforeseen: set[int] = set()
         self.grants: list[Grant] = [*nominated_gangs(self.cluster)] if self.cluster.nominated else []
@@ -155,11 +153,7 @@ class Reserving:
         if not ends.anyone_ends():
             return False
         free = ends.free_at_last(self.state.draft)
-        if self.foreseen_at != ends.changes:
-            self.foreseen_at, self.foreseen = ends.changes, {}
-        if gang not in self.foreseen:
-            self.foreseen[gang] = has_room(self.cluster.columns, free, gang)
-        return self.foreseen[gang]
+        return has_room(self.cluster.columns, free, gang)
 
     def is_anyone_hopeful(self) -> bool:
         """Return whether some request class may still start beside the reservations. With strict queues the result is

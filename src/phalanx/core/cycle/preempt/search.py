@@ -76,8 +76,6 @@ class CyclePreemption:
         self.has_taken_back = False
         self.behind_growth: set[tuple[Request, tuple[tuple[str, ...], ...]]] = set()
         self.reserved: object = None  # `Reserving.mark` of the reservations that searches must not delay
-        # (number of actions at that time, result of `next_chance_s`).
-        self._chance: tuple[int, float | None] | None = None
 
     # Existing nominations
 
@@ -135,7 +133,7 @@ class CyclePreemption:
         self.state.is_over = self.state.is_over or is_behind
         if self.is_spent() or is_behind:
             return False
-        again_s = self.next_chance_s(self.context) or inf
+        again_s = next_chance_s(self.context) or inf
         self.state.searched[candidate.request_class.key] = Search(self.pending.changes, again_s, self.reserved)
         return False
 
@@ -240,13 +238,6 @@ class CyclePreemption:
         self.state.stopped |= {victim.job for victim in plan.victims if not victim.slots}
         self.state.has_postponed |= is_free and not plan.at_once  # the next cycle starts the job, if possible
         self.state.searched.pop(key, None)
-
-    def next_chance_s(self, context: PreemptionContext) -> float | None:
-        """Return the next time (seconds since the epoch) at which some running job becomes preemptible without an
-        event."""
-        if self._chance is None or self._chance[0] != len(self.actions):
-            self._chance = len(self.actions), next_chance_s(context)
-        return self._chance[1]
 
     def await_change(self, key: RequestClassKey) -> None:
         """Note that neither an eviction nor time helps the request class, so that it searches again only after a
