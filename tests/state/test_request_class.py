@@ -33,8 +33,12 @@ def entry(name: int, arrival_s: float) -> QueuedRequest:
     return QueuedRequest(arrival_s, f"j{name:03}", Request(f"j{name:03}"))
 
 
+def key_of(**terms: float) -> RequestClassKey:
+    return RequestClassKey(int(Kind.JOB), 5, GANG, "q", Terms(**terms))
+
+
 def new_class(first: QueuedRequest, **terms: float) -> RequestClass:
-    return RequestClass(RequestClassKey(int(Kind.JOB), 5, GANG, "q", Terms(**terms)), PLACEMENT_CLASS, 7, first)
+    return RequestClassColumns().open(key_of(**terms), PLACEMENT_CLASS, 7, first)
 
 
 @given(st.integers(0, 3), st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.integers(0, 9)), min_size=20))
@@ -64,8 +68,8 @@ def test_requests_come_in_order_whatever_was_added_and_removed(
 def test_columns_have_the_keys_of_each_class_and_vacant_places_no_class() -> None:
     columns, classes = RequestClassColumns(), []
     for number in range(FIRST_LENGTH + 2):  # the columns grow once
-        classes.append(new_class(entry(number, number), limit_s=number + 1.0, nice=number))
-        columns.add(classes[-1])
+        key = key_of(limit_s=number + 1.0, nice=number)
+        classes.append(columns.open(key, PLACEMENT_CLASS, 7, entry(number, number)))
     assert [each.number for each in classes] == list(range(FIRST_LENGTH + 2))
     for number in (0, 1, FIRST_LENGTH + 1):
         assert columns.request_classes[number] is classes[number]
@@ -82,7 +86,6 @@ def test_columns_have_the_keys_of_each_class_and_vacant_places_no_class() -> Non
     assert columns.request_classes[1] is None
     assert (columns.placement_class[1], columns.reported_blocker[1], columns.preempts[1]) == (-1, 0, False)
 
-    late = new_class(entry(100, 100))
-    columns.add(late)
+    late = columns.open(key_of(), PLACEMENT_CLASS, 7, entry(100, 100))
     assert late.number == 1, "a vacant place is taken before a new one"
     assert columns.limit_s[1] == float("inf")

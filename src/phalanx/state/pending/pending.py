@@ -158,10 +158,8 @@ class Pending:
         row = self.headroom.row(
             HeadroomRow(key.queue, terms.user, terms.group, terms.job, terms.account, terms.preemptible)
         )
-        request_class = self.request_classes[key] = RequestClass(
-            key, self.placement_classes.refer(placement_key), row, first
-        )
-        self.columns.add(request_class)
+        request_class = self.columns.open(key, self.placement_classes.refer(placement_key), row, first)
+        self.request_classes[key] = request_class
         self._place_in_tree(request_class, branch)
         return request_class
 

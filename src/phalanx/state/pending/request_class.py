@@ -130,10 +130,11 @@ class RequestClass:
 
     __slots__ = ("_entries", "_heap", "first", "key", "number", "placement_class", "reason", "row", "strict")
 
-    def __init__(self, key: RequestClassKey, placement_class: PlacementClass, row: int, first: QueuedRequest) -> None:
-        self.key, self.placement_class, self.row, self.first = key, placement_class, row, first
+    def __init__(
+        self, key: RequestClassKey, placement_class: PlacementClass, row: int, first: QueuedRequest, number: int
+    ) -> None:
+        self.key, self.placement_class, self.row, self.first, self.number = key, placement_class, row, first, number
         self.reason: Reason | None = None
-        self.number = -1
         self.strict = False
         self._entries: dict[Request, QueuedRequest] = NOBODY  # all requests, if there are several
         self._heap: list[QueuedRequest] = NO_HEAP
@@ -208,25 +209,24 @@ class RequestClassColumns:
         self.qos_numbers: dict[str, int] = {}
         self._vacant: list[int] = []
 
-    def add(self, request_class: RequestClass) -> None:
-        """Give the request class a vacant number, and write its values into the columns."""
-        if self._vacant:
-            number = self._vacant.pop()
-            self.request_classes[number] = request_class
-        else:
-            number = len(self.request_classes)
-            self.request_classes.append(request_class)
+    def open(
+        self, key: RequestClassKey, placement_class: PlacementClass, row: int, first: QueuedRequest
+    ) -> RequestClass:
+        """Make a request class with a vacant number, and write its values into the columns."""
+        number, terms = self._vacant.pop() if self._vacant else len(self.request_classes), key.terms
+        if number == len(self.request_classes):
+            self.request_classes.append(None)
             if number >= len(self.placement_class):
                 self._grow()
-        key, terms = request_class.key, request_class.key.terms
-        request_class.number = number
-        self.placement_class[number], self.row[number] = request_class.placement_class.number, request_class.row
+        found = self.request_classes[number] = RequestClass(key, placement_class, row, first, number)
+        self.placement_class[number], self.row[number] = placement_class.number, row
         self.priority[number], self.nice[number] = key.priority, terms.nice
         self.limit_s[number] = np.inf if terms.limit_s is None else terms.limit_s
         self.qos[number] = self.qos_numbers.setdefault(terms.qos, len(self.qos_numbers))
         self.replaces[number] = key.kind == Kind.REPLACEMENT
         self.reported_blocker[number] = Blocker.NONE_REPORTED
-        self.set_first(number, request_class.first)
+        self.set_first(number, first)
+        return found
 
     def _grow(self) -> None:
         for name, column in vars(self).items():
