@@ -196,8 +196,9 @@ class Cycle:
         if self.wants_nothing(head):
             self.advance(head)
             return False
-        if self.field.several_arenas and not self.field.may_be_tried(request_class):
-            self.lose(head, holds_up=False)  # a grant in another arena was its last chance
+        has_others = self.field.several_arenas or self.tournament.urgent is not None
+        if has_others and not self.field.may_be_tried(request_class):
+            self.lose(head, holds_up=False)  # a grant to another arena, or to a lost pod, has taken its capacity
             return False
         # Its last request has a reservation, and the next one may get one.
         if request_class in self.reserving.further_requests:

@@ -175,7 +175,7 @@ class Draft:
     def names(self, position: int, demand: Demand, pods: int) -> Iterable[tuple[str, ...]]:
         """Return the names of the devices of each pod placed at the position. Choose devices for pods that have none
         yet."""
-        given = self._given.get((demand, position), [])
+        given = self._given.get((demand, position), []) if self._given else []
         if not given and not (self._named and asks_devices(self.columns, demand.asks)):
             return repeat((), pods)
         row = int(self.rows[position])
