@@ -92,7 +92,7 @@ async def bound(walk: Walk) -> None:
 # What is decided -> (pods asked for, ceilings of calls, modules, moves). Ceilings only fall.
 CEILINGS = {
     "starts at once": (2, Start, (128, 26, 153)),
-    "waits": (7, Wait, (183, 36, 219)),
+    "waits": (7, Wait, (183, 35, 219)),
 }
 ROOMS = ("core/cycle", "core/order", "state/pending")
 MOVES_OF_A_GANG = 1_860  # from seen to bound; three quarters of them are in `kube`

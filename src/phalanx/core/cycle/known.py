@@ -73,9 +73,8 @@ class KnownFailures:
     open_mask: Mask
 
     def __init__(self, cluster: Cluster, draft: Draft, ledger: QuotaLedger, placed: Sequence[Placed]) -> None:
-        self.placed = placed  # by this cycle, which adds to it
         self.cluster, self.classes = cluster, cluster.pending.placement_classes
-        self.draft, self.ledger = draft, ledger
+        self.draft, self.ledger, self.placed = draft, ledger, placed  # the cycle adds to `placed`
         self.failed: list[PlacementClass] = []
         self.explained: dict[PlacementClassKey, Reason] = {}
         self.disproved: dict[PlacementClassKey, None] = {}
