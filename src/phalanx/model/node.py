@@ -42,12 +42,15 @@ def taint_text(taint: Taint) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """A named device of a node. `resource`: the resource that counts it (`nvidia.com/gpu`). `zone`: its NUMA zone."""
+    """A device of a node. `resource`: the resource that counts it (`nvidia.com/gpu`). `zone`: its NUMA zone.
+    `counted`: True if only the number of the node's devices is known. Pods get shares of such devices by name, but hold
+    whole ones without names."""
 
     name: str
     resource: str
     memory_bytes: int = 0
     zone: str = ""
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.model.event import Finished, Occupied, Submitted, Vacated
 from phalanx.model.job import Job, Role
 from phalanx.model.node import Device, Node
+from phalanx.model.plan import Start
 from phalanx.model.pod import DeviceShare, Shape, amounts
 from phalanx.model.policy import Policy, ScoringStrategy
 from phalanx.state.cluster import Cluster
@@ -114,3 +115,20 @@ def test_what_a_foreign_pod_has_by_name_is_given_to_nobody_until_it_is_gone() ->
     fold_plan(book, decide(book, Policy(), 1.0))
     assert list(book.jobs["j1"].devices.values()) == [("g0",)]
     check_invariants(book)
+
+
+def test_pods_hold_whole_devices_without_names_if_these_are_only_counted() -> None:
+    devices = tuple(Device(name=str(number), resource=GPU, counted=True) for number in range(2))
+    book = cluster(Node(name="n", allocatable=amounts({"cpu": 9, GPU: 2, "pods": 9}), devices=devices))
+    whole = Shape(requests=amounts({"cpu": 1, GPU: 1}))
+    half = Shape(requests=amounts({"cpu": 1}), share=DeviceShare(GPU, milli=500))
+    given: list[tuple[str, ...] | None] = []
+    for number, shape in enumerate((whole, half, half, half, whole)):
+        role = Role(name="w", count=1, minimum=1, shape=shape)
+        fold(book, [Submitted(Job(id=f"j{number}", queue="default", roles=(role,)))])
+        plan = decide(book, Policy(), 0.0)
+        fold_plan(book, plan)
+        starts = [action for action in plan.actions if isinstance(action, Start)]
+        given.append(starts[0].placements[0].devices if starts else None)
+        check_invariants(book)
+    assert given == [(), ("0",), ("0",), None, None]

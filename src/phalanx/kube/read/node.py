@@ -89,7 +89,8 @@ def _discovered(meta: Object, allocatable: Mapping[str, int]) -> tuple[Device, .
     if counted != str(count) or not 0 < count <= MAX_DEVICES:
         return ()
     size = min(int(memory[:12]) * 2**20, MAX_AMOUNT) if memory.isdecimal() else 0
-    return tuple(Device(name=str(number), resource=_GPU, memory_bytes=size) for number in range(count))
+    names = map(str, range(count))
+    return tuple(Device(name=name, resource=_GPU, memory_bytes=size, counted=not size) for name in names)
 
 
 def _zones(meta: Object) -> tuple[Zone, ...]:

@@ -66,6 +66,7 @@ class DeviceTable:
         negative while a terminating pod and a nomination both hold the device.
     `size`: the memory of each device, in bytes.
     `resource`: the code (`codes`) of the resource that counts the device; -1 where there is no device.
+    `named`: the resources of which pods hold whole devices by name.
     `zone`: the position of the device's zone in the row's `zones`; `NO_ZONE` if it has none."""
 
     def __init__(self, capacity: int) -> None:
@@ -73,6 +74,7 @@ class DeviceTable:
         self.listed: dict[int, tuple[Device, ...]] = {}
         self.zones: dict[int, tuple[str, ...]] = {}
         self.codes: dict[str, int] = {}
+        self.named: set[str] = set()
         self.zoned: dict[str, Table] = {}  # resource -> [row, zone]: allocatable amount
         self.known: dict[str, Table] = {}  # resource -> [row, zone]: amount that pods of this zone hold
         self._held: dict[int, dict[str, dict[DeviceUse, int]]] = {}  # row -> device name -> uses
@@ -99,6 +101,7 @@ class DeviceTable:
         for at, device in enumerate(devices):
             places.setdefault(device.name, []).append(at)
             self.resource[row, at] = self.codes.setdefault(device.resource, len(self.codes))
+            self.named |= set() if device.counted else {device.resource}
             self.zone[row, at] = names.index(device.zone) if device.zone else NO_ZONE
             self.size[row, at] = max(0, device.memory_bytes)
         for table in self.zoned.values():
@@ -157,6 +160,7 @@ class DeviceTable:
     def copy(self) -> DeviceTable:
         other = DeviceTable(self.capacity)
         other.listed, other.zones, other.codes = dict(self.listed), dict(self.zones), dict(self.codes)
+        other.named = set(self.named)
         other._held = {row: {name: dict(uses) for name, uses in devices.items()} for row, devices in self._held.items()}
         other._places = dict(self._places)
         other._settled = {

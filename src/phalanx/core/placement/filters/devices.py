@@ -150,7 +150,7 @@ class DeviceDraft:
         share = demand.shape.share
         picked: list[int] = []
         for resource, amount in demand.asks:
-            free = self.whole(resource, row).nonzero()[0].tolist() if resource in self.book.codes else []
+            free = self.whole(resource, row).nonzero()[0].tolist() if resource in self.book.named else []
             if len(free) >= amount:
                 picked += self._near(row, free, amount, zone, picked)
         if share is not None:
@@ -232,5 +232,5 @@ class DeviceDraft:
 
 
 def asks_devices(columns: NodeTable, asks: Amounts) -> bool:
-    """Return whether some node lists devices of a requested resource."""
-    return any(resource in columns.devices.codes for resource, _ in asks)
+    """Return whether pods get whole devices of a requested resource by name."""
+    return any(resource in columns.devices.named for resource, _ in asks)
