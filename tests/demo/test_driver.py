@@ -12,7 +12,7 @@ from phalanx.demo.driver import drive
 from phalanx.demo.executor import work
 from phalanx.demo.trial import driver
 from phalanx.demo.words import read_summary, summarize
-from tests.demo.test_wire import TEXTS, WHOLE
+from tests.demo.test_executor_wire import TEXTS, WHOLE
 
 
 class FakeApi:

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 from phalanx.demo.words import count, parts, summarize
-from tests.demo.test_wire import WHOLE
+from tests.demo.test_executor_wire import WHOLE
 
 
 def test_the_text_is_real_and_splitting_it_changes_no_count() -> None:

@@ -1,10 +1,10 @@
-"""`slurm/accounts/qos.py`: QOS as sacctmgr changes and shows them."""
+"""`slurm/accounts/limits.py`: QOS as sacctmgr changes and shows them."""
 
 from __future__ import annotations
 
 import pytest
 
-from phalanx.slurm.accounts.qos import change_qos
+from phalanx.slurm.accounts.limits import change_qos
 from phalanx.slurm.cluster.site import Qos
 from phalanx.slurm.options import Usage
 from tests.slurm.test_limits import site

@@ -19,8 +19,8 @@ from collections.abc import Iterable
 
 from phalanx.client.connection import Connection
 from phalanx.client.kind import PODS
+from phalanx.demo.executor import LINE_LIMIT_BYTES, ConnectionLost, Counted, Goodbye, Hello, Work, receive, send
 from phalanx.demo.trial import EXECUTORS, executor
-from phalanx.demo.wire import LINE_LIMIT_BYTES, ConnectionLost, Counted, Goodbye, Hello, Work, receive, send
 from phalanx.demo.words import parts, summarize
 from phalanx.errors import PhalanxError
 

@@ -3,7 +3,6 @@
 fair_tree    Slurm's Fair Tree
 multifactor  Slurm's multifactor priority
 limits       limits as sacctmgr writes them, and as queues have them
-qos          QOS as sacctmgr changes and shows them
 tables       what sacctmgr lists
 tree         the site's accounts with what was used in them; changes carried to the queues
 used         what jobs held in a period, by account and user

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.slurm.accounts.qos import change_qos, qos_settings
+from phalanx.slurm.accounts.limits import change_qos, qos_settings
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.site import Qos
 from phalanx.slurm.commands.accounting.entities.words import (

@@ -8,8 +8,7 @@ from collections import Counter
 import pytest
 
 from phalanx.demo.driver import WordCount
-from phalanx.demo.executor import work
-from phalanx.demo.wire import ConnectionLost, Hello, receive, send
+from phalanx.demo.executor import ConnectionLost, Hello, receive, send, work
 from phalanx.errors import PhalanxError
 
 TEXTS = ["the cat and the hat", "The dog's hat", "and a cat"]
