@@ -7,7 +7,7 @@ the pod's number and never torn. An interactive Job has one pod, and standard in
 Explain why a job ended or cannot go on. The text comes from its objects, as its controller and its pods' nodes wrote
 them.
 
-The API server and the node of `phalanx up` say much (`phalanx.embedded.node.agent.cause`); on another cluster a pod has
+The API server and the node of `phalanx up` say much (`phalanx.embedded.node.pod.cause`); on another cluster a pod has
 its containers' exit codes and reasons, and who deleted an object is not known."""
 
 from __future__ import annotations

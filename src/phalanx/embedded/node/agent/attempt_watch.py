@@ -9,12 +9,12 @@ from contextlib import suppress
 from dataclasses import replace
 
 from phalanx.client.connection import Object
-from phalanx.embedded.node.agent.cause import out_of_memory
 from phalanx.embedded.node.container import cgroup
 from phalanx.embedded.node.container.attempt import Attempt, Exited, Planned, RunningAttempt
 from phalanx.embedded.node.container.exec import run_hook
 from phalanx.embedded.node.container.log.reading import last_lines
 from phalanx.embedded.node.container.probe import Health
+from phalanx.embedded.node.pod.cause import out_of_memory
 
 _LOOK_S = 0.05  # the interval of checks for the run record of a container that another process started
 # The part of the log that FallbackToLogsOnError takes as the termination message.

@@ -35,14 +35,13 @@ _KEPT_ATTEMPTS = 2  # the present attempt and the one before, for `kubectl logs 
 
 
 class Container:
-    """A container of a pod. `known`: its state. `backed_off`: the restart counts whose pause was reported by an Event.
-    `changed` is called when the state of the container may have changed."""
+    """A container of a pod. `known`: its state. `changed` is called when the state of the container may have
+    changed."""
 
     def __init__(
         self, name: str, pod: Object, record: PodRecord, around: Surroundings, changed: Callable[[], None]
     ) -> None:
         self.name, self.pod, self.known = name, pod, Known()
-        self.backed_off: set[int] = set()
         self._record, self._around, self._changed = record, around, changed
         self._attempt: Attempt | None = None
         self._watch: AttemptWatch | None = None  # None: no attempt runs

@@ -11,26 +11,25 @@ import asyncio
 import datetime as dt
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
-from phalanx.client.connection import STRATEGIC_PATCH, ApiError, ApiRefusal, Object
+from phalanx.client.connection import ApiError, ApiRefusal, Object
 from phalanx.client.kind import PODS
 from phalanx.client.moment import read_moment
-from phalanx.embedded.node.agent.cause import deletion_cause, pod_cause
 from phalanx.embedded.node.agent.container import Container
-from phalanx.embedded.node.container.attempt import LOST, REBOOT, Exited, Planned, RunningAttempt
+from phalanx.embedded.node.agent.starting.pod_volumes import PodVolumes
+from phalanx.embedded.node.agent.status_writer import PodStatusWriter
+from phalanx.embedded.node.container.attempt import Planned, RunningAttempt
 from phalanx.embedded.node.container.log.kept import KeptPod
-from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
-from phalanx.embedded.node.pod import volumes
+from phalanx.embedded.node.machine.surroundings import Surroundings
 from phalanx.embedded.node.pod.admission import every_container
+from phalanx.embedded.node.pod.cause import deletion_cause
 from phalanx.embedded.node.pod.environment import EnvironmentFault
 from phalanx.embedded.node.pod.lifecycle import Known, Steps, Waiting, steps
 from phalanx.embedded.node.pod.record import PodRecord
-from phalanx.embedded.node.pod.status import TERMINAL, Place, pod_status
-from phalanx.embedded.node.pod.tokens import renew, token_files
+from phalanx.embedded.node.pod.status import TERMINAL
 from phalanx.embedded.trees import remove_tree
 
 log = logging.getLogger(__name__)
@@ -52,11 +51,10 @@ class AgentPod:
         self._wake = asyncio.Event()
         self._gone = False  # the object is deleted
         self._delete_sent = False
-        self._written: dict[str, Any] | None = None
-        self._volumes_ready = False
+        self._status = PodStatusWriter(around)
+        self._volumes = PodVolumes(pod, record, around)
         self._is_among_peers = False
         self._alone_from_s = time.monotonic() + _PEERS_S
-        self._tokens = token_files(pod, around.pod_dir(record.uid) / VOLUMES)
         self.containers: dict[str, Container] = {}
         self._take_in_containers()
         # One that ended in an earlier life of the agent only waits for its deletion.
@@ -131,8 +129,8 @@ class AgentPod:
             for name in found.start:
                 await self.containers[name].start(self._with_addresses())
             self._wake.set()  # the next turn handles the change
-        if self._tokens and any(isinstance(one.known.state, RunningAttempt) for one in self.containers.values()):
-            dues.append(await self._renew_tokens(now_s))
+        if any(isinstance(one.known.state, RunningAttempt) for one in self.containers.values()):
+            dues.append(await self._volumes.renew_tokens(self.pod, now_s))
         if (settled_s := self._settled_s(found)) > now_s:
             dues.append(settled_s)
         elif not (found.start and self._wake.is_set()):  # a turn that goes on at once reports once, at its end
@@ -227,34 +225,19 @@ class AgentPod:
     # --- volumes ------------------------------------------------------------------------------------------------------
 
     async def _set_up_volumes(self) -> bool:
-        if self._volumes_ready or any(one.known.state is not None for one in self.containers.values()):
+        """Set up the volumes before the first container starts. Return False if that is not possible now."""
+        if any(one.known.state is not None for one in self.containers.values()):
             return True
-        around, root = self._around, self._around.pod_dir(self.record.uid) / VOLUMES
         try:
-            if (owner := around.owner(self.record.namespace)) is not None:
-                volumes.check_paths_of_machine(self.pod)
-            parts = around.allocatable, around.look_up, around.token
-            await volumes.set_up(self._with_addresses(), root, *parts, confined=owner is not None)
-            if owner is not None:
-                volumes.give(root, owner.user, owner.group)
+            await self._volumes.set_up(self.pod, self._with_addresses())
         except (EnvironmentFault, ApiRefusal) as error:
-            around.tell.tell(self.pod, "FailedMount", str(error), kind="Warning")
-            retry_s = time.time() + around.settings.patience.config_retry_s
+            self._around.tell.tell(self.pod, "FailedMount", str(error), kind="Warning")
+            retry_s = time.time() + self._around.settings.patience.config_retry_s
             for one in self.containers.values():
                 waiting = Waiting(reason="ContainerCreating", message=str(error), retry_s=retry_s)
                 one.known = replace(one.known, waiting=waiting)
             return False
-        self._volumes_ready = True
         return True
-
-    async def _renew_tokens(self, now_s: float) -> float | None:
-        """Renew the tokens, and return the time of the next check. A failed renewal is retried long before the old
-        token expires."""
-        try:
-            return await renew(self._tokens, self.pod, self._around.token, now_s)
-        except (ApiError, EnvironmentFault, OSError) as error:
-            log.warning("pod %s/%s: its token was not renewed: %s", self.record.namespace, self.record.name, error)
-            return now_s + 10 * _RETRY_S
 
     def _with_addresses(self) -> Object:
         """Return the pod as the downward API shows it: with addresses, whether or not the status was written yet."""
@@ -267,59 +250,13 @@ class AgentPod:
 
     async def _report(self, found: Steps) -> None:
         """Write the status if it changed; the end of the pod is reported in the same way."""
-        known = self.known()
-        place = Place(
-            cause=pod_cause(self.pod, known) if found.done else "",
-            disrupted=_disruption(self.record, {name: known[name] for name in self._lasting()}),
-            pod_ip=self.record.pod_ip,
-            host_ip=self._around.settings.address,
-            start_time=self.record.start_time,
-            failure=self.record.failure,
-            back_off=self._around.back_off,
-        )
-        status = pod_status(self.pod, known, place, time.time(), over=found.done)
-        self._tell_back_off(status)
-        if not self._gone and status != self._written and await self._write(status):
-            self._written = status
-        if found.done and (self._gone or self._written == status):
+        status = self._status.compute(self.pod, self.record, self.known(), over=found.done)
+        if not self._gone:
+            self._gone = not await self._status.write(self.pod, status)
+        if found.done and (self._gone or self._status.written == status):
             self.holds = False
-            volumes.remove(self._around.pod_dir(self.record.uid) / VOLUMES)  # of an ended pod only the logs stay
+            self._volumes.remove()  # of an ended pod only the logs stay
             self._wake.set()
-
-    def _lasting(self) -> list[str]:
-        """Return the containers that decide about the end of the pod: all but the ephemeral ones."""
-        late = {one["name"] for one in self.pod["spec"].get("ephemeralContainers") or ()}
-        return [name for name in self.containers if name not in late]
-
-    async def _write(self, status: dict[str, Any]) -> bool:
-        """Raises ApiUnknown."""
-        meta = self.pod["metadata"]
-        body = {"metadata": {"uid": meta["uid"]}, "status": status}
-        try:
-            answer = await self._around.connection.patch(
-                PODS, meta["name"], body, meta["namespace"], "status", STRATEGIC_PATCH
-            )
-        except ApiRefusal as error:
-            if error.code == 404 or error.reason == "Conflict":  # the pod was deleted, or another pod has its name
-                self._gone = True
-                return False
-            log.warning("status of pod %s/%s refused: %s", meta["namespace"], meta["name"], error)
-            return False
-        self._around.observe(answer)
-        return True
-
-    def _tell_back_off(self, status: dict[str, Any]) -> None:
-        for one in status["containerStatuses"]:
-            waiting = one["state"].get("waiting") or {}
-            if waiting.get("reason") != "CrashLoopBackOff" or one["restartCount"] in self._backed_off(one["name"]):
-                continue
-            self._backed_off(one["name"]).add(one["restartCount"])
-            meta, part = self.pod["metadata"], f"spec.containers{{{one['name']}}}"
-            text = f"Back-off restarting failed container {one['name']} in pod {meta['name']}_{meta['namespace']}"
-            self._around.tell.tell(self.pod, "BackOff", f"{text}({meta['uid']})", kind="Warning", container=part)
-
-    def _backed_off(self, name: str) -> set[int]:
-        return self.containers[name].backed_off
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
@@ -344,10 +281,9 @@ class AgentPod:
         return None
 
     def _clean_up(self) -> None:
-        folder = self._around.pod_dir(self.record.uid)
-        volumes.remove(folder / VOLUMES)
+        self._volumes.remove()
         keep_logs(self._around, self.record)
-        remove_tree(folder)
+        remove_tree(self._around.pod_dir(self.record.uid))
 
     async def _sleep(self, due_s: float | None) -> None:
         """Wait for news, or until a step is due."""
@@ -379,14 +315,6 @@ def keep_logs(around: Surroundings, record: PodRecord) -> None:
 
 def _images(pod: Object) -> dict[str, str]:
     return {one["name"]: one["image"] for one in every_container(pod["spec"])}
-
-
-def _disruption(record: PodRecord, known: Mapping[str, Known]) -> str:
-    """Return the message if the pod ended through no fault of its own; otherwise ""."""
-    if record.failure is not None and record.disrupted:
-        return record.failure[1]
-    ends = (one.state for one in known.values())
-    return next((end.message for end in ends if isinstance(end, Exited) and end.reason in (REBOOT, LOST)), "")
 
 
 def _will_restart(doomed: str) -> str:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from phalanx.client.kind import PODS
-from phalanx.embedded.node.agent.cause import container_cause
 from phalanx.embedded.node.container.attempt import Attempt, RunningAttempt
 from phalanx.embedded.node.container.cgroup import Cgroups
+from phalanx.embedded.node.pod.cause import container_cause
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, client, kill_all, node_part, registered, running, scenario, settings_of
 from tests.embedded.node.objects import container, exited

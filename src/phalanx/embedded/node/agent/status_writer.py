@@ -1,0 +1,84 @@
+"""The status of one pod: it is computed from its containers, and written to the API server if it has changed."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from phalanx.client.connection import STRATEGIC_PATCH, ApiRefusal, Object
+from phalanx.client.kind import PODS
+from phalanx.embedded.node.container.attempt import LOST, REBOOT, Exited
+from phalanx.embedded.node.machine.surroundings import Surroundings
+from phalanx.embedded.node.pod.admission import is_ephemeral
+from phalanx.embedded.node.pod.cause import pod_cause
+from phalanx.embedded.node.pod.lifecycle import Known
+from phalanx.embedded.node.pod.record import PodRecord
+from phalanx.embedded.node.pod.status import Place, pod_status
+
+log = logging.getLogger(__name__)
+
+
+class PodStatusWriter:
+    """The statuses of one pod. `written`: the last one that was written; None: none was."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self.written: dict[str, Any] | None = None
+        self._around = around
+        self._backed_off: dict[str, set[int]] = defaultdict(set)  # container -> restarts whose pause was reported
+
+    def compute(self, pod: Object, record: PodRecord, known: Mapping[str, Known], *, over: bool) -> dict[str, Any]:
+        """Return the status of the pod. `over`: no container runs or will run again. The pauses before restarts are
+        reported by Events."""
+        place = Place(
+            cause=pod_cause(pod, known) if over else "",
+            disrupted=_disruption(record, {name: one for name, one in known.items() if not is_ephemeral(pod, name)}),
+            pod_ip=record.pod_ip,
+            host_ip=self._around.settings.address,
+            start_time=record.start_time,
+            failure=record.failure,
+            back_off=self._around.back_off,
+        )
+        status = pod_status(pod, known, place, time.time(), over=over)
+        self._tell_back_off(pod, status)
+        return status
+
+    async def write(self, pod: Object, status: dict[str, Any]) -> bool:
+        """Write the status if it changed. Return False if the pod's object does not exist any more. Raises
+        ApiUnknown."""
+        if status == self.written:
+            return True
+        meta = pod["metadata"]
+        body = {"metadata": {"uid": meta["uid"]}, "status": status}
+        try:
+            answer = await self._around.connection.patch(
+                PODS, meta["name"], body, meta["namespace"], "status", STRATEGIC_PATCH
+            )
+        except ApiRefusal as error:
+            if error.code == 404 or error.reason == "Conflict":  # the pod was deleted, or another pod has its name
+                return False
+            log.warning("status of pod %s/%s refused: %s", meta["namespace"], meta["name"], error)
+            return True
+        self._around.observe(answer)
+        self.written = status
+        return True
+
+    def _tell_back_off(self, pod: Object, status: Mapping[str, Any]) -> None:
+        for one in status["containerStatuses"]:
+            waiting, told = one["state"].get("waiting") or {}, self._backed_off[one["name"]]
+            if waiting.get("reason") != "CrashLoopBackOff" or one["restartCount"] in told:
+                continue
+            told.add(one["restartCount"])
+            meta, part = pod["metadata"], f"spec.containers{{{one['name']}}}"
+            text = f"Back-off restarting failed container {one['name']} in pod {meta['name']}_{meta['namespace']}"
+            self._around.tell.tell(pod, "BackOff", f"{text}({meta['uid']})", kind="Warning", container=part)
+
+
+def _disruption(record: PodRecord, known: Mapping[str, Known]) -> str:
+    """Return the message if the pod ended through no fault of its own; otherwise ""."""
+    if record.failure is not None and record.disrupted:
+        return record.failure[1]
+    ends = (one.state for one in known.values())
+    return next((end.message for end in ends if isinstance(end, Exited) and end.reason in (REBOOT, LOST)), "")
