@@ -110,7 +110,7 @@ async def by_websocket(through: Proxied, path: str) -> None:
 async def by_service(api: Client, through: Proxied, space: str, pod: Any, port: int) -> None:
     spec = {"selector": {"app": "echo"}, "ports": [{"name": "http", "port": 80, "targetPort": port}]}
     await api.make(SERVICES, "s", spec=spec)
-    assert (await through.ask(f"{space}/services/s/proxy/"))[0] == 503
+    assert (await through.ask(f"{space}/services/s/proxy/"))[0] == 404  # no EndpointSlice of the Service exists
     meta = {"name": "s-1", "labels": {"kubernetes.io/service-name": "s"}}
     ports = [{"name": "http", "port": port}]
     true = {"addresses": [pod["status"]["podIP"]], "targetRef": {"kind": "Pod", "name": "p"}}
