@@ -97,6 +97,8 @@ class _Side:
         for key, name in (("resourceVersion", "rv"), ("uid", "uid"), ("continue", "continue")):
             if isinstance(value := meta.get(key), str) and value:
                 self.variables[f"{name}{number}"] = value
+                if name == "rv":
+                    self.variables["start"] = value  # where watches begin that follow a refused request
                 if value not in self.names.variables.values():
                     self.names.variables[f"{name}{number}"] = value
 

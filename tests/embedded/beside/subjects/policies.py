@@ -77,9 +77,11 @@ def policies(talk: Talk) -> None:
     """A validating policy: wrong ones first, then one in force."""
     random = talk.random
     path, bindings = f"{_ROOT}/validatingadmissionpolicies", f"{_ROOT}/validatingadmissionpolicybindings"
-    talk.cleanup += [f"{bindings}/{_NAME}", f"{path}/{_NAME}"]
+    talk.cleanup.append(f"{bindings}/{_NAME}")
     validations = random.sample(_VALIDATIONS, random.choice((1, 2, 3)))
     extra = _extra(random)
+    if "paramKind" not in extra:  # once the last policy with a kind of parameters goes, the real server finds none more
+        talk.cleanup.append(f"{path}/{_NAME}")
     good = _policy(validations, **extra)
     for edit in random.sample(_MISTAKES, 3):
         talk.post(f"{path}?dryRun=All", changed(good, [edit]))

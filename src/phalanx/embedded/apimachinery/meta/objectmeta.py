@@ -23,6 +23,7 @@ Meta = dict[str, Any]
 # Without vowels and look-alikes, so that no suffix is a word (k8s.io/apimachinery/pkg/util/rand).
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 DELETED_BY = "phalanx.dev/deleted-by"  # annotation: the user who deletes the object; the server alone writes it
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"  # annotation of daemon sets
 _SUFFIX_LENGTH, _GENERATED_LENGTH = 5, 63
 
 

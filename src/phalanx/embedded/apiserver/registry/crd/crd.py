@@ -63,8 +63,8 @@ class DefinitionStrategy(ResourceStrategy):
             names = {**names, **{key: names.get(key) or value for key, value in filled.items()}}
             conversion = {"strategy": "None"} if spec.get("conversion") is None else spec["conversion"]
             obj["spec"] = {**spec, "names": names, "conversion": conversion}
-            if obj["spec"].get("preserveUnknownFields") is False:
-                del obj["spec"]["preserveUnknownFields"]  # Go leaves it out
+        if spec.get("preserveUnknownFields") is False:  # Go leaves it out
+            obj["spec"] = {key: one for key, one in obj["spec"].items() if key != "preserveUnknownFields"}
 
     def prepare_create(self, obj: Object) -> None:
         obj["metadata"]["generation"] = 1

@@ -331,6 +331,9 @@ def _object_causes(value: Object, schema: Schema, old: Any, path: str) -> Iterat
     for key in schema.get("required") or ():
         if key not in value:
             yield required(_at(path, key))
+    for key in ("apiVersion", "kind") if schema.get(_EMBEDDED) and path else ():
+        if not value.get(key) and key not in (schema.get("required") or ()):
+            yield required(_at(path, key))
     before = old if isinstance(old, dict) else {}
     for key, one in value.items():
         inner = _below(schema, key)

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from phalanx.embedded.apimachinery.expressions.jsonpath import find
+from phalanx.embedded.apimachinery.meta.objectmeta import TEMPLATE_GENERATION
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apimachinery.meta.status import bad_request
 from phalanx.embedded.apimachinery.schema.schema import definitions
@@ -61,7 +62,13 @@ def as_table(
 
 def as_partial_metadata(obj: Object, version: str = "v1") -> Object:
     """Return the object without anything but its metadata."""
-    return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
+    meta = obj["metadata"]
+    # The real server keeps this number in a field of its own, and writes the annotation into whole objects alone.
+    if obj.get("kind") == "DaemonSet" and (notes := meta.get("annotations")):
+        notes = {key: value for key, value in notes.items() if key != TEMPLATE_GENERATION}
+        meta = {key: value for key, value in meta.items() if key != "annotations"}
+        meta |= {"annotations": notes} if notes else {}
+    return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": meta}
 
 
 def printer_of(resource: Resource) -> Printer:

@@ -130,9 +130,8 @@ def evicted(pod: Object, now: str) -> Object | None:
     """Return the pod with the condition of an eviction, which a Job's podFailurePolicy may match; None if the pod has
     it already."""
     status = pod.get("status") or {}
-    seen = {"observedGeneration": pod["metadata"]["generation"]} if pod["metadata"].get("generation") else {}
     why = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
-    told = {"type": "DisruptionTarget", **seen, "status": "True", "lastProbeTime": None, **why}
+    told = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None, **why}
     conditions = _with(status, told, now)
     if conditions == (status.get("conditions") or []):
         return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from phalanx.embedded.apimachinery.meta.objectmeta import take
+from phalanx.embedded.apimachinery.meta.objectmeta import TEMPLATE_GENERATION, take
 from phalanx.embedded.apimachinery.meta.resource import Object
 from phalanx.embedded.apimachinery.meta.status import Cause, forbidden_field, invalid_value, not_supported, required
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, label_selector, not_negative, selects, unchanged
@@ -23,7 +23,6 @@ from phalanx.embedded.apiserver.registry.kinds.pods import warnings as pod_warni
 from phalanx.embedded.apiserver.registry.kinds.workloads import rollout
 
 _ACTED_ON = ("deployment", "replicaset", "statefulset")
-TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 # The real server also calls a ReplicaSet "deployment" in this message.
 EMPTY_SELECTOR = "empty selector is invalid for {}"
 _CHANGEABLE = {"replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "minReadySeconds"} | {

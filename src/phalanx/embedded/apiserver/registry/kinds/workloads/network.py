@@ -112,7 +112,7 @@ class IngressClassStrategy(Counted):
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         found: Found = []
-        unchanged(found, "spec.controller", obj["spec"].get("controller"), old["spec"].get("controller"))
+        unchanged(found, "spec.controller", obj["spec"].get("controller") or "", old["spec"].get("controller"))
         return found
 
 
