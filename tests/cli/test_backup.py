@@ -131,7 +131,7 @@ def test_refusals_say_what_to_do(
     assert file.read_text() == "mine"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_running_cluster_is_backed_up_and_goes_on_from_there(tmp_path: Path) -> None:
     data, file = tmp_path / "data", str(tmp_path / "b.tar.gz")
 

@@ -277,6 +277,7 @@ def test_killed_parts_come_back_and_a_running_pod_does_not_notice(tmp_path: Path
         until(lambda: not is_alive(process))
 
 
+@pytest.mark.long
 def test_ctrl_c_leaves_pods_running_and_the_next_up_finds_them(tmp_path: Path) -> None:
     with started(tmp_path / "data") as up:
         process = sleeper(up, "steady")

@@ -118,6 +118,7 @@ async def prepare_worker(there: Connection) -> None:
     await there.create(kinds.LOCAL_QUEUES, named(kinds.LOCAL_QUEUES, "l", "default", clusterQueue="q"), "default")
 
 
+@pytest.mark.long
 def test_jobs_of_all_kinds_are_sent_and_come_back_in_three_writes_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

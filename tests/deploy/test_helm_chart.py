@@ -207,7 +207,7 @@ def test_a_chart_that_exists_is_kept(chart: Path) -> None:
         build("deploy")(["deploy", "--chart", str(chart.parent)], exit_on_error=False, result_action="return_value")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_life_of_a_release(chart: Path, tmp_path: Path) -> None:
     """Helm installs the chart in a cluster, changes it, and takes it away; queues stay."""
 

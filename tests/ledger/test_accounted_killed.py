@@ -249,7 +249,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(name)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_at_every_step_it_loses_no_job_and_has_none_twice(folders: Path) -> None:
     steps = deletions = 0
     while True:

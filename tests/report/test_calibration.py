@@ -20,6 +20,7 @@ from phalanx.report.forecast import forecast
 from phalanx.simulator.run.play import TimedApplier, play
 from phalanx.simulator.workload import Task, Workload, machine, processors
 from phalanx.state.cluster import Cluster
+from tests.seeds import mostly_slow
 
 PROCESSORS, JOBS = 32, 900
 HPC_SITE = str(Path(__file__).parents[2] / "examples" / "simulate" / "hpc-site.yaml")
@@ -70,8 +71,7 @@ class Asking:
         return plan
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", ["easy", HPC_SITE])
+@pytest.mark.parametrize("policy", mostly_slow(["easy", HPC_SITE], fast=0, sample=1))
 def test_nine_of_ten_starts_are_within_the_interval_that_says_so(policy: str) -> None:
     asking = Asking()
     workload = Workload(name="made-up", nodes=(machine(PROCESSORS),), tasks=tuple(tasks()))

@@ -53,7 +53,7 @@ def test_the_best_is_judged_on_jobs_that_the_search_never_saw(tmp_path: Path) ->
     assert f"There: mean bounded slowdown {found.best['mean_bounded_slowdown']:.2f}" in text
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_who_is_stopped_keeps_what_was_found_and_goes_on_there(tmp_path: Path) -> None:
     asked = plan(tmp_path)
     found, _ = search(asked, stop_after=SEARCHED * (len(BASELINES) + 2))

@@ -338,6 +338,7 @@ def test_an_allocation_ends_with_whoever_holds_it(shell: Shell) -> None:
     until(lambda: shell("squeue -h -n left -o %T") == "")
 
 
+@pytest.mark.long
 def test_whoever_does_not_know_the_key_is_not_heard(shell: Shell) -> None:
     from phalanx.slurm.jobs.steps.pods.channel import RUN, Broken, Channel
 
@@ -380,6 +381,7 @@ def test_signals_suspending_and_requeueing(shell: Shell) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root makes reservations")
+@pytest.mark.long
 def test_a_reservation_keeps_others_out(shell: Shell) -> None:
     [node] = shell("sinfo -h -N -o %N").split()
     words = "starttime=now duration=10 users=nobody flags=maint"

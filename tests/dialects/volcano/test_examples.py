@@ -91,6 +91,7 @@ def _told(lines: list[Line], seen: Seen) -> list[Line]:
     return [(name, f"{said}, {seen[name]}" if said == "taken" and name in seen else said) for name, said in lines]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_every_example_ends_as_it_should(simulated: Up) -> None:
     files = {file.name: file for file in EXAMPLES}

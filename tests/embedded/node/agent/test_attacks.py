@@ -258,6 +258,7 @@ def test_a_sub_path_leads_nowhere_out_of_its_volume(api_server: ServerProcess, m
     scenario(api_server, test, shared=True)
 
 
+@pytest.mark.long
 def test_folders_without_end_are_removed_with_their_pod(api_server: ServerProcess) -> None:
     """As deep as a recursion of Python goes, and deeper."""
 

@@ -81,7 +81,7 @@ def test_two_agents_on_one_directory_are_one_too_many(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_however_often_the_agent_is_killed_each_pod_runs_once(api_server: ServerProcess, tmp_path: Path) -> None:
     name, starts, moments = f"kills-{os.getpid()}", tmp_path / "starts", random.Random(7)
     text = f'echo "$HOSTNAME" >> {starts}; sleep 0.3'
