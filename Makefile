@@ -20,10 +20,10 @@ demo: setup      ## six applications at once, first pod by pod, then as gangs (u
 page: setup      ## the libraries of the page of `phalanx dashboard` (npm packages; a few seconds)
 	@$(BIN)/python -m phalanx.dashboard.libraries
 
-check: setup     ## style, types, house rules and the fast tests (a minute; each step says how long it took)
+check: setup     ## style, types, house rules and the fast tests (aim: a minute; each step says how long it took)
 	@$(MAKE) --no-print-directory --jobs 2 timed-style timed-types timed-script timed-fast
 
-test: setup      ## everything `make check` does, and the slow tests (7 to 8 minutes on two cores)
+test: setup      ## everything `make check` does, and the slow tests (aim: 8 minutes on two idle cores)
 	-@$(MAKE) --no-print-directory page
 	@$(MAKE) --no-print-directory --jobs 2 timed-style timed-types timed-script timed-all
 
