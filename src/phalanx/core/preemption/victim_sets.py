@@ -430,7 +430,7 @@ class Choice:
 
     def _extras(self, candidate: int, rest: int) -> Iterator[int]:
         """Yield sets of candidates of other queues that could be enough together with the set `rest`, the smallest sets
-        first."""
+        first. Sets with a pod above a minimum that is not needed are left out: such a pod would only lower a share."""
         group, tier = self.field.group[candidate], self.field.tier[candidate]
         others = [
             each
@@ -440,6 +440,10 @@ class Choice:
         at = self.enough & (self.sets & ~(rest | self._number(others)) == 0)
         for each in self._members(rest):  # the whole gang may be evicted in place of its pods above the minimum
             at &= self.sets & (self.bit_of[each] | self._gang_bit(each)) > 0
+        for each in self.pool:
+            if not self.candidates.is_gang(each) and not rest & self.bit_of[each]:
+                without, there = self._at(self.sets & ~self.bit_of[each])
+                at &= ~((self.sets & self.bit_of[each] > 0) & there & self.enough[without])
         extras = (self.sets[at] & ~rest).tolist()
         yield from sorted(extras, key=lambda extra: extra.bit_count())
 
