@@ -22,7 +22,7 @@ from phalanx.clusters.copies import content
 from phalanx.clusters.copies.sendable import SENDABLE
 from phalanx.clusters.dispatch import Dispatcher
 from phalanx.clusters.workers import worker as worker_
-from phalanx.clusters.workers.source import cluster_of, reached
+from phalanx.clusters.workers.reach import cluster_of, reached
 from phalanx.dialects.kueue import kinds
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.errors import PhalanxError

@@ -6,6 +6,7 @@ Parts, lowest first:
     mirror  the nodes of a worker as nodes of the manager
     echo    warnings of a worker as Events of the manager
     source  the place and the content of a cluster's kubeconfig
+    reach   a connection to the worker that has a job, with the rights of the caller
     worker  one worker: its connection, its caches, its state
     fleet   all workers, as the objects of the manager name them; calls to workers, few at a time to each
 """

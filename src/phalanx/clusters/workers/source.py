@@ -1,18 +1,13 @@
 """The kubeconfig of a worker: in a Secret of the manager (namespace `kueue-system`, key `kubeconfig`), or in a file.
 
 A kubeconfig in a Secret may name no file and no program, because users with write access to the Secret would then start
-programs on the scheduler's machine. A kubeconfig in a file may.
-
-Connect to the cluster that runs a job of the manager, with the rights of the caller.
-
-Users who may read the kubeconfig of the cluster may read the logs of its jobs."""
+programs on the scheduler's machine. A kubeconfig in a file may."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,11 +19,8 @@ from phalanx.client.access.kubeconfig import (
     read_embedded,
     read_kubeconfig,
 )
-from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
+from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import SECRETS
-from phalanx.clusters.copies.content import sent_to
-from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
-from phalanx.errors import PhalanxError
 
 NAMESPACE = "kueue-system"  # the namespace of the Secrets; MultiKueue reads them in the namespace of its controller
 KEY = "kubeconfig"
@@ -103,33 +95,3 @@ async def _text_of(api: Connection, source: Source) -> str:
         raise SourceError(f"{source.named} has no key {KEY}", f"Create it again: `{how}`.") from None
     except (binascii.Error, UnicodeDecodeError) as error:
         raise SourceError(f"{source.named}: its key {KEY} is no text", f"Create it again: `{how}`.") from error
-
-
-def cluster_of(objects: Iterable[Mapping[str, Any]]) -> str:
-    """Return the other cluster that has the copies of these jobs; empty if their pods are in this cluster."""
-    found = (sent_to(obj) for obj in objects)
-    return next((clusters[-1] for clusters in found if clusters), "")
-
-
-@asynccontextmanager
-async def reached(api: Connection, objects: Iterable[Mapping[str, Any]]) -> AsyncIterator[Connection]:
-    """Yield a connection to the cluster in which the pods of these jobs are: `api` itself, or one to a worker. Raises
-    PhalanxError if the worker cannot be reached."""
-    name = cluster_of(objects)
-    if not name:
-        yield api
-        return
-    say = "Ask there, with `--kubeconfig` and the kubeconfig of that cluster."
-    try:
-        source = source_of(await api.get(MULTI_CLUSTERS, name))
-        if isinstance(source, SourceError):
-            raise source
-        found = await credentials(api, source)
-    except (SourceError, ApiRefusal) as error:
-        raise PhalanxError(f"the job is in cluster {name}, whose kubeconfig you cannot use: {error}. {say}") from error
-    async with await Connection.of(*found) as there:
-        try:
-            await there.request("GET", "/version")
-        except (ApiUnknown, ApiRefusal) as error:
-            raise PhalanxError(f"the job is in cluster {name}, which does not answer: {error}") from error
-        yield there

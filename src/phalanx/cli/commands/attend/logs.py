@@ -32,7 +32,7 @@ from phalanx.cli.terminal.moments import past_moment
 from phalanx.cli.terminal.output import note, print_json_line
 from phalanx.client.connection import ApiError, ApiRefusal, Connection
 from phalanx.client.moment import write_moment
-from phalanx.clusters.workers.source import reached
+from phalanx.clusters.workers.reach import reached
 from phalanx.errors import PhalanxError
 
 _COLORS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # ANSI color codes for the labels of pods

@@ -10,7 +10,7 @@ from phalanx.cli.cluster.jobs.finding import Finder, FoundJob, pods_of
 from phalanx.cli.cluster.target import Target, find_ledger_of
 from phalanx.cli.terminal.output import note
 from phalanx.client.connection import Connection, Object
-from phalanx.clusters.workers.source import reached
+from phalanx.clusters.workers.reach import reached
 from phalanx.errors import PhalanxError
 
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"

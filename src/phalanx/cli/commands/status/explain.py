@@ -24,7 +24,7 @@ from phalanx.cli.views.job.job_view import MANY_JOBS, JobRow
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import EVENTS
 from phalanx.client.moment import write_moment
-from phalanx.clusters.workers.source import cluster_of
+from phalanx.clusters.workers.reach import cluster_of
 from phalanx.dialects.frame.peer_reasons import Peer, word
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import JOB, QUEUE, option

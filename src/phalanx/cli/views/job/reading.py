@@ -14,7 +14,7 @@ from phalanx.cli.views.job.job_view import MANY_JOBS, WAITS, JobView
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.clusters.copies.content import waits_elsewhere
-from phalanx.clusters.workers.source import cluster_of
+from phalanx.clusters.workers.reach import cluster_of
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.gang.spec.elsewhere import EXPLAINED
 from phalanx.kube.read.labels import ARRAY, CLUSTER_CHOICE, JOB, OURS, QUEUE, USER, option
