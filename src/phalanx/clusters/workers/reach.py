@@ -1,0 +1,47 @@
+"""Connect to the cluster that runs a job of the manager, with the rights of the caller.
+
+It is apart from `source`, which the scheduler imports: the scheduler needs no right to get a single MultiKueueCluster.
+
+Users who may read the kubeconfig of the cluster may read the logs of its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
+from phalanx.clusters.copies.content import sent_to
+from phalanx.clusters.workers.source import SourceError, credentials, source_of
+from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
+from phalanx.errors import PhalanxError
+
+
+def cluster_of(objects: Iterable[Mapping[str, Any]]) -> str:
+    """Return the other cluster that has the copies of these jobs; empty if their pods are in this cluster."""
+    found = (sent_to(obj) for obj in objects)
+    return next((clusters[-1] for clusters in found if clusters), "")
+
+
+@asynccontextmanager
+async def reached(api: Connection, objects: Iterable[Mapping[str, Any]]) -> AsyncIterator[Connection]:
+    """Yield a connection to the cluster in which the pods of these jobs are: `api` itself, or one to a worker. Raises
+    PhalanxError if the worker cannot be reached."""
+    name = cluster_of(objects)
+    if not name:
+        yield api
+        return
+    say = "Ask there, with `--kubeconfig` and the kubeconfig of that cluster."
+    try:
+        source = source_of(await api.get(MULTI_CLUSTERS, name))
+        if isinstance(source, SourceError):
+            raise source
+        found = await credentials(api, source)
+    except (SourceError, ApiRefusal) as error:
+        raise PhalanxError(f"the job is in cluster {name}, whose kubeconfig you cannot use: {error}. {say}") from error
+    async with await Connection.of(*found) as there:
+        try:
+            await there.request("GET", "/version")
+        except (ApiUnknown, ApiRefusal) as error:
+            raise PhalanxError(f"the job is in cluster {name}, which does not answer: {error}") from error
+        yield there
