@@ -293,20 +293,22 @@ def _dear(search: Search, gangs: Gangs, surplus: Victims) -> Iterator[tuple[str,
                 yield "R19", f"{sorted(gangs)} go, though {sorted(other)} cost less"
                 return
     if fairest and not own:
-        others = {each for each, _ in least if all(works[name].queue != queue for name in each)}
-        yield from _unfair(search, gangs, search.reduced(surplus), others)
+        others = {each: lost for each, lost in least if all(works[name].queue != queue for name in each)}
+        yield from _unfair(search, gangs, surplus, others)
 
 
-def _unfair(search: Search, gangs: Gangs, before: Usage, least: Collection[Gangs]) -> Iterator[tuple[str, str]]:
-    """R19, fairest: no queue loses a gang while a queue that is richer at that moment could lose one instead.
-    `before`: the charges once the surplus pods of the set are gone, which go first (R18)."""
+def _unfair(
+    search: Search, gangs: Gangs, surplus: Victims, least: Mapping[Gangs, Victims]
+) -> Iterator[tuple[str, str]]:
+    """R19, fairest: no queue loses a gang while a queue that is richer at that moment could lose one instead. The
+    surplus pods of both sets are gone at that moment, because they go first (R18)."""
     works = search.facts.works
     for name in gangs:
-        usage = before
-        for each in gangs - {name}:
-            usage = less(usage, works[each], works[each].charged())
-        for other in least:
-            more = other - gangs
+        for other, lost in least.items():
+            rest, more = gangs - {name}, other - gangs
+            usage = search.reduced({**surplus, **{each: pods for each, pods in lost.items() if each not in rest}})
+            for each in rest:
+                usage = less(usage, works[each], works[each].charged())
             if gangs - other == {name} and len(more) == 1:
                 victim = works[next(iter(more))]
                 if richer(search.facts, usage, victim.queue, works[name].queue):
