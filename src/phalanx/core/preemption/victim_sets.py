@@ -171,6 +171,7 @@ class Choice:
         self.fairest = hunt.rights.fairest
         self.rivals = len({self.field.group[candidate] for candidate in self.pool if self.field.tier[candidate] < OWN})
         self._placed: dict[int, list[Placement] | None] = {}
+        self._spared: dict[int, Mask] = {}  # see `_can_spare`
 
     def find(self) -> list[Placement] | None:
         """Evict the best of all sets, and return the placements of the gang; an empty list if only quota is short; None
@@ -320,11 +321,8 @@ class Choice:
         oldest = self._summed([float(field.ran_s[candidate]) for candidate in pool], np.float64)
         enough, bits, sets = self.enough, list(self.bit_of.values()), self.sets
         if self.hunt.by_amounts and len(self.hunt.gang.roles) == 1 and self.hunt.quota_short() is None:
-            spared = np.zeros(len(sets), np.bool_)
             for bit in bits:
-                at, there = self._at(sets & ~bit)
-                spared |= (sets & bit > 0) & there & enough[at]
-            enough = enough & ~spared  # without sets in which some candidate is not needed
+                enough = enough & ~self._can_spare(bit)  # without sets in which some candidate is not needed
         at = enough.nonzero()[0]
         order = at[np.lexsort((oldest[at], *(cost[at] for cost in reversed(costs))))][: self.tried]
         return sets[order].tolist(), list(zip(*(cost[order].tolist() for cost in costs), strict=True))
@@ -442,10 +440,16 @@ class Choice:
             at &= self.sets & (self.bit_of[each] | self._gang_bit(each)) > 0
         for each in self.pool:
             if not self.candidates.is_gang(each) and not rest & self.bit_of[each]:
-                without, there = self._at(self.sets & ~self.bit_of[each])
-                at &= ~((self.sets & self.bit_of[each] > 0) & there & self.enough[without])
+                at &= ~self._can_spare(self.bit_of[each])
         extras = (self.sets[at] & ~rest).tolist()
         yield from sorted(extras, key=lambda extra: extra.bit_count())
+
+    def _can_spare(self, bit: int) -> Mask:
+        """Return the mask of the sets that have the bit's candidate and could be enough without it, by counting."""
+        if bit not in self._spared:
+            without, there = self._at(self.sets & ~bit)
+            self._spared[bit] = (self.sets & bit > 0) & there & self.enough[without]
+        return self._spared[bit]
 
     def _gang_bit(self, candidate: int) -> int:
         """Return the bit of the whole gang of a candidate."""
