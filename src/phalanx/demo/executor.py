@@ -1,11 +1,12 @@
-"""An executor: `python -m phalanx.demo.executor`. It receives text from its driver and returns word counts.
+"""An executor of the demo (`python -m phalanx.demo.executor`), and its protocol with the driver.
 
-The executor reads DRIVER_ADDRESS (HOST:PORT), DRIVER_TOKEN and POD_NAME from the environment.
+The first part is the protocol: one JSON object per line over TCP. An executor begins with a `Hello` that contains the
+application's token; the driver closes connections without it. Then the driver sends `Work` and the executor replies
+with `Counted`, until the driver sends `Goodbye`.
 
-The protocol between driver and executors: one JSON object per line over TCP.
-
-An executor begins with a `Hello` that contains the application's token; the driver closes connections without it. Then
-the driver sends `Work` and the executor replies with `Counted`, until the driver sends `Goodbye`."""
+The second part is the executor. It receives text from its driver and returns word counts. It reads DRIVER_ADDRESS
+(HOST:PORT), DRIVER_TOKEN and POD_NAME from the environment.
+"""
 
 from __future__ import annotations
 
@@ -66,6 +67,9 @@ async def receive(reader: asyncio.StreamReader) -> Message:
     except (ConnectionError, ValueError, msgspec.DecodeError) as error:
         raise ConnectionLost(str(error)) from error
     return message
+
+
+# --- executor ---------------------------------------------------------------------------------------------------------
 
 
 async def work(host: str, port: int, token: str, name: str) -> int:

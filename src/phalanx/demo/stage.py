@@ -1,6 +1,8 @@
-"""The output of the demo: a live table on a terminal, otherwise plain lines.
+"""The output of the demo: the timeline of each trial, and its progress on the terminal.
 
-The timeline of a trial as bars, one line per application, for the terminal and as a picture."""
+The first part draws the timeline of a trial as bars, one line per application, for the terminal or as a picture. The
+second part shows the progress: a live table on a terminal, otherwise plain lines.
+"""
 
 from __future__ import annotations
 
@@ -136,6 +138,8 @@ def _bars(axes: Any, title: str, trial: Trial) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
 
+
+# --- progress ---------------------------------------------------------------------------------------------------------
 
 _COLOURS = {
     DemoPodState.WAITING: "yellow",

@@ -1,28 +1,24 @@
-"""Read the user of a forwarded request. An API server forwards it with the front proxy's certificate and puts the user
-into headers.
+"""Serve an aggregated API: API servers forward requests to it, with the user in headers.
 
-The ConfigMap kube-system/extension-apiserver-authentication names the certificate authority, the allowed common names
-and the headers. Every request is refused until the settings are known.
+The first part reads the user of a forwarded request. An API server forwards the request with the front proxy's
+certificate and puts the user into headers. The ConfigMap kube-system/extension-apiserver-authentication names the
+certificate authority, the allowed common names and the headers. Every request is refused until these settings are
+known.
+
+The second part authorizes requests. It asks the API server with a SubjectAccessReview, as every aggregated API server
+does. A verdict, positive or negative, is cached for ten seconds, as in the API server's own library. So a newly granted
+right takes effect within ten seconds, and a client that polls does not double the API server's work.
+
+The third part keeps the front proxy's settings up to date by reading the ConfigMap every `PAUSE_S` seconds. The last
+valid settings stay in use. So an API server that is down, or an invalid ConfigMap, does not lock out any client.
+
+The fourth part is the HTTPS port. It serves discovery and one view. The TLS handshake requires a certificate of the
+front proxy's authority, so a request of any other client costs a handshake only. Certificate and authority may change
+while the port is open. Every handshake uses the current files, and TLS sessions are never resumed. Each request is
+authenticated and authorized first. Then the view computes the response from the objects.
 
 Source: k8s.io/apiserver/pkg/authentication/request/headerrequest and pkg/server/options/authentication.go of 1.36.
-
-Authorize requests: ask the API server with a SubjectAccessReview, as every aggregated API server does.
-
-A verdict, positive or negative, is cached for ten seconds, as in the API server's own library. So a newly granted right
-takes effect within ten seconds, and a client that polls does not double the API server's work.
-
-Keep the front proxy's settings up to date by reading the cluster's ConfigMap every `PAUSE_S` seconds.
-
-The last valid settings stay in use. So an API server that is down, or an invalid ConfigMap, does not lock out any
-client.
-
-The HTTPS port for requests that API servers forward. It serves discovery and one view.
-
-The TLS handshake requires a certificate of the front proxy's authority, so a request of any other client costs a
-handshake only. Certificate and authority may change while the port is open. Every handshake uses the current
-files, and TLS sessions are never resumed.
-
-Each request is authenticated and authorized first. Then the view computes the response from the objects."""
+"""
 
 from __future__ import annotations
 
@@ -131,6 +127,8 @@ def _first(said: Mapping[str, list[str]], headers: Iterable[str]) -> str:
     return next((value for header in headers for value in said.get(header, ()) if value), "")
 
 
+# --- authorization ----------------------------------------------------------------------------------------------------
+
 REVIEWS: Final = Kind(
     group="authorization.k8s.io", plural="subjectaccessreviews", name="SubjectAccessReview", namespaced=False
 )
@@ -167,6 +165,8 @@ class Access:
         self._known[key] = (self._clock_s() + COUNTS_S, found)
         return found
 
+
+# --- current settings -------------------------------------------------------------------------------------------------
 
 log = logging.getLogger(__name__)
 
@@ -210,6 +210,8 @@ class Belief:
             self._believe(proxy.authority)
         self.proxy = proxy
 
+
+# --- HTTPS port -------------------------------------------------------------------------------------------------------
 
 Object = dict[str, Any]
 # (path below the API group, query) -> the response; None while the objects are not yet read.

@@ -1,35 +1,29 @@
-"""A workload: jobs with their true run times, and the cluster of the trace.
+"""A workload: its node groups, its jobs with their true run times, and the orders in which a simulation may queue them.
 
-A `Task` is a job together with its run time, which no scheduler is given. Each workload has one *counted* resource
-(processors in a log of a parallel machine, GPUs in a GPU trace). Utilisation, sizes and fairness are measured in it.
+The first part describes node groups of a simulated cluster: what a provider offers, and how often it is late or fails.
 
-Node groups of a simulated cluster: what a provider offers, and how often it is late or fails.
+The second part has the jobs and the cluster of the trace. A `Task` is a job together with its run time, which no
+scheduler is given. Each workload has one *counted* resource (processors in a log of a parallel machine, GPUs in a GPU
+trace). Utilisation, sizes and fairness are measured in it.
 
-Queue orders by a formula of a job's estimate, size and submission time.
-
-*r* is the estimate of the run time in seconds (the requested limit, or the estimate of `--estimates`), *n* the size in
-processors or GPUs, *s* the submission in seconds since the beginning of the trace. The job with the lowest value comes
-first:
-
+The third part orders queues by a formula of a job's estimate, size and submission time. *r* is the estimate of the run
+time in seconds (the requested limit, or the estimate of `--estimates`), *n* the size in processors or GPUs, *s* the
+submission in seconds since the beginning of the trace. The job with the lowest value comes first:
 
     area  r n                        SAF, smallest area first (Carastan-Santos, de Camargo, Trystram, Zrigui, CCGRID'19)
     f1    log10(r) n + 870 log10(s)  F1, found by simulation and regression (Carastan-Santos, de Camargo, SC'17)
 
-
 Neither value changes while the job waits. So the value becomes the job's priority, and the queue is ordered by
 priority. A large job may wait as long as smaller jobs arrive.
 
-Preemption in rounds, by the remaining work of a job.
-
-A round ends whenever a job is submitted or ends. Then all running jobs are saved and stopped, and queued again by their
-remaining work. The scheduler fills the cluster again: the jobs with the least remaining work run, the others were
-preempted. Only the world knows the remaining work, because no scheduler is given true run times. So the world sets it
-as the job's priority, as an operator would.
-
-Saving and restarting costs a job the last seconds of its work in the round (`Task.restart_s`), whether it continues or
-not. The cost of a round grows with the running jobs, so this is for clusters with hundreds of jobs, not thousands.
-
-The two orders are those of Muri's simulator (Zhao et al., SIGCOMM'22): SRTF and SRSF."""
+The fourth part orders jobs in rounds, by their remaining work. A round ends whenever a job is submitted or ends. Then
+all running jobs are saved and stopped, and queued again by their remaining work. The scheduler fills the cluster again:
+the jobs with the least remaining work run, the others were preempted. Only the world knows the remaining work, because
+no scheduler is given true run times. So the world sets it as the job's priority, as an operator would. Saving and
+restarting costs a job the last seconds of its work in the round (`Task.restart_s`), whether it continues or not. The
+cost of a round grows with the running jobs, so this is for clusters with hundreds of jobs, not thousands. The two
+orders are those of Muri's simulator (Zhao et al., SIGCOMM'22): SRTF and SRSF.
+"""
 
 from __future__ import annotations
 
@@ -79,6 +73,8 @@ class SimulatedGroup:
             group=self.group.name,
         )
 
+
+# --- jobs -------------------------------------------------------------------------------------------------------------
 
 GPU = "nvidia.com/gpu"
 MILLI_CPU = MILLI = 1000  # cpu is counted in millicores, shares of devices in thousandths
@@ -231,6 +227,8 @@ def in_order(tasks: Iterable[Task]) -> list[Task]:
     return sorted(tasks, key=lambda task: task.job.submitted_s)
 
 
+# --- orders by a formula ----------------------------------------------------------------------------------------------
+
 PER_UNIT = 1_000_000  # priorities are integers; with this factor F1 distinguishes submissions a second apart for years
 LAST = -(2**62)  # the priority of jobs without an estimate
 
@@ -252,6 +250,8 @@ class Formula(StrEnum):
             return -round(estimate_s * size * PER_UNIT)
         return -round((log10(max(estimate_s, 1.0)) * size + 870 * log10(max(job.submitted_s, 1.0))) * PER_UNIT)
 
+
+# --- orders in rounds -------------------------------------------------------------------------------------------------
 
 PER_S = 1000  # priorities are integers, in milliseconds
 

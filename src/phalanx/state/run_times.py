@@ -1,9 +1,14 @@
-"""Run times of finished jobs, and the expected run times of similar jobs.
+"""Run times of finished jobs: the jobs that ended last, and the expected run times of similar jobs.
 
-Users state time limits several times as long as their jobs run, and their jobs resemble each other: the mean of the
-user's last two run times predicts the next better than the limit does (Tsafrir, Etsion, Feitelson, "Backfilling using
-system-generated predictions rather than user runtime estimates", TPDS 2007). An interval needs a distribution, not a
-mean. So the last run times are stored, as parts of the time limit (in seconds for jobs without a limit), of
+The first part keeps the last `KEPT_SUBMISSIONS` jobs that ended, from which forecasts derive later submissions.
+Consider a job that was submitted after every job that was dropped from this memory: it is live, or it ended and is
+still kept. So after the latest submission of a dropped job every submission is known.
+
+The second part keeps run times. Users state time limits several times as long as their jobs run, and their jobs
+resemble each other: the mean of the user's last two run times predicts the next better than the limit does (Tsafrir,
+Etsion, Feitelson, "Backfilling using system-generated predictions rather than user runtime estimates", TPDS 2007). An
+interval needs a distribution, not a mean. So the last run times are stored, as parts of the time limit (in seconds for
+jobs without a limit), of
 
 - each *kind* of job: same user, name, pods and limit. A number at the end of the name does not count, nor do the five
   letters and digits that Kubernetes appends (`generateName`);
@@ -22,15 +27,9 @@ value above it; the last gap weighs 1. x(0) is the time that the job has run alr
 gap all values are equally likely. So few observations give wide intervals.
 
 Memory is bounded: the last `KEPT` run times of each of the `KINDS` most recent pairs of kind and user, and the last
-`KEPT_OF_ALL` of all users. The run times are not stored on disk. When a scheduler starts, it receives the runs that
-objects or the ledger still have (`RunTold`).
-
-Recent submissions, from which forecasts derive later ones.
-
-The last `KEPT_SUBMISSIONS` jobs that ended are kept. Consider a job that was submitted after every job that was dropped
-from this memory: it is live, or it ended and is still kept. So after the latest submission of a dropped job every
-submission is known. The memory is not stored: after a restart the scheduler receives past runs from the objects and the
-ledger (`RunTold`)."""
+`KEPT_OF_ALL` of all users. Neither part is stored on disk. When a scheduler starts, it receives the runs that objects
+or the ledger still have (`RunTold`).
+"""
 
 from __future__ import annotations
 
@@ -94,6 +93,8 @@ class RecentJobs:
         other._ended, other.dropped_s = dict(self._ended), self.dropped_s
         return other
 
+
+# --- run times --------------------------------------------------------------------------------------------------------
 
 KEPT = 32
 KEPT_OF_ALL = 256

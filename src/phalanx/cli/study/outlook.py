@@ -1,6 +1,9 @@
-"""Two futures of the same jobs side by side: what everybody's wait becomes, as rows and as JSON, with notes.
+"""The outlook of a change: two futures of the same jobs, without the change and with it.
 
-The effects of a change on jobs, in brief: which it stops, which start earlier, and which later or not at all."""
+The first part shows each job's wait in both futures as table rows and as JSON, with notes. The second part summarizes
+the effects of the change: the jobs that it stops, the jobs that start earlier, and the jobs that start later or not at
+all.
+"""
 
 from __future__ import annotations
 
@@ -201,6 +204,8 @@ def _place(prospect: Prospect) -> tuple[bool, float, str]:
     wait_s = course.wait_s if course is not None else None
     return prospect.now != "new", float("inf") if wait_s is None else wait_s, prospect.job
 
+
+# --- effects ----------------------------------------------------------------------------------------------------------
 
 _SHOWN = 10
 _LEAST_S = 1.0  # starts that differ by less are the same

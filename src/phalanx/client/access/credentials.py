@@ -1,15 +1,17 @@
-"""Find the API server and the caller's credentials: in a kubeconfig, or in the service account of the pod.
+"""The API server's address and the caller's credentials, from a kubeconfig or from the service account of the pod.
 
-Credentials expire. A service account's token is replaced in its file about once an hour, a plug-in's credentials have
-an expiry, and certificates are renewed in place. So each call first checks whether the `Identity` is still `fresh` (one
-comparison) and renews it if not. After a 401 the identity is renewed once, and the call is repeated, because it was not
-executed. The TLS context stays the same: a certificate that is loaded into it is used by later connections.
+The first part runs the credential plug-in of a kubeconfig. A plug-in is a program that prints an ExecCredential, which
+is used until it expires. The program is started without a shell. It may ask the user only if its `interactiveMode`
+allows this and there is a terminal. A scheduler in a cluster has no terminal, so a plug-in that must ask is refused.
 
-Run credential plug-ins of kubeconfigs: a program prints an ExecCredential, which is used until it expires.
+The second part reads the kubeconfig or the service account, and renews credentials. A service account's token is
+replaced in its file about once an hour, a plug-in's credentials have an expiry, and certificates are renewed in place.
+So each call first checks whether the `Identity` is still `fresh` (one comparison) and renews it if not. After a 401 the
+identity is renewed once, and the call is repeated, because it was not executed. The TLS context stays the same: a
+certificate that is loaded into it is used by later connections.
 
-The protocol is client.authentication.k8s.io/v1 and v1beta1 (KEP-541). The program is started without a shell. It may
-ask the user only if its `interactiveMode` allows this and there is a terminal. A scheduler in a cluster has no
-terminal, so a plug-in that must ask is refused."""
+Source of the plug-in protocol: client.authentication.k8s.io/v1 and v1beta1 (KEP-541).
+"""
 
 from __future__ import annotations
 
@@ -130,6 +132,8 @@ def _credential(plugin: Plugin, answer: dict[str, Any]) -> Credential:
         until_s=read_moment(until) if until else float("inf"),
     )
 
+
+# --- kubeconfig and service account -----------------------------------------------------------------------------------
 
 log = logging.getLogger(__name__)
 

@@ -1,13 +1,13 @@
-"""The reason why a gang would not fit on empty nodes, for cases that counting cannot decide: several roles that compete
-for the same nodes, anti-affinity within the gang, shares of devices, topology; or an invalid gang.
+"""Reasons other than busy nodes: filters reject the nodes, or the gang would not fit on empty nodes either.
 
-Such a gang is tried on the nodes without pods, once until a node changes. If it is not placed, it never fits: it does
-not block a strict queue, and is tried again when a node changes. Affinity to other pods and spread are ignored
-here, because later pods may satisfy them.
+The first part reports a constrained pod: nodes have capacity, but a filter rejects each of them. The numbers are those
+of the last placement, at the pod that found no node. So they count the gang's other pods already.
 
-The reason of a constrained pod: nodes have capacity, but a filter rejects each of them.
-
-The numbers are those of the last placement, at the pod that found no node. So they count the gang's other pods already.
+The second part reports a gang that would not fit on empty nodes, for cases that counting cannot decide: several roles
+that compete for the same nodes, anti-affinity within the gang, shares of devices, topology, or an invalid gang. Such a
+gang is tried on the nodes without pods, once until a node changes. If it is not placed, it never fits: it does not
+block a strict queue, and is tried again when a node changes. Affinity to other pods and spread are ignored here,
+because later pods may satisfy them.
 """
 
 from __future__ import annotations
@@ -52,6 +52,9 @@ def singular(text: str) -> str:
         if text.startswith((f"{many} ", f"{many},")):
             return one + text.removeprefix(many)
     return text
+
+
+# --- empty nodes ------------------------------------------------------------------------------------------------------
 
 
 def never_fits(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | None:

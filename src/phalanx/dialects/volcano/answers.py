@@ -1,24 +1,22 @@
-"""Compute which waiting PodGroups Volcano would admit to its queue (phase Inqueue).
+"""The statuses that Volcano's users read: of PodGroups, Queues and HyperNodes.
 
-Phalanx starts a gang only when all of its minimum has nodes, so this step decides nothing here. It is answered because
-users and tools read the phase: a PodGroup that stays Pending asks for more than its queue or the cluster can have.
+The first part computes which waiting PodGroups Volcano would admit to its queue (phase Inqueue). Phalanx starts a gang
+only when all of its minimum has nodes, so this phase decides nothing here. It is computed because users and tools read
+it: a PodGroup that stays Pending requests more than its queue or the cluster can have.
 
-A PodGroup without `minResources` is always taken up. Any other PodGroup is taken up if two sums are small enough: its
-`minResources` plus the amounts of PodGroups that run or were taken up before. The sum over its queue must be within the
+A PodGroup without `minResources` is always admitted. Any other PodGroup is admitted if two sums are small enough: its
+`minResources` plus the amounts of PodGroups that run or were admitted before. The sum over its queue must be within the
 queue's capability (plugins proportion and capacity), and the sum over the cluster within 1.2 times the amounts of all
 nodes (plugin overcommit).
 
+The second part writes the phases of PodGroups and the allocated amounts of Queues. A PodGroup's phase is Pending,
+Inqueue (it was admitted, or its start was decided), Running (its minimum is bound or has ended), Completed (all its
+pods have ended) or Unknown (some of its pods run, fewer than its minimum). The numbers of PodGroups on Queues are not
+written, as in Volcano since 1.10.
 
-Source: pkg/scheduler/{actions/enqueue,plugins/overcommit,plugins/proportion} of v1.15.1.
-
-The status that Volcano's users read: of PodGroups, and the allocated amounts of Queues.
-
-A PodGroup's phase is Pending, Inqueue (`enqueue` let it in, or its start was decided), Running (its minimum is bound or
-has ended), Completed (all its pods have ended) or Unknown (some of its pods run, fewer than its minimum). The numbers
-of PodGroups on Queues are not written, as in Volcano since 1.10.
-
-
-Source: pkg/scheduler/framework/session.go and pkg/scheduler/cache of v1.15.1."""
+Sources: pkg/scheduler/{actions/enqueue,plugins/overcommit,plugins/proportion}, pkg/scheduler/framework/session.go and
+pkg/scheduler/cache of v1.15.1.
+"""
 
 from __future__ import annotations
 
@@ -99,6 +97,8 @@ def _charge(used: dict[str, Asked], queues: Sequence[str], amounts: Asked) -> No
         for resource, amount in amounts.items():
             total[resource] = total.get(resource, 0) + amount
 
+
+# --- statuses ---------------------------------------------------------------------------------------------------------
 
 _COUNTS: Final = frozenset({"pending", "running", "inqueue", "completed", "unknown"})
 _OVER: Final = ("Succeeded", "Failed")

@@ -1,22 +1,23 @@
-"""Fields of pods that users of a shared machine may not write: `spec.nodeName`, `spec.hostNetwork`, and the annotation
-`phalanx.dev/devices`.
+"""Users of a shared machine: their accounts in the cluster, and the policies that limit what they may write.
 
-A pod that names its node is bound from its creation, without any scheduler, queue or quota. So only admins may create
-one. Controllers may not create one either, from the template of a user's Job. Therefore the rule is about pods alone,
-and holds for the control plane too. Binding needs a right of its own (`create` on `pods/binding`), which users lack.
+The first part makes a Unix user a user of the cluster, with the same user name, the names of the user's groups, and a
+token. Tokens are lines of the API server's token file, kube-apiserver's `--token-auth-file`:
+`token,user,uid,"group,group"`. The uid of a Unix user is `unix:NUMBER`. So a Unix user with the name of another user of
+the cluster (`admin`) does not get that user's token. Unix names have no colon, so no Unix group is named like
+`system:masters`.
 
-A pod with `hostNetwork` has the address of the machine. The API server and the node connect to the address of a pod as
-root, for proxies and port-forward. So such a pod would lead its user to every port on loopback that trusts root.
+The second part has the policies. Users may not write these fields of pods: `spec.nodeName`, `spec.hostNetwork`, and the
+annotation `phalanx.dev/devices`.
 
-The scheduler writes the devices of a pod into an annotation, and the node trusts it. A pod that is created with the
-annotation would get the GPU of another pod. After the creation only the scheduler may write its annotations
-(`LoginSettings.policies`).
-
-A Unix user as a user of the cluster: the same user name, the names of the user's groups, and a token.
-
-Tokens are lines of the API server's token file, kube-apiserver's `--token-auth-file`: `token,user,uid,"group,group"`.
-The uid of a Unix user is `unix:NUMBER`. So a Unix user with the name of another user of the cluster (`admin`) does not
-get that user's token. Unix names have no colon, so no Unix group is named like `system:masters`."""
+- A pod that names its node is bound from its creation, without any scheduler, queue or quota. So only admins may create
+  one. Controllers may not create one either, from the template of a user's Job. Therefore the rule is about pods alone,
+  and holds for the control plane too. Binding needs a right of its own (`create` on `pods/binding`), which users lack.
+- A pod with `hostNetwork` has the address of the machine. The API server and the node connect to the address of a pod
+  as root, for proxies and port-forward. So such a pod would lead its user to every port on loopback that trusts root.
+- The scheduler writes the devices of a pod into an annotation, and the node trusts it. A pod that is created with the
+  annotation would get the GPU of another pod. After the creation only the scheduler may write its annotations
+  (`LoginSettings.policies`).
+"""
 
 from __future__ import annotations
 
@@ -99,6 +100,8 @@ def _write(path: Path, rows: list[list[str]]) -> None:
         os.fsync(file.fileno())
     draft.rename(path)
 
+
+# --- policies ---------------------------------------------------------------------------------------------------------
 
 _NAME = "past-queues.phalanx.dev"
 DEVICES = "phalanx.dev/devices"

@@ -1,9 +1,17 @@
-"""Fairness: the amount that each party got, relative to its fair part.
+"""Measures of fairness: between parties by their fair parts and dominant shares, and between jobs by fair start times.
 
 *Parties* are the queues of the trace, or its users if it names at most one queue. The window of the run is cut into
-*rounds* of a day (a tenth of the window if that is shorter; a ten-thousandth if that is longer). In a round, a party's
-demand is the amount that its waiting and running jobs would use if they all ran. Its fair part is its max-min fair part
-of the capacity, at most its demand (`due`). `x = used / fair part`: 1 is fair, more is at the cost of other parties.
+*rounds* of a day (a tenth of the window if that is shorter; a ten-thousandth if that is longer).
+
+The first part computes the fair part of each party: its max-min fair part of the cluster, by the weights of the queue
+tree. The part of a queue is divided among its children in proportion to their weights. No child gets more than its
+demand; the rest goes to its siblings. A party that is not a queue of the policy (a user, or a queue of the trace under
+a policy with one queue) has weight 1 at the root. Guarantees and limits are ignored, because they are means to fairness
+and not its measure.
+
+The second part measures the amount that each party got, relative to its fair part. In a round, a party's demand is the
+amount that its waiting and running jobs would use if they all ran. Its fair part is its max-min fair part of the
+capacity, at most its demand (`due`). `x = used / fair part`: 1 is fair, more is at the cost of other parties.
 
 - `jain_fairness`: Jain's index of x over the parties with a fair part, mean over the rounds; `worst_...`: the lowest.
 - `share_gap`: the difference between the largest and the smallest x, mean over the rounds.
@@ -11,27 +19,17 @@ of the capacity, at most its demand (`due`). `x = used / fair part`: 1 is fair, 
   alone on its party's part of the cluster (1/N for N parties, or by their weights). The latter is its run time, longer
   in proportion if it requests more than that part.
 
-Compute the fair part of each party: its max-min fair part of the cluster, by the weights of the queue tree.
+The third part measures dominant shares (Ghodsi et al., NSDI'11). A party's dominant share in a round is the largest
+fraction that it used of any resource of the cluster. The *gap* is the difference between the largest and the smallest
+dominant share, among the parties that used any resource or waited. A party's fair part and its demand are ignored. So
+two parties with different demands have a wide gap, even if their parts are fair.
 
-The part of a queue is divided among its children in proportion to their weights. No child gets more than its demand;
-the rest goes to its siblings. A party that is not a queue of the policy (a user, or a queue of the trace under a policy
-with one queue) has weight 1 at the root. Guarantees and limits are ignored, because they are means to fairness and not
-its measure.
-
-Dominant shares (Ghodsi et al., NSDI'11).
-
-A party's dominant share in a round is the largest fraction that it used of any resource of the cluster. The *gap* is
-the difference between the largest and the smallest dominant share, among the parties that used any resource or waited.
-Parties and rounds are those of `fairness`. A party's fair part and its demand are ignored. So two parties with
-different demands have a wide gap, even if their parts are fair.
-
-Fair start times: how much jobs were delayed by jobs that were submitted later.
-
-The *fair start time* of a job is its start without any later submission (Sabin, Kochhar, Sadayappan, "Job fairness in
-non-preemptive job scheduling", ICPP'04). A job that starts after its fair start time has missed it. To find that time,
-the trace up to the job is simulated again, under the same policy and with the same faults. This is expensive, so it is
-done for a sample that is evenly spread over the trace. A job that started at once cannot have missed it and needs no
-simulation."""
+The fourth part measures how much jobs were delayed by jobs that were submitted later. The *fair start time* of a job is
+its start without any later submission (Sabin, Kochhar, Sadayappan, "Job fairness in non-preemptive job scheduling",
+ICPP'04). A job that starts after its fair start time has missed it. To find that time, the trace up to the job is
+simulated again, under the same policy and with the same faults. This is expensive, so it is done for a sample that is
+evenly spread over the trace. A job that started at once cannot have missed it and needs no simulation.
+"""
 
 from __future__ import annotations
 
@@ -98,6 +96,8 @@ def shares(lines: Mapping[str, Line]) -> dict[str, float]:
     """Return the fair fraction of the cluster for each party if every party demands more."""
     return due(lines, dict.fromkeys(lines, 2.0), 1.0)
 
+
+# --- fairness ---------------------------------------------------------------------------------------------------------
 
 DAY_S = 86_400.0
 MIN_ROUNDS, MOST_ROUNDS = 10, 10_000
@@ -176,6 +176,9 @@ def spread(into: list[Used], party: str, amount: float, start_s: float, end_s: f
         start_s, at = until_s, min(at + 1, len(into) - 1)
 
 
+# --- dominant shares --------------------------------------------------------------------------------------------------
+
+
 def dominance(schedule: Schedule) -> dict[str, float]:
     gaps = [max(shares.values()) - min(shares.values()) for shares in dominant_shares(schedule) if shares]
     return {"dominant_share_gap": mean(gaps), "max_dominant_share_gap": max(gaps)} if gaps else {}
@@ -211,6 +214,8 @@ def asked(schedule: Schedule) -> list[str]:
     there = {name for node in schedule.nodes for name, amount in node.allocatable if amount}
     return sorted((names & there) - {PODS})
 
+
+# --- fair start times -------------------------------------------------------------------------------------------------
 
 LEAST_S = 1e-6  # smaller delays are ignored; schedule hashes round times to the same value
 

@@ -3,11 +3,13 @@
 s: submission, b: first start, e: end, p: run time that was not lost, n: size in the counted resource (processors,
 GPUs), C: capacity of the cluster. Jobs that never ended count in `jobs` and `unfinished` only.
 
-Deadlines: admitted jobs, jobs in time, the lateness of the others, and the attained value.
+The first part measures deadlines: the admitted jobs, the jobs in time, the lateness of the other jobs, and the attained
+value. The trace may give the *worth* of a job's end by certain times (Chronus, SoCC'21: a soft deadline is a falling
+series of values). A job with only a deadline is worth 1 until then. With only such jobs, the attained value is
+ElasticFlow's *deadline satisfactory ratio* (ASPLOS'23). A failed job is worth nothing.
 
-The trace may give the *worth* of a job's end by certain times (Chronus, SoCC'21: a soft deadline is a falling series of
-values). A job with only a deadline is worth 1 until then. With only such jobs, the attained value is ElasticFlow's
-*deadline satisfactory ratio* (ASPLOS'23). A failed job is worth nothing."""
+The second part computes all measures. They include the deadlines.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +62,8 @@ def attained(fate: Fate, worth: Worth) -> float:
     took_s = fate.end_s - fate.task.job.submitted_s
     return max((value for within_s, value in worth if took_s <= within_s), default=0.0)
 
+
+# --- all measures -----------------------------------------------------------------------------------------------------
 
 TAU_S = 10.0  # the constant of the bounded slowdown (Feitelson)
 HOUR_S = 3600.0

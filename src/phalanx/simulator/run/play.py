@@ -1,23 +1,20 @@
-"""One run: a workload, under one setup, with one seed.
+"""One run of the simulator: a workload, under one setup, with one seed.
 
-The caller passes in the loop's `step`, so the simulated scheduler is the real one.
+The first part changes the workload to fill a cluster: pods are submitted until they request more than it has, and never
+end (Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent",
+USENIX ATC'23, section 6). The tasks of a trace are shuffled. Then copies of random tasks follow (uniformly, with
+replacement), until all tasks together request `ratio` times the cluster's capacity. If the trace requests more, its end
+is cut off. One task is submitted each second. The nodes are shuffled too, as in the study's program, which takes equal
+nodes in that order. Otherwise a policy with many equal nodes would fill one kind of node after the other. `allocated`
+measures the allocated part of the cluster at a given demand.
 
-Measure the time of each decision: from the events until the plan.
+The second part measures the run itself: the time of each decision, from the events until the plan, and the peak memory,
+which is the highest resident set of the process so far. The stopwatch wraps the world, so the world's own time is not
+counted. These times depend on the machine. They are neither part of the hash nor compared, and no decision depends on
+them. The stopwatch reads elapsed time twice for each pass, because reading processor time costs a system call.
 
-The stopwatch wraps the world, so the world's own time is not counted. These times depend on the machine. They are
-neither part of the hash nor compared, and no decision depends on them. It reads elapsed time twice for each pass,
-because reading processor time costs a system call.
-
-The peak memory of a simulation: the highest resident set of its process so far.
-
-Fill a cluster: pods are submitted until they request more than it has, and never end (Weng et al., "Beware of
-Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC'23, section 6).
-
-The tasks of a trace are shuffled. Then copies of random tasks follow (uniformly, with replacement), until all tasks
-together request `ratio` times the cluster's capacity. If the trace requests more, its end is cut off. One task is
-submitted each second. The nodes are shuffled too, as in the study's program, which takes equal nodes in that order.
-Otherwise a policy with many equal nodes would fill one kind of node after the other. `allocated` measures the allocated
-part of the cluster at a given demand."""
+The third part plays the run. The caller passes in the loop's `step`, so the simulated scheduler is the real one.
+"""
 
 from __future__ import annotations
 
@@ -114,6 +111,9 @@ def frequencies(workload: Workload) -> tuple[tuple[Shape, float], ...]:
     return tuple((shape, float(count)) for shape, count in counts.most_common())
 
 
+# --- time and memory --------------------------------------------------------------------------------------------------
+
+
 class TimedApplier(Protocol):
     def apply(self, plan: Plan) -> None: ...
 
@@ -147,6 +147,8 @@ def peak_rss_bytes() -> int:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * KIB
 
+
+# --- the run ----------------------------------------------------------------------------------------------------------
 
 REPORT_EVERY = 512  # passes between two progress reports
 

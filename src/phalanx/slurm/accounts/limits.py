@@ -1,9 +1,9 @@
-"""Limits of an account, as sacctmgr names them, and the limits of the queue that they become.
+"""The limits of accounts and QOS, as sacctmgr names them.
 
-Only limits with the same meaning in both are translated: MaxJobs of an account limits each of its users, and so do the
-limits per user of a queue.
-
-QOS as sacctmgr changes and shows them."""
+The first part translates the limits of an account into the limits of its queue. Only limits with the same meaning in
+both are translated: MaxJobs of an account limits each of its users, and so do the limits per user of a queue. The
+second part reads and changes a QOS as sacctmgr shows it.
+"""
 
 from __future__ import annotations
 
@@ -139,6 +139,8 @@ def of_queue(limits: dict[str, str]) -> dict[str, Any]:
         found.setdefault(scope, {})[field] = value
     return found
 
+
+# --- QOS --------------------------------------------------------------------------------------------------------------
 
 _FLAGS = {
     one.lower(): one

@@ -1,18 +1,18 @@
-"""Create the objects of a job: its Secret, then its Job, or one Job for each task of an array.
+"""Create the objects of a job: the token of its pods, its Secret, and its Job, or one Job for each task of an array.
 
-Modules for rare options (reservations, limits of users) are imported where they are needed, because imports are most of
-the cost of sbatch.
-
-The token of a job. With it, srun in the job's pods can reach these pods and record its steps, and nothing else.
-
-Pods of the image `host` are processes of their user and have the user's kubeconfig. Pods of all other images have no
-kubeconfig. They run as a service account of the job, whose role names each object of the job. RBAC cannot name pods
+The first part makes the token. With it, srun in the job's pods can reach these pods and record its steps, and nothing
+else. Pods of the image `host` are processes of their user and have the user's kubeconfig. Pods of all other images have
+no kubeconfig. They run as a service account of the job, whose role names each object of the job. RBAC cannot name pods
 that do not exist yet, and the names of a Job's pods are random. So the role grants `pods/exec`, and an admission policy
 (`admission`) limits each such account to pods whose names begin with its job's name. The account cannot read pods: the
 pods of several nodes publish their addresses in annotations of the Job (`jobs.steps.pods.told`).
 
 The submitter grants these rights, so they never exceed the submitter's own: the API server refuses privilege
-escalation. The account and the role are owned by the job's Secret and deleted with it."""
+escalation. The account and the role are owned by the job's Secret and deleted with it.
+
+The second part creates the Secret and the Jobs. Modules for rare options (reservations, limits of users) are imported
+where they are needed, because imports are most of the cost of sbatch.
+"""
 
 from __future__ import annotations
 
@@ -84,6 +84,8 @@ def objects(name: str, jobs: Sequence[str], secrets: Sequence[str], namespace: s
         },
     )  # fmt: skip
 
+
+# --- Secret and Jobs --------------------------------------------------------------------------------------------------
 
 SUBMISSIONS = "/slurm/v1/submissions"
 

@@ -1,8 +1,9 @@
-"""The node groups of a file, with their providers.
+"""The node groups of a file: their fields and their providers.
 
-Read the fields of a group that the file leaves out from the annotations of its MachineDeployment or MachineSet.
-
-The annotations are those by which the Cluster Autoscaler scales from zero: bounds, capacity, labels and taints."""
+The first part completes a group whose nodes are Machines. It reads the fields that the file leaves out from the
+annotations of the group's MachineDeployment or MachineSet. The Cluster Autoscaler scales from zero by the same
+annotations: bounds, capacity, labels and taints. The second part makes the provider of each group.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +39,8 @@ from phalanx.providers.provision import Provisioning
 from phalanx.providers.simulated import SimulatedProvider
 from phalanx.simulator.workload import SimulatedGroup
 from phalanx.slurm.notation.hostlist import compress
+
+# --- fields from annotations ------------------------------------------------------------------------------------------
 
 CAPACITY, OPENSHIFT = "capacity.cluster-autoscaler.kubernetes.io", "machine.openshift.io"
 BOUND = "cluster-api-autoscaler-node-group"  # GROUP/BOUND-min-size
@@ -127,6 +130,9 @@ def _taints(noted: Mapping[str, str]) -> Iterator[Taint]:
         if not key or effect not in EFFECTS:
             raise ValueError(f"{CAPACITY}/taints: {text!r} is not KEY=VALUE:EFFECT")
         yield Taint(key, value, effect)
+
+
+# --- providers --------------------------------------------------------------------------------------------------------
 
 
 async def provisioning(

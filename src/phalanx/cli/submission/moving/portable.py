@@ -1,6 +1,8 @@
-"""An object as another cluster can create it, and whether that cluster has it already.
+"""Move objects to another cluster.
 
-Count the objects that a move found, moved and left, by kind."""
+The first part counts, for each kind, the objects that a move found, moved and left. The second part changes an object
+so that the other cluster can create it, and checks whether that cluster has it already.
+"""
 
 from __future__ import annotations
 
@@ -69,6 +71,8 @@ class MoveTally:
     def _left(self, kind: str) -> int:
         return sum(one.kind == kind for one in self.left)
 
+
+# --- copies -----------------------------------------------------------------------------------------------------------
 
 # Annotations that other programs write for themselves.
 _OTHERS = ("kubectl.kubernetes.io/", "deployment.kubernetes.io/", "pv.kubernetes.io/", "volume.")

@@ -1,6 +1,8 @@
-"""A snapshot as the rows of the page. Pure.
+"""The rows of the page: the present from a snapshot, and the past from the ledger.
 
-The page's rows from the ledger: one row for each start of an ended job."""
+The first part computes the rows of jobs, queues, nodes and reservations from a snapshot, without side effects. The
+second part reads the ledger. Each start of an ended job is one row.
+"""
 
 from __future__ import annotations
 
@@ -332,6 +334,8 @@ def _number(amount: float | Fraction) -> float:
     rounded = round(float(amount), 3)
     return int(rounded) if rounded.is_integer() else rounded
 
+
+# --- the past ---------------------------------------------------------------------------------------------------------
 
 MOST = 20_000  # the most starts in one answer
 _PREEMPTOR = re.compile(r"^Preempted: (?:gives way to|was preempted by|is preempted by) (\S+/\S+) ")

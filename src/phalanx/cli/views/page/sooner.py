@@ -1,12 +1,13 @@
-"""Changes that could start a job sooner, each played forward on a copy of the cluster.
+"""The expected future of waiting jobs: their starts as things are, and with changes that could start a job sooner.
 
-Every job runs for the median run time of jobs like it, and no job is submitted. The scheduler's own code decides in the
-play, so quotas, backfill, reservations and preemption count as they will count then.
+Both parts play the cluster forward on a copy. Every job runs for the median run time of jobs like it, and no job is
+submitted. The scheduler's own code decides in the play, so quotas, backfill, reservations and preemption have the same
+effects as in the cluster.
 
-When waiting jobs are expected to start, and on which nodes: the cycle, played forward.
-
-The page shows two things. The expected start of each job is a forecast with its uncertainty (`report.forecast`). The
-picture of coming runs is one play. In it every job runs for its median run time."""
+The first part computes when waiting jobs are expected to start, and on which nodes. The page shows both results: the
+expected start of each job is a forecast with its uncertainty (`report.forecast`), and the picture of coming runs is
+one play. The second part lists changes for one job, and plays each change forward.
+"""
 
 from __future__ import annotations
 
@@ -110,6 +111,8 @@ def _limit_s(cluster: Cluster, job: str) -> float | None:
     known = cluster.queue_of(record.job) in cluster.tree.branches
     return time_limit_s(cluster, record.job) if known else record.job.limit_s
 
+
+# --- changes that could start a job sooner ----------------------------------------------------------------------------
 
 HORIZON_S = 7 * 86_400.0
 PATIENCE_S = 10.0  # the longest computing time of one play

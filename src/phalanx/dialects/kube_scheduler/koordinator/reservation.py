@@ -1,18 +1,20 @@
-"""Parses a Reservation and its phase.
+"""Koordinator's Reservations: capacity of a node that is kept for their owners.
 
-Decides which pods may use a Reservation: its owners, unless the pod chooses other Reservations.
+The first part parses a Reservation and its phase.
 
-A pod is an owner if it matches all conditions of at least one entry of `owners`. A pod that names a Reservation in its
+The second part decides which pods may use a Reservation: its owners, unless the pod chooses other Reservations. A pod
+is an owner if it matches all conditions of at least one entry of `owners`. A pod that names a Reservation in its
 annotation `reservation-affinity` uses only that one; a pod that selects Reservations by labels uses only the selected
 ones. The same annotation lists the taints of Reservations that the pod tolerates.
 
-The stand-in with which a Reservation waits for room, and the part of the node that it keeps afterwards.
+The third part makes the stand-in, a pod with which a Reservation waits for capacity, and the part of the node that the
+Reservation keeps afterwards.
 
-Writes the phase, the conditions and the current owners of a Reservation.
-
-A Reservation has no phase (or Pending) until it has room; then it is Available. It is Succeeded when its owner has
-arrived, if it is for one owner only, and Failed when it has expired or its node is gone. A condition of a waiting
-Reservation has the reason why it waits."""
+The fourth part writes the phase, the conditions and the current owners of a Reservation. A Reservation has no phase (or
+Pending) until it has capacity; then it is Available. A Reservation for one owner is Succeeded when this owner has
+arrived. A Reservation is Failed when it has expired or its node is gone. A condition of a waiting Reservation has the
+reason why it waits.
+"""
 
 from __future__ import annotations
 
@@ -116,6 +118,8 @@ def _mappings(listed: object) -> tuple[Object, ...]:
     return tuple(one for one in listed if isinstance(one, dict)) if isinstance(listed, Iterable) else ()
 
 
+# --- owners -----------------------------------------------------------------------------------------------------------
+
 _ORDER = ("Gt", "Lt")
 _NEEDS = frozenset({"name", "requiredDuringSchedulingIgnoredDuringExecution", "reservationSelector"})
 _NOTHING: Mapping[str, Any] = {}
@@ -206,6 +210,8 @@ def _is_exact(pod: Object, reservation: ReservationSpec) -> bool:
     return all(asks.get(str(name), 0) == reservation.holds.get(str(name), 0) for name in named)
 
 
+# --- stand-in and part ------------------------------------------------------------------------------------------------
+
 _HIGHEST = 2**31 - 1  # the priority of a Reservation that states none
 _PARTS = ("affinity", "containers", "initContainers", "nodeSelector", "overhead", "tolerations")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -275,6 +281,8 @@ def _on_node(affinity: Object, node: str) -> Object:
     pinned = [{**term, "matchFields": [*(term.get("matchFields") or ()), here]} for term in terms]
     return {**affinity, "nodeAffinity": {**nodes, _REQUIRED: {"nodeSelectorTerms": pinned}}}
 
+
+# --- status -----------------------------------------------------------------------------------------------------------
 
 _OVER = frozenset({"Succeeded", "Failed"})
 

@@ -1,22 +1,19 @@
-"""Translates each ClusterColocationProfile into a mutating admission policy, which changes new pods like Koordinator's
-webhook.
+"""Koordinator's webhooks as admission policies of the API server (CEL), which cannot be down like a webhook.
 
-All profiles that match a pod change it, in the order of their names. The selectors of a profile become selectors of its
-policy. The probability becomes a bound for the uid of the request, which is random. Two parts are left out: the field
-`patch`, and the translation of cpu and memory requests of mid and batch pods, because it needs node resources that only
-Koordinator's node agent writes.
+The first part translates each ClusterColocationProfile into a mutating admission policy, which changes new pods like
+Koordinator's webhook. All profiles that match a pod change it, in the order of their names. The selectors of a profile
+become selectors of its policy. The probability becomes a bound for the uid of the request, which is random. Two parts
+of a profile are left out: the field `patch`, and the translation of cpu and memory requests of mid and batch pods,
+because it needs node resources that only Koordinator's node agent writes.
 
-Source: pkg/webhook/pod/mutating/cluster_colocation_profile.go of v1.8.0.
+The second part has the checks of the other webhooks, and the PriorityClasses of Koordinator's installation. For quotas
+the policies check that `min` is within `max`, and that a quota stays in its tree. For pods with Koordinator's labels
+they check that the QoS class goes with the priority, and that the cpu request of a pod with cpus for itself is a whole
+number. Errors that involve other objects (a missing parent, more `min` below than above) appear in the status of the
+queue instead. A user with the right to delete a quota may always do so.
 
-The checks of Koordinator's webhooks, as admission policies of the API server (CEL), which cannot be down like a
-webhook; and the PriorityClasses of Koordinator's installation.
-
-For quotas the policies check that `min` is within `max`, and that a quota stays in its tree. For pods with
-Koordinator's labels they check that the QoS class goes with the priority, and that the cpu request of a pod with cpus
-for itself is a whole number. Errors that involve other objects (a missing parent, more `min` below than above) appear
-in the status of the queue instead. A user with the right to delete a quota may always do so.
-
-Sources: pkg/webhook/{elasticquota,pod/validating} of v1.8.0."""
+Sources: pkg/webhook/pod/mutating/cluster_colocation_profile.go and pkg/webhook/{elasticquota,pod/validating} of v1.8.0.
+"""
 
 from __future__ import annotations
 
@@ -76,9 +73,6 @@ def percent(said: Any) -> int:
     return min(_ALL, int(found[1])) if found else _ALL
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
-
-
 def _mutation(expression: str) -> Object:
     return {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
 
@@ -124,6 +118,8 @@ def _copied(field: str, source: str, target: str, suffix: str = "") -> str:
     entry = f"{json.dumps(target)}: {here}[{json.dumps(source)}]{suffix}"
     return f"{there} ? Object{{metadata: Object.metadata{{{field}: {{{entry}}}}}}} : Object{{}}"
 
+
+# --- checks -----------------------------------------------------------------------------------------------------------
 
 _LABELS, _OLD_LABELS = "object.metadata.labels", "oldObject.metadata.labels"
 _PRIORITY_CLASS, _BANDS = kinds.PRIORITY_CLASS, kinds.BANDS

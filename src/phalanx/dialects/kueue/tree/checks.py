@@ -1,15 +1,15 @@
 """AdmissionChecks: decisions of other controllers about one Workload, after its quota is reserved.
 
-Their controllers write a state into the Workload's status: Pending, Ready, Retry or Rejected. If all are Ready, the
-Workload is admitted. After Retry its quota is released and it is tried again. After Rejected it is deactivated.
+The first part reads the definitions of MultiKueue: the AdmissionChecks of its controller, their configs, and the
+clusters that the configs name.
 
+The second part reads the states of all checks. Their controllers write a state into the Workload's status: Pending,
+Ready, Retry or Rejected. If all are Ready, the Workload is admitted. After Retry its quota is released and it is tried
+again. After Rejected it is deactivated.
 
-Source: pkg/workload/admissionchecks.go, pkg/controller/core/workload_controller.go of v0.19.2.
-
-MultiKueue's definitions: AdmissionChecks of its controller, their configs, and the clusters that these name.
-
-
-Source: pkg/controller/admissionchecks/multikueue/admissioncheck.go of v0.19.2."""
+Sources: pkg/workload/admissionchecks.go, pkg/controller/core/workload_controller.go and
+pkg/controller/admissionchecks/multikueue/admissioncheck.go of v0.19.2.
+"""
 
 from __future__ import annotations
 
@@ -121,6 +121,8 @@ def check_state(told: Told, one: Object, now: str) -> Object:
         return one
     return {**one, "state": state, "message": message, "lastTransitionTime": now}
 
+
+# --- states -----------------------------------------------------------------------------------------------------------
 
 BY = "admission-check"
 FAILED_TO_START = "FailedToStart"

@@ -1,17 +1,17 @@
-"""Read a pod's state from its object: active, terminating, ready, failed, its finish time, and the pod that it
-replaces.
+"""The fields of objects that several controllers read: times, states of pods, owners and label selectors.
 
-The definitions are those of k8s.io/kubernetes/pkg/controller (FilterActivePods, ActivePods, CountTerminatingPods) and
-of its Job controller. Pods are plain JSON objects.
+The first part reads times of the Kubernetes API (RFC 3339, whole seconds, UTC) as seconds since the epoch.
 
-Times of the Kubernetes API (RFC 3339, whole seconds, UTC) as seconds since the epoch.
+The second part reads the state of a pod: active, terminating, ready, failed, its finish time, and the pod that it
+replaces. The definitions are those of k8s.io/kubernetes/pkg/controller (FilterActivePods, ActivePods,
+CountTerminatingPods) and of its Job controller. Pods are plain JSON objects.
 
-Index pods by their controller, so that the reconciliation of a Job reads only its own pods.
+The third part indexes pods by their controller, so that the reconciliation of a Job reads only its own pods. A Job may
+adopt a selected pod without a controller. Such pods are indexed by the label of generated selectors, and by namespace
+for the few Jobs with their own selector.
 
-A Job may adopt a selected pod without a controller. Such pods are indexed by the label of generated selectors, and by
-namespace for the few Jobs with their own selector.
-
-Label selectors of objects (metav1.LabelSelector): does it select these labels?"""
+The fourth part checks whether a label selector (metav1.LabelSelector) selects an object's labels.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ def seconds(text: str) -> float:
     any other text."""
     return datetime.fromisoformat(text).timestamp()
 
+
+# --- pods -------------------------------------------------------------------------------------------------------------
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -195,6 +197,8 @@ def _count(pod: Object, annotation: str) -> int:
     return int(text) if text.isdigit() and int(text) < 1 << 31 else 0
 
 
+# --- index of pods ----------------------------------------------------------------------------------------------------
+
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 _LEGACY_UID = "controller-uid"
 
@@ -241,6 +245,9 @@ class OwnerPodIndex:
         wanted = labels.get(CONTROLLER_UID) or labels.get(_LEGACY_UID)
         places = [(self._loose_in_namespace, pod["metadata"]["namespace"])]
         return [*places, (self._loose_of_label, wanted)] if wanted else places
+
+
+# --- label selectors --------------------------------------------------------------------------------------------------
 
 
 def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:

@@ -1,17 +1,18 @@
 """Unpack a tar archive from an untrusted author below a folder.
 
-- No file is made or linked outside the folder: `..` is refused, links lead within (`inside`).
-- No device files: a container has those of its own /dev. They are left out and counted.
+The first part opens files below a folder with untrusted content: no link and no `..` leads out of the folder
+(openat2(2)). Links are resolved as in a container whose root is the folder. So they cannot reach files of the machine.
+
+The second part unpacks the archive.
+
+- No file is made or linked outside the folder: `..` is refused, and links stay within it (the first part).
+- No device files are made, because a container has its own /dev. Device files are left out and counted.
 - The size, number and names of unpacked files are bounded, because an archive of some kilobytes can expand to
   terabytes. The size of its headers, which are read into memory, is bounded too.
 
 A layer of an image names deleted files of lower layers by special file names (OCI image-spec, layer.md, Whiteouts).
 They are converted into the whiteouts of overlayfs.
-
-Files below a folder whose content nobody vouches for: no link, no `..` leads out of it (openat2(2)).
-
-Links are followed as the content means them, with the folder for the root; what they cannot lead to are files of the
-machine."""
+"""
 
 from __future__ import annotations
 
@@ -69,6 +70,8 @@ def read_bounded(root: int, path: str, most_bytes: int) -> bytes:
         raise PhalanxError(f"{path} has more than {most_bytes} bytes; an image has none so large")
     return data
 
+
+# --- unpacking --------------------------------------------------------------------------------------------------------
 
 _PIECE_BYTES = 1 << 20
 _HEADER_BYTES = 1 << 20  # the most bytes of long names and extended headers

@@ -1,17 +1,17 @@
-"""Decide when and how a simulated pod ends: by Phalanx's annotation, or by KWOK's default stages.
+"""The stages of simulated pods: when all pods of a job are ready, and when and how each pod ends.
 
-`phalanx.dev/run-seconds` sets how long a pod runs after all pods of its job are ready. KWOK's stage `pod-complete` ends
-pods whose owner is a Job of any group: on a KWOK node at once, or after the delay of an annotation.
-`pod-container-running-failed` fails pods with its label. Users' own stages are not read.
+The first part groups simulated pods by job, and finds out when all pods of a job are ready. The pods of a job have the
+same gang label (`phalanx.dev/job`, on the pods or on their Jobs) or, without it, the same controller. The number of
+pods is `phalanx.dev/min-available` of the pods. Otherwise it is the sum of their Jobs' min-available or parallelism,
+once there are `phalanx.dev/job-roles` Jobs. These options may be labels or annotations; the label wins.
+
+The second part decides how a pod ends: by Phalanx's annotation, or by KWOK's default stages. `phalanx.dev/run-seconds`
+sets how long a pod runs after all pods of its job are ready. KWOK's stage `pod-complete` ends pods whose owner is a Job
+of any group: on a KWOK node at once, or after the delay of an annotation. `pod-container-running-failed` fails pods
+with its label. Users' own stages are not read.
 
 Source: kustomize/stage/pod/{fast,general,chaos} of KWOK v0.8.0.
-
-Group simulated pods by job, and find out when all pods of a job are ready.
-
-The pods of a job have the same gang label (`phalanx.dev/job`, on the pods or on their Jobs) or, without it, the same
-controller. The number of pods is `phalanx.dev/min-available` of the pods. Otherwise it is the sum of their Jobs'
-min-available or parallelism, once there are `phalanx.dev/job-roles` Jobs. These options may be labels or annotations;
-the label wins."""
+"""
 
 from __future__ import annotations
 
@@ -151,6 +151,8 @@ def _controller(pod: Object) -> Mapping[str, Any] | None:
     owners = pod["metadata"].get("ownerReferences") or ()
     return next((one for one in owners if one.get("controller")), None)
 
+
+# --- endings ----------------------------------------------------------------------------------------------------------
 
 RUN_SECONDS: Final = "phalanx.dev/run-seconds"
 FAKE_NODE: Final = ("kwok.x-k8s.io/node", "fake")  # annotation of nodes that KWOK plays

@@ -1,17 +1,17 @@
-"""SPDY/3.1, as far as port-forward and exec need it: streams with headers, data, half-closed streams, pings.
+"""SPDY/3.1 for port-forward, exec and attach: the protocol, and its streams as channels of a command.
 
-Newer clients speak it inside a WebSocket (`SPDY/3.1+portforward.k8s.io`), and that of older ones is put into one by the
-API server. Flow control is left out on both sides, as in the
-library of Kubernetes (moby/spdystream). Headers are compressed by one zlib stream for each direction, with the
-dictionary of the draft. Source: SPDY Protocol - Draft 3.1 (sections 2.2 to 2.6).
+The first part is the protocol, as far as it is needed: streams with headers, data, half-closed streams, pings. Newer
+clients speak it inside a WebSocket (`SPDY/3.1+portforward.k8s.io`). The API server puts the SPDY of older clients into
+a WebSocket. Flow control is left out on both sides, as in the library of Kubernetes (moby/spdystream). Headers are
+compressed by one zlib stream for each direction, with the dictionary of the draft.
 
-Use the streams of a SPDY connection as the channels of an exec or attach, for older clients.
+The second part uses the streams of a connection as the channels of an exec or attach, for older clients. For each
+channel the client opens a stream with a header `streamType`. The command starts when all streams of the query are open.
+The end of a command is reported on the error stream, as a `v1.Status`.
 
-The API server tunnels the clients' SPDY in a WebSocket, as clients of port-forward do themselves. For each channel the
-client opens a stream with a header `streamType`. The command starts when all streams of the query are open. The end of
-a command is reported on the error stream, as a `v1.Status`.
-
-Source: k8s.io/cri-streaming, remotecommand/httpstream.go, and client-go/tools/remotecommand."""
+Sources: SPDY Protocol - Draft 3.1 (sections 2.2 to 2.6); k8s.io/cri-streaming, remotecommand/httpstream.go, and
+client-go/tools/remotecommand.
+"""
 
 from __future__ import annotations
 
@@ -183,6 +183,8 @@ def _text(plain: bytes, at: int) -> tuple[str, int]:
         raise SpdyBroken("a header that is cut off")
     return plain[at + 4 : end].decode(), end
 
+
+# --- channels ---------------------------------------------------------------------------------------------------------
 
 PROTOCOLS = ("SPDY/3.1+v5.channel.k8s.io", "SPDY/3.1+v4.channel.k8s.io")  # over SPDY they are the same
 _CHANNELS = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}

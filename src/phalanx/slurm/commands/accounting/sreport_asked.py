@@ -1,9 +1,10 @@
-"""Read the conditions, the period and the units of a report of sreport.
+"""The options of Slurm's accounting commands: the tables that they print, and the conditions of a report of sreport.
 
-As in Slurm, a condition that a report does not have is reported and ignored: the report is printed, and the exit code
-is 1.
+The first part prints a table as Slurm does: `format=name%width`, cut texts with a plus, `-n`, `-p`, `-P`.
 
-Tables as Slurm's accounting commands print them: `format=name%width`, cut texts with a plus, `-n`, `-p`, `-P`."""
+The second part reads the conditions, the period and the units of a report of sreport. As in Slurm, a condition that a
+report does not have is reported and ignored: the report is printed, and the exit code is 1.
+"""
 
 from __future__ import annotations
 
@@ -56,6 +57,8 @@ def show(
         cells = [[text.strip() for text in line] for line in cells]
     printed.show([Printed(column.heading, column.width) for column in columns], cells, options)
 
+
+# --- conditions of a report -------------------------------------------------------------------------------------------
 
 TRES = ("cpu", "mem", "billing", "gres/gpu")
 # value of -t -> (its heading, seconds of one, with a percentage)

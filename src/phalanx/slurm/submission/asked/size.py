@@ -1,6 +1,8 @@
-"""How much a job asks: nodes, tasks, CPUs, memory and GPUs.
+"""The size of a job: what it requests, and whether the nodes can ever satisfy that.
 
-What nodes a job may have, and whether they can ever give what it asks."""
+The first part checks the requests against the nodes that the job may use. The second part reads the requested nodes,
+tasks, CPUs, memory and GPUs from the options.
+"""
 
 from __future__ import annotations
 
@@ -142,6 +144,8 @@ def partition_limit(ask: Ask, partition: Partition, hardware: Hardware, limit_mi
         return "PartitionTimeLimit"
     return ""
 
+
+# --- requests ---------------------------------------------------------------------------------------------------------
 
 Options = Mapping[str, str | None]
 _GPUS = ("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gres")

@@ -1,21 +1,23 @@
-"""All definitions of Koordinator: the tree of quotas, Reservations that have not ended, devices and cpus of nodes.
+"""Koordinator's definitions: gang groups, devices, and all of them together.
 
-Groups of gangs that start together: an annotation lists them, on PodGroups or on pods without a PodGroup.
+The first part reads groups of gangs that start together. An annotation lists the gangs, on PodGroups or on pods without
+a PodGroup. In Phalanx a group is one gang with a role for each of Koordinator's gangs: either all of them reach their
+minimum, or none starts. All gangs of a group must be in one namespace, so that a user cannot join gangs of other
+namespaces.
 
-In Phalanx a group is one gang with a role for each of Koordinator's gangs: either all of them reach their minimum, or
-none starts. All gangs of a group must be in one namespace, so that a user cannot join gangs of other namespaces.
-
-Koordinator's Devices: the named devices of a node, the requests of pods in percent, and the devices that they get.
-
-A Device object has the name of its node, and lists GPUs, RDMA cards and FPGAs by their minor numbers. The healthy ones
-count as devices of the node, each in its NUMA zone, unless the node itself lists devices (`phalanx.dev/devices`).
-Requests count in hundredths of a device: below 100 for a part of one device, above for whole devices (200 are two).
+The second part reads Koordinator's Devices: the named devices of a node, the requests of pods in percent, and the
+devices that the pods get. A Device object has the name of its node, and lists GPUs, RDMA cards and FPGAs by their minor
+numbers. The healthy ones count as devices of the node, each in its NUMA zone, unless the node itself lists devices
+(`phalanx.dev/devices`). GPUs count as `nvidia.com/gpu`, or under the resource name of their vendor's plugin. Requests
+count in hundredths of a device: below 100 for a part of one device, above for whole devices (200 are two).
 `gpu.shared` is the number of devices over which the other GPU requests are spread. The devices of a pod are written
 with its binding, in the form that Koordinator's hooks on nodes read.
 
-GPUs count as `nvidia.com/gpu`, or as what their vendor's plugin calls them.
+The third part collects all definitions: the tree of quotas, the Reservations that have not ended, and the devices and
+cpus of nodes.
 
-Source: pkg/scheduler/plugins/deviceshare and apis/extension/device_share.go of v1.8.0."""
+Source: pkg/scheduler/plugins/deviceshare and apis/extension/device_share.go of v1.8.0.
+"""
 
 from __future__ import annotations
 
@@ -82,6 +84,8 @@ def gang_of(group: Object) -> str:
 def _joined(others: tuple[str, ...]) -> str:
     return TOGETHER + ",".join(MARK + other for other in others)
 
+
+# --- devices ----------------------------------------------------------------------------------------------------------
 
 _K = "koordinator.sh/"
 GPU, CORE, RATIO, MEMORY, SHARED = (
@@ -164,9 +168,6 @@ def name_of(device: Object) -> str:
     return str(minor) if kind == "gpu" else f"{kind}-{minor}"
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
-
-
 def _device(listed: Object, gpus: str) -> Device | None:
     kind, zone = str(listed.get("type")), (listed.get("topology") or _NOTHING).get("nodeID", -1)
     resource = gpus if kind == "gpu" else _COUNTED.get(kind)
@@ -219,6 +220,9 @@ def _bytes(text: Any) -> int:
         return max(0, whole(text))
     except (QuantityError, TypeError):
         return 0
+
+
+# --- all definitions --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

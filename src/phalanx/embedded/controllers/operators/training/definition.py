@@ -1,22 +1,22 @@
-"""The definition of PyTorchJob, as far as this cluster runs it: kubeflow.org/v1, of the Kubeflow training operator.
+"""PyTorchJobs as the Kubeflow training operator runs them: their pods and services, and the definition of the kind.
 
-Written from the API's documentation, so that manifests made for the operator are taken here. An existing
-definition, for example the operator's own, is not changed.
+The first part makes the pods and services of a PyTorchJob, with the operator's names and labels. Pod i of a type is
+`JOB-TYPE-i`, and a headless service of that name selects this pod only. The Master has rank 0; without a Master, the
+first Worker has it. The other pods find rank 0 by its name in MASTER_ADDR. RANK and WORLD_SIZE count pods, or processes
+where `nprocPerNode` is a number; the PET_ variables have the same values for torchrun.
 
-The types of the fields of pod and Job templates, for the definitions of kinds with templates.
-
+The second part has the types of the fields of pod and Job templates, for the definitions of all kinds with templates.
 Fields that operators read or write have the same types here, and are required, as in the operators' definitions. Other
 fields are accepted, because the server validates them with the pod. So a template with an error in such a field is
 refused at its creation, with the field's name, and not later by an operator.
 
+The third part is the definition of PyTorchJob (kubeflow.org/v1), as far as this cluster runs it. It is written from the
+API's documentation, so that manifests made for the operator are accepted here. An existing definition, for example the
+operator's own, is not changed.
+
 Source: the CustomResourceDefinitions of the training operator 1.9, the MPI operator 0.6 and JobSet 0.12, which spell
 out core/v1 PodTemplateSpec and batch/v1 JobSpec.
-
-The pods and services of a PyTorchJob, as the Kubeflow training operator makes them: names, labels, who they are.
-
-Pod i of a type is `JOB-TYPE-i`, and a headless service of that name stands for it alone. Rank 0 is the Master, or where
-there is none the first Worker; the others find it by its name in MASTER_ADDR. RANK and WORLD_SIZE count pods, or
-processes where `nprocPerNode` is a number; the PET_ variables say the same to torchrun."""
+"""
 
 from __future__ import annotations
 
@@ -167,6 +167,8 @@ def _elastic(policy: Mapping[str, Any], host: str, listens: str, nodes: int) -> 
     return found
 
 
+# --- types of templates -----------------------------------------------------------------------------------------------
+
 OPEN: Final[Object] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _TEXT: Final[Object] = {"type": "string"}
 _INTEGER: Final[Object] = {"type": "integer"}
@@ -254,6 +256,8 @@ def spelt_out(schema: Object, path: tuple[str, ...] = ()) -> Object:
             found[key] = spelt_out(schema[key], path)
     return found
 
+
+# --- definition -------------------------------------------------------------------------------------------------------
 
 PYTORCH_JOBS = Kind(group="kubeflow.org", plural="pytorchjobs", name="PyTorchJob")
 _QUANTITY = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}

@@ -1,6 +1,8 @@
-"""scontrol hold, release, requeue, suspend, resume and top.
+"""The verbs of scontrol that act on jobs and processes.
 
-scontrol notify, wait_job and pidinfo."""
+The first part has notify, pidinfo, listpids, errnumstr and wait_job. The second part has hold, release, requeue,
+suspend, resume and top.
+"""
 
 from __future__ import annotations
 
@@ -116,6 +118,9 @@ def wait_for(words: Sequence[str]) -> int:
             say(f"scontrol: Job {number} no longer running")
             return 1
         time.sleep(_LOOK_S)  # the user asked to wait without a limit
+
+
+# --- hold, release, requeue, suspend, resume, top ---------------------------------------------------------------------
 
 
 def hold(words: Sequence[str], reason: str, verb: str = "") -> int:

@@ -1,9 +1,9 @@
-"""scontrol show: jobs, steps, nodes, partitions, reservations, host lists, the configuration.
+"""The verbs show and write of scontrol.
 
-scontrol write: a job's script, and the configuration of the site.
-
-Print what scontrol shows of the site itself: its configuration, its licences, and parts of Slurm that Phalanx does
-not have."""
+The first part shows the site itself: its configuration, its licences, and parts of Slurm that Phalanx does not have.
+The second part shows jobs, steps, nodes, partitions, reservations and host lists. The third part is write, which writes
+a job's script or the configuration of the site.
+"""
 
 from __future__ import annotations
 
@@ -84,6 +84,8 @@ def show_licenses() -> int:
         print(f"LicenseName={name}\n    Total={total} Used={taken} Free={max(0, total - taken)} Reserved=0 Remote=no")
     return 0
 
+
+# --- show -------------------------------------------------------------------------------------------------------------
 
 # What `show` knows, in the order in which the beginning of a name is looked for, as in Slurm.
 _ENTITIES = (
@@ -300,6 +302,9 @@ def _page(lines: Sequence[Sequence[str]], oneline: bool) -> None:
         print(" ".join(word for line in lines for word in line if word))
     else:
         print("\n".join(f"{'   ' if at else ''}{' '.join(line)}" for at, line in enumerate(lines)) + "\n")
+
+
+# --- write ------------------------------------------------------------------------------------------------------------
 
 
 def write(words: Sequence[str]) -> int:
