@@ -172,7 +172,7 @@ def without_it_nothing_else_is_in_the_way(there: Cluster) -> None:
 
 def the_policies_take_over(there: Cluster) -> None:
     """By the commands of docs/guide/deploy.md."""
-    guide = (ROOT / "docs" / "guide" / "deploy.md").read_text().partition("**From the webhook to the policies**")[2]
+    guide = (ROOT / "docs" / "guide" / "deploy.md").read_text().partition("**From the webhook to the policies")[2]
     block = guide.partition("```sh\n")[2].partition("```")[0].replace("\\\n", " ")
     commands = [shlex.split(line) for line in block.splitlines()]
     assert [sum(verb in words for verb in ("apply", "delete")) for words in commands] == [1] * 4
