@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.cli.files.manifest import ManifestRequest, job
 from phalanx.cli.files.rendezvous import has_rendezvous, rename, service_of
-from phalanx.cli.submission.sending import tasks_of
+from phalanx.cli.submission.arrays import tasks_of
 
 
 def made(**options: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from phalanx import loop
 from phalanx.client.connection import ApiUnknown
-from phalanx.kube.capacity.node_allocations import BreachRelist
+from phalanx.kube.capacity.breaches import BreachRelist
 from phalanx.model.policy import Policy
 from tests import clockwork
 from tests.kube.double import job, node, pod

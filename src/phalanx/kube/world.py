@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from phalanx.client.connection import ApiError, Connection
-from phalanx.kube.capacity.node_allocations import BreachRelist
+from phalanx.kube.capacity.breaches import BreachRelist
 from phalanx.kube.gang.lifecycle import decisions
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.install.installation import Installation, install_all

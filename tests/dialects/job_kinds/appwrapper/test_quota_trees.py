@@ -1,9 +1,9 @@
-"""`dialects/job_kinds/appwrapper/admission.py`: translates MCAD's quota trees (QuotaSubtree) into Phalanx Queues."""
+"""`dialects/job_kinds/appwrapper/quota_trees.py`: translates MCAD's quota trees (QuotaSubtree) into Phalanx Queues."""
 
 from __future__ import annotations
 
 from phalanx.dialects.frame.dialect import Claim, Object, Said
-from phalanx.dialects.job_kinds.appwrapper import admission, kinds
+from phalanx.dialects.job_kinds.appwrapper import kinds, quota_trees
 from phalanx.dialects.job_kinds.appwrapper.job_form import APP_WRAPPER
 from phalanx.model.queue import Quota
 from tests.dialects.job_kinds.appwrapper.test_first_generation import job, wrapper
@@ -24,7 +24,7 @@ def test_trees_of_quotas_are_queues_and_labels_say_which() -> None:
         },
         kinds.IBM_QUOTA_SUBTREES: {"kube-system/other": subtree("use", "", prod=soft)},
     }
-    defined = admission.define(objects)
+    defined = quota_trees.define(objects)
     queues = {queue.name: queue for queue in defined.queues}
     assert queues["quotasubtree/team/gold"].parent == "quotasubtree/team/root"
     assert queues["quotasubtree/team/gold"].quotas == (Quota(guaranteed=(("cpu", 1000),)),)
@@ -34,11 +34,11 @@ def test_trees_of_quotas_are_queues_and_labels_say_which() -> None:
     def of(**labels: str) -> Claim | None:
         view = APP_WRAPPER.view(wrapper({"generictemplate": job()}, labels=labels), "0-0")
         queue = view["metadata"]["labels"]["phalanx.dev/queue"]
-        return admission.claim(defined, Said(gang="g", namespace="space", queue=queue, options={}))
+        return quota_trees.claim(defined, Said(gang="g", namespace="space", queue=queue, options={}))
 
     assert of(team="gold") == Claim(queue="quotasubtree/team/gold")
     assert of(use="prod", app="x") == Claim(queue="quotasubtree/use/prod")
     assert of() == Claim(queue="quotasubtree/team/default")
-    assert admission.claim(defined, Said(gang="g", namespace="s", queue="clusterqueue/x", options={})) is None
+    assert quota_trees.claim(defined, Said(gang="g", namespace="s", queue="clusterqueue/x", options={})) is None
     nobody = Said(gang="g", namespace="s", queue=kinds.labels_queue({"team": "gold"}), options={})
-    assert admission.claim(admission.define({}), nobody) == Claim(queue=""), "without trees: the default queue"
+    assert quota_trees.claim(quota_trees.define({}), nobody) == Claim(queue=""), "without trees: the default queue"

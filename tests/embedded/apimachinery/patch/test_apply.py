@@ -13,7 +13,7 @@ from phalanx.embedded.apimachinery.meta.resource import Resource, Subresource
 from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apimachinery.patch.apply import apply
 from phalanx.embedded.apimachinery.patch.managed_fields import track_create, track_update
-from phalanx.embedded.apimachinery.patch.strategic import MERGE_PATCH, apply_patch
+from phalanx.embedded.apimachinery.patch.patch import MERGE_PATCH, apply_patch
 
 Object = dict[str, Any]
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from phalanx.embedded.apimachinery.meta.status import ApiError
-from phalanx.embedded.apimachinery.patch.strategic import (
+from phalanx.embedded.apimachinery.patch.patch import (
     JSON_PATCH,
     MERGE_PATCH,
     STRATEGIC_MERGE_PATCH,

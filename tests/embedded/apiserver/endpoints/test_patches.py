@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apimachinery.patch.strategic import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from phalanx.embedded.apimachinery.patch.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from tests.embedded.apiserver.inprocess import InProcess
 
 MAPS = "/api/v1/namespaces/default/configmaps"

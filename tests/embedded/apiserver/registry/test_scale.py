@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from phalanx.embedded.apimachinery.patch.strategic import APPLY_PATCH, MERGE_PATCH
+from phalanx.embedded.apimachinery.patch.patch import APPLY_PATCH, MERGE_PATCH
 from phalanx.embedded.apiserver.endpoints.subresources.scale import scale_of, scaled
 from tests.embedded.apiserver.inprocess import Answer, InProcess
 from tests.embedded.apiserver.registry.test_crd import WIDGETS, widget

@@ -18,6 +18,7 @@ from phalanx.cli.cluster.target import Namespace, Target, connected
 from phalanx.cli.commands.work.run import follow as follow_job
 from phalanx.cli.files.manifest import Document, is_job, job, queued, read_files
 from phalanx.cli.files.rendezvous import has_rendezvous, service_of
+from phalanx.cli.submission.arrays import tasks_of
 from phalanx.cli.submission.job_options import JobOptions, WishOptions, given
 from phalanx.cli.submission.sending import (
     create_document,
@@ -25,7 +26,6 @@ from phalanx.cli.submission.sending import (
     queue_of,
     require_class,
     require_queues,
-    tasks_of,
     too_large,
 )
 from phalanx.cli.terminal.output import note, print_json

@@ -6,6 +6,7 @@ Parts, lowest first:
     kinds          its kind, and the words on it
     pod_sets       the pod templates in the wrapped objects, and the wrapped objects to create
     generic_items  translates MCAD's AppWrapper into the newer form
+    quota_trees    translates MCAD's quota trees into Phalanx Queues
     wrapping       the functions that the controller of AppWrappers calls
     job_form       presents an AppWrapper to the scheduler as Jobs, one for each set of pods
     admission      the checks and changes of its webhook, as admission policies

@@ -7,7 +7,7 @@ from typing import Final
 
 from phalanx.dialects.frame.dialect import Dialect, Object
 from phalanx.dialects.frame.fields import Ignored, unused
-from phalanx.dialects.job_kinds.appwrapper import admission, kinds
+from phalanx.dialects.job_kinds.appwrapper import kinds, quota_trees
 from phalanx.dialects.job_kinds.appwrapper.admission import POLICIES
 from phalanx.dialects.job_kinds.appwrapper.generic_items import is_mcad
 from phalanx.dialects.job_kinds.appwrapper.tables import APP_WRAPPER, MCAD, QUOTA_SUBTREE, WORDS
@@ -36,7 +36,7 @@ APP_WRAPPER_DIALECT: Final = Dialect(
     definition_kinds=(kinds.QUOTA_SUBTREES, kinds.IBM_QUOTA_SUBTREES),
     crds="job_kinds/appwrapper/definitions.json",
     policies=POLICIES,
-    define=admission.define,
-    claim=lambda defined, said, objects: admission.claim(defined, said),
+    define=quota_trees.define,
+    claim=lambda defined, said, objects: quota_trees.claim(defined, said),
     notes=_notes,
 )

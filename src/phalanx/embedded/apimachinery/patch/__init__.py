@@ -1,7 +1,8 @@
 """Objects changed by patches, and who owns which field.
 
-json_patch      JSON patch and JSON merge patch
-strategic       strategic merge patch
-managed_fields  who set which field
-apply           server-side apply
+json_patch       JSON patch and JSON merge patch
+strategic        strategic merge patch
+patch            a patch by its media type
+managed_fields   who set which field
+apply            server-side apply
 """

@@ -19,7 +19,7 @@ from phalanx.embedded.apimachinery.expressions.admission_policy import (
 from phalanx.embedded.apimachinery.expressions.authorizer import Rights
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apimachinery.meta.status import ApiError
-from phalanx.embedded.apimachinery.patch import strategic as patches
+from phalanx.embedded.apimachinery.patch import patch as patches
 from phalanx.embedded.apimachinery.schema import schema
 from phalanx.embedded.apimachinery.schema.typed import merged, problems
 from phalanx.embedded.apiserver.storage.store import Event, Store

@@ -16,7 +16,8 @@ from phalanx.embedded.apimachinery.limits import CAUSES
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User, type_package
 from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, invalid, invalid_value
 from phalanx.embedded.apimachinery.patch.apply import not_convertible
-from phalanx.embedded.apimachinery.patch.strategic import STRATEGIC_MERGE_PATCH, go_text
+from phalanx.embedded.apimachinery.patch.patch import STRATEGIC_MERGE_PATCH
+from phalanx.embedded.apimachinery.patch.strategic import go_text
 from phalanx.embedded.apimachinery.schema.scalars import DecodeError
 from phalanx.embedded.apimachinery.schema.schema import Type, type_of
 from phalanx.embedded.apiserver.endpoints import parts

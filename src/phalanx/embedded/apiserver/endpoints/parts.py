@@ -18,10 +18,10 @@ from phalanx.embedded.apimachinery.meta.objectmeta import now_text
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User, converted
 from phalanx.embedded.apimachinery.meta.status import Cause, bad_request
 from phalanx.embedded.apimachinery.patch import managed_fields
-from phalanx.embedded.apimachinery.patch import strategic as patches
+from phalanx.embedded.apimachinery.patch import patch as patches
 from phalanx.embedded.apimachinery.patch.apply import apply
 from phalanx.embedded.apimachinery.patch.json_patch import go_kind, unknown_fields, wrong_operation
-from phalanx.embedded.apimachinery.patch.strategic import APPLY_PATCH as APPLY_PATCH
+from phalanx.embedded.apimachinery.patch.patch import APPLY_PATCH as APPLY_PATCH
 from phalanx.embedded.apimachinery.schema import schema
 from phalanx.embedded.apiserver.admission import chain, pod_security, volcano
 from phalanx.embedded.apiserver.admission.hooks.webhooks import Webhooks

@@ -1,0 +1,70 @@
+"""Translates MCAD's quota trees (QuotaSubtree) into Phalanx Queues.
+
+The requests of a node are guaranteed. With `hardLimit` they are also the node's limit; without it, the node may borrow
+what its siblings leave unused. A root never borrows: its requests are always its limit. An AppWrapper names its node by
+one label per tree; without the label it is in the node `default`. It counts in one tree only: the first tree,
+by name, that one of its labels names, or else the first tree of all. Without any tree, AppWrappers are in the default
+queue.
+
+Source: pkg/controller/quota/quotaforestmanager of v1.40.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.dialects.frame.dialect import Claim, Definitions, Objects, Said
+from phalanx.dialects.frame.pod_requests import amounts
+from phalanx.dialects.job_kinds.appwrapper import kinds
+from phalanx.model.queue import Queue, Quota
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaTrees(Definitions):
+    """The quota trees. `nodes`: name of a tree -> the names of its nodes."""
+
+    nodes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+def define(objects: Objects) -> QuotaTrees:
+    """Return the queues of all nodes of all trees."""
+    found: dict[str, dict[str, Queue]] = {}
+    parts = [objects.get(kind, {}) for kind in (kinds.QUOTA_SUBTREES, kinds.IBM_QUOTA_SUBTREES)]
+    for part in (there[key] for there in parts for key in sorted(there)):
+        meta, spec = part.get("metadata") or {}, part.get("spec") or {}
+        tree = (meta.get("labels") or {}).get(kinds.TREE)
+        if tree:
+            nodes = found.setdefault(str(tree), {})
+            for queue in _nodes(str(tree), str(spec.get("parent") or ""), spec):
+                nodes.setdefault(queue.name, queue)
+    queues = tuple(queue for nodes in found.values() for queue in nodes.values())
+    return QuotaTrees(queues=queues, nodes={tree: frozenset(nodes) for tree, nodes in found.items()})
+
+
+def claim(defined: QuotaTrees, said: Said) -> Claim | None:
+    """Return the queue of an AppWrapper of the first generation; None: `said` is not from such an AppWrapper."""
+    labels = kinds.labels_of(said.queue)
+    if labels is None:
+        return None
+    trees = sorted(defined.nodes)
+    if not trees:
+        return Claim(queue="")
+    tree = next((each for each in trees if each in labels), trees[0])
+    return Claim(queue=kinds.node_queue(tree, labels.get(tree, kinds.DEFAULT_NODE)))
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _nodes(tree: str, parent: str, spec: Mapping[str, Any]) -> Iterator[Queue]:
+    for child in spec.get("children") or ():
+        name, quotas = str(child.get("name") or ""), child.get("quotas") or {}
+        if not name:
+            continue
+        asked = tuple(sorted(amounts(quotas.get("requests")).items()))
+        hard = bool(quotas.get("hardLimit")) or not parent
+        quota = Quota() if quotas.get("disabled") else Quota(guaranteed=asked, limit=asked if hard else ())
+        above = kinds.node_queue(tree, parent) if parent and parent != name else ""
+        yield Queue(name=kinds.node_queue(tree, name), parent=above, quotas=(quota,))

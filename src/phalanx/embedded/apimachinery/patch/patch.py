@@ -1,0 +1,47 @@
+"""Apply a PATCH; the media type of the body selects the kind of patch.
+
+`current` is never changed. The result shares unchanged values with it, so the cost depends on the patch and not on the
+size of the object; a caller must copy the result before editing it. Server-side apply is in `apply.py`: it merges the
+managers' intents instead of patching the stored object.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.patch.json_patch import json_patch, merge_patch
+from phalanx.embedded.apimachinery.patch.strategic import strategic_merge
+from phalanx.embedded.apimachinery.schema.schema import type_of
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+
+def apply_patch(media_type: str, current: dict[str, Any], patch: Any, schema_name: str | None) -> dict[str, Any]:
+    """Return the object after the patch, before defaulting and validation. `schema_name`: the definition of a built-in
+    kind; None for a custom resource. Raises ApiError: 400 (malformed), 415 (unsupported media type), 422, 500."""
+    result: Any
+    match media_type:
+        case "application/json-patch+json":
+            result = json_patch(current, patch)
+        case "application/merge-patch+json":
+            result = merge_patch(current, patch)
+        case "application/strategic-merge-patch+json" if schema_name:
+            result = strategic_merge(current, patch, type_of(schema_name))
+        case _:
+            raise unsupported_media_type(custom=not schema_name)
+    if not isinstance(result, dict):
+        raise ApiError(422, "Invalid", "the server rejected our request due to an error in our request", details={})
+    return result
+
+
+def unsupported_media_type(*, custom: bool) -> ApiError:
+    """415 for a PATCH body: routes of built-in kinds and of custom resources word it differently."""
+    if not custom:
+        return ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
+    accepted = f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"
+    message = "the body of the request was in an unknown format - accepted media types include: " + accepted
+    return ApiError(415, "UnsupportedMediaType", message)

@@ -1,0 +1,50 @@
+"""List the cluster's objects again after a decision that overcommits a node, before anything of that decision is
+written.
+
+Such a decision (a *breach*) has one of two causes: a defect of the core, or an event that the core never got. A list
+shows a lost event. So pods, Jobs, nodes and queues are listed again before any write of the plan (the resume of a Job,
+the eviction of a victim). Differences from the caches become changes, and the check of the bind barrier then binds
+nothing over capacity. If a defect causes a breach in each cycle, there is at most one list a minute. Breaches are
+counted by the caller and logged by this module.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from math import inf
+
+from phalanx.client.connection import ApiError
+
+log = logging.getLogger(__name__)
+
+_REST_S = 60.0  # the least time between two lists
+
+
+class BreachRelist:
+    """The check for breaches. `breaches`: returns the number of decisions so far that overcommitted a node."""
+
+    def __init__(self, breaches: Callable[[], int]) -> None:
+        self._breaches, self._known = breaches, 0
+        self._listed_s = -inf
+        self._doubtful = False
+
+    def must_relist(self) -> bool:
+        """Return whether the latest decision must wait until all objects are listed again."""
+        found, now_s = self._breaches(), time.monotonic()
+        fresh, self._known = found > self._known, found
+        if fresh and now_s - self._listed_s >= _REST_S:
+            self._doubtful, self._listed_s = True, now_s
+        return self._doubtful
+
+    async def relist_if_due(self, list_again: Callable[[], Awaitable[None]]) -> None:
+        """List the objects again if that is due. Kinds that cannot be listed keep their last known state."""
+        if not self._doubtful:
+            return
+        log.error("a decision broke a promise, so all is listed again before it is carried out")
+        try:
+            await list_again()
+        except ApiError as error:
+            log.warning("it could not be listed again: %s", error)
+        self._doubtful = False
