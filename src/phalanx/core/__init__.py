@@ -1,7 +1,9 @@
-"""The scheduling core: functions from the cluster state to a plan. `decide.decide` is one cycle, on one screen.
+"""The scheduling core: functions from the cluster state to a plan. `decide.decide` runs one cycle; the whole function
+fits on one screen.
 
 The core reads no clock, no file and no network. `fold` applies events and actions to the state. All other parts only
-read it, and work on a `Draft` of the nodes and a `QuotaLedger` of the queue tree. Both have an undo log.
+read the state. They work on a `Draft` (the free capacity of the nodes while a cycle decides) and a `QuotaLedger` (the
+charges of the queue tree while a cycle decides). Both have an undo log.
 
 Parts, lowest first:
 

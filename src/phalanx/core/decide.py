@@ -1,14 +1,16 @@
 """Decide one scheduling cycle: read the cluster state, return a plan and what the next cycle should remember.
 
-The loop calls `decide` after it has folded all new events. The plan lists which jobs start, which are preempted, and
-why the others wait. The loop folds the plan into the state and hands it to the world. `Cycle` has the steps that
-`decide` names.
+The loop calls `decide` after it has folded all new events, that is, applied them to the cluster state. The plan lists
+which jobs start, which are preempted, and why the others wait. The loop then folds the plan into the state and hands
+the plan to the *world* (the part that carries out plans and sends events). The steps that `decide` calls are methods of
+`Cycle`.
 
 - The cycle works on a draft, a view of the free capacity with an undo log. It changes no fact in the state. It may
-  update caches in the state: which nodes match, how many pods they hold, which request class has a request. So only one
-  thread may decide on a state at a time.
-- Requests are tried in the order of `core.order.next_job`. A request that does not fit blocks the requests behind it
-  only if its queue is strict, or if they would delay its backfill reservation.
+  update caches in the state: which nodes match a request, how many pods these nodes hold, and to which request class a
+  request belongs. So only one thread may decide on a state at a time.
+- Requests are tried in the order of `core.order.next_job`. A request that does not fit blocks a request behind it in
+  two cases only: if their queue is strict, or if a start of the later request would delay the backfill reservation of
+  the blocked one.
 - Equal requests of one queue form a request class. If its first request fails, no other request of the class is tried
   in this cycle.
 
@@ -27,8 +29,8 @@ from phalanx.state.cluster import Cluster
 
 
 def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
-    """Return the plan of one cycle, and its memory. `now_s`: seconds since the epoch. If nominations have to be
-    withdrawn, the plan only withdraws them."""
+    """Return the plan of one cycle, and the memory for the next cycle. `now_s`: seconds since the epoch. If nominations
+    have to be withdrawn, the plan withdraws these nominations and does nothing else."""
     if conclude.is_idle(cluster, now_s):
         return conclude.idle(cluster, now_s)
     cycle = Cycle(cluster, policy, now_s)
@@ -39,7 +41,7 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
         if cycle.state.withdrawn:
             return conclude.withdrawals(cycle)
 
-    # 0a. Queues that have used more than their limit for too long lose pods.
+    # 0a. Evict pods of queues that have used more than their limit for longer than the queue permits.
     if cluster.tree.trimmed:
         excess.enforce(cycle.state, lambda: cycle.preempting.context)
 
@@ -47,15 +49,15 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
     for request in receive.newcomers(cycle.state):
         receive.receive(cycle.state, request)
 
-    # 2. Try requests in order. A request class takes part if it may start by counting and by its limits.
+    # 2. Try requests in order. A request class takes part if the nodes have enough in total and its limits allow it.
     for candidate in cycle.candidates():
-        # 3. List the offers of the queue tree: flavors and charges, each allowed or short of quota.
+        # 3. List the offers of the queue tree: flavors with their charges. Quota allows an offer, or it is short.
         offers, lacks = cycle.state.offers(candidate), []
         for offer in offers:
-            # 4. Place the whole gang on the draft, or nothing.
+            # 4. Place the whole gang on the draft, or place no pod of it.
             outcome = None if offer.short is not None else cycle.place(candidate, offer)
             if isinstance(outcome, list):
-                # 5. Start it: charge its nodes and its queue, and continue with the next request of its class.
+                # 5. Start the request: charge its nodes and its queue, and continue with the next request of its class.
                 cycle.grant(candidate, offer, outcome)
                 break
             if outcome is not None:
@@ -63,12 +65,12 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
             if offer.flavors and cycle.prefers_preemption(candidate, offer) and cycle.make_room(candidate, [offer]):
                 break
         else:
-            # 6. Otherwise preempt other jobs, if the policy allows it and frees enough; nominate it to their nodes.
+            # 6. Otherwise preempt other jobs, if that is allowed and frees enough; nominate the request to their nodes.
             if not cycle.make_room(candidate, offers):
-                # 7. Otherwise report the reason to its request class.
+                # 7. Otherwise report to the request class why its request does not start.
                 cycle.deny(candidate, offers, lacks)
 
-    # 8. Return the plan, with the time of the next cycle, and what that cycle should know.
+    # 8. Return the plan, the time of the next cycle, and the memory for that cycle.
     decision = conclude.decision(cycle)
     cycle.state.close()
     return decision

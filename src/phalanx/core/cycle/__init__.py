@@ -1,4 +1,4 @@
-"""One cycle: the steps that `decide` names, and the decisions of the cycle so far.
+"""Run one cycle: this package has the steps that `decide` calls, and stores the decisions of the cycle so far.
 
 Parts, lowest first:
 

@@ -1,10 +1,13 @@
-"""Yield the request classes that may be tried in a cycle, by arena and in order.
+"""Yield the request classes that may be tried in a cycle, in order. A *request class* has equal requests of one queue.
+An *arena* is a part of the queue tree whose request classes are ordered together.
 
 One mask over all request classes shows which of them may start. The tournament then draws the classes of each arena in
-order, one at a time, and skips classes that may no longer be tried. With few waiting requests there is no mask.
+order, one at a time, and skips classes that may no longer be tried. If there are at most `FEW` request classes, a loop
+examines each class instead, without a mask.
 
 The order is exactly that of `Tournament.rank`: first the main key of the queue's order, then arrival, then the kind and
-tie of the request. Kind and tie are read from the objects if the columns are equal."""
+tie of the request. The columns store only the main key and the arrival. If both are equal, kind and tie are read from
+the request objects."""
 
 from __future__ import annotations
 
@@ -42,11 +45,11 @@ class Candidates:
     def __init__(self, state: CycleState, reserving: Reserving) -> None:
         self.state, self.pending, self.reserving = state, state.pending, reserving
         self.columns, self.branches = state.pending.columns, state.cluster.tree.branches
-        self.several_arenas = state.cluster.tree.root.split  # then a class that is tried too early may change decisions
+        self.several_arenas = state.cluster.tree.root.split  # if so, trying a class too early may change decisions
 
     def refresh(self) -> None:
-        """Bring the caches of the state up to date, and begin the cycle. Only this method and the intake change the
-        state's caches; all other results for later cycles are in the memory (`Memory`)."""
+        """Bring the caches of the state up to date, and begin the cycle. Only this method and `core.cycle.intake`
+        change the caches of the state. All other results for later cycles are passed on in the cycle's `Memory`."""
         cluster, pending = self.state.cluster, self.pending
         tree, peers = cluster.tree, cluster.columns.pod_index
         if peers.changed:
@@ -79,7 +82,8 @@ class Candidates:
     # Which classes may be tried
 
     def may_be_tried(self, request_class: RequestClass) -> bool:
-        """Return whether the request class may be tried. `tryable_mask` answers the same for many classes."""
+        """Return whether the request class may be tried. `tryable_mask` computes the same result for many classes at
+        once."""
         state, number = self.state, request_class.number
         if state.is_done[number]:
             return False
@@ -102,7 +106,7 @@ class Candidates:
 
     def tryable_mask(self, numbers: Numbers, within: Mask | None = None) -> Mask:
         """Return the mask of the request classes that may be tried. `within`: the mask of the classes that are within
-        their limits; None: all are."""
+        their limits; None: all classes are."""
         state, placement_class = self.state, self.columns.placement_class[numbers]
         found = np.ones(len(numbers), np.bool_) if within is None else within
         if not self.reserving.may_reserve:
@@ -127,7 +131,7 @@ class Candidates:
     # In order
 
     def singly(self, request_classes: Iterable[RequestClass], tournament: Tournament) -> dict[Arena | None, Draws]:
-        """Return arena -> its request classes in order. The rank of each class is computed in a loop."""
+        """Return a mapping: arena -> its request classes, in order. A loop computes the rank of each class."""
         found: dict[Arena | None, list[Ranked]] = {}
         for each in request_classes:
             if (first := self.state.first_waiting(each)) is not None:
@@ -137,9 +141,9 @@ class Candidates:
         return {arena: iter(sorted(each)) for arena, each in found.items()}
 
     def by_columns(self, numbers: Numbers, tournament: Tournament) -> Iterator[ArenaDraws]:
-        """Yield (arena, its request classes in order), ranked by operations on arrays. The arrays have the first
-        request of each class. A class with a grant of this cycle is now represented by its next request, so `singly`
-        ranks it."""
+        """Yield (arena, its request classes in order). Operations on arrays rank the classes. The arrays describe only
+        the first request of each class. If this cycle has granted a request of a class, its next request now represents
+        the class, so `singly` ranks this class."""
         remaining = self.state.remaining
         begun = self.singly(filter(self.may_be_tried, remaining), tournament)
         for arena, draws in self.of_columns(numbers):
@@ -149,7 +153,7 @@ class Candidates:
             yield arena, draws
 
     def of_columns(self, numbers: Numbers) -> Iterator[ArenaDraws]:
-        """Yield (arena, its request classes), in the order that the arrays give."""
+        """Yield (arena, its request classes in order). The order follows from the arrays alone."""
         urgent = self.columns.replaces[numbers]
         if urgent.any():
             some = numbers[urgent]
@@ -177,7 +181,7 @@ class Candidates:
 
     @lazy
     def arenas(self) -> list[tuple[Arena, QueueOrder]]:
-        """Return the arenas and their orders, by number of the arena."""
+        """Return (arena, order of its queue) for each arena. The index in the list is the number of the arena."""
         found = ((self.branches[row.queue].arena, row.account) for row in self.pending.headroom.rows)
         return list(dict.fromkeys((Arena(arena.name, account), arena.order) for arena, account in found))
 
@@ -189,7 +193,8 @@ class Candidates:
         return np.array([numbers[arena] for arena in whose], np.intp)
 
     def scores(self, numbers: Numbers, arenas: Numbers) -> Floats:
-        """Return the main sort key of each request class, by the order of its queue's arena; lower comes first."""
+        """Return the main sort key of each request class. The key depends on the order of the arena of its queue. The
+        class with the lowest key comes first."""
         found = -self.columns.priority[numbers]
         fifo = np.array([order is QueueOrder.FIFO for _, order in self.arenas], np.bool_)
         factors = np.array([order is QueueOrder.MULTIFACTOR for _, order in self.arenas], np.bool_)
@@ -199,7 +204,8 @@ class Candidates:
         return found
 
     def in_order(self, numbers: Numbers, scores: Floats) -> Draws:
-        """Yield (rank, candidate) in order. If columns are equal, kind and tie decide."""
+        """Yield (rank, candidate) in order. If the score and the arrival of two candidates are equal, their kind and
+        tie decide."""
         arrivals = self.columns.arrival_s[numbers]
         order = np.lexsort((arrivals, scores))
         found = zip(scores[order].tolist(), arrivals[order].tolist(), numbers[order].tolist(), strict=True)
@@ -209,7 +215,7 @@ class Candidates:
     def ranked(self, score: float, arrival_s: float, number: int) -> Ranked | None:
         """Return the rank of the class, with its first waiting request; None if none of its requests waits."""
         request_class = self.columns.request_classes[number]
-        assert request_class is not None  # vacant request classes are in no mask
+        assert request_class is not None  # the masks have no request class without requests
         rank = score, arrival_s, request_class.key.kind, request_class.first.tie
         first = self.state.first_waiting(request_class)
         return None if first is None else (rank, Candidate(request_class, first))

@@ -1,18 +1,22 @@
-"""What is known not to start, and why. It decides nothing: without it a cycle would try more, and find the same.
+"""Store which placement classes are known not to start in this cycle, and why. A *placement class* has all requests, of
+any queue, that need the same from the nodes. This knowledge decides nothing: without it a cycle would try more
+requests, and come to the same decisions.
 
 At the beginning of a cycle a placement class is *open* if the nodes hold as many pods as it needs of each role
 (`core.placement.capacity`), and if no trial has failed since the last change that could make it succeed. Within a cycle
-free capacity only shrinks, so a closed class stays closed. A closed class also closes others:
+free capacity only shrinks, so a closed class stays closed. A closed class f also closes other classes. A class is
+*exact* if counting alone shows whether it fits; need(f) is the number of pods that it needs:
 
     if f is exact and was counted with r pods, r < need(f), then every exact class of one role fails too whose pods
     ask no less of each resource, on no other nodes, and which needs more than r pods            (dominance)
 
-The reason is that each of its pods takes the place of a pod of f. Few classes fail without being dominated by an
-earlier one, whatever the number of classes.
+The reason is that each pod of such a class takes the place of a pod of f. So only a few classes have to be tried and
+fail: an earlier failure dominates (closes) most of the others.
 
 A reason for missing capacity is computed once for a placement class, and shared by all queues
-(`PlacementClass.reason`). A cycle computes about `EXPLAINED` of them again. A reason for missing quota is computed for
-each request class. If several reasons apply, the order is: requests that can never start, then quota, then capacity."""
+(`PlacementClass.reason`). Each cycle computes about `EXPLAINED` of these reasons again. A reason for missing quota is
+computed for each request class. If several reasons apply, the order is: requests that can never start, then quota, then
+capacity."""
 
 from __future__ import annotations
 
@@ -41,13 +45,13 @@ Mask: TypeAlias = NDArray[np.bool_]
 Placed: TypeAlias = tuple[Gang, str, Sequence[Placement]]  # the gang, the job and the placements of a grant
 
 EXPLAINED = 4  # failed requests of a cycle that get a new reason, at least
-NO_MORE = -1.0  # the need of a class that is closed
+NO_MORE = -1.0  # stored as the need of a closed class
 
 
 class Live(NamedTuple):
-    """Arrays about the open classes of one role. `numbers`: the number of each class. `needs`: the number of pods that
-    it needs. `wheres`: the number of its set of node constraints; 0: all nodes. `asks`: the requested amount of a pod,
-    as [resource, class]."""
+    """Arrays that describe the open placement classes of one role. `numbers`: the number of each class. `needs`: the
+    number of pods that each class needs. `wheres`: the number of the set of node constraints of each class; 0: all
+    nodes. `asks`: the requested amount of one pod, as [resource, class]."""
 
     numbers: NDArray[np.intp]
     needs: NDArray[np.float64]
@@ -56,7 +60,7 @@ class Live(NamedTuple):
 
 
 class KnownFailures:
-    """The placement classes that do not start in one cycle, and the reasons of its requests.
+    """The placement classes that do not start in one cycle, and the reasons of requests that this cycle denies.
 
     `failed`: classes that were closed because placing a gang failed, although the free amounts were enough.
     `explained`: placement class -> the reason that was computed in this cycle.
@@ -65,8 +69,10 @@ class KnownFailures:
 
     Set by `begin`:
 
-    `open`: a byte for each class: it may start, as far as is known. The last byte belongs to no class.
-    `had_room`: a byte for each class: by counting it had capacity when the cycle began, and no trial had failed."""
+    `open`: a byte for each class: 1 if no known failure excludes that the class starts. The last byte belongs to no
+        class.
+    `had_room`: a byte for each class: 1 if by counting the class had capacity when the cycle began, and no trial of it
+        had failed."""
 
     open: bytearray
     had_room: bytearray
@@ -109,8 +115,8 @@ class KnownFailures:
 
     def counted(self, found: PlacementClass, grants: int) -> bool:
         """Return whether the class has capacity by counting, and no trial of it has failed; otherwise close the class.
-        `grants`: the number of grants so far in this cycle; before the first, the count at its beginning holds. A class
-        that cannot be counted exactly counts as fitting."""
+        `grants`: the number of grants so far in this cycle. Before the first grant, the count from the beginning of the
+        cycle is valid. A class that cannot be counted exactly is assumed to fit."""
         number = found.number
         if grants and found.single and self.open[number]:
             need = int(found.demands[0][1])
@@ -124,7 +130,8 @@ class KnownFailures:
 
     def fail(self, gang: Gang, placed: int) -> None:
         """Handle a failed trial of the gang. `placed`: the number of pods that found capacity, if the gang has one
-        role. A class that is closed already was only tried to compute its reason, so nothing is closed."""
+        role. If the class was closed before, this trial only served to compute its reason, so this function closes
+        nothing."""
         for counts in (True, False):
             found = self.classes.of_key.get(PlacementClassKey(gang, counts=counts))
             if found is None or not self.open[found.number]:
@@ -175,8 +182,8 @@ class KnownFailures:
         )
 
     def _where(self, where: NodeConstraints) -> int:
-        """Return the number of this set of node constraints, a new one if the set is not known; 0 if all usable nodes
-        match."""
+        """Return the number of this set of node constraints. A set that is not known yet gets a new number. Return 0 if
+        all usable nodes match."""
         number = self._wheres.get(where)
         if number is None:
             number = self._wheres[where] = 0 if self.draft.matching(where) is None else len(self._wheres) + 1
@@ -188,14 +195,15 @@ class KnownFailures:
         return self.explained.get(found.key) or (None if found.key in self.disproved else found.reason)
 
     def is_hopeless(self, found: PlacementClass) -> bool:
-        """Return whether the stored reason says that the class would not fit even on empty nodes. Such a class gets no
+        """Return whether, by the stored reason, the class would not fit even on empty nodes. Such a class gets no
         reservation."""
         reason = self.reason_of_placement_class(found)
         return reason is not None and reason.code in NEVER
 
     def never_starts(self, found: PlacementClass) -> bool:
-        """Return whether a class without capacity would not fit even on empty nodes, by a new check. Its request
-        classes then block no jobs in a strict queue. A stored reason that contradicts the result is forgotten."""
+        """Check again whether a class without capacity would not even fit on empty nodes, and return the result. If
+        True, the request classes of this placement class block no jobs in a strict queue. If the stored reason
+        contradicts the result, this function forgets the reason."""
         gangs = [way.key.gang for way in found.flavor_classes or (found,)]
         reason = self.reason_of_placement_class(found)
         never = all(explain.never(self.cluster, self.draft, gang) is not None for gang in gangs)
@@ -217,12 +225,12 @@ class KnownFailures:
 
     def known_reason(self, request_class: RequestClass, offer: FlavorAssignment, *, searches: bool) -> Reason | None:
         """Return the stored reason why the offer has no capacity; None if its placement class is open, or if the reason
-        must be computed again. `searches`: the request may preempt."""
+        must be computed again. `searches`: True if the request may preempt."""
         found = self.class_of_offer(request_class, offer)
         if found is None or (self.open[found.number] and found not in self.classes.failed):
             return None
         if request_class.strict:
-            self.never_starts(found)  # forget a stored reason that earlier nodes caused
+            self.never_starts(found)  # forget the stored reason if it is only true of nodes that have changed since
         is_renewed = (searches and self.failures < EXPLAINED) or self.explains(found)
         return None if is_renewed else self.reason_of_placement_class(found)
 
@@ -265,9 +273,9 @@ class KnownFailures:
     def why_not(
         self, request_class: RequestClass, offers: Sequence[FlavorAssignment], found: Sequence[Reason]
     ) -> Reason:
-        """Return why each offer fails. `found`: the reasons of the offers that quota allows, in the same order. The
-        offer that the queue prefers gives the code. If several offers have the same flavors, one of them is reported,
-        preferably an offer that can succeed later."""
+        """Return why each offer fails. `found`: the reasons of the offers that quota allows, in the order of the
+        offers. The returned reason has the code of the offer that the queue prefers. If several offers have the same
+        flavors, the reason names one of them, preferably an offer that can succeed later."""
         lacking, reasons, queue = iter(found), dict[tuple[str, ...], Reason](), request_class.key.queue
         for offer in offers:
             said = reasons.get(offer.flavors)
@@ -275,7 +283,7 @@ class KnownFailures:
                 reason = next(lacking)
             else:
                 reason = self.never(request_class, offer) or no_quota.why_not(self.cluster, self.ledger, queue, offer)
-            if reason.code in NEVER:  # other choices of its members may fit, but quota is too small for them now
+            if reason.code in NEVER:  # the gang with fewer optional members may fit, but quota does not allow it now
                 ledger = self.ledger
                 others = (no_quota.why_not(self.cluster, ledger, queue, each) for each in offer.besides[::-1])
                 reason = next((each for each in others if each.code not in NEVER), reason)
@@ -284,14 +292,16 @@ class KnownFailures:
         return no_quota.of_flavors(list(reasons), list(reasons.values()))
 
     def never(self, request_class: RequestClass, offer: FlavorAssignment) -> Reason | None:
-        """Return why the offer could not be placed even on empty nodes. This reason comes before missing quota."""
+        """Return the reason why the offer could not even be placed on empty nodes; None if it could. A request reports
+        this reason rather than missing quota."""
         is_whole, queue = request_class.placement_class.key.whole, request_class.key.queue
         if not is_whole or explain.may_get_nodes(self.cluster, queue, offer.gang):
             return None
         return explain.never(self.cluster, self.draft, offer.gang)
 
     def granted_so_far(self) -> CycleGrants:
-        """Return the grants of the cycle so far. Reasons need them, because they name the largest consumers."""
+        """Return the grants of the cycle so far. Reasons name the largest consumers of a resource, and these grants
+        count among the consumers."""
         grants = self.grants = self.grants or CycleGrants()
         for gang, job, placements in self.placed[self._noted :]:
             grants.note(gang, job, placements)
@@ -300,7 +310,8 @@ class KnownFailures:
 
 
 def fits(classes: PlacementClasses) -> bytearray:
-    """Return a byte for each class: 1 if it has capacity by counting, else 0. The byte after the last class is 0."""
+    """Return a byte for each class: 1 if the class has capacity by counting, else 0. One more byte, 0, follows after
+    the last class."""
     count, room = len(classes.by_number), classes.capacity.room
     found = bytearray((room[classes.demand[:count]] >= classes.need[:count]).tobytes() + b"\0")
     for each in classes.composite:
@@ -313,7 +324,8 @@ def fits(classes: PlacementClasses) -> bytearray:
 
 
 def forget_mended_failures(classes: PlacementClasses) -> None:
-    """Forget the failed trials of classes whose pods fit on a row that has gained free amounts since."""
+    """Forget the failed trial of each class of which a pod fits on a node (row) that has gained free amounts since the
+    trial."""
     grown = classes.capacity.grown
     for found in list(classes.failed):
         if any(grown[demand] for demand, _ in found.demands):

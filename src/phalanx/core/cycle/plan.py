@@ -1,8 +1,8 @@
-"""The end of a cycle: build the plan, and compute when the next cycle is due without an event.
+"""End a cycle: build the plan, and compute the time at which the next cycle is due if no event comes before.
 
 The plan has the starts, the preemptions, and the reasons of waiting jobs. The memory has the results about pending
-requests that the next cycle uses. A
-decision may itself change what other requests wait for. In that case the next cycle is due at once."""
+requests that the next cycle uses. A decision of this cycle may itself bring about what other requests wait for. In that
+case the next cycle is due at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from phalanx.state.pending.pending import Deadline
 from phalanx.state.pending.request_class import Blocker, Request, RequestClassKey, Search
 from phalanx.state.pending.timers import NEVER_S
 
-UNTRIED = -2  # a value of `Search.changes`: the request was not tried since a change
+UNTRIED = -2  # a value of `Search.changes`: running jobs have changed, and the request was not tried since then
 
 
 def decision(cycle: Cycle) -> Decision:
@@ -62,7 +62,8 @@ def decision(cycle: Cycle) -> Decision:
 
 
 def withdrawals(cycle: Cycle) -> Decision:
-    """Return the plan that only withdraws nominations; the next cycle follows at once."""
+    """Return the plan of a cycle that only withdraws nominations. The next cycle follows at once and decides everything
+    else."""
     found = Plan(tuple(cycle.state.actions), cycle.now_s, cycle.pending.reserved)
     cycle.state.close()
     return Decision(found)
@@ -97,16 +98,16 @@ def wake_times_s(cycle: Cycle, memory: Memory) -> Iterator[float]:
     if cluster.dependencies.arrays and any(frees_array_slot(cycle, *each) for each in state.waits.items()):
         yield now_s  # the next task of the array may start
     if (memory.failed or cycle.pending.placement_classes.failed) and may_satisfy_affinity(cycle):
-        yield now_s  # requests with affinity to the placed pods may start
+        yield now_s  # requests whose pods have affinity to the placed pods may start
     for job, placements in placed.items():
         if cluster.jobs[job].gang.tree is not None and len(cluster.jobs[job].open) > len(placements):
             yield now_s  # the nodes of the placed pods determine the domains of the open slots
 
 
 def failed_searches(state: CycleState) -> Iterator[tuple[RequestClassKey, Search]]:
-    """Yield (request class, its failed search), as the next cycle needs them. If running jobs have changed since a
-    search, and it was not repeated, it is marked as UNTRIED: it is repeated as soon as its request is tried. (The
-    request may wait behind the head of a strict queue.)"""
+    """Yield (request class, its failed search for victims) for the next cycle. If running jobs have changed since a
+    search, and this cycle did not repeat the search, the search is marked as UNTRIED. A cycle then repeats it as soon
+    as it tries the request, which may first wait behind the head of a strict queue."""
     for key, search in state.pending.searched.items():
         if key not in state.searched and search.changes not in (DELAYED, UNTRIED, state.pending.changes):
             yield key, search._replace(changes=UNTRIED)
@@ -170,7 +171,7 @@ def has_start_dependents(cluster: Cluster, job: str) -> bool:
 
 
 def is_idle(cluster: Cluster, now_s: float) -> bool:
-    """Return whether there is nothing to decide: no event since the last plan may let a request start, and no timer is
+    """Return whether there is nothing to decide: no event since the last plan can let a request start, and no timer is
     due."""
     pending = cluster.pending
     if cluster.nominated or pending.fresh or pending.changed or (cluster.tree.eased and pending.request_classes):
