@@ -1,7 +1,9 @@
-"""The cluster as it is known now: one mutable object, `cluster.Cluster`, and the indexes that it is made of.
+"""The state of the cluster as the scheduler knows it now: one mutable object, `cluster.Cluster`, which consists of
+several indexes.
 
-The loop owns it, and `core.fold` alone changes it. Every change updates each index, so that the cost of a decision
-depends on what changed, and not on the size of the cluster. Nothing here decides anything.
+The scheduler's main loop owns this object. Only `core.fold`, the part of the core that applies events and plans to the
+state, changes it. Every change updates each index, so that the cost of a decision depends on the number of changes, and
+not on the size of the cluster. This package makes no decisions.
 
 Parts, lowest first:
 

@@ -1,9 +1,10 @@
-"""Demands and gangs, interned: one object for all pods, or jobs, that ask the same.
+"""Demands and gangs. A *demand* is what one pod requests of a node; a *gang* is what one job requests. Both are
+interned: all pods (or jobs) with equal requests share one object.
 
 There is one `Demand` per distinct shape. All shapes with the same node constraints share one `NodeConstraints`, and all
 pods that pod affinity cannot distinguish share one `AffinityClass`. There is one `Gang` per distinct (roles, groups,
-topology request, size). Two of them are equal if and only if they are the same object, so they are cheap keys. The
-tables hold weak references: an object that no job uses is forgotten.
+topology request, size). Two demands (or two gangs) are equal if and only if they are the same object, so that they are
+cheap keys of dictionaries. The tables hold weak references, so an object is freed when no job uses it any more.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class Demand:
     """A demand is an interned shape, with fields that follow from it.
 
     `asks`, `amounts`: the amounts that each pod holds on its node, as pairs and by resource.
-    `costs`: the charge of its queue: the shape's charge, else `asks`, and the pod's part of devices.
+    `costs`: the amounts that each pod is charged to its queue: the shape's own charge if it has one, otherwise `asks`;
+    in addition the pod's part of devices.
     `where`: the node constraints.
     `kind`: the affinity class; None if no affinity term can select such pods, and such pods have no terms.
     `unconstrained`: True if node constraints and amounts alone decide which nodes fit, and all fitting nodes are
@@ -72,12 +74,13 @@ class Demand:
 class Gang:
     """A gang is the request of equal jobs: their roles, the demand of each role, and the groups of roles.
 
-    `simple`: whether it has neither groups nor topology requests; otherwise `tree` has them.
+    `simple`: True if the gang has neither groups nor topology requests. Otherwise `tree` has its groups and topology
+    requests.
     `required_roles`: the roles whose minimum it needs to start.
     `asked`: resource -> request of the minimums of all roles together.
     `due`: the queue's charge for the minimums of all roles, under keys with the empty flavor.
     `error`: the error in roles or groups, as a sentence; empty: there is none.
-    `minimums`: the minimum of each role. `none`: zero for each role.
+    `minimums`: the minimum number of pods of each role. `none`: a zero for each role.
     `rigid`: whether the gang never has more pods than its minimum.
     `optional`: whether members of its groups may be left out."""
 

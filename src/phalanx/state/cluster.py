@@ -1,10 +1,12 @@
 """The state of the cluster. The loop owns the state and changes it only through `core.fold.fold`.
 
-It has the nodes as columns, one record per live job, the queues, and the pods of other schedulers. Besides these facts
-it has `pending`, the waiting requests as columns, and `running_pods`, the columns of running pods (`state.running`).
-To decide on another state ("what if"), take a `copy()`.
+The state has the nodes as columns (arrays with one element for each node), one record for each live job, the queues,
+and the pods of other schedulers. Besides these facts it has `pending`, the waiting requests as columns, and
+`running_pods`, the columns of running pods (`state.running`). To decide on a hypothetical state ("what if"), take a
+`copy()` and change the copy.
 
-Free amounts that grow are noted (`pending.grown`): only they can let a request start that could not start before.
+`pending.grown` lists the nodes whose free amounts have grown, because only these nodes can let a request start that
+could not start before.
 """
 
 from __future__ import annotations
@@ -74,7 +76,7 @@ class JobRecord:
     `flavors`: the flavor of each role, joined if there are several; empty if its queue names none.
     `size`: the number of pods of each role, if the size is fixed at the start.
     `placed`: for each role, the number of pods with a node.
-    `charge`: the charge of its queue for the job."""
+    `charge`: the job's charge to its queue."""
 
     __slots__ = (
         *("attempt", "charge", "devices", "flavors", "gang", "job", "leaving", "not_before_s", "open", "phase"),
@@ -142,7 +144,8 @@ class JobRecord:
 class Cluster:
     """The state of the cluster.
 
-    `policy`, `declared_topologies`: as last reported; the topologies are those that objects declare.
+    `policy`, `declared_topologies`: the policy, and the topologies that objects of the cluster declare, both as the
+    world last reported them.
     `foreign`: uid of a pod of another scheduler -> (its node, its requests).
     `foreign_identity`: uid -> (its affinity class, its host ports); `foreign_devices`: uid -> names of its devices.
     `residents`: the foreign pods that do not make a node occupied (`event.Occupied`).
@@ -354,8 +357,8 @@ class Cluster:
 
 
 def time_limit_s(cluster: Cluster, job: Job) -> float | None:
-    """Return the time limit of the job (seconds): its own, else the least limit of its queue and the queues above;
-    None: no limit."""
+    """Return the time limit of the job (seconds): its own limit if it has one, otherwise the least limit of its queue
+    and the queues above it; None if there is no limit."""
     return (
         job.limit_s if job.limit_s is not None else cluster.tree.branches[cluster.queue_of(job)].rules.limits.longest_s
     )
@@ -365,7 +368,8 @@ MOST_DEMANDS = 1 << 16  # with more demands, the columns are built again, withou
 
 
 def residents(cluster: Cluster) -> RunningPods:
-    """Return the columns of running pods, up to date. Only changed records are read, after the first call."""
+    """Return the columns of running pods, up to date. The first call reads all records; each later call reads only the
+    records that have changed since."""
     known = cluster.running_pods
     if known is None or len(known.demands) > MOST_DEMANDS:
         known = cluster.running_pods = RunningPods()
@@ -396,7 +400,7 @@ def read(cluster: Cluster, known: RunningPods, job: str) -> None:
 
 def spare_pods(record: JobRecord) -> list[int]:
     """Return for each role the number of pods that can be evicted one by one without breaking the gang: pods above the
-    minimum, and all pods of optional members of a group. They are 0 if the job's size is not elastic."""
+    minimum, and all pods of optional members of a group. All numbers are 0 if the size of the job is not elastic."""
     roles = record.job.roles
     if record.job.size not in (GangSize.ELASTIC, GangSize.IN_TURN) or record.phase is Phase.STOPPING:
         return [0] * len(roles)

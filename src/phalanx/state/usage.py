@@ -1,8 +1,9 @@
-"""The past usage of users, decayed: billed units times seconds, of which half counts after a half-life.
+"""The past usage of each user in each queue, for fair shares. It is measured in billed units times seconds. Usage
+decays: after one half-life, half of it counts.
 
-Usage is stored in closed form, so passing time costs nothing: for each user in each queue, the usage at one moment and
-the amounts that the user has held since. With the rate r (billed units) and the half-life H, the usage after t seconds
-is
+For each user in each queue, the module stores the usage at one moment and the amounts that the user has held since that
+moment. A formula gives the usage at any later time, so nothing is computed while time passes. With the rate r (billed
+units) and the half-life H, the usage after t seconds is
 
     usage(t) = usage(0) * 2^(-t/H) + r * H/ln 2 * (1 - 2^(-t/H))        (H = 0: nothing decays, usage(0) + r * t)
 
@@ -10,9 +11,9 @@ This is Slurm's decay (multifactor priority: usage *= 2^(-dt/H), plus the new us
 brought up to date only when the amounts of its user change. Amounts are stored as integers per resource and priced
 again at each change, so rates cannot drift, and are exactly zero when the user holds nothing.
 
-A queue may have its own prices and its own half-life; all others have those of the policy.
+A queue may set its own prices and its own half-life. All other queues use the prices and the half-life of the policy.
 
-Time is that of the state (`Cluster.now_s`), which never goes back."""
+All times come from the clock of the cluster state (`Cluster.now_s`), which never goes back."""
 
 from __future__ import annotations
 
@@ -95,8 +96,8 @@ class DecayedUsage:
         self.meter(queue, user).jobs += 1
 
     def leave(self, queue: str, user: str, now_s: float) -> None:
-        """Note that a job of the user has left the queue. Associations without jobs and usage are removed before they
-        are half of all associations."""
+        """Note that a job of the user has left the queue. Associations that have neither jobs nor usage are removed in
+        time, so that they never become half of all associations."""
         meter = self.meter(queue, user)
         meter.jobs -= 1
         self._idle += not meter.jobs
@@ -121,7 +122,7 @@ class DecayedUsage:
         return meter
 
     def price(self, billing: Weights, half_life_s: float, now_s: float) -> None:
-        """Set the price of all queues without their own, from now on."""
+        """Set the price that counts from now on in all queues without a price of their own."""
         price = Price.of(billing, half_life_s)
         if price == self.default:
             return
@@ -130,7 +131,7 @@ class DecayedUsage:
             self._reprice(queue, price, now_s)
 
     def price_queue(self, queue: str, price: Price | None, now_s: float) -> None:
-        """Set the queue's own price from now on; None: it has none."""
+        """Set the queue's own price, which counts from now on; None removes the queue's own price."""
         if price == self.prices.get(queue):
             return
         if price is None:

@@ -63,7 +63,7 @@ class NodeAttributes:
 
     @property
     def prefers(self) -> bool:
-        """Return whether some ready node has a taint that pods should, but need not, tolerate."""
+        """Return whether some ready node has a taint that is only a preference (PreferNoSchedule)."""
         soft = [
             index
             for index, taints in enumerate(self.taint_sets)

@@ -1,18 +1,21 @@
 """Named devices and NUMA zones: the free amounts of each, as two-dimensional columns [row, device] and [row, zone].
 
-A device is free, or one pod holds it whole, or several pods hold a part of it each. This follows from the names in
-placements alone, so the state survives a restart. The amounts of a node count whole devices. A device that becomes
-shared leaves the count and returns to it with its last share, so no device is granted twice.
+A device is free, or one pod holds it whole, or several pods hold a part of it each. The names of devices in the
+placements of pods determine this, so the table can be rebuilt after a restart. The amounts of a node count only whole
+devices. When the first pod gets a share of a device, the device is subtracted from this count. When the last share is
+released, the device is added again. So no device is granted twice.
 
 Some pods hold whole devices without names: pods of other schedulers, and pods that are older than the node's list of
-devices. They are only in the count. So fewer devices can become shared, although it is unknown which ones are free.
+devices. These devices are subtracted from the node's count, although it is unknown which devices they are. So fewer
+devices of the node can become shared.
 
-A share in thousandths of a device also holds that share of the device's memory, and the reverse. Both are rounded down,
-so shares never exceed the unit in which they are counted.
+A share that is requested in thousandths of a device also holds the same share of the device's memory. A share that is
+requested in bytes also holds the same share of the thousandths. Both conversions round down, so the sum of the shares
+never exceeds the device.
 
 An aligned pod also carries the name of its NUMA zone, written `zone/NAME` among its devices. The requests of all other
-pods of the node may lie in any zone, so they are subtracted from each zone. This is pessimistic, but a granted zone
-always has the amounts.
+pods of the node may lie in any zone, so they are subtracted from each zone. This estimate is pessimistic, but a zone
+that is granted to a pod always has the requested amounts.
 """
 
 from __future__ import annotations

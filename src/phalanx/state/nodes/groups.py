@@ -1,7 +1,7 @@
 """Node groups: their descriptions, the nodes that were requested and have not arrived, and failed requests.
 
 A requested node is in the node table from the start, under a placeholder name and not ready. So a job can be nominated
-to it, and no other job takes it when it arrives.
+to the requested node, and no other job takes the node when it arrives.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The pods on each node, as pod affinity, topology spread and host ports see them.
+"""Index the pods on each node, for the rules of pod affinity, topology spread and host ports.
 
 For each affinity class the index has the number of pods on each row. Every charge updates it. A selector adds up the
 classes that match, so its cost depends on the matching classes, not on the running pods. A pod without labels,
 namespace and terms has no class, because no selector can match it.
 
-`changed`: the classes whose pods came or went since pending jobs were last examined. Either can let a pod start that
-    waited because of affinity or spread.
+`changed`: the classes of which a pod came or went since pending jobs were last examined. Both an arrival and a
+departure can let a pod start that waited because of affinity or spread.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class PodIndex:
 
 
 def selector_matches(selector: NodeTerm, namespaces: tuple[str, ...], kind: AffinityClass) -> bool:
-    """Return whether the selector picks pods of the class, as LabelSelector of k8s.io/apimachinery. A selector without
-    requirements picks every pod of the namespaces."""
+    """Return whether the selector picks pods of the class, by the rules of LabelSelector in k8s.io/apimachinery. A
+    selector without requirements picks every pod of the namespaces."""
     if kind.namespace not in namespaces and ALL_NAMESPACES not in namespaces:
         return False
     return all(requirement_holds(kind.labels.get(requirement.key), requirement) for requirement in selector)

@@ -10,10 +10,11 @@ its allocatable amounts are zero and its free amounts negative, because a pod ho
 `free = allocatable - charged` may be negative: events can overcommit a node, and decisions never do. Scalar reads and
 writes use memoryviews, which are several times faster than indexing an array.
 
-Scores of nodes that are expensive to compute, kept from cycle to cycle.
+The module also keeps scores of nodes that are expensive to compute, from cycle to cycle (`ScoreCache`).
 
-There is a score for each demand and row, with the stamp of the row (`NodeTable.stamps`) for which it is valid.
-Decisions write scores here; these change the cost of later decisions, but not their results."""
+The cache has a score for each demand and row, together with the stamp of the row (`NodeTable.stamps`) for which the
+score is valid. Decisions write scores into the cache. The scores reduce the cost of later decisions, but do not change
+their results."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ REMEMBERED = 1 << 24  # the largest number of stored scores, of 16 bytes each
 
 
 class ScoreCache:
-    """The cache. `expected`: the pods for which the scores were computed; other expectations empty it."""
+    """The cache of scores. `expected`: the pods for which the scores were computed. The cache is emptied when other
+    pods are expected."""
 
     def __init__(self) -> None:
         self.expected: object = None

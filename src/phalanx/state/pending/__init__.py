@@ -1,5 +1,6 @@
-"""Pending requests. Equal requests form a request class. Request classes that ask the same of nodes share a placement
-class. Each cycle compares both with the free amounts, as columns.
+"""Pending requests. Equal requests form a request class. Request classes with equal demands on nodes share a placement
+class. Each cycle compares the classes with the free amounts. For that, both kinds of classes are stored as columns:
+arrays with one element for each class.
 
 Parts, lowest first:
 

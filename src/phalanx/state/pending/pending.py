@@ -1,15 +1,18 @@
 """Pending requests as columns: one column per request class.
 
 A *request* (`state.pending.request_class.Request`) is a queued job, or an open slot of a started job. Requests with the
-same `RequestClassKey` get the same answer; they form a *request class*. A request class keeps its requests in order
-(`RequestClass`), and its first request stands for all of them (`RequestClassColumns`). What it asks of nodes is its
-*placement class* (`state.pending.placement_class`). Each cycle compares all request classes with the free amounts and
-the quota, in a few operations on arrays (`core.cycle.candidates`). So no request sleeps, and none must be woken.
+same `RequestClassKey` always get the same decision; they form a *request class*. A request class keeps its requests in
+order (`RequestClass`), and its first request stands for all of them (`RequestClassColumns`). What it asks of nodes is
+its *placement class* (`state.pending.placement_class`). Each cycle compares all request classes with the free amounts
+and the quota, in a few operations on arrays (`core.cycle.candidates`). So every cycle considers all request classes,
+and no event has to wake a request.
 
-A request is in no request class before it is received (`fresh`), and while it is not eligible: until a time (`timers`),
-or until an event. A request that waits for an event is in none of the collections.
+A cycle *receives* a request when it puts the request into its class. A request is in no class before it is received
+(`fresh`), and while it is not eligible. A request that is not eligible before a certain time has a timer (`timers`). A
+request that waits for an event is in none of the collections.
 
-What a decision remembers about numbers of classes is valid as long as `version` stays the same."""
+A decision may cache results under the numbers of classes. These results are valid as long as `version` stays the
+same."""
 
 from __future__ import annotations
 
@@ -79,7 +82,7 @@ class Pending:
         self.renews = False  # True if the reasons of all classes must be computed again
 
     def __bool__(self) -> bool:
-        """Return whether a request waits."""
+        """Return whether any request waits."""
         return bool(self.fresh or self.request_classes) or any(isinstance(item, Request) for item in self.timers)
 
     # Requests
@@ -200,7 +203,7 @@ class Pending:
     # Events
 
     def ring(self, item: object) -> None:
-        """Handle the item whose time has come: the next cycle receives it again."""
+        """Handle the item of a timer whose time has come: the next cycle receives the request again."""
         if isinstance(item, Deadline):
             self.refresh(Request(item.job))
         elif isinstance(item, Request):

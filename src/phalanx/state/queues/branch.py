@@ -33,7 +33,8 @@ class Branch:
 
     `queue`: None at the root.
     `rules`: the settings of the queue, and of those above, that hold for its jobs.
-    `fault`: why the queue cannot be used, and where; it holds for the branch and all branches below.
+    `fault`: the error because of which the queue cannot be used, and its place; it applies to the branch and to all
+    branches below it.
     `order`: the order of its jobs and children.
     `strict`: the highest strict queue on the path.
     `unbounded`: whether no bound on the path keeps a job from starting.
@@ -68,8 +69,8 @@ class Branch:
         self.relations: dict[str, QueueRelation] = {}
 
     def treatment(self) -> tuple[object, ...]:
-        """Return the settings that decide how jobs of the queue are received. If one of them changes, the jobs are
-        received again."""
+        """Return the settings by which a cycle sorts the queue's jobs into request classes. If one of these settings
+        changes, the jobs are sorted again."""
         rules, limits = self.rules, self.rules.limits
         return (
             self.fault,
@@ -117,7 +118,7 @@ class Branch:
 
 
 class BranchMap(dict[str, Branch]):
-    """Queue -> branch. A deleted queue, whose jobs may still run, has the root's branch."""
+    """A mapping from queues to branches. It returns the root's branch for a deleted queue, whose jobs may still run."""
 
     def __missing__(self, queue: str) -> Branch:
         return self[ROOT]

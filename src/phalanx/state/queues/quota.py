@@ -3,8 +3,8 @@
 `BranchQuota` has guarantees and limits by key. A `QueueUsage` has amounts, claims (`state.queues.tree`), and the usage
 of single users, groups and jobs.
 
-Amounts are stored by `Key`, (flavor, resource). The usage of a pod on nodes of a flavor counts under that flavor, and
-like all usage under the empty flavor, "all nodes"."""
+Amounts are stored by `Key`, (flavor, resource). The usage of a pod on nodes of a flavor counts under that flavor. Like
+all usage, it also counts under the empty flavor, which stands for all nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class BranchQuota:
 
     `guaranteed`, `kept`, `limit`: key -> amount; a missing key has no guarantee, no keep, no limit.
     `stated`: the keys of bounded guarantees that the queue states itself.
-    `contested`: the keys of which a child has a guarantee; in `TIERED` order also those with a weight of a child."""
+    `contested`: the keys for which a child has a guarantee; in `TIERED` order also the keys for which a child has a
+    weight."""
 
     __slots__ = ("contested", "guaranteed", "kept", "limit", "stated")
 
@@ -103,7 +104,7 @@ class Charge(NamedTuple):
     """The charge of a started or nominated job: to its queue, to the queues above, and to its user and group in each.
 
     `jobs`: the number of running jobs that the charge counts as; 0 for further pods of a started job.
-    `preemptible`: whether the job is."""
+    `preemptible`: whether the job may be preempted."""
 
     queue: str
     user: str

@@ -1,4 +1,5 @@
-"""The settings of a queue that hold for its jobs: its own, and those that it has from the queues above."""
+"""The settings that apply to the jobs of a queue: the queue's own settings, and those that it inherits from the queues
+above it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from phalanx.model.queue import Limits, Queue, QueueOrder, QueueState, Quota, Re
 
 
 class ResourceGroup(NamedTuple):
-    """Flavors in order of preference. A pod gets one of them for the resources of the group; no resources: for all."""
+    """A resource group: flavors in order of preference. A pod gets one of these flavors for the resources of the group.
+    A group that names no resources applies to all resources."""
 
     flavors: tuple[str, ...]
     resources: frozenset[str] = frozenset()
@@ -21,10 +23,11 @@ class ResourceGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLimits:
-    """Which limits a queue has on users, groups and jobs. "On the path" means in the queue or a queue above it.
+    """The kinds of limits that a queue has on users, groups and jobs. "On the path" means in the queue or a queue above
+    it.
 
-    `users`, `groups`, `jobs`: whether the queue itself limits each user, each group, the size of a job.
-    `by_user`, `by_group`, `by_job`: the same of a queue on the path.
+    `users`, `groups`, `jobs`: whether the queue itself limits each user, each group, or the size of each job.
+    `by_user`, `by_group`, `by_job`: whether any queue on the path has such a limit.
     `submissions`: whether a queue on the path limits submitted jobs.
     `longest_s`: the longest time limit that the path allows a job (seconds)."""
 
@@ -38,7 +41,8 @@ class JobLimits:
     longest_s: float | None = None
 
     def time_limit_s(self, job: Job) -> float | None:
-        """Return the time limit of the job (seconds): its own, else the longest that the path allows; None: none."""
+        """Return the time limit of the job (seconds): its own limit if it has one, otherwise the longest limit that the
+        path allows; None if there is no limit."""
         return job.limit_s if job.limit_s is not None else self.longest_s
 
 
@@ -73,11 +77,11 @@ def bounds_jobs(limits: Limits) -> bool:
 class QueueRules:
     """The rules for the jobs of a queue. "On the path" means in the queue or a queue above it.
 
-    `starts_whole`: whether its jobs are placed whole, and not pod by pod.
+    `starts_whole`: True if each of its jobs is placed as a whole; False if its jobs are placed pod by pod.
     `states`: the queues on the path that are not open, the nearest first.
     `flavors`: the resource groups of the queue, else of the nearest queue above that has any.
     `by_factors`: whether a queue on the path orders by factors.
-    `preempts`, `reclaims`: whether its jobs may preempt, and may preempt jobs of other queues."""
+    `preempts`, `reclaims`: whether its jobs may preempt any job, and whether they may preempt jobs of other queues."""
 
     starts_whole: bool = True
     states: tuple[Queue, ...] = ()

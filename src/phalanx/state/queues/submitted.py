@@ -1,8 +1,8 @@
 """Limits on submitted jobs (Slurm's MaxSubmitJobs) of a queue, a user or a group, and the live jobs under each.
 
-A limit of n admits the n jobs that were submitted first; the others wait until one of them is over. So the admitted
-jobs follow from the state alone, in whatever order events reported the jobs. Only limits that a queue states have a
-list."""
+A limit of n admits the n jobs that were submitted first; jobs that were submitted later wait until one of these jobs is
+over. So the state alone determines the admitted jobs; the order in which events reported the jobs does not matter. The
+module has a list of jobs only for the limits that some queue sets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SubmittedJobs:
         self.lists: dict[SubmitLimit, list[SubmitOrder]] = {}
 
     def enter(self, branch: Branch, job: Job) -> Iterator[str]:
-        """Add a live job. Yield the jobs that a limit no longer admits because of it."""
+        """Add a live job. Yield the jobs that a limit no longer admits because of the added job."""
         turn = (job.submitted_s, job.id)
         for gate in submit_limits(branch, job):
             turns = self.lists.setdefault(gate, [])
@@ -58,7 +58,7 @@ class SubmittedJobs:
                 yield turns[gate.allowed - 1][1]
 
     def kept_out(self, branch: Branch, job: Job) -> SubmitLimit | None:
-        """Return the first limit, from the queue up, that does not admit the job; None if all do."""
+        """Return the first limit, from the queue up, that does not admit the job; None if all limits admit it."""
         turn = (job.submitted_s, job.id)
         for gate in submit_limits(branch, job):
             turns = self.lists.get(gate, [])

@@ -1,21 +1,21 @@
-"""The queue tree: the parent, the quota and the usage of each queue, and the charges.
+"""The queue tree. It has the parent, the quota and the usage of each queue, and the charges of jobs to their queues.
 
 A *branch* is the place of a queue in the tree. Its `path` leads up to the unnamed root, whose pool is the capacity of
 the cluster. Amounts are stored by `Key`, (flavor, resource). The usage of a pod on nodes of a flavor counts under that
-flavor, and like all usage under the empty flavor, "all nodes".
+flavor. Like all usage, it also counts under the empty flavor, which stands for all nodes.
 
 A `QueueUsage` has the charges of a branch. `total` is the usage of all jobs in the queue and below it. A queue *keeps*
-its guarantee less the amount that it lends. `claimed` is the usage of the queue's own jobs plus the claims of its
-children. A queue *claims* that amount from its parent, but never less than it keeps:
+the part of its guarantee that it does not lend to other queues. `claimed` is the usage of the queue's own jobs plus the
+claims of its children. A queue *claims* that amount from its parent, but never less than it keeps:
 
     claim(q) = max(kept(q), own use(q) + sum of claim(child))        and        claim(root) <= pool
 
 This is the availability rule of Kueue's KEP-79 ("hierarchical cohorts"), in which kept amounts count as used. A charge
-within the keep of a queue changes neither its claim nor the claims above it. The cost of a charge is the depth of the
-tree times the number of requested resources.
+within the amount that a queue keeps changes neither its claim nor the claims above it. The cost of a charge is the
+depth of the tree times the number of requested resources.
 
-A tree may contradict itself. `Branch.fault` then says where and why; it holds for the branch and all branches below.
-Jobs that run in such a branch are charged like others, up to the root.
+The settings of a tree may contradict each other. Then `Branch.fault` has the error and its place; it applies to the
+branch and to all branches below it. Jobs that run in such a branch are charged like other jobs, up to the root.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ class QueueTree:
     `stricts`: the names of strict queues.
     `trimmed`: the names of queues whose usage above their limit is evicted.
     `keeps_claimed`: branch -> its claims when no job runs.
-    `eased`: True if a charge was returned since the last plan.
-    `charged`, `subjects`: queues, and users, groups and jobs, whose charges changed since the headroom was computed.
+    `eased`: True if a charge was subtracted since the last plan.
+    `charged`, `subjects`: the queues, and the users, groups and jobs, whose charges changed since the headroom (the
+    amounts that may still be charged) was last computed.
     `outdated`: queues that changed since the tree was built.
     `submitted`: the live jobs under each limit on submitted jobs."""
 
@@ -66,7 +67,8 @@ class QueueTree:
         self.outdated += queues
 
     def branch(self, queue: str) -> Branch:
-        """Return the queue's branch; the root's for a deleted queue, whose jobs may still run."""
+        """Return the branch of the queue. Return the root's branch for a deleted queue, because its jobs may still
+        run."""
         return self.branches[queue]
 
     def strict_above(self, queue: str) -> Branch | None:
@@ -74,7 +76,7 @@ class QueueTree:
         return self.branches[queue].strict
 
     def charge(self, charge: Charge, sign: int) -> None:
-        """Add the charge to its queue and the queues above (`sign` 1), or return it (-1)."""
+        """Add the charge to its queue and the queues above (`sign` 1), or subtract it from them (-1)."""
         own = self.branches[charge.queue]
         path = own.path
         if sign > 0:
@@ -203,7 +205,8 @@ def _request_class_queue(branch: Branch) -> str:
 
 
 def _add_quota(branch: Branch, flavors: set[str]) -> None:
-    """Compute the quota of the branch, and its own fault. The quotas of its children are known."""
+    """Compute the quota of the branch, and the error in its own settings. Precondition: the quotas of its children have
+    been computed."""
     below = {name: child.quota for name, child in branch.children.items()}
     branch.quota = BranchQuota(branch.queue, below)
     if branch.order is QueueOrder.TIERED:
