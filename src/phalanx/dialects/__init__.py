@@ -1,4 +1,5 @@
-"""Readers of written objects: Phalanx's own queues and settings, and the APIs of other schedulers.
+"""Read the objects that users write: Phalanx's own queues and settings, and the objects of other schedulers' APIs. The
+part that reads and answers one other scheduler's API is a *dialect*.
 
 Parts, lowest first:
 

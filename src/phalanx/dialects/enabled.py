@@ -1,6 +1,8 @@
-"""The list of all dialects by name. A new dialect is added only here.
+"""List all dialects by name. A *dialect* is the part of Phalanx that reads another scheduler's objects and writes their
+status. Only this module must change if a dialect is added.
 
-A dialect is imported when it is first used: a scheduler without dialects does not wait for a hundred modules.
+Python imports a dialect's modules only when the dialect is first used. So a scheduler without dialects starts without
+loading a hundred modules that it does not need.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ YUNIKORN_REST: Final = "ws"  # the first part of all paths of YuniKorn's REST en
 
 
 class Imported(Mapping[str, Value]):
-    """A mapping that imports a value when it is first read. `places`: key -> MODULE:NAME, below `phalanx.dialects`."""
+    """A mapping that imports each value when the value is first read. `places`: for each key, the place of its value as
+    MODULE:NAME. The module's name is relative to `phalanx.dialects`."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
         self._places = places
@@ -85,8 +88,9 @@ CHECKS: Final = Imported[Callable[[bytes], dict[str, Any]]](
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rival:
-    """The program that a dialect replaces. `lease`: the Lease that the program's leader renews. `deployment`: its
-    Deployment, if it has no Lease. `stop`: the command that stops it."""
+    """The scheduler program that Phalanx replaces if it runs with this dialect. `lease`: the Lease that the program's
+    leader renews. `deployment`: the program's Deployment, if the program has no Lease. `stop`: the command with which
+    an administrator stops the program."""
 
     what: str
     namespace: str

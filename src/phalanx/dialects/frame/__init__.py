@@ -1,4 +1,5 @@
-"""The frame of all dialects: what a dialect is, and code that several dialects share.
+"""Define a dialect, which is the part of Phalanx that reads another scheduler's API, and hold the code that several
+dialects share.
 
 Parts, lowest first:
 

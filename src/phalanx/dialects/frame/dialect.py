@@ -1,16 +1,21 @@
-"""A dialect, as a value: it reads another scheduler's API and writes that API's status, in three parts.
+"""Define a *dialect* as a value. A dialect reads the objects of another scheduler's API and writes their status. It has
+three parts.
 
-- *Definitions*: its queues, quotas, flavors and priorities become queues of the one queue tree (`Dialect.define`).
-- *Gangs*: its labels, annotations and job kinds become Phalanx's own (`options_of`). `claim` returns what the
-  definitions mean for one gang: its queue in the tree, its priority, the reason why it may not start.
-- *Answers*: status, conditions and objects that show the decisions to the dialect's users (`answer`, `statuses`).
+- *Definitions* are the other scheduler's objects for queues, quotas, flavors and priorities. `Dialect.define`
+  translates them to queues of Phalanx's one queue tree.
+- *Gangs* are pods that start together, such as the pods of a job. `Dialect.options_of` translates the labels and
+  annotations of jobs and pods to Phalanx's own options. `Dialect.claim` returns what the definitions require of one
+  gang: its queue in the tree, its priority, and the reason why it may not start.
+- *Answers* are objects and statuses that Phalanx writes so that users of the other scheduler's API see its decisions.
+  `Dialect.answer` and `Dialect.statuses` compute them.
 
-Each part is a table or a pure function. `kube` watches the kinds that a dialect names, calls the parts, reports changes
-to the core and writes the answers. It knows no dialect by name. A new dialect needs a folder here and one entry in
-`phalanx.dialects.enabled`. Several dialects work together, because each only adds queues to the tree and labels to
-objects.
+Each part is a table or a pure function. The package `phalanx.kube` watches the kinds that a dialect names, calls the
+dialect's functions, reports changes to the core and writes the answers. `phalanx.kube` contains no dialect's name. A
+new dialect needs a folder in `phalanx.dialects` and one entry in `phalanx.dialects.enabled`. Several dialects can be
+used at the same time, because each dialect only adds queues to the tree and labels to objects.
 
-A field without effect is never ignored silently: a table lists every field with its `fields.Use`.
+Users are warned about each field of their objects that has no effect in Phalanx. For this purpose, each dialect has a
+table with every field of its API and the field's use (`fields.Use`).
 """
 
 from __future__ import annotations
@@ -38,9 +43,10 @@ CLUSTER = "phalanx.dev/cluster"  # a label of nodes of other clusters: the name 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePart:
-    """A part of a node that is reserved for some pods (`Definitions.part_use`). It becomes a node of its own, and its
-    node becomes smaller by the same amount. `name`: unique among all present and earlier parts. `closed`: True if the
-    part accepts no more pods. When a part is removed, its pods are charged to its node."""
+    """A part of a node that is reserved for the pods that `Definitions.part_use` chooses. The core sees the part as a
+    node of its own, and sees the node without the part's amounts. When a part is removed, the core charges the part's
+    pods to the node. `name`: the name of the part; no other part may have it, even after this part is removed.
+    `closed`: True if the part accepts no more pods."""
 
     name: str
     node: str
@@ -50,7 +56,8 @@ class NodePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartUse:
-    """The parts of nodes that a pod may use and prefers. `required`: True if the pod may use only these parts."""
+    """The parts of nodes that a pod may use. The scheduler prefers these parts to other capacity. `required`: True if
+    the pod may use only these parts."""
 
     names: tuple[str, ...]
     required: bool = False
@@ -58,9 +65,9 @@ class PartUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceAsk:
-    """A pod's device request in a dialect's annotations. `instead`: the resources of the pod that it replaces. `whole`:
-    whole devices. `share`: a share of devices. `aligned`: as `Shape.aligned`. `wrong`: why the request is invalid;
-    empty if it is valid."""
+    """A device request that a pod makes with a dialect's annotations. `instead`: the names of the pod's resource
+    requests that the device request replaces. `whole`: the numbers of whole devices. `share`: the requested share of a
+    device. `aligned`: the same as `Shape.aligned`. `wrong`: why the request is invalid; empty if it is valid."""
 
     instead: frozenset[str]
     whole: Amounts = ()
@@ -71,9 +78,10 @@ class DeviceAsk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
-    """A pod that exists only in the scheduler and represents an object that needs capacity. It waits and is placed like
-    a pod. Its node is written into the object's status (`Definitions.placed`). `pod`: a pod object with the object's
-    uid and a name that no real pod can have. `asks`: its requests."""
+    """A pod that exists only in the scheduler and represents an object that needs capacity, such as a reservation. The
+    scheduler queues and places the stand-in like a real pod. Then it writes the chosen node into the object's status
+    (`Definitions.placed`). `kind`, `key`: the represented object. `pod`: a pod object with the represented object's uid
+    and a name that no real pod can have. `asks`: the resource requests of the stand-in."""
 
     kind: Kind
     key: str
@@ -83,15 +91,18 @@ class StandIn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definitions:
-    """The definitions of a dialect, translated.
+    """The definitions of a dialect after their translation to Phalanx's model.
 
-    `queues`, `flavors`: their names are a kind, a slash and the object's name, so no other dialect uses them. One
-    dialect may use plain queue names; a Phalanx Queue takes precedence over such a queue.
-    `topologies`: hierarchies of node labels, in addition to the policy's. `node_labels` may add these labels to nodes.
+    `queues`, `flavors`: the queues and flavors that the definitions become. Each name consists of a kind, a slash and
+    the object's name, so that no other dialect uses the same name. One dialect may use plain queue names; if a Phalanx
+    Queue has the same name, the Phalanx Queue is used.
+    `topologies`: hierarchies of node labels, in addition to the hierarchies of Phalanx's policy. `node_labels` may add
+    these labels to nodes.
     `node_groups`: node groups that grow only for the jobs of one queue (`model.node.OnDemand`).
-    `parts`: reserved parts of nodes. `stand_ins`: pods for objects that need capacity.
-    `fault`, `fault_at`: why the definitions are invalid as a whole, and the object at fault by kind and key. The last
-    valid definitions stay in force; if there are none, the invalid ones are used."""
+    `parts`: reserved parts of nodes. `stand_ins`: pods that represent objects that need capacity.
+    `fault`, `fault_at`: why the definitions are invalid as a whole, and the kind and key of the object that makes them
+    invalid. While there is a fault, the last valid definitions stay in force. If no definitions were valid before, the
+    invalid ones are used."""
 
     queues: tuple[Queue, ...] = ()
     flavors: tuple[Flavor, ...] = ()
@@ -104,8 +115,8 @@ class Definitions:
 
     @property
     def about_pods(self) -> bool:
-        """Return whether the definitions affect single pods (`pod_options`, `part_use`, `device_ask`,
-        `devices_given`)."""
+        """Return whether the definitions affect single pods, so that `pod_options`, `part_use`, `device_ask` and
+        `devices_given` must be called."""
         return False
 
     def topology_key(self) -> Hashable:
@@ -114,11 +125,13 @@ class Definitions:
         return ()
 
     def node_zones(self, node: str) -> tuple[Zone, ...]:
-        """Return the NUMA zones of a node. They are used if the node itself declares none."""
+        """Return the NUMA zones that the definitions state for a node. The scheduler uses them only if the node itself
+        declares no zones."""
         return ()
 
     def node_labels(self, node: str, labels: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the topology labels of a node, in addition to its own `labels`."""
+        """Return the topology labels that the definitions add to a node. `labels`: the labels that the node itself
+        has."""
         return {}
 
     def options_key(self) -> Hashable:
@@ -135,24 +148,29 @@ class Definitions:
         return None
 
     def placed(self, stand_in: StandIn, node: str, now: str) -> Object:
-        """Return the status of an object whose stand-in was placed on a node. `now`: as a metav1.Time."""
+        """Return the new status of the object that `stand_in` represents, after the scheduler placed the stand-in on
+        `node`. `now`: the present time as a metav1.Time."""
         return {}
 
     def node_devices(self, node: str) -> tuple[Device, ...]:
-        """Return the devices of a node. Resources for which the node itself lists devices are left out."""
+        """Return the devices that the definitions state for a node. A resource is left out if the node itself lists its
+        devices."""
         return ()
 
     def devices_given(self, pod: Object) -> tuple[str, ...]:
-        """Return the devices of a pod that another scheduler placed, from the dialect's annotations."""
+        """Return the devices of a pod that another scheduler placed. This function reads them from the dialect's
+        annotations on the pod."""
         return ()
 
     def device_ask(self, pod: Object) -> DeviceAsk | None:
-        """Return the pod's device request in the dialect's annotations; None if it has none."""
+        """Return the device request that the pod makes with the dialect's annotations; None if the pod makes no such
+        request."""
         return None
 
     def at_binding(self, pod: Object, node: str, part: str, devices: tuple[str, ...]) -> Mapping[str, str]:
-        """Return the annotations that a pod gets when it is bound. `part`: the part of the node; empty if it is in
-        none. `devices`: the pod's devices."""
+        """Return the annotations that the scheduler adds to a pod when it binds the pod to `node`. `part`: the name of
+        the reserved part of the node that the pod uses; empty if it uses no part. `devices`: the names of the pod's
+        devices."""
         return {}
 
 
@@ -167,11 +185,11 @@ class Owner(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """The options of one gang, as its objects state them.
+    """The options of one gang that its own objects (jobs or pods) state. A dialect's `claim` reads them.
 
-    `gang`: its id. `queue`: the queue name in its labels. `options`: Phalanx's and the dialect's options.
-    `requests`: the different requests of its pods. `owner`: the first object that forms it.
-    `priority`: the highest priority of its pods."""
+    `gang`: the gang's id. `queue`: the queue name in the labels of its objects. `options`: the options of Phalanx and
+    of the dialect. `requests`: the resource requests of its pods, without repetitions. `owner`: the first object that
+    forms the gang. `priority`: the highest priority of its pods."""
 
     gang: str
     namespace: str
@@ -183,14 +201,15 @@ class Said:
 
     @property
     def asks(self) -> frozenset[str]:
-        """Return the resources that its pods request."""
+        """Return the names of the resources that the gang's pods request."""
         return frozenset(resource for each in self.requests for resource, _ in each)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleClaim:
-    """The definitions' settings for the bare pods of one role. `minimum`: the number of pods that must start with the
-    gang. `group`: the name of their group, which `phalanx.dev/subgroups` declares."""
+    """The settings that the definitions contain for one role of a gang of bare pods. (A *bare* pod belongs to no job.)
+    `minimum`: the number of this role's pods that must start together with the gang. `group`: the name of the role's
+    subgroup, which the annotation `phalanx.dev/subgroups` declares."""
 
     minimum: int
     group: str = ""
@@ -200,11 +219,12 @@ class RoleClaim:
 class GroupClaim:
     """The settings of an object that declares a gang of bare pods.
 
-    `minimum`: the number of pods that must exist before any starts; the oldest ones start together.
-    `of_role`: role -> the number of its pods among these.
-    `whole`: the requests of the whole gang (cpu in millicores, others in whole units). Amounts beyond its existing
-    pods' requests are reserved for later pods.
-    `by_priority`: True if the pods with the highest priority start first, and not the oldest ones."""
+    `minimum`: the number of pods that must exist before any pod of the gang starts. The oldest pods then start
+    together.
+    `of_role`: for each role, how many of the `minimum` pods must have this role.
+    `whole`: the requests of the whole gang (cpu in millicores, others in whole units). If these are larger than the
+    requests of the existing pods, the difference is reserved for later pods.
+    `by_priority`: True if the pods with the highest priority start first; False if the oldest pods start first."""
 
     minimum: int = 1
     by_priority: bool = False
@@ -214,7 +234,8 @@ class GroupClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodUpdate:
-    """The fields that a start adds to the pod template of one role; they are removed when the start ends."""
+    """The fields that Phalanx adds to the pod template of one role when it starts the gang. Phalanx removes them when
+    the gang is stopped again."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -224,29 +245,35 @@ class PodUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """The definitions' settings for a gang.
+    """The settings that a dialect's definitions contain for one gang. `Dialect.claim` returns them.
 
-    `queue`: its queue in the tree; empty: the default queue.
-    `priority`: replaces its pods' priority; None: its pods' own.
-    `blocked`: why it may not start, regardless of capacity. `drained`: True if it may not run either, so that it is
-    stopped. `options`: Phalanx options that replace those of its members.
-    `roles`: for a gang of bare pods, the settings of each role. Pods of other roles start with the gang, but it does
-    not wait for them.
-    `group`: the settings of all its pods together; with `roles`, only the number that must exist counts.
-    `gate`: why it may not run yet although its nodes and quota are reserved. While it is set, no Job of the gang is
-    resumed. `silent`: True if no answers are written for the gang.
-    `updates`: pod set -> the fields that the start adds to its template, once there is no gate.
-    `about`: an answer object by kind and key. It need not exist yet and has no reference to the gang; the gang is
-    reconciled when it changes.
-    `evicted_as`: type and reason of the condition that a bare pod gets before it is evicted.
-    `queues`: queues, parents first, that no definition declares. They exist while gangs claim them.
-    `charging`: computes the charge of its queue for a pod; None: the pod's requests.
-    `account`: the name under which its usage counts in its queue; empty: its user's name.
-    `submitted_s`: when it was submitted (seconds since the epoch); None: when its oldest member was created.
-    `clusters`: the other clusters that may run it; None: this cluster; any other cluster, if its Jobs request that.
-    `note`: what is known about the nodes for which it waits, as a part of a sentence, and whether they will come.
-    `hold_s`: the time for which a started gang keeps capacity for its later pods (seconds); None: the default of all
-    gangs."""
+    `queue`: the gang's queue in the tree; empty for the default queue.
+    `priority`: a priority that replaces the priority of the gang's pods; None if the priority of the pods holds.
+    `blocked`: why the gang may not start even if there is capacity for it. `drained`: True if the gang may not run
+    either, so that Phalanx stops it. `options`: Phalanx options that replace the options of the gang's objects.
+    `roles`: for a gang of bare pods, the settings of each role. Pods of roles without settings start with the gang, but
+    the gang does not wait until they exist.
+    `group`: the settings of all the gang's pods together. If `roles` is set, only the number of pods that must exist is
+    used.
+    `gate`: why the gang may not run yet although its nodes and quota are reserved. While `gate` is set, Phalanx resumes
+    no Job of the gang. `silent`: True if Phalanx writes no answers for the gang.
+    `updates`: for each pod set, the fields that Phalanx adds to its pod template when the gang starts and has no gate.
+    `about`: the kind and key of an answer object that affects the gang. The object need not exist yet and contains no
+    reference to the gang. Phalanx reconciles the gang when the object changes.
+    `evicted_as`: type and reason of the condition that Phalanx sets on a bare pod before it evicts the pod.
+    `queues`: further queues for the tree that no definition declares, with parents before their children. A queue of
+    this kind exists as long as the claim of at least one gang contains it.
+    `charging`: a function that computes the amounts that a pod counts against the quota of its queue; None if the pod's
+    requests count.
+    `account`: the name under which the gang's usage is summed in its queue; empty for the name of its user.
+    `submitted_s`: when the gang was submitted (seconds since the epoch); None for the creation time of its oldest
+    object.
+    `clusters`: the other clusters that may run the gang. None: the gang runs in this cluster, or in any other cluster
+    if its Jobs request another cluster.
+    `note`: a part of a sentence about the nodes that an autoscaler shall create for the gang, and whether these nodes
+    will come.
+    `hold_s`: the number of seconds for which a started gang keeps capacity for its later pods; None for the default of
+    all gangs."""
 
     queue: str
     priority: int | None = None
@@ -270,14 +297,14 @@ class Claim:
 
 
 def no_pod_group(name: str) -> Reason:
-    """Return why a gang waits whose pods name a PodGroup that does not exist."""
+    """Return the reason why a gang waits if its pods name a PodGroup that does not exist."""
     text = f"the PodGroup {name} of its pods does not exist yet: create it"
     return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text)
 
 
 class Stage(StrEnum):
-    """The stage of a gang. RESERVED: its nodes and quota are reserved, and it waits for its claim's gate. LEAVING: it
-    is preempted or its start is taken back, and some of its pods still exist."""
+    """The stage of a gang. RESERVED: nodes and quota are reserved for the gang, and it waits until `Claim.gate` is
+    None. LEAVING: the gang is preempted or its start is taken back, and some of its pods still exist."""
 
     WAITING = "waiting"
     RESERVED = "reserved"
@@ -291,13 +318,15 @@ class Stage(StrEnum):
 class PodSet:
     """A role of a gang.
 
-    `count`, `minimum`: the requested and the required number of pods. `placed`: the number of pods that the start
-    granted.
-    `request`: the requests of one pod. `flavor`: the flavor of the start; empty if there is none.
+    `count`: the number of pods that the user requests. `minimum`: the number without which the gang does not start.
+    `placed`: the number of pods for which the gang has capacity since its start.
+    `request`: the resource requests of one pod. `flavor`: the flavor on which the role was started; empty if there is
+    none.
     `template`: the pod template as the user wrote it.
     `succeeded`, `ready`: the numbers of succeeded and of ready pods.
-    `reclaimable`: the number of granted pods that are no longer needed.
-    `places`: (labels of a node, number of the pods on it), for each node with pods of the role."""
+    `reclaimable`: the number of placed pods that are no longer needed, so that their capacity can be used by other
+    jobs.
+    `places`: for each node with pods of the role, the labels of the node and the number of these pods."""
 
     name: str
     count: int
@@ -314,8 +343,9 @@ class PodSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eviction:
-    """The end of a gang's start since the last `Told`. `preempted`: the gang was preempted; otherwise its start was
-    taken back. `preemptor`: the preempting gang, if it is known."""
+    """The way in which a gang lost its nodes since the last `Told` of this gang. `reason`: why. `preempted`: True if
+    the gang was preempted; False if the scheduler took back its start. `preemptor`: the gang that preempted it, if that
+    gang is known."""
 
     reason: Reason
     preempted: bool = False
@@ -324,11 +354,12 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """The view of a gang that a dialect gets.
+    """The state of a gang that Phalanx passes to the functions of a dialect.
 
-    `owners`: the objects that form it, oldest first. `kind`: the owners' kind; PodGroup if they are bare pods.
-    `options`: its Phalanx options. `queue`: its queue in the tree.
-    `reason`: why it waits. `created_s`: when it was created (seconds since the epoch)."""
+    `owners`: the objects that form the gang, oldest first. `kind`: the kind of these objects; PodGroup if they are bare
+    pods. `options`: the gang's Phalanx options. `queue`: its queue in the tree.
+    `reason`: why the gang waits. `evicted`: how it lost its nodes, if this happened since the last view. `created_s`:
+    when it was created (seconds since the epoch)."""
 
     id: str
     namespace: str
@@ -346,21 +377,25 @@ class Told:
 
 
 BROUGHT_BY = "phalanx.dev/dialect"  # a label of objects that Phalanx installs for a dialect; its value is the name
-# Fields of an answer's status that other programs write and `claim` reads.
+# Fields in the status of an answer object that other programs write and that `Dialect.claim` reads.
 READ_BACK = ("admission", "admissionChecks", "requeueState", "nominatedClusterNames")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The desired state of an object of the dialect.
+    """The desired state of one object of the dialect's API. `phalanx.kube` compares it with the object and writes the
+    difference.
 
-    `body`: the object to create if it is missing; None: Phalanx does not create it.
-    `spec`: the desired fields of its spec if it exists. `status`: the desired status; None: Phalanx does not write it.
-    `finalizers`: the desired finalizers; None: unchanged.
-    `annotations`: the desired annotations. `metadata`: further desired metadata: labels and owners.
-    `again_s`: when to compute the answer again even without a change (seconds since the epoch).
-    `plain`: True if the kind has no status subresource, so that the status is written with the object.
-    `gone`: True if the object must be deleted. `uid`: the uid that the deleted object must have; empty: any."""
+    `body`: the object that Phalanx creates if it is missing; None if Phalanx must not create it.
+    `spec`: the desired fields of the spec of an existing object. `status`: the desired status; None if Phalanx must not
+    write the status.
+    `finalizers`: the desired finalizers; None if the present finalizers stay.
+    `annotations`: the desired annotations. `metadata`: further desired metadata, namely labels and owner references.
+    `again_s`: when the answer must be computed again even if nothing changes before (seconds since the epoch).
+    `plain`: True if the kind has no status subresource, so that Phalanx writes the status together with the other
+    fields.
+    `gone`: True if the object must be deleted. `uid`: the uid that the object must have to be deleted; empty if any uid
+    will do."""
 
     kind: Kind
     key: str
@@ -377,7 +412,8 @@ class Answer:
 
 
 class Occurrence(NamedTuple):
-    """An event to record on an object (`about`, with its kind)."""
+    """A Kubernetes event that Phalanx records. `about`: the object that the event is about; it includes its kind.
+    `warning`: True if the event's type is Warning."""
 
     about: Object
     reason: str
@@ -385,8 +421,8 @@ class Occurrence(NamedTuple):
     warning: bool = False
 
 
-# (a gang, an answer object before a write, after it) -> the events that its scheduler records then. None: it was
-# created.
+# A function of a gang, an answer object before a write (None: the write created it) and the object after the write. It
+# returns the events that the other scheduler would record.
 Occurrences: TypeAlias = Callable[[Told, Object | None, Object], Iterable[Occurrence]]
 Defined = TypeVar("Defined", bound=Definitions)
 Read = TypeVar("Read", bound=Definitions, contravariant=True)
@@ -397,42 +433,46 @@ class OptionsOf(Protocol):
 
 
 def no_answers(*of: Any) -> Iterable[Answer]:
-    """Return no answers: the `Dialect.answer` and `Dialect.statuses` of a dialect that only reads."""
+    """Return no answers. A dialect that writes no objects uses this function as `Dialect.answer` and
+    `Dialect.statuses`."""
     return ()
 
 
 def of_pods(options_of: Callable[[Mapping[str, Any], str], Mapping[str, str]]) -> OptionsOf:
-    """Return a function for `Dialect.options_of` of a dialect that reads labels and annotations of pods only.
-    `options_of`: returns the options of a pod from its metadata and its scheduler name."""
+    """Return a function that a dialect can use as `Dialect.options_of` if it reads labels and annotations of pods only.
+    `options_of`: a function that returns the options of a pod from the pod's metadata and scheduler name."""
     return lambda kind, meta, scheduler="": options_of(meta, scheduler) if kind == "Pod" else {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # a key of tables; its fields have no hash
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # dialects are keys of dicts, but their fields have no hash
 class Dialect(Generic[Defined]):
-    """The API of another scheduler: its names, its kinds, and the functions that read and answer it.
+    """A dialect: the names and kinds of another scheduler's API, and the functions that read and write its objects.
 
-    `scheduler_names`: Phalanx binds pods with these scheduler names.
-    `definition_kinds`: the kinds that `define` reads. `by_status`: kind -> the parts of its status that `define` reads
-    too.
+    `scheduler_names`: the values of `schedulerName` with which a pod is left to this dialect. Phalanx binds these pods.
+    `definition_kinds`: the kinds that `define` reads. `by_status`: for some of these kinds, the fields of the status
+    that `define` reads in addition to the spec.
     `answer_kinds`: the kinds that Phalanx writes.
-    `crds`: the file with its CustomResourceDefinitions, which are created if they are missing; empty if there are none.
-    `policies`: admission policies in place of its webhooks, and further objects of its installation.
+    `crds`: the file with the API's CustomResourceDefinitions. Phalanx creates those that are missing. Empty if the API
+    has none.
+    `policies`: admission policies that replace the other scheduler's webhooks, and further objects that Phalanx
+    installs.
 
-    `define(objects)` translates all definition objects. It never raises: an unreadable object becomes a queue that
-    starts no jobs.
-    `options_of(kind, meta, scheduler)` returns the Phalanx options in an object's labels and annotations; empty if it
-    has none. `meta`: its metadata. The key `template` has the metadata of its pods, `group` the group in a pod's spec,
-    `priority` the class and the value of a pod's priority.
-    `scheduler`: a pod's scheduler name.
-    `claim(defined, said, objects)` returns the settings of a gang from the definitions and from users' changes to
-    answers (`objects`); None if the gang does not belong to this dialect.
-    `notes(kind, obj)` returns a sentence for each part of an object that has no effect, with the reason. `obj`: a
-    definition, or a job with the dialect's labels.
+    `define(objects)` translates all definition objects. It raises no exception. An object that it cannot read becomes a
+    queue that starts no jobs.
+    `options_of(kind, meta, scheduler)` returns the Phalanx options that follow from an object's labels and annotations;
+    an empty mapping if there are none. `meta`: the object's metadata with up to three further keys. `template` has the
+    metadata of the object's pods, `group` has the group that a pod's spec names, and `priority` has the class and the
+    value of a pod's priority. `scheduler`: the scheduler name of a pod.
+    `claim(defined, said, objects)` returns the settings of a gang; None if the gang does not belong to this dialect.
+    The settings follow from the definitions (`defined`), from the gang's own options (`said`), and from the changes
+    that users made to the answer objects (`objects`).
+    `notes(kind, obj)` returns one sentence for each part of an object that has no effect in Phalanx, and the sentence
+    contains the reason. `obj`: a definition, or a job with the dialect's labels.
     `gang_of(answer)` returns the id of the gang to which an answer object belongs; empty if it belongs to none.
-    `answer(defined, told, objects, now)` returns the answers for one gang. `objects`: the existing objects of
-    `answer_kinds`. `now`: as a metav1.Time.
-    `statuses(defined, everyone, objects, now)` returns the answers for the definitions. `everyone`: all gangs of the
-    dialect."""
+    `answer(defined, told, objects, now)` returns the answers for one gang (`told`). `objects`: the existing objects of
+    `answer_kinds`. `now`: the present time as a metav1.Time.
+    `statuses(defined, everyone, objects, now)` returns the answers for the definitions, such as the statuses of queues.
+    `everyone`: all gangs of the dialect."""
 
     name: str
     scheduler_names: frozenset[str] = frozenset()
@@ -451,36 +491,41 @@ class Dialect(Generic[Defined]):
 
 
 class Figures(Protocol[Read]):
-    """The metrics of a scheduler, under its own names. They are counted while answers are written."""
+    """Metrics under the names that the other scheduler uses. Phalanx updates them while it writes answers."""
 
     def wrote(self, defined: Read, told: Told, kind: Kind, before: Object, after: Object) -> None:
-        """Count the changes of an answer object by a write. `before`, `after`: the object before and after it."""
+        """Update the counters after an answer object was written. `before`, `after`: the object before and after the
+        write."""
 
     def look(self, defined: Read, everyone: Iterable[Told], objects: Objects) -> None:
         """Update the gauges from all gangs of the dialect and from the existing answer objects."""
 
     def families(self) -> Iterable[MetricFamily]:
-        """Return the metrics as of the last `look`. The cost grows with the number of queues, not of jobs."""
+        """Return the metrics as of the last `look`. The time that this takes grows with the number of queues, but not
+        with the number of jobs."""
 
 
 class Journal(Protocol):
-    """A bounded history of a dialect's gangs, for later requests. It exists while the process leads."""
+    """A history of a dialect's gangs, from which the scheduler serves HTTP requests about the past. Its size is
+    bounded. It exists while this process is the leader among the scheduler's replicas."""
 
     def saw(self, before: Told | None, after: Told | None, now_s: float) -> None:
-        """Record a change of a gang. `before`, `after`: its views; None if it did not exist, or no longer exists."""
+        """Record a change of a gang. `before`: the gang before the change; None if it did not exist. `after`: the gang
+        after the change; None if it no longer exists."""
 
     def view(self, path: Sequence[str], query: Mapping[str, str], now_s: float) -> Object | list[Object] | None:
-        """Return the response to a path, as `View` does; None if the journal does not serve the path."""
+        """Return the response to an HTTP request for `path`, in the form in which a `View` returns it. Return None if
+        the journal does not serve the path."""
 
     def stream(self, path: Sequence[str], query: Mapping[str, str]) -> Iterator[Sequence[Object]] | None:
-        """Return an iterator over future records. Each step yields the records since the last step, perhaps none. The
-        iterator ends if the reader is so slow that records were dropped. None: there is no stream at this path with
-        this query."""
+        """Return an iterator over future records, or None if there is no stream at this path with this query. Each step
+        yields the records since the last step; there may be no such record. The iterator ends if its reader is so slow
+        that records had to be dropped."""
 
 
 class View(Protocol[Read]):
-    """An API group, or a path outside API groups, that is served from the scheduler's state. No object of it is
-    stored."""
+    """An API group, or a path outside API groups, whose responses the scheduler computes from its state. The API server
+    stores no objects of this group."""
 
     def __call__(
         self,
@@ -490,5 +535,6 @@ class View(Protocol[Read]):
         path: tuple[str, ...],
         query: Mapping[str, str],
     ) -> Object | list[Object]:
-        """Return the response to a path below the group, which begins with the version. A refusal is a Status with its
-        code, or an object with a `status_code`. `objects`: the objects of `answer_kinds`, and nodes."""
+        """Return the response to a request. `path`: the path below the group; its first part is the API version.
+        `objects`: the objects of `answer_kinds`, and nodes. To refuse a request, return a Status with its code, or an
+        object with a `status_code`."""

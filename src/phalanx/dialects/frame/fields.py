@@ -1,4 +1,5 @@
-"""The use of another API's fields: a table lists each field, and what becomes of it."""
+"""Describe how Phalanx uses the fields of another scheduler's API. Each dialect has a table with every field of its
+API, and for each field one of the classes below."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Becomes:
-    """A field that becomes `field` of Phalanx's model. `how`: the difference, if any."""
+    """A field whose value Phalanx translates to the field `field` of its own model. `how`: the difference in meaning,
+    if there is any."""
 
     field: str
     how: str = ""
@@ -17,14 +19,14 @@ class Becomes:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A field without effect in Phalanx. `why`: the reason."""
+    """A field that has no effect in Phalanx. `why`: the reason, as users read it."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A field that Phalanx writes as the other scheduler would. `how`: the difference, if any."""
+    """A field that Phalanx writes as the other scheduler would write it. `how`: the difference, if there is any."""
 
     how: str = ""
 
@@ -33,8 +35,9 @@ Use: TypeAlias = Becomes | Ignored | Answered
 
 
 def unused(values: Mapping[str, Any], table: Mapping[str, Use], path: str = "spec") -> Iterable[str]:
-    """Yield a sentence for each field of `values` without effect, with the reason. In paths, `[]` stands for each entry
-    of a list."""
+    """Yield one sentence for each field of `values` that has no effect; the sentence contains the reason. `table`: the
+    use of each field by its path. `path`: the path of `values` in its object. In paths, `[]` stands for each entry of a
+    list."""
     for name, value in values.items():
         here = f"{path}.{name}" if path else name
         match table.get(here):

@@ -1,4 +1,4 @@
-"""The Phalanx equivalent of another scheduler's object, for `phalanx migrate`."""
+"""List the Phalanx equivalents of another scheduler's objects. The command `phalanx migrate` prints them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """An object, its Phalanx equivalent, and the differences."""
+    """The result for one object. `object`: its name. `becomes`: its Phalanx equivalent. `notes`: the differences
+    between the two."""
 
     object: str
     becomes: str
@@ -22,7 +23,8 @@ class Moved:
 
 
 def by_kind(objects: Iterable[Object], wanted: Iterable[Kind]) -> dict[Kind, dict[str, Object]]:
-    """Return the objects of these kinds, by `namespace/name` or `name`. Without a namespace it is `default`."""
+    """Return the objects of the wanted kinds, by kind and by `namespace/name` (or `name`, if the kind has no
+    namespaces). The namespace of an object that names none is `default`."""
     kinds = {(kind.api_version, kind.name): kind for kind in wanted}
     found: dict[Kind, dict[str, Object]] = {}
     for obj in objects:
@@ -36,8 +38,9 @@ def by_kind(objects: Iterable[Object], wanted: Iterable[Kind]) -> dict[Kind, dic
 def each_moved(
     objects: Iterable[Object], define: Callable[[list[Object]], Read], becomes: Callable[[Object, Read], Moved | None]
 ) -> tuple[Moved, ...]:
-    """Return the equivalent of each object, in order. `define`: reads the definitions among all objects. `becomes`:
-    returns None for an object without relation to the dialect; it is left out."""
+    """Return the equivalents of the objects in the order of the objects. `define`: a function that reads the
+    definitions among all objects. `becomes`: a function that returns the equivalent of one object, or None if the
+    object has nothing to do with the dialect. Such objects are left out."""
     found = [obj for obj in objects if isinstance(obj.get("metadata"), Mapping)]
     defined = define(found)
     return tuple(one for obj in found if (one := becomes(obj, defined)) is not None)

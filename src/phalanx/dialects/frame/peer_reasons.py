@@ -1,7 +1,7 @@
-"""The codes by which other schedulers (*peers*) name Phalanx's reasons.
+"""Translate the codes of Phalanx's reasons (why a job waits) to the codes that other schedulers (*peers*) would use.
 
-Tools for a Workload, a PodGroup or a Slurm queue then find the code that the peer would have used. The message is
-always Phalanx's. `IgnoredReason` marks a reason for which a peer has no code.
+Tools that read a Workload, a PodGroup or the output of squeue then find a code that they know. The message beside the
+code is always written by Phalanx. `IgnoredReason` marks a reason for which a peer has no code.
 
 
 Sources: Kueue's reasons of the condition QuotaReserved=False (apis/kueue/v1beta2/workload_types.go); Volcano's of the
@@ -20,7 +20,7 @@ from phalanx.model.reason import ReasonCode
 
 @dataclass(frozen=True, slots=True)
 class IgnoredReason:
-    """The peer has no code for the reason."""
+    """The entry for a reason for which the peer has no code. `why`: why it has none."""
 
     why: str
 
@@ -29,7 +29,8 @@ Word: TypeAlias = str | IgnoredReason
 
 
 class Words(NamedTuple):
-    """The codes of one reason by peer. KAI has codes for quotas only; its other reasons are sentences."""
+    """The codes of one reason, one for each peer. KAI has codes only for reasons about quotas; its other reasons are
+    sentences."""
 
     kueue: Word
     volcano: Word
@@ -125,21 +126,21 @@ LIMITS = {ReasonCode.QUEUE_LIMIT, ReasonCode.QUEUE_QUOTA, ReasonCode.USER_LIMIT,
 
 
 def word(code: ReasonCode, peer: Peer, numbers: Mapping[str, Any] | None = None) -> Word:
-    """Return the peer's code for a reason. `numbers`: the numbers of the reason, because some peers distinguish
-    limits."""
+    """Return the peer's code for a reason. `numbers`: the numbers of the reason. They are needed because some peers
+    have different codes for different limits."""
     if peer is Peer.KAI and code is ReasonCode.NEVER_WITHIN_LIMIT and numbers and numbers.get("rule") == "guarantee":
-        return word(ReasonCode.QUEUE_QUOTA, peer)  # the job may not borrow: it exceeds the quota, not the limit
+        return word(ReasonCode.QUEUE_QUOTA, peer)  # the job may not borrow, so it exceeds the quota and not the limit
     if peer is Peer.SLURM and numbers:
         if code in LIMITS:
             return limited(numbers)
-        if code is ReasonCode.NEVER_FITS and "hold" in numbers:  # more pods than the nodes hold when empty
+        if code is ReasonCode.NEVER_FITS and "hold" in numbers:  # the job has more pods than fit on empty nodes
             return "PartitionNodeLimit"
     found: Word = getattr(PEERS[code], peer)
     return found
 
 
 def limited(numbers: Mapping[str, Any]) -> str:
-    """Return Slurm's code for the limit in the numbers of a reason."""
+    """Return Slurm's code for the limit that the numbers of a reason name."""
     if "allowed_s" in numbers:
         return "PartitionTimeLimit"
     rule = str(numbers.get("rule", ""))
@@ -150,6 +151,6 @@ def limited(numbers: Mapping[str, Any]) -> str:
 
 
 def words(code: ReasonCode, numbers: Mapping[str, Any] | None = None) -> dict[str, str | None]:
-    """Return each peer's code for a reason; None if it has none."""
+    """Return the code of each peer for a reason; None for a peer that has no code."""
     said = {str(peer): word(code, peer, numbers) for peer in Peer}
     return {peer: each if isinstance(each, str) else None for peer, each in said.items()}

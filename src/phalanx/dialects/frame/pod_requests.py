@@ -1,7 +1,9 @@
-"""The requests of a pod, as kube-scheduler counts them, in Phalanx's units.
+"""Compute the resource requests of a pod as kube-scheduler does, in Phalanx's units, and write amounts as quantities of
+the Kubernetes API without loss.
 
-They are the sum over its containers and sidecars, or the requests of an init container and the sidecars before it if
-these are larger; plus its overhead. (k8s.io/component-helpers/resource.PodRequests.)
+The requests of a pod are the sum over its containers and sidecars. If an init container and the sidecars before it
+request more, their sum is used instead. The pod's overhead is added. (The source is
+k8s.io/component-helpers/resource.PodRequests.)
 
 Amounts as quantities of the Kubernetes API, without loss."""
 
@@ -18,7 +20,8 @@ Asked = dict[str, int]
 
 
 def pod_requests(spec: Mapping[str, Any]) -> Asked:
-    """Return resource -> amount (cpu in millicores, others in whole units). Invalid quantities count as 0."""
+    """Return the amount that the pod requests of each resource (cpu in millicores, others in whole units). Invalid
+    quantities count as 0."""
     sidecars: Asked = {}
     most: Asked = {}
     for one in spec.get("initContainers") or ():
@@ -34,13 +37,15 @@ def pod_requests(spec: Mapping[str, Any]) -> Asked:
 
 
 def container_requests(container: Mapping[str, Any]) -> Asked:
-    """Return the requests of a container; a limit replaces a missing request."""
+    """Return the requests of a container. If a resource has a limit but no request, the limit is used as its
+    request."""
     resources = container.get("resources") or {}
     return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
 
 def amounts(written: Any) -> Asked:
-    """Return a ResourceList in Phalanx's units. Invalid quantities are left out, and negative ones count as 0."""
+    """Return a ResourceList of the Kubernetes API in Phalanx's units. Invalid quantities are left out. Negative
+    quantities count as 0."""
     found: Asked = {}
     for resource, text in (written if isinstance(written, Mapping) else {}).items():
         try:
@@ -62,8 +67,8 @@ _SUFFIXES = ((6, "Ei"), (5, "Pi"), (4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki"))
 
 
 def quantity(resource: str, value: Amount) -> str:
-    """Return `value` (cpu in millicores, others in whole units) as a quantity. Bytes get the largest suffix that
-    divides them."""
+    """Return `value` (cpu in millicores, others in whole units) as a quantity of the Kubernetes API. A number of bytes
+    gets the largest suffix (Ki, Mi, ...) that divides it without remainder."""
     if isinstance(value, Fraction) and value.denominator != 1:
         return f"{value * 1000}m"
     if resource == CPU:

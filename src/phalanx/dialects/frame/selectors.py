@@ -8,8 +8,8 @@ from typing import Any
 
 
 def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Return whether the labels match the selector. None matches nothing, an empty selector matches everything, and an
-    unknown operator matches nothing."""
+    """Return whether the labels match the selector. A selector that is None matches no labels, and an empty selector
+    matches all labels. A requirement with an unknown operator matches no labels."""
     if selector is None:
         return False
     pairs = selector.get("matchLabels") or {}

@@ -1,4 +1,5 @@
-"""Parses Phalanx's own settings: takes mappings, returns values of `model`; each error carries the path of its field.
+"""Parse Phalanx's own settings. The functions take mappings and return values of the package `model`. Each error
+contains the path of the wrong field.
 
 Parts, lowest first:
 

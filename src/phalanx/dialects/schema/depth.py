@@ -1,6 +1,6 @@
-"""Checks the depth and the size of YAML from users before the YAML loader in C reads it. Deeply nested lists overflow
-the stack of that loader and crash the process, and a hundred thousand names block all other requests while the loader
-creates an object for each."""
+"""Check the depth and the size of users' YAML before the YAML loader, which is written in C, reads it. Deeply nested
+lists overflow the stack of that loader and crash the process. A text with a hundred thousand names blocks all other
+requests while the loader creates an object for each name."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _DEEPEST = 200
 
 
 def require_shallow(text: str, most: int | None = None) -> None:
-    """Raises YAMLError if the text is not YAML, is nested deeper than any settings of Phalanx, or has more than `most`
-    names and values."""
+    """Raise YAMLError if the text is not YAML, if it is nested deeper than any settings of Phalanx can be, or if it has
+    more than `most` names and values."""
     depth, count = 0, 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         count += isinstance(event, yaml.events.NodeEvent)

@@ -1,7 +1,7 @@
-"""Reads a mapping from a user strictly: each field by name and type; an unknown field is an error.
+"""Read a mapping that a user wrote. Each field is read by its name and type. An unknown field is an error.
 
-An error (`Misread`) carries the path of the wrong value, as keys and positions, so that the reader of a file can add
-the line number. Its text names the value and the allowed values.
+An error (`Misread`) contains the path of the wrong value as keys and list positions, so that a caller who reads a file
+can add the line number. The error's text names the wrong value and the allowed values.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ LONGEST_S = 100 * 365 * 86400.0
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-# The unambiguous time formats of Slurm (sbatch(1), --time): MM:SS is left out, because some users read it as HH:MM.
+# The time formats of Slurm (sbatch(1), --time) that are unambiguous. MM:SS is left out, because some users read it as
+# HH:MM.
 _CLOCKS = (
     re.compile(r"(?P<h>\d+):(?P<m>[0-5]\d):(?P<s>[0-5]\d)"),
     re.compile(r"(?P<d>\d+)-(?P<h>\d\d?)(?::(?P<m>[0-5]\d)(?::(?P<s>[0-5]\d))?)?"),
@@ -34,7 +35,7 @@ _CLOCKS = (
 
 
 class Misread(PhalanxError):
-    """A value of the wrong type, or out of range. `path`: the keys and positions that lead to it."""
+    """A value has the wrong type or is out of range. `path`: the keys and list positions that lead to the value."""
 
     def __init__(self, path: Path, text: str) -> None:
         super().__init__(f"{written(path)}: {text}" if path else text)
@@ -48,7 +49,7 @@ def written(path: Path) -> str:
 
 
 class Fields:
-    """A mapping that is read field by field. A field that is absent or null has its default."""
+    """A mapping that the caller reads field by field. If a field is absent or null, its default is returned."""
 
     def __init__(self, values: Any, path: Path = ()) -> None:
         if not isinstance(values, Mapping):
@@ -111,18 +112,20 @@ class Fields:
         return kinds(value)
 
     def amount(self, name: str, resource: str) -> int:
-        """Return the quantity in a field; 0 if the field is absent. `resource`: its resource, which sets the unit."""
+        """Return the quantity in a field; 0 if the field is absent. `resource`: the resource of the quantity, which
+        determines the unit."""
         value = self.value(name)
         return 0 if value is None else _amount(resource, value, (*self.path, name))
 
     def amounts(self, name: str) -> Bounds:
-        """Return resource -> quantity; negative ones are errors, zeros are kept."""
+        """Return the quantity of each resource in a field. Quantities of 0 are kept, and negative quantities are
+        errors."""
         path = (*self.path, name)
         found = {resource: _amount(resource, value, (*path, resource)) for resource, value in self._pairs(name)}
         return tuple(sorted(found.items()))
 
     def weights(self, name: str, least: float = 0.0) -> Weights:
-        """Return name -> number; numbers below `least` are errors."""
+        """Return the number of each name in a field. Numbers below `least` are errors."""
         path = (*self.path, name)
         return tuple(sorted((key, _number(value, (*path, key), least)) for key, value in self._pairs(name)))
 
@@ -130,7 +133,7 @@ class Fields:
         return tuple(_text(value, path) for value, path in self._entries(name))
 
     def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
-        """Return name -> text."""
+        """Return the text of each name in a field."""
         path = (*self.path, name)
         return tuple(sorted((key, _text(value, (*path, key))) for key, value in self._pairs(name)))
 
@@ -143,7 +146,8 @@ class Fields:
         return (Fields(value, path) for value, path in self._entries(name))
 
     def done(self) -> None:
-        """Check that all fields of the mapping were read. Raises Misread with an unknown field."""
+        """Check that the caller has read all fields of the mapping. Raise Misread if a field is left, because no field
+        of that name exists."""
         for name in self.values:
             if name not in self._asked:
                 near = get_close_matches(str(name), self._asked, 1)
@@ -164,7 +168,8 @@ class Fields:
 
 
 def duration_s(value: Any, path: Path = ()) -> float:
-    """Return the seconds of a number, or of a text such as `1h30m`, `1:30:00` or `1-12`. Raises Misread."""
+    """Return a duration in seconds. It is written as a number or as a text such as `1h30m`, `1:30:00` or `1-12`. Raise
+    Misread if it is neither."""
     hint = "write seconds (90) or for instance 90s, 15m, 1h30m, 2d"
     plain = isinstance(value, int | float) and not isinstance(value, bool)
     if plain or (isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?", value)):
@@ -181,7 +186,7 @@ def duration_s(value: Any, path: Path = ()) -> float:
 
 
 def moment_s(value: Any, path: Path = ()) -> float:
-    """Return the seconds since the epoch of a time in RFC 3339. Raises Misread."""
+    """Return the seconds since the epoch of a time in RFC 3339. Raise Misread if it is not such a time."""
     try:
         return read_moment("nothing" if value is None else value)
     except MomentError as error:

@@ -27,7 +27,8 @@ _FACTORS = PriorityWeights()
 
 
 def read_policy(values: Any) -> Policy:
-    """Return the policy; absent settings have the defaults of `Policy()`. Raises Misread."""
+    """Return the policy. Settings that are absent have the defaults of `Policy()`. Raise Misread if a setting is
+    invalid."""
     said = Fields({} if values is None else values)
     policy = Policy(
         default_queue=said.text("defaultQueue", _DEFAULT.default_queue),
@@ -112,8 +113,8 @@ def _toleration(said: Fields) -> Toleration:
 
 
 def read_reservation(name: str, spec: Any, *, moment: Callable[[Any, Path], float] = moment_s) -> Reservation:
-    """Return the reservation. `moment`: parses `start` and `end` into seconds since the epoch; by default from RFC
-    3339. Raises Misread."""
+    """Return the reservation. `moment`: a function that parses `start` and `end` into seconds since the epoch; the
+    default function reads RFC 3339. Raise Misread if a field is invalid."""
     said = Fields(spec, ("spec",))
     start_s, end_s = (moment(said.value(field), ("spec", field)) for field in ("start", "end"))
     if end_s <= start_s:

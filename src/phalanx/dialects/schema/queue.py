@@ -1,8 +1,9 @@
-"""Parses a queue: the `spec` of the Queue resource (`phalanx.dev/v1`), and of queues in files.
+"""Parse a queue: the `spec` of the Queue resource (`phalanx.dev/v1`), or a queue in a file.
 
-Both have the same schema; `kube.install.queue_schema` is its OpenAPI form. This module checks a single queue: names,
-types, ranges, a limit below its guarantee, more lent than guaranteed. Errors in the tree (a missing parent, a cycle)
-are found by the core, which reports them for the affected queues.
+The resource and the files have the same schema, and `kube.install.queue_schema` is its OpenAPI form. This module finds
+errors in a single queue: wrong names, types or ranges, a limit below its guarantee, and a queue that lends more than
+its guarantee. The core finds errors in the queue tree (a missing parent, a cycle) and reports them for the affected
+queues.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from phalanx.model.queue import (
 
 
 def read_queue(name: str, spec: Any, *, state_since_s: float = 0.0) -> Queue:
-    """Return the queue. `state_since_s`: the time when its state was set (seconds since the epoch); the spec does not
-    contain it. Raises Misread."""
+    """Return the queue. `state_since_s`: the time when the queue's state was set (seconds since the epoch), which the
+    spec does not contain. Raise Misread if the spec is invalid."""
     said = Fields(spec, ("spec",))
     parent = said.text("parent")
     if parent == name:

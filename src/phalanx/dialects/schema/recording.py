@@ -1,9 +1,9 @@
-"""Translates events and actions into plain values for recordings of a scheduler, and back.
+"""Translate a scheduler's events and actions into plain values for recordings, and back.
 
-An event, or an action of a plan, becomes a mapping of its fields, with its name under `is`: the class name of an event,
-the name in `ACTION_NAMES` of an action. Enumerations become their values, tuples become lists. No field is left out, so
-reading a recording returns equal events and actions. If a replay of a recording decides differently, the scheduler has
-changed."""
+Each event and each action of a plan becomes a mapping of its fields. The key `is` has the class name of an event, or
+the name that `ACTION_NAMES` gives an action. Enumerations become their values, and tuples become lists. No field is
+left out, so the events and actions that are read from a recording equal the recorded ones. Therefore, if a replay of a
+recording leads to other decisions, the scheduler has changed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLASSES: dict[str, type[Any]] = {name: kind for kind, name in NAMES.items()}
 
 
 class Unreadable(ValueError):
-    """The line is not an event or action of this version. The text says why."""
+    """The line of a recording is not an event or action of this version. The exception's text has the reason."""
 
 
 def written(item: News) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def written(item: News) -> dict[str, Any]:
 
 
 def read(plain: Mapping[str, Any]) -> Any:
-    """Return the event or action from plain values. Raises `Unreadable`."""
+    """Return the event or action that plain values describe. Raise `Unreadable` if they describe none."""
     fields = dict(plain)
     name = fields.pop(KIND, None)
     kind = CLASSES.get(name) if isinstance(name, str) else None
@@ -51,7 +51,8 @@ def read(plain: Mapping[str, Any]) -> Any:
 
 
 def row_of(fields: Mapping[str, Any], kind: Any) -> list[Any]:
-    """Return the fields of a named tuple in order, with the defaults of absent fields. Raises `Unreadable`."""
+    """Return the fields of a named tuple in order. Absent fields have their defaults. Raise `Unreadable` if a field
+    without default is absent."""
     if missing := [name for name in kind._fields if name not in fields and name not in kind._field_defaults]:
         raise Unreadable(f"{NAMES[kind]}: Object missing required field `{missing[0]}`")
     defaults = {name: msgspec.to_builtins(value) for name, value in kind._field_defaults.items()}
