@@ -1,4 +1,5 @@
-"""The API server. A request is parsed, authenticated, authorized, admitted, stored and answered.
+"""The API server. It parses each request, authenticates and authorizes its user, runs admission, stores the written
+object and sends the response.
 
 storage        objects and their history on disk, and watches over them
 auth           authentication and authorization

@@ -1,7 +1,8 @@
-"""`python -m phalanx.embedded.apiserver --data DIR --port N`: the API server alone.
+"""Run the API server alone: `python -m phalanx.embedded.apiserver --data DIR --port N`.
 
-Prints one line, `ready https://HOST:PORT`, when it serves. SIGINT and SIGTERM end it: streams are closed, the writes
-under way reach the disk. Exit status 1 and one line on stderr when it cannot start.
+The program prints one line, `ready https://HOST:PORT`, when it serves requests. SIGINT and SIGTERM end it: the server
+closes its streams, and the writes that have begun reach the disk. If the server cannot start, the program writes one
+line to stderr and exits with status 1.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def main() -> int:
             loop.add_signal_handler(one, running.stop)
         print(f"ready {running.url}", flush=True)
 
-    # Objects are plain JSON values, which form no cycles: looking for some is a fifth of the time of a write.
+    # Objects are plain JSON values, which have no reference cycles. A search for cycles takes a fifth of the time of a
+    # write.
     gc.set_threshold(50_000, 20, 100)
     try:
         settings = StoreSettings(

@@ -1,8 +1,9 @@
-"""The application: dispatch each request to its handler, and return the answer.
+"""The application: it dispatches each request to its handler and returns the response.
 
-The steps of a request: authenticate the user, parse the path, authorize, negotiate the media type, call the handler.
-Every refusal is an `ApiError`, which is caught in one place and sent as a Status. Any other exception is a defect of
-Phalanx, answered with 500 and logged with its trace.
+The server handles a request in these steps: it authenticates the user, parses the path, authorizes the request,
+negotiates the media type, and calls the handler. Every refusal is an `ApiError`, which is caught in one place and sent
+to the client as a Status object. Any other exception is a defect of Phalanx: the server responds with 500 and logs the
+traceback.
 """
 
 from __future__ import annotations
@@ -61,12 +62,13 @@ from phalanx.embedded.apiserver.transport.request import Request, Response, pars
 
 _log = logging.getLogger(__name__)
 _ACCOUNT = "system:serviceaccount:"
-# Plain text, from which clients know that the server has not processed the request.
+# A plain-text body, by which clients recognize that the server has not processed the request.
 _BUSY = replace(text_response("Too many requests, please try again later.\n", 429), headers=((b"retry-after", b"1"),))
 
 
 class Api:
-    """The server without its socket. Call `startup` before the first request, and `shutdown` after the last."""
+    """The API server without its socket. The caller calls `startup` before the first request, and `shutdown` after the
+    last."""
 
     def __init__(
         self, store: Store, registry: Registry, tokens: Tokens, accounts: AccountTokens, settings: StoreSettings
@@ -98,8 +100,9 @@ class Api:
         self._public, self._turns = Public(registry, self._namesakes.unused_groups), FairQueue()
 
     def _guard(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
-        """Refuse an object that the user may not write although the user may write objects of the kind: roles with
-        rights that the user lacks, and Jobs with a number that the user has not drawn. Raises `ApiError` 403, 404."""
+        """Refuse an object that its user may not write although the user may write objects of this kind. Such objects
+        are roles with rights that the user lacks, and Jobs with a Slurm job number that the server has not given to the
+        user. Raises `ApiError` 403, 404."""
         self._authorizer.guard(resource, obj, old, user)
         self._numbers.guard(resource, obj, old, user)
 
@@ -108,20 +111,20 @@ class Api:
             self._authorizer.grants.forget()
 
     async def shutdown(self) -> None:
-        """End the streams, and then wait until the last writes are on the disk."""
+        """End the streams, and then wait until all writes are on the disk."""
         self.hub.end_all()
         self.quota_usage.stop()
         await self._nodes.close()
         await self.store.close()
 
     async def __call__(self, raw: RawRequest) -> Response:
-        """Return the answer to a request. Never raises: an error becomes an answer."""
+        """Return the response to a request. This method never raises: an error becomes a response."""
         warnings: list[str] = []
         try:
             response = await self._answer(raw, warnings)
         except ApiError as refused:
             response = _refusal(raw, refused)
-        except Exception:  # a defect: this client gets a 500, and other clients are not affected
+        except Exception:  # a defect of Phalanx: only the client of this request gets an error, 500
             _log.exception("%s %s", raw.method, raw.path)
             defect = ApiError(500, "InternalError", "Internal error occurred: see the log of the server")
             response = _refusal(raw, defect)
@@ -178,7 +181,7 @@ class Api:
             return self._public.answer(request)
         self._authorizer.resource(user, _asked(target, verb, request), _scope(target))
         if target.sub in STREAMS:
-            # A WebSocket begins with GET, and does what POST does.
+            # A WebSocket begins with GET, but a connection to a pod needs the same right as a POST.
             self._authorizer.resource(user, _asked(target, "create", request), target.namespace)
             await self.writer.connecting(target, user, request.query)
             return await self._streams.open(target, request)
@@ -194,7 +197,8 @@ class Api:
         return await self._dispatch(verb, target, request)
 
     def _authorize_path(self, request: Request) -> None:
-        """Check the user's rights to a path that is not served, before the answer is 404. Raises `ApiError` 403."""
+        """Check the user's rights to a path that is not served, before the server responds with 404. Raises `ApiError`
+        403."""
         found = attributes(request.method, request.path, watch=request.flag("watch"))
         if found is None:
             self._authorizer.path(request.user, request.method.lower(), request.path)
@@ -237,7 +241,8 @@ class Api:
         if resource.group in GROUPS:
             return await self._aggregated.get(request)
         if request.query:
-            answers.form_of(resource, request)  # what no form suits is refused before wrong parameters
+            # a form that the kind does not have is refused before wrong parameters are
+            answers.form_of(resource, request)
         self.reader.check_version(request)
         stored = self.store.get(resource.key, target.namespace, target.name)
         if stored is None:
@@ -285,8 +290,8 @@ class Api:
         return _written(target, request, written)
 
     def _may_create(self, target: RouteTarget, request: Request) -> None:
-        """Demand the right to create of a user who puts or applies an object that is not there. Raises `ApiError`
-        403."""
+        """Check that a user who puts or applies an object that does not exist has the right to create it. Raises
+        `ApiError` 403."""
         if self.store.head(target.resource.key, target.namespace, target.name) is None:
             self._authorizer.resource(request.user, _asked(target, "create", request), target.namespace)
 
@@ -331,19 +336,20 @@ def _delete_warnings(resource: Resource, options: DeleteOptions) -> tuple[str, .
 
 
 def _payer(user: User) -> str:
-    """Return the name under which the requests of a user are counted. All service accounts of a namespace share one
-    name, because a user who can create one account can create a thousand."""
+    """Return the name under which the fair queue counts the requests of a user. All service accounts of a namespace
+    share one name, because a user who can create one account can create a thousand."""
     return user.name.rpartition(":")[0] if user.name.startswith(_ACCOUNT) else user.name
 
 
 def _scope(target: RouteTarget) -> str:
-    """Return the namespace whose roles decide. For a Namespace object it is the namespace itself: its roles may grant
-    rights to that object."""
+    """Return the namespace whose roles decide about the request. For a Namespace object it is the namespace itself: the
+    roles in the namespace may grant rights to the Namespace object."""
     return target.name if target.resource.key == ("", "namespaces") else target.namespace
 
 
 def _asked(target: RouteTarget, verb: str, request: Request) -> AccessRequest:
-    """Return what the request asks for, in the words of roles. A field selector by name names the object, too."""
+    """Return the right that the request needs, in the terms of RBAC rules. A field selector by name also sets the name
+    of the object."""
     resource, name = target.resource, target.name
     if not name and verb in ("list", "watch", "deletecollection"):
         fields = request.text("fieldSelector").split(",")
@@ -380,8 +386,8 @@ def _written(target: RouteTarget, request: Request, written: WrittenObject) -> R
 
 
 def _accept(raw: RawRequest) -> tuple[Accept, ...]:
-    """Return the accepted media types; () if none can be served. That is no error yet: a path that does not exist is
-    reported first."""
+    """Return the media types that the client accepts and the server has; () if there are none. That is not an error
+    yet: a path that does not exist is reported first."""
     try:
         return accepted(raw.headers.get(b"accept", b"").decode("latin-1"))
     except ApiError:

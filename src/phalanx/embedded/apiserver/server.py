@@ -1,8 +1,8 @@
-"""Start and stop the server on a data directory.
+"""Start the server on a data directory, and stop it.
 
-`serve` creates or checks the files of the directory, takes its lock, opens the database, and listens until it is
-cancelled or stopped. Any error with the directory, the port or the database is a `PhalanxError` with a remedy, before
-the first request is accepted.
+`serve` creates or checks the files of the data directory, locks the directory, opens the database, and listens until it
+is cancelled or stopped. A problem with the directory, the port or the database raises a `PhalanxError`, which names a
+remedy, before the server accepts the first request.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ from phalanx.embedded.apiserver.transport.http import HttpLimits, ServerConnecti
 from phalanx.errors import PhalanxError
 
 ADMIN = "admin"
-CONTROL_PLANE = "system:phalanx"  # the scheduler, the controllers and the node of `phalanx up`
+CONTROL_PLANE = "system:phalanx"  # the user of the scheduler, of the controllers and of the node of `phalanx up`
 _BACKLOG = 512
 _CONNECTIONS = 16_384
 _GRACE_S = 5.0
 _SWEEP_S = 5.0
 _HANDSHAKE_S = 10.0
-_OWN_FILES = 64  # open files of the process itself: database, logs, connections to webhooks and nodes
+# open files of the process other than client connections: the database, logs, connections to webhooks and nodes
+_OWN_FILES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +63,8 @@ class RunningServer:
 
 
 async def serve(settings: StoreSettings, ready: Callable[[RunningServer], None] | None = None) -> None:
-    """Serve until cancelled, or until `stop` of the RunningServer that `ready` gets is called. Raises
-    `PhalanxError`."""
+    """Serve until cancelled, or until the caller calls `stop` of the RunningServer. `ready`: called with the
+    RunningServer when the server listens. Raises `PhalanxError`."""
     with contextlib.ExitStack() as held:
         _make_directory(settings.data_dir)
         held.enter_context(_lock(settings.lock))
@@ -80,7 +81,7 @@ async def serve(settings: StoreSettings, ready: Callable[[RunningServer], None] 
 
 
 async def open_api(settings: StoreSettings) -> Api:
-    """Return the server without a socket. Its database is open, and the first objects exist."""
+    """Return the server without a socket. Its database is open, and the objects of a new cluster exist."""
     journal = Journal(settings.database, accept_loss=settings.accept_loss)
     fresh = journal.fact("furnished", 0) == 0
     store = Store(journal, settings.retention)
@@ -101,7 +102,7 @@ async def open_api(settings: StoreSettings) -> Api:
 
 
 class _Sockets:
-    """The listening socket and the connections that came from it."""
+    """The listening socket, and the connections that it has accepted."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -109,7 +110,8 @@ class _Sockets:
         self._stopped = asyncio.Event()
 
     def stop(self) -> None:
-        """Request the end of the server. It may be called several times, also from a signal handler of the loop."""
+        """Request the end of the server. The method may be called several times, and from a signal handler of the event
+        loop."""
         self._stopped.set()
 
     async def run(self, listener: socket.socket, tls: ssl.SSLContext, ready: Callable[[], object]) -> None:
@@ -132,7 +134,7 @@ class _Sockets:
             await self._finish()
 
     async def _sweep(self) -> None:
-        """Close connections that are idle, or whose client does not make progress."""
+        """Close connections that are idle, or whose client neither sends nor reads data."""
         while True:
             await asyncio.sleep(_SWEEP_S)
             now_s = time.monotonic()
@@ -140,7 +142,7 @@ class _Sockets:
                 connection.expire(now_s)
 
     async def _finish(self) -> None:
-        """End the streams, give running requests some seconds, and close the other connections."""
+        """End the streams, give running requests some seconds to finish, and close the remaining connections."""
         self._api.hub.end_all()
         tasks = [task for one in tuple(self._open) if (task := one.finish()) is not None]
         if tasks:
@@ -150,7 +152,7 @@ class _Sockets:
 
 
 def _most_connections() -> int:
-    """Return the most connections: the limit of open files, which is raised to the hard limit first."""
+    """Raise the limit of open files to the hard limit, and return the number of connections that it allows."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return min(_CONNECTIONS, max(_OWN_FILES, hard - _OWN_FILES))
@@ -162,7 +164,8 @@ def _most_connections() -> int:
 def _make_directory(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if path.stat().st_mode & 0o077:  # made by hand, or by an earlier version: secrets lie in it
+        # An administrator or an earlier version created the directory readable by others; it holds secrets.
+        if path.stat().st_mode & 0o077:
             path.chmod(0o700)
         probe = path / ".writable"
         probe.write_bytes(b"")
@@ -176,7 +179,8 @@ def _make_directory(path: Path) -> None:
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[IO[str]]:
-    """Lock the directory in this context. The kernel releases the lock when the process ends, however it ends."""
+    """Lock the data directory while this context is open. The kernel releases the lock when the process ends, even
+    after a crash."""
     with open(path, "a+", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -211,7 +215,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _credentials(settings: StoreSettings, port: int) -> ssl.SSLContext:
-    """Create the certificates, tokens and the kubeconfig; existing ones stay."""
+    """Create the missing certificates, tokens and kubeconfig files. Existing files are kept."""
     authority.ensure(settings.pki, settings.host)
     try:
         if not settings.tokens.exists():

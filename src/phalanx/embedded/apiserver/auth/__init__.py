@@ -1,4 +1,4 @@
-"""Authentication and authorization.
+"""The authentication and authorization of users.
 
 authority        certificate authorities and certificates; files that only their owner may read; the certificates of a
                  server

@@ -1,9 +1,11 @@
-"""Tokens of service accounts: made by `POST serviceaccounts/NAME/token`, accepted as system:serviceaccount:NS:NAME.
+"""Tokens of service accounts. `POST serviceaccounts/NAME/token` creates a token, and the server accepts it as the user
+system:serviceaccount:NAMESPACE:NAME.
 
-A token is a JSON Web Token (RFC 7519) with the claims of the real server, signed with a key of this data directory
-(HMAC with SHA-256, where the real server has RSA: nobody but this server checks them). Nothing is stored. A token
-ends with its time, with its account, and with the pod or secret that it is bound to: both are looked up by uid each
-time it is shown. Being known is not being allowed: what an account may do is `authorization`'s matter.
+A token is a JSON Web Token (RFC 7519) with the same claims as in kube-apiserver. It is signed with a key of this data
+directory by HMAC with SHA-256. (Kube-apiserver signs with RSA; here no other program checks the tokens.) The server
+stores no tokens. A token is valid until its time has passed, its account is deleted, or the pod or secret to which it
+is bound is deleted: the server looks up the account and the bound object by uid at each request. A valid token only
+identifies the account; roles decide what the account may do (`rbac`).
 
 Sources: pkg/registry/core/serviceaccount/storage/token.go, pkg/serviceaccount/claims.go, ValidateTokenRequest.
 """
@@ -44,19 +46,21 @@ ISSUER = "https://kubernetes.default.svc.cluster.local"
 _ACCOUNTS = ("", "serviceaccounts")
 _BOUND = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 _DEFAULT_S, _LEAST_S, _MOST_S = 3600, 600, 1 << 32
-_LONGEST_S = 366 * 24 * 3600  # longer ones are shortened, as by --service-account-max-token-expiration
+_LONGEST_S = 366 * 24 * 3600  # longer lives are shortened to this, as by --service-account-max-token-expiration
 _HEADER = {"alg": "HS256", "typ": "JWT"}
 
 
 class AccountTokens:
-    """Makes and checks tokens. The key is made on first use and kept, so that tokens outlive a restart."""
+    """Creates and checks tokens. The key is created at its first use and kept in a file, so that tokens stay valid
+    after a restart."""
 
     def __init__(self, key: Path, store: Store) -> None:
         self._path, self._store = key, store
         self._key = b""
 
     def issue(self, namespace: str, name: str, request: Object) -> Object:
-        """Return the TokenRequest with its token. Raises `ApiError` 404, 409, 422; 400: an object of a wrong kind."""
+        """Return the TokenRequest with a new token. Raises `ApiError` 404, 409 or 422, or 400 for an object of another
+        kind."""
         asked = (request.get("metadata") or {}).get("name")
         if asked and asked != name:
             why = "must match the service account name if specified"
@@ -87,7 +91,8 @@ class AccountTokens:
         return request | {"metadata": meta, "spec": spec, "status": status}
 
     def user(self, token: bytes) -> User | None:
-        """Return the user of the token; None if it is foreign, altered, expired, or for another audience."""
+        """Return the user of the token; None if this server did not sign it, or if it was altered, has expired, or is
+        for another audience."""
         claims = self._claims(token)
         if claims is None or not claims["nbf"] <= time.time() < claims["exp"] or ISSUER not in claims["aud"]:
             return None
@@ -100,7 +105,7 @@ class AccountTokens:
         return User(name=claims["sub"], uid=account["uid"], groups=groups)
 
     def _bound(self, namespace: str, account: str, reference: Object) -> Object:
-        """Return the object to which a token is to be bound: the token becomes invalid when the object is deleted."""
+        """Return the object to which a token will be bound. The token becomes invalid when this object is deleted."""
         kind, wanted = reference["kind"], reference.get("uid")
         space = "" if kind == "Node" else namespace
         found = self._store.get(("", _BOUND[kind]), space, reference.get("name", ""))
@@ -124,8 +129,8 @@ class AccountTokens:
         return text + "." + _text(self._signature(text.encode()))
 
     def _claims(self, token: bytes) -> Any:
-        """Return the claims of a token that this server has signed; they are trusted because only the server can
-        sign."""
+        """Return the claims of a token that this server has signed. The claims are trusted, because only this server
+        has the key."""
         text, _, signature = token.rpartition(b".")
         try:
             if not hmac.compare_digest(_raw(signature), self._signature(text)):
@@ -144,7 +149,7 @@ class AccountTokens:
 
 
 def _filled(spec: Object) -> Object:
-    """Return the spec with its defaults. Raises `ApiError` 422 or 400."""
+    """Return the spec of a TokenRequest with its defaults. Raises `ApiError` 422 or 400."""
     ends_s = spec.get("expirationSeconds") or _DEFAULT_S
     if not _LEAST_S <= ends_s <= _MOST_S:
         limit = "less than 10 minutes" if ends_s < _LEAST_S else "larger than 2^32 seconds"

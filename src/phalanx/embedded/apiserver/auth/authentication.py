@@ -1,18 +1,20 @@
-"""Authenticate users by bearer tokens from a static token file, in kube-apiserver's format (`--token-auth-file`), or by
-signed tokens.
+"""Authenticate users by bearer tokens: those of a static token file, in kube-apiserver's format (`--token-auth-file`),
+and signed tokens of service accounts.
 
-A line is `token,user,uid,"group,group"`. A request without a bearer token has the user system:anonymous. A wrong token
-is refused, so that a client with an outdated kubeconfig gets a clear error. The file is read again when it changes, so
-that a user can be added to a running server.
+A line of the file is `token,user,uid,"group,group"`. A request without a bearer token has the user system:anonymous. A
+wrong token is refused, so that a client with an outdated kubeconfig gets a clear error. The server reads the file again
+when it changes, so that an administrator can add a user while the server runs.
 
-Impersonation: `kubectl --as ada --as-group research` acts as ada, if the user has the right to `impersonate` ada.
+Impersonation: with `kubectl --as ada --as-group research` a user acts as ada, if the user has the right to
+`impersonate` ada.
 
-Headers, as kube-apiserver takes them: `Impersonate-User`, `Impersonate-Group` (any number), `Impersonate-Uid`. Each
-name is a right of its own (the verb `impersonate` on users, groups, serviceaccounts, uids); members of system:masters
-have them all. The request then counts as the other user's, with that user's rights, and creates objects for that user.
-So limits and shares of users can be tested on one machine, and the rights of a role can be checked before it is bound.
+The headers are those of kube-apiserver: `Impersonate-User`, `Impersonate-Group` (any number of times) and
+`Impersonate-Uid`. Each user, group, service account and uid in them needs a right (the verb `impersonate` on users,
+groups, serviceaccounts or uids); members of system:masters have all these rights. The server then treats the request as
+one of the impersonated user: that user's rights apply, and objects are created in that user's name. So an administrator
+can test limits and fair shares of users on one machine, and check the rights of a role before binding it.
 
-Extra fields (`Impersonate-Extra-…`) are ignored, because no decision depends on them.
+The server ignores extra fields (`Impersonate-Extra-...`), because no decision depends on them.
 
 Source: staging/src/k8s.io/apiserver/pkg/endpoints/filters/impersonation.go."""
 
@@ -43,7 +45,8 @@ def unauthorized() -> ApiError:
 
 
 class Tokens:
-    """The token file, held in memory. A token that is not in the file is checked by `signed`."""
+    """The content of the token file, held in memory. `signed`: checks a token that is not in the file, and returns its
+    user."""
 
     def __init__(self, path: Path, signed: Callable[[bytes], User | None] = lambda token: None) -> None:
         self._path, self._signed = path, signed
@@ -67,7 +70,7 @@ class Tokens:
         self._stamp, self._users = stamp, parse(text, self._path)
 
     def _read_again(self) -> None:
-        """Read the token file again. If the file is broken, keep the users that are known."""
+        """Read the token file again. If the file is invalid, keep the users of the previous content."""
         try:
             self._read()
         except PhalanxError as error:
@@ -76,7 +79,7 @@ class Tokens:
     def user(self, authorization: bytes) -> User:
         """Return the user of an `Authorization` header. Raises `ApiError` 401.
 
-        Only bearer tokens count. A request with another scheme, or with an empty token, is anonymous."""
+        Only bearer tokens are read. A request with another scheme, or with an empty token, is anonymous."""
         now_s = time.monotonic()
         if now_s - self._checked_s > _CHECK_FILE_EVERY_S:
             self._checked_s = now_s
@@ -92,8 +95,8 @@ class Tokens:
 
 
 def parse(text: str, path: Path) -> dict[bytes, User]:
-    """Return token -> user. Raises PhalanxError for a line in another format: without an error, its user could silently
-    not log in."""
+    """Return the users of a token file by their tokens. Raises PhalanxError for a line in another format; if such a
+    line were ignored, its user could not log in and would not learn why."""
     users = {}
     for number, line in enumerate(csv.reader(text.splitlines()), 1):
         if not line or line[0].startswith("#"):
@@ -106,7 +109,8 @@ def parse(text: str, path: Path) -> dict[bytes, User]:
 
 
 def write_tokens(path: Path, users: list[tuple[str, str, tuple[str, ...]]]) -> None:
-    """Write a new token file for (user, uid, groups), each with a random token. Only its owner may read it."""
+    """Write a new token file, which only its owner may read. `users`: (user name, uid, groups) of each user, who gets a
+    random token."""
     rows = [(secrets.token_urlsafe(32), name, uid, ",".join(groups)) for name, uid, groups in users]
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
@@ -114,7 +118,8 @@ def write_tokens(path: Path, users: list[tuple[str, str, tuple[str, ...]]]) -> N
 
 
 def ensure_user(path: Path, name: str, groups: tuple[str, ...]) -> None:
-    """Add a user with a random token to a token file that has none of that name. Raises `PhalanxError`, OSError."""
+    """Add a user with a random token to a token file, unless the file has a user of that name. Raises `PhalanxError`,
+    OSError."""
     text = path.read_text()
     if all(user.name != name for user in parse(text, path).values()):
         row = io.StringIO()
@@ -123,7 +128,7 @@ def ensure_user(path: Path, name: str, groups: tuple[str, ...]) -> None:
 
 
 def token_of(path: Path, user: str) -> str:
-    """Return the first token of a user in a token file. Raises `PhalanxError` when it has none."""
+    """Return the first token of a user in a token file. Raises `PhalanxError` if the user has none."""
     for token, found in parse(path.read_text(), path).items():
         if found.name == user:
             return token.decode()
@@ -135,11 +140,11 @@ _ACCOUNT = "system:serviceaccount:"
 
 
 def acting(user: User, headers: Mapping[bytes, bytes], authorizer: Authorizer) -> User:
-    """Return the user of the request. Raises `ApiError` 403 if `user` may not act as that user, 400 if no user is
-    named.
+    """Return the user as whom the request acts. Raises `ApiError` 403 if `user` may not impersonate that user, and 400
+    if the headers name no user.
 
-    Several groups are separated by commas in one header, so a group's name cannot contain one. The right is checked for
-    each group.
+    One header may name several groups, separated by commas, so a group's name cannot contain a comma. The right is
+    checked for each group.
     """
     if headers.keys().isdisjoint(_HEADERS):
         return user
@@ -155,14 +160,14 @@ def acting(user: User, headers: Mapping[bytes, bytes], authorizer: Authorizer) -
 
 
 def _nobody(uid: str, groups: tuple[str, ...]) -> str:
-    """Return the message that no user is named, in Go's notation."""
+    """Return the error message for headers that name no user, in Go's notation."""
     listed = "{" + ", ".join(map(shown, groups)) + "}" if groups else "(nil)"
     wanted = f'Name:"", UID:{shown(uid)}, Groups:[]string{listed}, Extra:map[string][]string(nil)'
     return f"requested &user.DefaultInfo{{{wanted}}} without impersonating a user name"
 
 
 def _rights(name: str, groups: tuple[str, ...], uid: str) -> Iterator[tuple[AccessRequest, str]]:
-    """Yield each right that impersonation needs, with its namespace."""
+    """Yield each right that the impersonation needs, with its namespace."""
     match _account(name):
         case namespace, account:
             yield AccessRequest("impersonate", "", "serviceaccounts", account), namespace
@@ -175,9 +180,9 @@ def _rights(name: str, groups: tuple[str, ...], uid: str) -> Iterator[tuple[Acce
 
 
 def _completed(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the groups of the impersonated user: the named groups (if none is named and the user is a service account,
-    the groups of service accounts), and the group of all authenticated users. For the anonymous user, add the groups of
-    anonymous users instead."""
+    """Return the groups of the impersonated user: the groups that the headers name, and the group of all authenticated
+    users. A service account for which no group is named also gets the groups of service accounts. The anonymous user
+    gets the groups of anonymous users instead of the group of authenticated users."""
     if name == ANONYMOUS.name:
         return tuple(dict.fromkeys((*groups, *ANONYMOUS.groups)))
     if not groups and (account := _account(name)):
@@ -186,7 +191,7 @@ def _completed(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _account(name: str) -> tuple[str, str] | None:
-    """Return the namespace and the name of a service account; None if `name` is not that of a service account's
-    user."""
+    """Return the namespace and the name of a service account by its user name; None if `name` is not that of a service
+    account."""
     namespace, _, account = name.removeprefix(_ACCOUNT).partition(":")
     return (namespace, account) if name.startswith(_ACCOUNT) and namespace and account else None

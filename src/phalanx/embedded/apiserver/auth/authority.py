@@ -1,14 +1,16 @@
-"""A certificate authority of one's own: making it, and signing a server's certificate with it. Pure, but for chance.
+"""Create a certificate authority, and sign the certificate of a server with it. This module also writes files that hold
+secrets, and the kubeconfig that trusts the authority.
 
-Keys are elliptic curves (P-256): small, and quick to sign with. Certificates are valid from an hour before they are
-made, for clocks that are behind.
+The keys are elliptic-curve keys (P-256), which are small and sign fast. Certificates are valid from one hour before
+their creation, because the clocks of clients may be slow.
 
-Files that hold secrets: created readable by their owner only, and replaced in one step.
+Files that hold secrets are readable only by their owner from their creation on, and are replaced in one step.
 
-The server's own certificate authority, its certificate, and the kubeconfig that trusts them.
+The server has a certificate authority of its own, a certificate that this authority signed, and a kubeconfig that
+trusts the authority.
 
 The certificates are created at the first start and kept. The server's certificate is created again when it is about to
-expire, or does not name the address on which the server now listens."""
+expire, or when it does not name the address on which the server listens."""
 
 from __future__ import annotations
 
@@ -51,8 +53,8 @@ class Pair:
 
 
 def read_pair(certificate_pem: bytes, key_pem: bytes) -> Pair:
-    """Decode a certificate and its key. Raises ValueError if one of them cannot be decoded, or if the key is not that
-    of the certificate."""
+    """Decode a certificate and its private key. Raises ValueError if one of them cannot be decoded, or if the key does
+    not belong to the certificate."""
     certificate = x509.load_pem_x509_certificate(certificate_pem)
     key = serialization.load_pem_private_key(key_pem, None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
@@ -77,8 +79,8 @@ def make_authority(name: str, now: dt.datetime, life: dt.timedelta) -> Pair:
 
 
 def make_server(authority: Pair, name: str, names: Iterable[str], now: dt.datetime, life: dt.timedelta) -> Pair:
-    """Return a new server certificate with its key, valid for these names and addresses, for the time `life` but no
-    longer than the authority's certificate."""
+    """Return a new server certificate with its key. `names`: the host names and addresses that it is valid for. `life`:
+    how long it is valid; it never outlasts the authority's certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     end = min(now + life, authority.certificate.not_valid_after_utc)
     uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
@@ -120,7 +122,8 @@ def _builder(
 
 
 def write_private(path: Path, content: str | bytes) -> None:
-    """Write a file with mode 0600, never for a moment with another; a reader sees the old content or the new."""
+    """Write a file with mode 0600, which it has from its creation on. A reader sees either the old content or the
+    new."""
     data = content.encode() if isinstance(content, str) else content
     draft = path.with_name(path.name + ".new")
     draft.unlink(missing_ok=True)
@@ -158,7 +161,8 @@ def ensure(pki: Path, host: str) -> None:
 
 
 def server_names(host: str) -> list[str]:
-    """Return what the certificate is valid for: this machine by every name that a client here may use."""
+    """Return the names and addresses that the certificate is valid for: all those by which clients may reach this
+    machine."""
     names = ["localhost", "127.0.0.1", "::1", socket.gethostname(), *_SERVICE_NAMES]
     return list(dict.fromkeys([*names, *([host] if host not in ("", "0.0.0.0", "::") else [])]))  # noqa: S104 (compared, not bound)
 
@@ -193,8 +197,8 @@ def _still_good(path: Path, names: list[str]) -> bool:
 
 
 def write_kubeconfig(path: Path, *, server: str, ca_certificate: Path, user: str, token: str) -> None:
-    """Write a kubeconfig for one user. It contains the authority's certificate, so that no other file is needed. It is
-    JSON, which is valid YAML and fast to read, because short commands begin by reading it."""
+    """Write a kubeconfig for one user. It contains the authority's certificate, so that clients need no other file. The
+    kubeconfig is written as JSON, which is valid YAML and fast to read; each short command begins by reading it."""
     authority = base64.b64encode(ca_certificate.read_bytes()).decode()
     content = {
         "apiVersion": "v1",

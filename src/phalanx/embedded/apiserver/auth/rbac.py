@@ -1,17 +1,19 @@
-"""Role-based access control: compute the rights that bound roles give a user.
+"""Role-based access control: compute the rights that a user has from roles and their bindings, and authorize requests
+by them.
 
-A ClusterRoleBinding gives a ClusterRole everywhere, a RoleBinding gives a Role or ClusterRole in its namespace. A user
-has the union of these rights; no rule denies. A rule without `resourceNames` applies to every name. A rule with names
-applies only if the request's path (or a field selector by name) names the object.
+A ClusterRoleBinding grants a ClusterRole in all namespaces, and a RoleBinding grants a Role or ClusterRole in its own
+namespace. A user has the union of these rights; no rule denies a right. A rule without `resourceNames` applies to
+objects of every name. A rule with names applies only if the request's path (or a field selector by name) names the
+object.
 
-Users cannot grant rights that they do not have: writing a role needs each of its rights (or the verb `escalate`), and
-so does binding a role (or the verb `bind`).
+Users cannot grant rights that they do not have: a user who writes a role needs each of its rights (or the verb
+`escalate`), and a user who binds a role needs the same (or the verb `bind`).
 
 Sources: pkg/apis/rbac/v1/evaluation_helpers.go, pkg/registry/rbac (policybased), pkg/registry/rbac/validation.
 
-Authorize requests. Members of `system:masters` may do everything. Every client may read the server's version and
-health. Authenticated users may read discovery and review their own access. All other rights come from roles (`rbac`).
-The messages of refusals are the real server's."""
+Requests are authorized in this way: Members of `system:masters` may do everything. Every client may read the server's
+version and health. Authenticated users may read discovery and review their own access. All other rights come from
+roles. The messages of refusals are those of kube-apiserver."""
 
 from __future__ import annotations
 
@@ -27,15 +29,16 @@ from phalanx.embedded.apimachinery.meta.status import ApiError, forbidden, not_f
 GROUP = "rbac.authorization.k8s.io"
 ALL = "*"
 _ACCOUNT = "system:serviceaccount"
-_KEPT = 4096  # answers for a user in a namespace
-_LONGEST_NAMESPACE, _LONGEST_USER = 63, 1024  # longer names are no namespace's; users have no bound
+_KEPT = 4096  # the number of remembered rule sets, each for one user in one namespace
+# a longer name is not that of a namespace; the names of users have no limit
+_LONGEST_NAMESPACE, _LONGEST_USER = 63, 1024
 
 Rule = Mapping[str, Any]
 
 
 class AccessRequest(NamedTuple):
     """A request whose right is checked. `resource`: the plural name, with a subresource after a slash. `name`: the name
-    of the object; "": no object, or any."""
+    of the object; "" for no particular object."""
 
     verb: str
     group: str
@@ -44,14 +47,15 @@ class AccessRequest(NamedTuple):
 
 
 class RbacObjects(Protocol):
-    """The stored objects that define rights: roles and bindings."""
+    """Read access to the stored objects that define rights: roles and bindings."""
 
     def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
     def list(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]: ...
 
 
 class Grants:
-    """The rules that hold for a user, remembered until `forget` is called: when a role or a binding has changed."""
+    """The rules that apply to each user. They are remembered until `forget` is called, after a role or a binding has
+    changed."""
 
     def __init__(self, objects: RbacObjects) -> None:
         self._objects = objects
@@ -61,7 +65,8 @@ class Grants:
         self._known.clear()
 
     def rules(self, user: User, namespace: str = "") -> tuple[Rule, ...]:
-        """Return the user's rules in the namespace; "" for cluster-scoped kinds, or for all namespaces at once."""
+        """Return the user's rules in the namespace; with "", the rules for cluster-scoped kinds and for all namespaces
+        at once."""
         known = self._known.get((user, namespace))
         if known is None:
             known = tuple(rule for rule, _ in self._found(user, namespace))
@@ -69,8 +74,8 @@ class Grants:
         return known
 
     def _remember(self, user: User, namespace: str, rules: tuple[Rule, ...]) -> None:
-        """Keep the answer. A request may name any namespace and any user, so what is kept has bounds: 126,000 requests
-        with long names took half a gigabyte."""
+        """Remember the rules of a user. A request may name any namespace and any user, so the memory for these rules is
+        limited: without limits, 126,000 requests with long names took half a gigabyte."""
         if len(namespace) > _LONGEST_NAMESPACE or len(user.name) + sum(map(len, user.groups)) > _LONGEST_USER:
             return
         if len(self._known) >= _KEPT:
@@ -83,14 +88,15 @@ class Grants:
         return self._objects.get(GROUP, "roles", namespace, reference["name"])
 
     def source(self, user: User, namespace: str, fits: Callable[[Rule], bool]) -> str:
-        """Return which binding of which role gives the user the first rule that fits; "" if there is no such rule."""
+        """Describe the binding and role that give the user the first rule that fits; "" if no rule fits."""
         for rule, binding in self._found(user, namespace):
             if fits(rule):
                 return _described(binding, user)
         return ""
 
     def missing(self, user: User, namespace: str) -> str:
-        """Return the roles that bindings of the user name and that do not exist, as an error message; "" for none."""
+        """Return an error message with the roles that bindings of the user name but that do not exist; "" if there are
+        none."""
         found = []
         for binding, space in self._bindings(user, namespace):
             kind, name = binding["roleRef"]["kind"].lower(), binding["roleRef"]["name"]
@@ -99,13 +105,13 @@ class Grants:
         return found[0] if len(found) == 1 else f"[{', '.join(dict.fromkeys(found))}]" if found else ""
 
     def _found(self, user: User, namespace: str) -> Iterator[tuple[Rule, Object]]:
-        """Yield the user's rules, with the bindings that give them."""
+        """Yield the user's rules, each with the binding that gives it."""
         for binding, space in self._bindings(user, namespace):
             role = self.role(binding["roleRef"], space)
             yield from ((rule, binding) for rule in (role or {}).get("rules") or ())
 
     def _bindings(self, user: User, namespace: str) -> Iterator[tuple[Object, str]]:
-        """Yield the bindings of the user, with their namespaces."""
+        """Yield the bindings of the user, each with its namespace."""
         spaces = [("clusterrolebindings", "")] + ([("rolebindings", namespace)] if namespace else [])
         for plural, space in spaces:
             for binding in self._objects.list(GROUP, plural, space):
@@ -114,7 +120,7 @@ class Grants:
 
 
 def _described(binding: Object, user: User) -> str:
-    """Return a binding in the words of the real server's reasons."""
+    """Return the description of a binding that kube-apiserver writes into reasons."""
     meta, role = binding["metadata"], binding["roleRef"]
     space = meta.get("namespace", "")
     kind, name = ("RoleBinding", f"{meta['name']}/{space}") if space else ("ClusterRoleBinding", meta["name"])
@@ -146,8 +152,8 @@ def allows(rule: Rule, asked: AccessRequest) -> bool:
 
 
 def allows_path(rule: Rule, verb: str, path: str) -> bool:
-    """Return True if the rule allows `verb` on `path`. A URL that ends with an asterisk allows all paths with this
-    beginning."""
+    """Return True if the rule allows `verb` on `path`. A URL that ends with an asterisk allows all paths that begin
+    with its other characters."""
     urls = rule.get("nonResourceURLs") or ()
     matches = any(url in (ALL, path) or (url.endswith(ALL) and path.startswith(url[:-1])) for url in urls)
     return matches and _has(rule.get("verbs"), verb)
@@ -206,7 +212,7 @@ MASTERS, AUTHENTICATED, UNAUTHENTICATED = "system:masters", "system:authenticate
 _PUBLIC_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
 # Paths that every authenticated user may read: discovery (the role system:discovery).
 _DISCOVERY = ("/api", "/apis", "/openapi")
-# The reviews by which every user may ask about their own rights (the role system:basic-user).
+# The kinds of reviews by which all users may query their own rights (the role system:basic-user).
 _OF_SELF = frozenset({"selfsubjectreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"})
 
 
@@ -217,7 +223,7 @@ class Authorizer:
         self.grants = Grants(objects)
 
     def path(self, user: User, verb: str, path: str) -> None:
-        """Check whether `user` may do `verb` (a lower-case HTTP method) on a path that names no resource. Raises
+        """Check that `user` may do `verb` (a lower-case HTTP method) on a path that names no resource. Raises
         `ApiError` 403."""
         known = AUTHENTICATED in user.groups
         if MASTERS in user.groups or (path in _PUBLIC_PATHS and (known or UNAUTHENTICATED in user.groups)):
@@ -230,7 +236,7 @@ class Authorizer:
         raise ApiError(403, "Forbidden", message, details={})
 
     def resource(self, user: User, asked: AccessRequest, namespace: str) -> None:
-        """Check whether `user` may make the request `asked` in the namespace; "" means the cluster scope. Raises
+        """Check that `user` may make the request `asked` in the namespace; "" stands for the cluster scope. Raises
         `ApiError` 403."""
         if self.may(user, asked, namespace):
             return
@@ -250,7 +256,7 @@ class Authorizer:
         return any(allows(rule, asked) for rule in self.grants.rules(user, namespace))
 
     def rights(self, user: User) -> Rights:
-        """Return the function that the expressions of admission call to ask for the user's rights."""
+        """Return the function by which expressions of admission policies query the user's rights."""
         return partial(self._answer, user)
 
     def _answer(self, user: User, question: AuthorizationQuestion) -> bool:
@@ -286,8 +292,8 @@ class Authorizer:
         self._guard_rules(resource, obj, role, user, AccessRequest("bind", GROUP, plural, reference["name"]))
 
     def _guard_rules(self, resource: Resource, obj: Object, role: Object, user: User, instead: AccessRequest) -> None:
-        """Refuse rules of `role` that grant rights which the user does not have. `instead`: a user with this right may
-        write them all the same."""
+        """Refuse rules of `role` that grant rights which the user does not have. `instead`: a right that allows the
+        user to write such rules all the same."""
         namespace = obj["metadata"].get("namespace", "")
         if self.may(user, instead, namespace):
             return

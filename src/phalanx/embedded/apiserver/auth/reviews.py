@@ -1,6 +1,7 @@
-"""Reviews: objects whose creation asks the server about the user, the user's rights, or the user of a token.
+"""Reviews: API objects by whose creation a client queries who the user is, what a user may do, or whose token it has.
 
-Nothing is stored: the answer is the object with its `status` filled in (authentication.k8s.io, authorization.k8s.io).
+The server stores nothing: its response is the object with its `status` filled in (authentication.k8s.io,
+authorization.k8s.io).
 """
 
 from __future__ import annotations
@@ -44,18 +45,18 @@ REVIEWS: tuple[Resource, ...] = (
 )
 
 
-# The kinds whose answers have managed fields.
+# The kinds of reviews whose responses have managed fields.
 _TRACKED = ("LocalSubjectAccessReview", "SelfSubjectAccessReview", "SubjectAccessReview")
 
 
 class Reviewer:
-    """Answers reviews."""
+    """Fills in the status of reviews."""
 
     def __init__(self, tokens: Tokens, authorizer: Authorizer) -> None:
         self._tokens, self._authorizer = tokens, authorizer
 
     def answer(self, kind: str, obj: Object, user: User, namespace: str = "", manager: str = "") -> Object:
-        """Return `obj` with its status, the answer. Raises `ApiError` 400 or 422 for a review that asks nothing."""
+        """Return the review `obj` with its status. Raises `ApiError` 400 or 422 for an incomplete review."""
         spec = obj.get("spec") or {}
         if kind == "LocalSubjectAccessReview":
             obj = obj | {"metadata": {**(obj.get("metadata") or {}), "namespace": namespace}}
@@ -82,8 +83,8 @@ class Reviewer:
                 return obj | {"status": self._verdict(other, spec)}
 
     def _token(self, token: str, audiences: list[str]) -> Object:
-        """Return the user of the token if the token is valid for one of the audiences; by default for this server.
-        Raises `ApiError` 400 for an empty token."""
+        """Return the status of a TokenReview: the user of the token, if the token is valid for one of the audiences (by
+        default for this server). Raises `ApiError` 400 for an empty token."""
         if not token:
             raise bad_request("token is required for TokenReview in authentication")
         try:
@@ -95,7 +96,7 @@ class Reviewer:
         return {"authenticated": True, "user": _shown(found), "audiences": [ISSUER]}
 
     def _verdict(self, user: User, spec: Object) -> Object:
-        """Return whether a user may do what a review asks, and which binding allows it."""
+        """Return whether a user may do what a review describes, and the binding that allows it."""
         return self._decision(user, spec) | _unread_selectors(spec.get("resourceAttributes") or {})
 
     def _decision(self, user: User, spec: Object) -> Object:
@@ -128,7 +129,7 @@ class Reviewer:
         return True
 
     def _rules(self, user: User, namespace: str) -> Object:
-        """Return the user's rights in the namespace. Raises `ApiError` 400 without a namespace."""
+        """Return the user's rules in the namespace. Raises `ApiError` 400 if no namespace is given."""
         if not namespace:
             raise bad_request("no namespace on request")
         rules = self._authorizer.grants.rules(user, namespace)
@@ -143,7 +144,7 @@ _OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 
 
 def _unread_selectors(attributes: Object) -> Object:
-    """Return the part of a status that tells of selectors which the server could not read."""
+    """Return the part of a status that reports selectors which the server could not parse."""
     for key in ("fieldSelector", "labelSelector"):
         requirements = (attributes.get(key) or {}).get("requirements") or ()
         if any(one.get("operator") not in _OPERATORS for one in requirements):
@@ -152,8 +153,8 @@ def _unread_selectors(attributes: Object) -> Object:
 
 
 def _check(obj: Object, subject: list[Cause] | None = None, place: list[Cause] | None = None) -> None:
-    """Refuse a review that names neither a resource nor a path, or both. `subject` and `place`: the errors found in its
-    user and in its namespace. Raises `ApiError` 422."""
+    """Check that a review names a resource or a path, but not both. `subject` and `place`: the errors found in its user
+    and in its namespace. Raises `ApiError` 422."""
     spec = obj.get("spec") or {}
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     causes = []
@@ -174,14 +175,14 @@ def _check(obj: Object, subject: list[Cause] | None = None, place: list[Cause] |
 
 
 def _subject_causes(spec: Object) -> list[Cause]:
-    """Return the causes for which a review is refused: it names no user and no group."""
+    """Return an error for a review that names no user and no group."""
     if spec.get("user") or spec.get("groups"):
         return []
     return [invalid_value("spec.user", "", "at least one of user or group must be specified")]
 
 
 def _place_causes(spec: Object, namespace: str) -> list[Cause]:
-    """Return the causes for which a LocalSubjectAccessReview is refused: it is about another namespace than its own."""
+    """Return an error for a LocalSubjectAccessReview about another namespace than its own."""
     causes = []
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if resource is not None and resource.get("namespace", "") != namespace:

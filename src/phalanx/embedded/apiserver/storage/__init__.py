@@ -1,4 +1,4 @@
-"""Objects and their history.
+"""The objects, and the history of their changes.
 
 settings   what a server is told: its data directory, and how much of the past it keeps
 acknowledged  the names of the latest acknowledged writes, beside the database

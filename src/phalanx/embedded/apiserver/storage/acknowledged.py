@@ -1,12 +1,14 @@
-"""Record the latest acknowledged writes in a separate file beside the database.
+"""Record the latest acknowledged writes in a separate file beside the database. A write is *acknowledged* when the
+server has reported its success to the client.
 
 SQLite ends its log at the first frame with a wrong checksum. So a truncated, damaged or deleted log looks like a
-shorter one, and the database opens without an error. This file records how far the log must reach. It is a ring of
-`_SLOTS` slots, one for each version. Each slot has a checksum, so a partly written slot is ignored. A slot is written
-after the commit and before the answer to the writer, so the file never names a write that was not made.
+shorter one, and the database opens without an error. This file records the last version that the log must contain. The
+file is a ring of `_SLOTS` slots, and each slot records the write of one version. Each slot has a checksum, so a slot
+that was written only in part is ignored. The server writes a slot after the commit and before it responds to the
+writer, so the file never names a write that was not made.
 
-A slot is not synced, because that would double the time of every commit. It survives the death of any process at once,
-and a power cut after `SYNC_S`.
+The server does not sync the file for each slot, because that would double the time of every commit. A slot survives the
+death of any process at once, and a power cut after `SYNC_S` seconds.
 """
 
 from __future__ import annotations
@@ -23,13 +25,13 @@ from typing import NamedTuple
 
 SYNC_S = 1.0
 _SLOTS, _SLOT_BYTES = 1024, 128
-_HEAD = struct.Struct("<IQdB")  # checksum of the rest, version, seconds since the epoch, length of the name
+_HEAD = struct.Struct("<IQdB")  # checksum of the remaining fields, version, seconds since the epoch, length of the name
 _LONGEST = _SLOT_BYTES - _HEAD.size
 _SHOWN = 10
 
 
 class Receipt(NamedTuple):
-    """A write that was acknowledged. `name`: the object with its kind, and whether the write deleted it."""
+    """An acknowledged write. `name`: the object with its kind, and a note if the write deleted the object."""
 
     version: int
     at_s: float
@@ -38,8 +40,8 @@ class Receipt(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Acknowledged writes that the database lost: the versions after `kept`, up to `last`. `known`: the lost writes
-    whose names are still in the file."""
+    """Acknowledged writes that the database has lost: the versions after `kept`, up to `last`. `known`: the lost writes
+    that this file still names."""
 
     kept: int
     last: Receipt
@@ -57,28 +59,29 @@ class Loss:
 
 
 class Acknowledged:
-    """The open file. All methods block. A disk that refuses a write makes a loss less likely to be noticed, and nothing
-    else."""
+    """The open file of acknowledged writes. All methods block. If the disk refuses a write to this file, the only
+    effect is that a later loss may go unnoticed."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError."""
+        """Open the file, or create it. Raises OSError."""
         self.path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._dirty = False
 
     def latest(self) -> list[Receipt]:
-        """Return what the file says, oldest first. Raises OSError."""
+        """Return the writes that the file records, oldest first. Raises OSError."""
         content = os.pread(self._file, _SLOTS * _SLOT_BYTES, 0)
         found = (_receipt(content[at : at + _SLOT_BYTES]) for at in range(0, len(content), _SLOT_BYTES))
         return sorted(one for one in found if one is not None)
 
     def loss(self, kept: int) -> Loss | None:
-        """Return the lost writes of a database that ends at version `kept`; None if none is lost. Raises OSError."""
+        """Return the lost writes of a database whose last version is `kept`; None if no write is lost. Raises
+        OSError."""
         known = [one for one in self.latest() if one.version > kept]
         return Loss(kept=kept, last=known[-1], known=known) if known else None
 
     def note(self, receipts: Iterable[Receipt]) -> None:
-        """Record writes that are on the disk, before their writers are answered."""
+        """Record writes that are on the disk, before the server responds to their writers."""
         with contextlib.suppress(OSError):
             start, run = -1, b""
             for one in receipts:
@@ -95,7 +98,7 @@ class Acknowledged:
             os.pwrite(self._file, content, slot * _SLOT_BYTES)
 
     def sync(self) -> None:
-        """Sync the file, so that the records survive a power cut, too."""
+        """Sync the file to the disk, so that its records also survive a power cut."""
         if self._dirty:
             self._dirty = False
             with contextlib.suppress(OSError):

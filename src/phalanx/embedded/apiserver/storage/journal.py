@@ -1,19 +1,21 @@
-"""The file: every kept revision of every object, one row each, in one append-only SQLite table.
+"""The database file. It holds each kept revision of each object as one row of one append-only SQLite table.
 
-A row is a revision: the object as one write left it, under the resource version of that write. The newest row of a
-name is the live object (or its deletion); older rows are the past that watches resume from. So one insert does the
-work of both "update the object" and "append to the log", always at the end of the B-tree, and the live state is
-simply "the newest row of each name" when the server starts. Rows leave when the history that needs them is trimmed:
-`Prune` names them, and the same transaction moves the horizon, the version that the kept past begins after.
+A *revision* is an object as one write left it, under the resource version of that write. The newest row of an object's
+name is the live object, or records its deletion. Older rows are the history from which watches resume. So one insert,
+always at the end of the B-tree, both updates the object and appends to the history. When the server starts, the live
+state is the newest row of each name. Rows are deleted when the history is trimmed: `Prune` names these rows. The same
+transaction also moves the *horizon*, the version after which the kept history begins.
 
-Durability: WAL with synchronous=FULL, so a commit returns when the rows are on the disk. Rows of one batch go in as
-few multi-row INSERTs (sizes are powers of two, so a handful of prepared statements serve all): a statement is one
-round trip through the interpreter lock, and the event loop holds that lock most of the time under load.
+Durability: the database uses WAL with synchronous=FULL, so a commit returns when the rows are on the disk. The rows of
+one batch are written with few multi-row INSERT statements, whose sizes are powers of two, so that a few prepared
+statements are enough. Each statement must acquire the interpreter lock, which the event loop holds most of the time
+under load.
 
-Each row has a checksum, and `acknowledged.py` names the latest writes. When the server starts, it says which
-acknowledged writes are missing or were changed, and goes on without them only when it is told to.
+Each row has a checksum, and `acknowledged.py` records the latest acknowledged writes. When the server starts, it
+reports which acknowledged writes are missing or were changed. It continues without them only if the administrator has
+allowed that (`accept_loss`).
 
-All methods block. `store.py` calls them on one thread, one at a time.
+All methods block. `store.py` calls them on one thread, one call at a time.
 """
 
 from __future__ import annotations
@@ -35,10 +37,10 @@ from phalanx.errors import PhalanxError
 log = logging.getLogger(__name__)
 
 PUT, DELETE = 0, 1
-_FORMAT = 2  # 1 had no checksums
+_FORMAT = 2  # format 1 had no checksums
 _LARGEST_INSERT = 512
 _COLUMNS = 10
-_LOG_BYTES = 4 * 2**20  # room for the log on a full disk; one commit of deletions takes a hundredth
+_LOG_BYTES = 4 * 2**20  # space for the log on a full disk; one commit of deletions takes a hundredth of it
 _FREE = ("freelist_count", "page_size")
 
 _SCHEMA = """
@@ -56,7 +58,8 @@ CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL)
 
 
 class JournalRow(NamedTuple):
-    """A revision, in the order of the table's columns. A tuple, because one is made for every write."""
+    """A revision, with its fields in the order of the table's columns. It is a tuple, because every write creates
+    one."""
 
     version: int
     previous: int
@@ -71,22 +74,23 @@ class JournalRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prune:
-    """Rows that no live object and no kept event needs any more, and the version that the past now begins after."""
+    """Rows that neither a live object nor a kept event needs any more, and the version after which the history then
+    begins."""
 
     versions: Sequence[int]
     horizon: int
 
 
 class Journal:
-    """An open database, which the caller must `close`. `accept_loss`: True to open it even if acknowledged writes are
-    missing or damaged."""
+    """An open database. The caller must call `close`. `accept_loss`: True to open the database even if acknowledged
+    writes are missing or damaged."""
 
     def __init__(self, path: Path, *, accept_loss: bool = False) -> None:
-        """Raises PhalanxError."""
+        """Open the database file, or create it. Raises PhalanxError."""
         self.path, self._accept_loss = path, accept_loss
         self.spare_bytes = 0  # bytes of free pages in the file at the last checkpoint
         try:
-            # The database holds secrets; its WAL takes over its mode.
+            # The database holds secrets, so only its owner may read it. Its WAL file gets the same mode.
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=64)
             self._prepare()
@@ -100,8 +104,8 @@ class Journal:
             ) from error
 
     def _require_all(self) -> None:
-        """Check that all acknowledged writes are in the database. Raises PhalanxError if some are missing,
-        sqlite3.Error, OSError."""
+        """Check that all acknowledged writes are in the database. Raises PhalanxError if some are missing; also
+        sqlite3.Error and OSError."""
         kept, at_s = self._end()
         loss = self._acknowledged.loss(kept)
         counted = self.fact("counted", 0)
@@ -110,7 +114,7 @@ class Journal:
         if loss is not None:
             self._refuse(str(loss))
             kept = loss.last.version
-            self.note("horizon", kept)  # versions that were answered to a client are not used again
+            self.note("horizon", kept)  # versions that a client has already seen are not used again
         if loss is not None or not self._acknowledged.latest():
             self._acknowledged.reset(Receipt(kept, at_s, ""))
         if not counted:
@@ -123,7 +127,7 @@ class Journal:
         return max(version, self.fact("horizon", 0)), at_s
 
     def _refuse(self, what: str) -> None:
-        """Report that the database is damaged. Raises PhalanxError, unless losses are accepted."""
+        """Report that the database is damaged. Raises PhalanxError, unless the administrator accepts losses."""
         text = f"the database {self.path} is not whole: {what}"
         if not self._accept_loss:
             raise PhalanxError(
@@ -134,7 +138,7 @@ class Journal:
         log.warning("%s. It goes on without, as --accept-loss says", text)
 
     def _prepare(self) -> None:
-        # The file is found damaged now, with a clear message, rather than in the middle of somebody's write.
+        # Find a damaged file now, with a clear message, and not during a user's write.
         (verdict,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise sqlite3.DatabaseError(f"the file is damaged ({verdict})")
@@ -154,16 +158,16 @@ class Journal:
         self._db.execute("INSERT OR REPLACE INTO facts VALUES ('format', ?)", (_FORMAT,))
 
     def fact(self, name: str, default: int) -> int:
-        """Return a number that is stored beside the revisions, by its name (`horizon`, `format`)."""
+        """Return a number that is stored beside the revisions under `name` (`horizon`, `format`), or `default`."""
         row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return int(row[0]) if row else default
 
     def note(self, name: str, value: int) -> None:
-        """Store a number under a name. It is on the disk when this returns."""
+        """Store a number under `name`. The number is on the disk when this method returns."""
         self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
     def rows(self) -> Iterator[JournalRow]:
-        """Yield every kept revision, oldest first. Raises PhalanxError for one that was changed."""
+        """Yield every kept revision, oldest first. Raises PhalanxError for a revision that was changed."""
         found = self._db.execute(
             "SELECT version, previous, operation, at, grp, plural, namespace, name, data, checksum "
             "FROM revisions ORDER BY version"
@@ -177,7 +181,8 @@ class Journal:
 
     def live(self) -> int:
         """Return the number of objects."""
-        # A bare column beside max() is of the row that has the maximum (sqlite.org/lang_select.html#bareagg).
+        # SQLite takes a bare column beside max() from the row that has the maximum
+        # (sqlite.org/lang_select.html#bareagg).
         found = self._db.execute(
             "SELECT count(*) FROM (SELECT operation, max(version) FROM revisions "
             "GROUP BY grp, plural, namespace, name) WHERE operation = ?",
@@ -187,11 +192,12 @@ class Journal:
         return int(count)
 
     def commit(self, rows: Sequence[JournalRow], prune: Prune | None = None) -> None:
-        """Put the rows on the disk, all or none. Raises sqlite3.Error; then nothing was changed."""
+        """Write the rows and the prune to the disk in one transaction. Raises sqlite3.Error; then nothing was
+        changed."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
             if prune is not None:
-                self._prune(prune)  # first: what it frees can be used
+                self._prune(prune)  # the prune is first, because the new rows can use the space that it frees
             self._insert(rows)
             self._db.execute("COMMIT")
             self._acknowledged.note(_receipts(rows, prune))
@@ -201,19 +207,19 @@ class Journal:
             raise
 
     def hold_room(self) -> None:
-        """Use the disk space that was reserved for deletions: for the log's pending writes to the database file, and
-        for the log itself. The space is allocated at once, because other programs would take it."""
+        """Use the disk space that was reserved for deletions: first write the log's pending pages to the database file,
+        then allocate space for the log itself. The space is allocated at once, before other programs use it."""
         self.checkpoint()
         with contextlib.suppress(OSError):
             log_file = os.open(f"{self.path}-wal", os.O_WRONLY | os.O_CLOEXEC)
             try:
-                os.posix_fallocate(log_file, 0, _LOG_BYTES)  # frames of zeros are none
+                os.posix_fallocate(log_file, 0, _LOG_BYTES)  # SQLite ignores frames of zeros in the log
             finally:
                 os.close(log_file)
 
     def checkpoint(self) -> None:
-        """Restart the log, which keeps its space on the disk, and count the free pages of the database file. A full
-        disk changes nothing."""
+        """Restart the log, whose file keeps its size on the disk, and count the free pages of the database file. On a
+        full disk this changes nothing."""
         with contextlib.suppress(sqlite3.Error):
             self._db.execute("PRAGMA wal_checkpoint(RESTART)")
             (pages,), (page_bytes,) = (self._db.execute(f"PRAGMA {one}").fetchone() for one in _FREE)
@@ -237,7 +243,7 @@ class Journal:
         self._db.execute("INSERT OR REPLACE INTO facts VALUES ('horizon', ?)", (prune.horizon,))
 
     def sync(self) -> None:
-        """Sync the names of the acknowledged writes to the disk, so that they survive a power cut."""
+        """Sync the records of acknowledged writes to the disk, so that they survive a power cut."""
         self._acknowledged.sync()
 
     def close(self) -> None:
@@ -257,6 +263,6 @@ def _named(row: JournalRow) -> str:
 def _receipts(rows: Sequence[JournalRow], prune: Prune | None) -> Iterator[Receipt]:
     for row in rows:
         yield Receipt(row.version, row.at_s, _named(row))
-    # On a full disk deletions leave no row, only the version after which the past begins.
+    # On a full disk deletions leave no row. They only move the version after which the history begins.
     if prune is not None and prune.horizon > max((row.version for row in rows), default=0):
         yield Receipt(prune.horizon, time.time(), "")

@@ -1,9 +1,9 @@
-"""A reserve on the disk, so that deletions can be written when the disk is full.
+"""A reserve of disk space, so that deletions can be written when the disk is full.
 
-A deletion is a write, too. On a full disk it would be refused like all other writes, and no user could free space. So a
-file of zeros lies beside the database. When the disk is full, the reserve is deleted, and the database's log takes its
-part of the space at once (`Journal.hold_room`). Then only writes that free space are accepted (`store`), until the disk
-has space for twice the reserve.
+A deletion is a write to the database as well. On a full disk it would be refused like every other write, and no user
+could free space. So a file of zeros, the *reserve*, lies beside the database. When the disk is full, the server deletes
+the reserve, and at once allocates a part of its space to the database's log (`Journal.hold_room`). Until the disk has
+space for twice the reserve, the server then accepts only writes that free space (`store`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 from phalanx.embedded.apimachinery.meta.status import ApiError
 
 SIZE_BYTES = 16 * 2**20
-FULL = 507  # HTTP: insufficient storage
+FULL = 507  # the HTTP status Insufficient Storage
 _TRY_EVERY_S = 1.0
 
 
 class Reserve:
-    """The reserve file. All methods block, for some milliseconds at most."""
+    """The reserve file. Each method blocks for some milliseconds at most."""
 
     def __init__(self, path: Path, size_bytes: int = SIZE_BYTES) -> None:
         self.path, self.size_bytes = path, size_bytes
@@ -40,7 +40,7 @@ class Reserve:
         return True
 
     def regain(self) -> bool:
-        """Try to create the reserve again, at most once a second. Return True if it exists."""
+        """Try to create the reserve again, at most once a second. Return True if the reserve exists."""
         now_s = time.monotonic()
         if self.held or now_s - self._tried_s < _TRY_EVERY_S:
             return self.held
@@ -50,8 +50,8 @@ class Reserve:
         return self.held
 
     def _take(self) -> bool:
-        """Create the reserve if the disk has enough free space. Return whether it was created. Raises OSError if the
-        disk has no space in spite of its own statistics."""
+        """Create the reserve if the disk has enough free space. Return True if it was created. Raises OSError if the
+        disk runs out of space although its statistics showed enough."""
         there = self.path.stat().st_blocks * 512 if self.path.exists() else 0
         disk = os.statvfs(self.path.parent)
         if disk.f_bavail * disk.f_frsize + there < 2 * self.size_bytes:
@@ -68,8 +68,8 @@ class Reserve:
 
 
 def storage_refusal(error: Exception) -> ApiError:
-    """Return the refusal of a write that could not be made durable. It names the disk, because the user must free space
-    on it."""
+    """Return the error for a write that could not be stored durably. Its message names the disk, on which the user must
+    free space."""
     if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
         return ApiError(
             FULL, "InsufficientStorage",

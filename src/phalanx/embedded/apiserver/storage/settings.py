@@ -1,7 +1,7 @@
 """The settings of an API server: its data directory, its address, and how much history it keeps.
 
-A server writes to one data directory only. To continue, start it with the same directory; to reset it, delete the
-directory. The environment is not read.
+Each server writes to one data directory only. To continue with the stored objects, start the server with the same
+directory; to start empty, delete the directory. The server reads no environment variables.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from phalanx.embedded.apimachinery.limits import OBJECT_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """The history from which a watch can resume. The oldest events are dropped when any one of the bounds is
-    exceeded."""
+    """The limits of the history from which a watch can resume. The server drops the oldest events when any of these
+    limits is exceeded."""
 
     events: int = 40_000
     size_bytes: int = 160 * 2**20
@@ -24,23 +24,25 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
-    """The settings of an API server. `host`: an address of this machine; the default can be reached only from this
-    machine. `port`: 0 for any free port."""
+    """The settings of an API server. `host`: an address of this machine; by default the server can be reached only from
+    this machine. `port`: the port; 0 stands for any free port."""
 
     data_dir: Path
     host: str = "127.0.0.1"
     port: int = 0
     retention: Retention = field(default_factory=Retention)
-    # A watcher with more unread bytes is disconnected; it then lists and watches again, as after any broken connection.
+    # A watch whose client has more unread bytes than this is disconnected. The client then lists and watches again, as
+    # after any broken connection.
     watch_buffer_bytes: int = 64 * 2**20
     bookmark_interval_s: float = 60.0
-    # A watch without timeoutSeconds ends after between once and twice this time, as with the real server.
+    # The server ends a watch without timeoutSeconds after a random time between this value and twice this value, like
+    # kube-apiserver.
     watch_timeout_s: float = 1800.0
-    # The largest body of a write; the real server's limit.
+    # The largest body of a write; kube-apiserver has the same limit.
     body_limit_bytes: int = OBJECT_BYTES
-    # The Kubernetes release by whose rules the template of a suspended Job may change.
+    # The Kubernetes release whose rules decide whether the template of a suspended Job may change.
     emulated_version: str = "1.36"
-    # Start without acknowledged writes that the database has lost.
+    # True to start even if the database has lost acknowledged writes.
     accept_loss: bool = False
 
     @property
@@ -65,7 +67,8 @@ class StoreSettings:
 
     @property
     def views(self) -> Path:
-        """Return the directory of the socket on which another process serves its own API groups."""
+        """Return the directory with the socket on which another process (the scheduler) serves API groups of its
+        own."""
         return self.data_dir / "views"
 
     @property
@@ -78,7 +81,7 @@ class StoreSettings:
 
     @property
     def account_key(self) -> Path:
-        """Return the file of the key that signs the tokens of service accounts."""
+        """Return the path of the key that signs the tokens of service accounts."""
         return self.pki / "sa.key"
 
     @property

@@ -1,21 +1,24 @@
-"""The objects: in memory for readers, and on the disk before a writer is answered.
+"""The store of all objects. Readers read the objects from memory. A write is on the disk before the server responds to
+its writer.
 
-Every live object is stored decoded and as JSON bytes, so that GET, LIST and watch events are answered by joining bytes.
-A write is decided on the event loop against the *head*: the committed state with the writes that are being committed.
-So optimistic concurrency sees every earlier decision, while readers see durable writes only.
+The store keeps every live object both decoded and as JSON bytes, so that it can build responses to GET and LIST and
+watch events by joining bytes. The event loop decides each write against the *head*: the committed state together with
+the writes that are being committed. So optimistic concurrency takes every earlier decision into account, while readers
+see durable writes only.
 
-Group commit: the writes of one iteration of the event loop are one transaction on a writer thread. Writes that are
-decided during the commit form the next transaction. After a commit its writes become visible in the order of their
-versions, its events go to the subscribers, and then the writers are answered.
+Writes are committed in groups: a writer thread stores the writes of one iteration of the event loop in one transaction.
+Writes that are decided during a commit form the next transaction. After a commit the store makes its writes visible in
+the order of their versions, passes their events to the subscribers, and then reports success to the writers.
 
-If a commit fails (disk full, I/O error), its writes fail, and so do later decisions that depend on them. Acknowledged
-writes are not affected, and the next write tries the disk again. On a full disk, writes that lead to a deletion use
-reserved space (`reserve`), and other writes are refused until there is space again. To free more space than such writes
-need, no history is kept in the meantime: resuming watches must list again. Versions of failed writes are not reused
-while the server runs; gaps in the sequence are harmless.
+If a commit fails (disk full, I/O error), its writes fail, and so do later decisions that depend on these writes.
+Acknowledged writes are not affected, and the next write tries the disk again. On a full disk the store accepts only
+writes that lead to a deletion, for which it uses reserved space (`reserve`). It refuses all other writes until the disk
+has free space again. Meanwhile it keeps no history, so that a deletion frees more space than its record needs. Clients
+that resume a watch must then list again. Versions of failed writes are not reused while the server runs; the gaps in
+the sequence do no harm.
 
-The history (`Past`, oldest first) is stored as bytes, bounded by `Retention`. It serves resuming watches, and
-snapshots: the state at an earlier version is the present state with the later events undone.
+The history (a sequence of `Past`, oldest first) is stored as bytes, and `Retention` limits it. Resuming watches read
+it. Snapshots use it as well: the state at an earlier version is the present state with the later events undone.
 """
 
 from __future__ import annotations
@@ -42,8 +45,8 @@ from phalanx.embedded.apiserver.storage.settings import Retention
 from phalanx.embedded.apiserver.storage.tally import StoreTally
 
 Object = dict[str, Any]
-Key = tuple[str, str]  # (group, plural): one storage for all versions of a kind
-Place = tuple[Key, str, str]  # key, namespace, name
+Key = tuple[str, str]  # (group, plural): all versions of a kind share one table
+Place = tuple[Key, str, str]  # the kind, namespace and name of an object
 
 _NEARLY_FULL = f"less than {2 * SIZE_BYTES // 2**20} MiB are free on a disk that is nearly full"
 _LEASES: Key = ("coordination.k8s.io", "leases")
@@ -53,8 +56,9 @@ decode = msgspec.json.Decoder().decode
 
 
 class Stored:
-    """A revision of an object. Never changed; `obj` is shared with every reader and must not be edited. `partial`: what
-    was made of it for lists of partial objects, which programs ask for again and again; empty: nothing yet."""
+    """A revision of an object, which is never changed. `obj`: the decoded object, which all readers share and must not
+    edit. `partial`: the object as rendered for lists of partial objects, which programs request again and again; empty
+    until the first such request."""
 
     __slots__ = ("_obj", "data", "partial", "version")
 
@@ -70,9 +74,11 @@ class Stored:
 
 
 class Event:
-    """A committed change. `new` of a DELETED event is the last state, with the version of the deletion.
+    """A committed change. `new`: the object after the change; for a DELETED event, its last state with the version of
+    the deletion.
 
-    Watchers share what they make of an event (`encoded`), so that it is encoded once however many look on.
+    Watches share the encoded forms of an event (`encoded`), so that each form is encoded once for any number of
+    watches.
     """
 
     __slots__ = ("encoded", "key", "name", "namespace", "new", "old", "type")
@@ -83,8 +89,8 @@ class Event:
 
 
 class Past(NamedTuple):
-    """An event of the history, for watches that resume. `old_data`: the object before the change; these are the same
-    bytes as the `data` of the earlier event."""
+    """An event of the history, for watches that resume. `old_data`: the object before the change; the same bytes object
+    as the `data` of the earlier event."""
 
     version: int
     at_s: float
@@ -103,8 +109,8 @@ class Past(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A write that is not on the disk yet. `head`: the object after the write; `base`: the head on which the write was
-    decided."""
+    """A write that is not on the disk yet. `head`: the object after the write. `base`: the head against which the write
+    was decided."""
 
     place: Place
     base: _Head | None
@@ -113,8 +119,8 @@ class _Pending:
 
     @property
     def lets_go(self) -> bool:
-        """Return True if the write frees space (a deletion), or renews a Lease: the programs that must delete objects
-        need their leases."""
+        """Return True if the store accepts the write on a full disk: a write that frees space (a deletion), or the
+        renewal of a Lease, because the programs that must delete objects need their leases."""
         gone = self.head.gone or "deletionTimestamp" in self.head.stored.obj["metadata"]
         return gone or self.place[0] == _LEASES
 
@@ -129,7 +135,7 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """The newest decided revision of an object. `gone`: True if it is a deletion."""
+    """The newest decided revision of an object, whether committed or not. `gone`: True if it is a deletion."""
 
     stored: Stored
     gone: bool
@@ -140,12 +146,12 @@ class _Head:
 
 
 class Store:
-    """All objects of one server. Call every method on the event loop, after `open` and before `close`."""
+    """All objects of one server. All methods must be called on the event loop, after `open` and before `close`."""
 
     def __init__(self, journal: Journal, retention: Retention) -> None:
         self._journal, self._retention = journal, retention
         self._reserve = Reserve(journal.path.with_suffix(".reserve"))
-        # The reason for which only writes that free space are accepted: the disk is full.
+        # The error for writes that free no space, because the disk is full; None if the disk has space.
         self._short = None if self._reserve.held else storage_refusal(sqlite3.OperationalError(_NEARLY_FULL))
         self._tables: dict[Key, dict[str, dict[str, Stored]]] = {}
         self._order: dict[tuple[Key, str], list[str]] = {}
@@ -163,7 +169,7 @@ class Store:
         self.version = self.horizon
         self._load()
         self._next = self.version
-        self._leftover: list[int] = []  # rows of a prune whose commit failed
+        self._leftover: list[int] = []  # rows that a prune should have deleted, but whose commit failed
 
     def _load(self) -> None:
         newest: dict[Place, JournalRow] = {}
@@ -181,15 +187,15 @@ class Store:
     # --- reading -------------------------------------------------------------------------------------------------
 
     def get(self, key: Key, namespace: str, name: str) -> Stored | None:
-        """Return the committed object."""
+        """Return the committed object; None if it does not exist."""
         try:
             return self._tables[key][namespace].get(name)
         except KeyError:
             return None
 
     def head(self, key: Key, namespace: str, name: str) -> Stored | None:
-        """Return the object after the last decided write, even if that is not on the disk yet. The next write must be
-        decided on this object."""
+        """Return the object after the last decided write, even if that write is not on the disk yet. The next write
+        must be decided against this object."""
         head = self._heads.get((key, namespace, name))
         if head is not None:
             return None if head.gone else head.stored
@@ -199,12 +205,12 @@ class Store:
         """Return all committed objects of a kind, ordered by namespace and name."""
         tables = self._tables.get(key)
         if not tables or (namespace is not None and namespace not in tables):
-            return []  # most namespaces have no quota and no limits, and each write asks
+            return []  # most namespaces have no quotas and no limit ranges, and every write lists both
         return [stored for _, _, stored in self.walk(key, namespace)]
 
     def decided(self, key: Key, namespace: str | None = None) -> Iterator[Stored]:
-        """Yield all objects of a kind after the last decided writes, unordered. For decisions that must see each other
-        (a free address, a quota)."""
+        """Yield all objects of a kind after the last decided writes, in no particular order. Decisions that depend on
+        each other (free addresses, quotas) need this state."""
         tables = self._tables.get(key, {})
         for space in [namespace] if namespace is not None else list(tables):
             for name, stored in tables.get(space, {}).items():
@@ -215,7 +221,7 @@ class Store:
                 yield head.stored
 
     def walk(self, key: Key, namespace: str | None = None) -> Iterator[tuple[str, str, Stored]]:
-        """Yield (namespace, name, object) of the committed objects of a kind, in the order of a list."""
+        """Yield (namespace, name, object) of the committed objects of a kind, in the order in which lists show them."""
         tables = self._tables.get(key, {})
         spaces = [namespace] if namespace is not None else sorted(tables, key=lambda one: one + "/")
         for space in spaces:
@@ -233,11 +239,12 @@ class Store:
         return len(self._tables.get(key, {}).get(namespace, ()))
 
     def keys(self) -> list[Key]:
-        """Return the kinds of which there is or was an object."""
+        """Return the kinds of which an object exists or has existed."""
         return list(self._tables)
 
     def snapshot(self, key: Key, namespace: str | None, version: int) -> list[tuple[str, str, Stored]]:
-        """Return the state at an earlier version; raises `ApiError` 410 when the past does not reach back so far."""
+        """Return the objects of a kind as (namespace, name, object) at an earlier version. Raises `ApiError` 410 if the
+        history does not reach back to `version`."""
         if version >= self.version:
             return list(self.walk(key, namespace))
         if version < self.horizon:
@@ -254,7 +261,7 @@ class Store:
 
     def events_since(self, version: int, key: Key) -> list[Event]:
         """Return the events of a kind after `version`. Raises `ApiError` 410 if the history does not reach back to
-        it."""
+        `version`."""
         if version < self.horizon:
             raise expired(f"too old resource version: {version} ({self.horizon})")
         return [past.event() for past in self._since(version) if past.key == key]
@@ -262,21 +269,23 @@ class Store:
     def _since(self, version: int, *, newest_first: bool = False) -> Iterable[Past]:
         start = bisect_right(self._past, version, key=lambda past: past.version)
         numbers = range(len(self._past) - 1, start - 1, -1) if newest_first else range(start, len(self._past))
-        if len(numbers) > len(self._past) // 2:  # a deque is slow in its middle, so a long tail is copied once
+        # access to the middle of a deque is slow, so a long tail is copied once
+        if len(numbers) > len(self._past) // 2:
             copy = list(self._past)
             return (copy[number] for number in numbers)
         return (self._past[number] for number in numbers)
 
     def subscribe(self, receive: Callable[[list[Event]], None]) -> None:
-        """From now on, call `receive` with the events of every commit, in order, before the writers are answered."""
+        """Call `receive` with the events of every commit from now on, in order, before the writers get their
+        responses."""
         self._subscribers.append(receive)
 
     # --- writing -------------------------------------------------------------------------------------------------
 
     def put(self, key: Key, namespace: str, name: str, obj: Object) -> asyncio.Future[Stored]:
-        """Store `obj`, which the store owns from now on; its resourceVersion is set here. The result is what is
-        stored, once it is durable. The caller has checked the head in the same turn of the event loop. Raises
-        `ApiError` 413 for an object that is too large."""
+        """Store `obj`, set its resourceVersion, and return a future of the stored revision, which is done when the
+        revision is durable. The store takes over `obj`: the caller must not change it any more. The caller must have
+        checked the head in the same step of the event loop. Raises `ApiError` 413 for an object that is too large."""
         version = self._take_version(obj)
         data = encode(obj)
         if len(data) > OBJECT_BYTES:
@@ -284,13 +293,14 @@ class Store:
         return self._submit((key, namespace, name), _Head(Stored(version, data, obj), gone=False))
 
     def require_fits(self, obj: Object) -> None:
-        """Raise `ApiError` 413 for an object that `put` would refuse."""
-        version = {**obj["metadata"], "resourceVersion": str(10 * self._next)}  # a digit more than now
+        """Check the size of an object. Raises `ApiError` 413 if `put` would refuse the object."""
+        # one digit more than the next version has
+        version = {**obj["metadata"], "resourceVersion": str(10 * self._next)}
         if len(encode({**obj, "metadata": version})) > OBJECT_BYTES:
             raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {OBJECT_BYTES}")
 
     def delete(self, key: Key, namespace: str, name: str, last: Object) -> asyncio.Future[Stored]:
-        """Remove an object; `last` is its last state, as the DELETED event shows it."""
+        """Remove an object. `last`: its last state, which the DELETED event shows."""
         version = self._take_version(last)
         return self._submit((key, namespace, name), _Head(Stored(version, encode(last), last), gone=True))
 
@@ -341,14 +351,15 @@ class Store:
                 self._journal.commit(rows, prune)
                 if short:
                     self._journal.checkpoint()
-            except Exception as caught:  # the writers must learn of any error
+            except Exception as caught:  # the writers must get any error
                 error = caught
             loop.call_soon_threadsafe(self._settle, batch, now, error, prune is not None)
 
         self._thread.submit(run)
 
     def _frugal(self, batch: list[_Pending], now: float) -> tuple[list[JournalRow], Prune]:
-        """Keep no past on a full disk: a write removes the rows that it replaces, and a deletion leaves none."""
+        """Return the rows to write and to delete on a full disk, where the store keeps no history: a write deletes the
+        rows that it replaces, and a deletion leaves no row."""
         old = [one.base.stored.version for one in batch if one.base is not None and not one.base.gone]
         for past in self._past:
             old += [past.old_version] if past.type != "DELETED" else [past.old_version, past.version]
@@ -370,14 +381,14 @@ class Store:
         self._flush()
 
     def _sync_soon(self) -> None:
-        """Make the names of acknowledged writes stand against a power cut within a second."""
+        """Sync the records of acknowledged writes to the disk within a second, so that they survive a power cut."""
         if not self._syncing:
             self._syncing = True
             asyncio.get_running_loop().call_later(SYNC_S, self._sync)
 
     def _sync(self) -> None:
         self._syncing = False
-        with contextlib.suppress(RuntimeError):  # closed, which syncs
+        with contextlib.suppress(RuntimeError):  # the thread is closed; closing it has synced the file
             self._thread.submit(self._journal.sync)
 
     def _publish(self, batch: list[_Pending], at_s: float) -> None:
@@ -394,7 +405,7 @@ class Store:
         for receive in self._subscribers:
             receive(events)
         for one in batch:
-            if not one.done.done():  # the client may have gone away; the write stands
+            if not one.done.done():  # the client may have disconnected; its write is committed all the same
                 one.done.set_result(one.head.stored)
 
     def _apply(self, one: _Pending) -> Event:
@@ -415,12 +426,13 @@ class Store:
         return Event(kind, key, namespace, name, one.head.stored, old)
 
     def _fail(self, batch: list[_Pending], error: Exception) -> None:
-        """Undo the failed writes, and later decisions that depend on them."""
+        """Undo the failed writes, and the later decisions that depend on them."""
         self.horizon = min(self.horizon, self.version)
         refusal, again = storage_refusal(error), list[_Pending]()
         if refusal.code == FULL and (self._reserve.spend() or self._short is None):
             self._short, self._journal.spare_bytes = refusal, 0
-            self._thread.submit(self._journal.hold_room).result()  # before others take it; some tenths of a second
+            # before other programs use the space; this takes some tenths of a second
+            self._thread.submit(self._journal.hold_room).result()
             again = [one for one in batch if one.lets_go]
             batch = [one for one in batch if not one.lets_go]
         lost = {id(one.head) for one in batch}
@@ -438,7 +450,7 @@ class Store:
                 del self._heads[one.place]
             if not one.done.done():
                 one.done.set_exception(refusal)
-                one.done.exception()  # a writer that went away must not be reported as a lost exception
+                one.done.exception()  # asyncio must not log the error as unhandled if the writer has disconnected
 
     # --- the past ------------------------------------------------------------------------------------------------
 
@@ -447,8 +459,8 @@ class Store:
         self._past_bytes += len(past.data)
 
     def _trim(self, now_s: float) -> Prune | None:
-        """Drop the events of the history that exceed its limits. Return the rows that are then needed no more, or
-        None."""
+        """Drop the events of the history that exceed its limits. Return the database rows that are not needed after
+        that; None if there are none."""
         limit, versions, horizon = self._retention, [], 0
         while self._past and (
             len(self._past) > limit.events
@@ -468,15 +480,15 @@ class Store:
         return Prune(versions=versions, horizon=horizon)
 
     def forget_past(self) -> None:
-        """Let the history begin at the present version, so that no watch can resume from the first moments of a new
-        server. Blocks, so it is only for the start of the server."""
+        """Begin the history at the present version, so that no watch can resume from the first moments of a new server.
+        The call blocks, so only the start of the server may use it."""
         self._past.clear()
         self._past_bytes = 0
         self.horizon = self.version
         self._journal.commit([], Prune(versions=(), horizon=self.horizon))
 
     async def drain(self) -> None:
-        """Wait until no write is on its way."""
+        """Wait until no write is being committed."""
         await self._idle.wait()
 
     async def close(self) -> None:
@@ -503,5 +515,5 @@ def _past(row: JournalRow, before: JournalRow | None) -> Past:
 
 
 def expired(message: str) -> ApiError:
-    """Return an error 410: the requested version is older than the history, so the client must list again."""
+    """Return the error 410: the requested version is older than the history, so the client must list again."""
     return ApiError(410, "Expired", message)

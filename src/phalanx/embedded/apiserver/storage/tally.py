@@ -1,7 +1,8 @@
-"""Count the objects of each namespace by kind, and their bytes. Every write updates the counts, so that reading them
-costs nothing.
+"""Count the objects of each namespace by kind, and the bytes of these objects. Every write updates the counts, so that
+reading a count costs almost nothing.
 
-Counted is what the last decided writes leave, on the disk or not yet: what a quota has to be decided on.
+The counts are those after the last decided writes, including writes that are not on the disk yet, because quotas must
+be checked against this state.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ Key = tuple[str, str]  # (group, plural)
 
 
 class StoreTally:
-    """The counts of one store."""
+    """The counts of the objects in one store."""
 
     def __init__(self) -> None:
         self._objects: dict[str, Counter[Key]] = {}
         self._size_bytes: Counter[str] = Counter()
 
     def change(self, key: Key, namespace: str, before: bytes | None, after: bytes | None) -> None:
-        """Count a change of an object from `before` to `after`, as JSON; None if the object does not exist."""
+        """Count a change of an object. `before` and `after`: the object as JSON before and after the change; None if it
+        does not exist then."""
         objects = self._objects.setdefault(namespace, Counter())
         objects[key] += (after is not None) - (before is not None)
         self._size_bytes[namespace] += len(after or b"") - len(before or b"")
@@ -31,9 +33,9 @@ class StoreTally:
             del self._size_bytes[namespace]
 
     def objects(self, namespace: str) -> Counter[Key]:
-        """Return how many objects of each kind there are."""
+        """Return the number of objects of each kind in the namespace."""
         return self._objects.get(namespace, Counter())
 
     def size_bytes(self, namespace: str) -> int:
-        """Return the size of the namespace's objects as JSON, in bytes."""
+        """Return the total size of the namespace's objects as JSON, in bytes."""
         return self._size_bytes[namespace]

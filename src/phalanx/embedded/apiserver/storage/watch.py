@@ -1,12 +1,14 @@
-"""The watches, and the events that each gets.
+"""The watches of clients, and the delivery of events to them.
 
-The store calls `Hub.publish` with the events of every commit. The bytes of an event are appended to the buffer of each
-watch that selects it. The bytes are created once for each representation (JSON of a version, Table …) and shared. A
-slow client fills only its own buffer, and is disconnected when the buffer exceeds its limit; it then lists and watches
-again, as every client must be able to. No other client waits for it.
+The store calls `Hub.publish` with the events of every commit. The hub appends the bytes of an event to the buffer of
+each watch that selects its object. These bytes are created once for each representation (JSON of one version, Table,
+...), and all watches with this representation share them. A slow client fills only its own buffer. When the buffer
+exceeds its limit, the server disconnects the client, which then lists and watches again, as every Kubernetes client
+can. No other client waits for a slow one.
 
-With a selector, changes are translated for the watcher (k8s.io/apiserver/pkg/storage/cacher): an object that begins to
-match is ADDED, and an object that no longer matches is DELETED, with its old content and the version of the change.
+A watch with a selector gets translated events, as in k8s.io/apiserver/pkg/storage/cacher. An object that begins to
+match is reported as ADDED. An object that no longer matches is reported as DELETED, with its old content and the
+version of the change.
 """
 
 from __future__ import annotations
@@ -22,15 +24,16 @@ from phalanx.embedded.apiserver.storage.store import Event, Key, Store, Stored, 
 
 Object = dict[str, Any]
 
-# A function that renders an object in one representation, and a name that watchers with the same representation share.
+# A function that renders an object in one representation.
 Render = Callable[[Stored], bytes]
-# A function that encodes an event type and an object as a piece of a stream.
+# A function that encodes an event type and a rendered object as one piece of a stream.
 Frame = Callable[[str, bytes], bytes]
 _PIECE_BYTES = 256 * 1024
 
 
 class Watch:
-    """A stream of events, from the moment that it is opened. `take` gives its bytes, None when it is over."""
+    """A stream of events, which begins at the moment when the watch is opened. `take` returns its bytes, and None when
+    the watch has ended."""
 
     def __init__(
         self,
@@ -55,7 +58,8 @@ class Watch:
 
     def begin(self, present: Iterable[Stored], past: Iterable[Event], last: Stored | None = None) -> None:
         """Queue the initial events of the watch: the existing objects, the events since a version, and the bookmark
-        that ends them. They are rendered while the client reads, so that they need no buffer, even for 100,000 pods.
+        that ends them. These events are rendered while the client reads them, so that they need no buffer, even for
+        100,000 pods.
         """
         matching = (one for one in present if self.matches is None or self.matches(one.obj))
         lines = itertools.chain(
@@ -63,16 +67,16 @@ class Watch:
             (line for event in past if (line := self._seen(event)) is not None),
             (self.bookmark(one) for one in (last,) if one is not None),
         )
-        first = next(lines, b"")  # now, so that the first line of the stream is the one with the opening
+        first = next(lines, b"")  # render now, so that `opening` renders the first line of the stream
         self._initial = itertools.chain((first,), lines)
 
     def offer(self, event: Event) -> None:
-        """Take in a committed event, if this watch is about its object."""
+        """Add a committed event to the buffer if the watch selects its object."""
         if not self._over and (line := self._seen(event)) is not None:
             self.send(line)
 
     def _seen(self, event: Event) -> bytes | None:
-        """Return the event as a line for this watch; None if the watch does not select it."""
+        """Return the event as a line of this watch; None if the watch does not select the object."""
         if self.namespace is not None and event.namespace != self.namespace:
             return None
         if self.matches is None:
@@ -86,15 +90,16 @@ class Watch:
         return None
 
     def _look_at(self, stored: Stored) -> bytes:
-        """Return an object as this watch renders it. The first object is rendered by the opening function, if there is
-        one."""
+        """Return an object as this watch renders it. The function `opening`, if there is one, renders the first
+        object."""
         if self._opening is None:
             return self.render(stored)
         opening, self._opening = self._opening, None
         return opening(stored)
 
     def bookmark(self, stored: Stored) -> bytes:
-        """Return the line with an empty object that says how far the watch has come."""
+        """Return the line of a bookmark: an empty object whose version shows the client which events the watch has
+        delivered."""
         return self._frame("BOOKMARK", self._look_at(stored))
 
     def _line(self, event: Event, kind: str, stored: Stored) -> bytes:
@@ -107,8 +112,8 @@ class Watch:
         return line
 
     def send(self, line: bytes) -> None:
-        """Append a rendered line, unless the watch has ended. (After dropped events, a bookmark would tell the client
-        that it has seen them.)"""
+        """Append a rendered line, unless the watch has ended. (After events were dropped, a bookmark would wrongly
+        report to the client that it has received them.)"""
         if self._over:
             return
         self._buffer.append(line)
@@ -121,7 +126,7 @@ class Watch:
         self._notify()
 
     def end(self) -> None:
-        """End the watch: no more events are added, but events in the buffer are still delivered."""
+        """End the watch: it gets no more events, but the client can still read the events in the buffer."""
         self._over = True
         self._notify()
 
@@ -130,8 +135,8 @@ class Watch:
             self._wake.set_result(None)
 
     async def take(self) -> bytes | None:
-        """Return the initial events, in pieces, and then the events that have arrived, at least one line. Return None
-        when the watch has ended."""
+        """Wait for events. Return the initial events, in pieces, and then the events that have arrived, at least one
+        line. Return None when the watch has ended."""
         if (piece := self._next_piece()) and not self.overrun:
             return piece
         while not self._buffer:
@@ -155,12 +160,13 @@ class Watch:
 
 
 def line_of(kind: str, rendered: bytes) -> bytes:
-    """Return one event of a stream."""
+    """Return one event of a stream as a line of JSON."""
     return b'{"type":"' + kind.encode() + b'","object":' + rendered + b"}\n"
 
 
 def _as_of(stored: Stored, version: int) -> Stored:
-    """Return an old object with `version`, the version of the change by which it stopped matching."""
+    """Return an old object with another version: `version` is that of the change by which the object stopped
+    matching."""
     obj = stored.obj | {"metadata": stored.obj["metadata"] | {"resourceVersion": str(version)}}
     return Stored(version, encode(obj), obj)
 
@@ -170,13 +176,13 @@ class Hub:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        # (kind, namespace) -> its watches; None: all namespaces.
+        # (kind, namespace) -> the watches of this kind in this namespace; the namespace None stands for all namespaces.
         self._watches: dict[tuple[Key, str | None], dict[Watch, None]] = {}
         store.subscribe(self.publish)
 
     def publish(self, events: list[Event]) -> None:
-        """Offer the events to the watches of their kind in their namespace or in all namespaces; other watches cost
-        nothing."""
+        """Offer each event to the watches of its kind in its namespace and in all namespaces. Other watches cost no
+        time."""
         for event in events:
             for namespace in (None, event.namespace):
                 for watch in tuple(self._watches.get((event.key, namespace), ())):
@@ -193,14 +199,14 @@ class Hub:
         watch.end()
 
     def end_all(self, key: Key | None = None) -> None:
-        """End all streams, or those of one kind: because the server stops, or because the kind is no longer served."""
+        """End all streams because the server stops, or the streams of one kind because the kind is no longer served."""
         for (one, _), watches in tuple(self._watches.items()):
             if key is None or one == key:
                 for watch in tuple(watches):
                     watch.end()
 
     def buffered_bytes(self) -> int:
-        """Return the number of bytes that clients have not read yet."""
+        """Return the number of bytes in the buffers, which clients have not read yet."""
         return sum(watch.buffered_bytes for watches in self._watches.values() for watch in watches)
 
     def count(self) -> int:
