@@ -8,5 +8,5 @@ Parts, lowest first:
     choices     the choice of a worker for each waiting gang, kept up to date; the order of the clusters for one gang
     sending     sends jobs, follows their copies, returns jobs to the queue
     defaulting  the list of LocalQueues that send their jobs away
-    dispatch    all of it, for the scheduler of one cluster
+    dispatch    combines all parts, for the scheduler of one cluster
 """

@@ -1,29 +1,29 @@
-"""The choice of a cluster for each waiting gang, kept up to date.
+"""Choose a cluster for each waiting gang, and keep the choice up to date. A *worker* is a cluster to which jobs may be
+sent; the *manager* is the cluster that sends them.
 
-`kube.gang.spec.gang_spec` calls `choose` whenever it reads a gang that is meant for another cluster. Workers whose
-scheduler answers questions about starts get one question for all equal gangs, and get it again every `AGAIN_S` while
-such a gang waits. The gang waits until each worker has answered once, has failed, or has not answered for `ASK_S`. When
-an answer changes the choice, the gangs are marked, so that they are read again.
+`kube.gang.spec.gang_spec` calls `choose` whenever it reads a gang that is meant for another cluster. If a worker's
+scheduler can answer when it would start a gang, it is asked once for all equal gangs. It is asked again every `AGAIN_S`
+while such a gang waits. The gang waits until each worker has answered once, has failed, or has not answered for
+`ASK_S`. When an answer changes the choice for a gang, the gang is marked, so that the manager reads it again.
 
 A worker gets one question at a time. At most `MOST` different questions are kept. A worker that does not serve such
 questions (Kueue, an older Phalanx, or this user has no right) is not asked again over the same connection. A worker
 that does not answer in time is not asked for `REST_S`. Both are treated as workers that would start the gang at once if
 their nodes have room.
 
-The order of the clusters for one gang, and why a cluster is excluded.
-
-The order, most important first: when the cluster's scheduler expects to start the job, how much of the preferred data
-the cluster has, its price. Clusters that are equal in all of these have one rank, and the core takes the one in which
-the job fits most tightly. This order does not consider quota and free capacity. The core considers them, over the nodes
-of all clusters.
+The order of the clusters for one gang depends on three values, the most important first: the time at which the
+cluster's scheduler expects to start the job, the amount of preferred data that the cluster has, and the price of the
+cluster. Clusters that are equal in all three values have the same rank, and the core takes the one in which the job
+fits most tightly. This order does not consider quota and free capacity. The core considers them, over the nodes of all
+clusters.
 
 A cluster is excluded if it lacks data that the job requires. It is also excluded if its scheduler would not start the
 job soon for a reason that the manager cannot see from the nodes, for example a quota in that cluster or a queue that
 does not exist there. If the reason is that nodes are full, the cluster is not excluded: the core sees this itself, and
 may preempt jobs.
 
-One node for each worker, made from the figures that the scheduler has written. It is for commands that run a cycle on a
-snapshot and have no connection to workers."""
+Some commands run a cycle on a snapshot and have no connection to workers. For these commands, `FiguredClusters` makes
+one node for each worker, from the figures that the scheduler has written to the MultiKueueCluster."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SEEN_BY_THE_CORE: Final = frozenset({ReasonCode.NO_ROOM, ReasonCode.PREEMPTING})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterCandidate:
     """A cluster that may get the gang. `trouble`: why the cluster gets no jobs now; empty if it gets jobs. `outlook`:
-    the answer of its scheduler; None if it gives none."""
+    the answer of its scheduler; None if the scheduler gives no answer."""
 
     name: str
     offer: ClusterOffer
@@ -73,8 +73,8 @@ Gist: TypeAlias = tuple[str, bool, float]
 
 
 def gist(outlook: StartOutlook | None, now_s: float) -> Gist:
-    """Return the part of an outlook that determines the order of the clusters. If it does not change, neither does the
-    order."""
+    """Return the part of an outlook that determines the order of the clusters. As long as this part does not change,
+    the order does not change."""
     if outlook is None:
         return "", False, 0.0
     off_s = max(0.0, outlook.start_s - now_s)
@@ -157,7 +157,8 @@ _ASKING = Reason(code=ReasonCode.BACKOFF, text="the clusters are being asked whe
 
 @dataclass(slots=True)
 class _Equals:
-    """Equal gangs. `answers`: cluster -> its outlook, or None if it gave none. `asked_s`: cluster -> when it was asked.
+    """Equal gangs. `answers`: cluster -> its outlook (when it expects to start the gang), or None if the cluster gave
+    no outlook. `asked_s`: cluster -> when it was asked.
     `gists`: cluster -> the part of its answer on which the present choice is based."""
 
     namespace: str

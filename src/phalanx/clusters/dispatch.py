@@ -1,8 +1,8 @@
 """Send jobs to the clusters on whose nodes the core has placed them, follow their copies, and delete copies.
 
-The choice is in the start record of the Job before anything is written here (decision 73). So after a crash between two
-writes the objects determine what is left to do: a missing copy is created, a copy of the present start is followed, and
-any other copy is deleted (`job_reconciler`).
+The scheduler writes its choice of a cluster to the start record of the Job before this module writes anything (decision
+73). So after a crash between two writes the objects determine what is left to do: a missing copy is created, a copy of
+the present start is followed, and any other copy is deleted (`job_reconciler`).
 """
 
 from __future__ import annotations

@@ -1,18 +1,20 @@
-"""A gang as a question to the scheduler of a worker: when would it start there? And the answer.
+"""Ask the scheduler of a worker (a cluster to which jobs may be sent) when it would start a gang, and read the answer.
+The module has the formats of the question and of the answer.
 
     GET /apis/visibility.phalanx.dev/v1/namespaces/NAMESPACE/jobs/-/start?job=QUESTION
 
-The question is JSON: the options that queue the gang, its priority, its time limit, and its pods. Names are left out,
-so equal gangs have one question. The answer counts in seconds from now, so the clocks of two clusters need not agree.
+The question is JSON. It has the options that queue the gang, the priority, the time limit and the pods of the gang. It
+has no names, so that equal gangs have the same question. The start in the answer is in seconds from now, so that the
+clocks of the two clusters need not agree.
 
-The price and the data of a cluster, as its MultiKueueCluster has them.
+The module also reads the prices and the data of a cluster from the labels and annotations of its MultiKueueCluster:
 
     metadata:
       labels: {data.phalanx.dev/imagenet: ""}
       annotations: {phalanx.dev/cluster-price: "cpu=0.04,memory=0.005,nvidia.com/gpu=2.5"}
 
 A price is that of one CPU, GiB or device for an hour, in any currency. A cluster without prices costs nothing. Values
-that cannot be read are errors in `ClusterOffer.wrong`; the rest of the offer holds."""
+that cannot be read are reported in `ClusterOffer.wrong`; the other values of the offer are used."""
 
 from __future__ import annotations
 
@@ -150,7 +152,8 @@ _MOST_NAMES = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOffer:
-    """`prices`: resource -> the price of a unit for an hour. `data`: the names of the data that the cluster has.
+    """The prices and the data that a cluster offers. `prices`: resource -> the price of a unit for an hour. `data`: the
+    names of the data that the cluster has.
     `wrong`: which values cannot be read, and how to correct them; empty if there are none."""
 
     prices: Mapping[str, float] = field(default_factory=dict)

@@ -40,7 +40,8 @@ class NodeGroupSeen:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroupGone:
-    """A node group was deleted. Its nodes stay; nodes that have not arrived are expected no more."""
+    """A node group was deleted. Its nodes stay in the cluster. Requested nodes that have not arrived are no longer
+    expected."""
 
     name: str
 
@@ -114,7 +115,8 @@ class FlavorGone:
 
 @dataclass(frozen=True, slots=True)
 class TopologiesSeen:
-    """The topologies that objects of the cluster now declare. They are used in addition to the policy's."""
+    """The topologies that objects of the cluster now declare. They are used in addition to the topologies of the
+    policy."""
 
     topologies: tuple[Topology, ...]
 
@@ -191,7 +193,7 @@ class Adopted:
     `placements`: charged as they are, even if they overcommit a node.
     `open`: slots that need a node.
     `started_s`, `flavors`: the values of the job's `Start`.
-    `leaving`: placed slots that were told to be given up, and are not gone yet. (All are, if the job stops.)"""
+    `leaving`: placed slots whose pods are stopping and are not gone yet; all placed slots if the whole job stops."""
 
     job: Job
     attempt: int
@@ -230,8 +232,8 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A start failed and was taken back, or a running job was stopped, in each case with all its pods. The job waits
-    again and starts not before `not_before_s` (seconds since the epoch)."""
+    """A start failed and was taken back, or a running job was stopped. In both cases all pods of the job are gone. The
+    job waits again and does not start before `not_before_s` (seconds since the epoch)."""
 
     job: str
     attempt: int

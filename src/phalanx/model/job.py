@@ -1,8 +1,8 @@
 """A job: roles of pods that start together or not at all, and the tree of its roles and groups.
 
-The leaves of the tree are roles, its inner nodes groups, its root the job. A subtree is placed when at least `minimum`
-of its members are placed, each with its own minimum. `gang_error` reports an invalid tree (an undeclared group, a
-cycle, a minimum above the number of members), so that the job is refused and not misread.
+The leaves of the tree are roles, its inner nodes groups, its root the job. A subtree counts as placed when at least
+`minimum` of its members are placed, each of them with its own minimum. `gang_error` reports an invalid tree (an
+undeclared group, a cycle, a minimum above the number of members), so that the scheduler refuses the job.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """A role is `count` pods of one shape. The job starts only if at least `minimum` of them are placed.
+    """A role is `count` pods of one shape. The job starts only if at least `minimum` of these pods are placed.
 
     `group`: the name of the role's group; empty: the job itself.
     `closeness`: the topology request of the role's pods."""

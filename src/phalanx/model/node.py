@@ -1,11 +1,12 @@
-"""A node as the world describes it; topologies, flavors and advance reservations of nodes.
+"""The values that describe nodes: nodes, topologies, flavors, advance reservations and node groups.
 
-*Topology.* Levels are node label keys, from coarse to fine (zone, block, rack, NVLink domain, host). A *domain* of a
-level is the set of nodes with the same values of its key and of all coarser ones (Kueue's Topology-Aware Scheduling,
-KEP-2724).
+*Topology.* A hierarchy of levels. Each level is a key of node labels, from coarse to fine (zone, block, rack, NVLink
+domain, host). A *domain* of a level is the set of nodes with the same values of its key and of all coarser ones
+(Kueue's Topology-Aware Scheduling, KEP-2724).
 
 *Flavor.* A named class of nodes with quotas of its own (Kueue's ResourceFlavor). A pod whose queue has several resource
-groups is given one flavor of each; their names are then joined by `+`, which no object's name contains.
+groups gets one flavor of each group. The names of these flavors are then joined by `+`, a character that no object's
+name contains.
 
 *Reservation.* Nodes that are set aside for some time for certain jobs, or for maintenance (Slurm's advance
 reservations).
@@ -206,7 +207,7 @@ def joined_name(names: Iterable[str]) -> str:
 
 
 def parts_of(name: str) -> tuple[str, ...]:
-    """Return the names of the flavors that are joined in a name; none of an empty name."""
+    """Return the names of the flavors that are joined in a name. An empty name has no flavors."""
     return tuple(name.split(JOIN)) if name else ()
 
 

@@ -96,7 +96,7 @@ class ReleaseNodes(NamedTuple):
     """The provider removes these nodes of a group, which are empty, or cancels them, if they have not arrived.
 
     `job`: always empty, because the nodes belong to no job.
-    `late`: True if the nodes did not arrive in time; no more are requested from the group for a while."""
+    `late`: True if the nodes did not arrive in time; no further nodes are requested from the group for a while."""
 
     job: str
     group: str

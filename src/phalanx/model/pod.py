@@ -2,11 +2,12 @@
 
 Thousands of pods share a few shapes, so the core computes the fitting nodes once for each shape. Requests are exact
 integers: cpu in millicores, other resources in whole units (bytes, devices). A pod whose requests do not name `pods`
-requests one. The charge of a queue may include a part of a device. Parts are exact fractions, so that releasing a
-charge leaves no remainder.
+requests one. The charge of a pod to its queue may include a part of a device. Parts are exact fractions, so that
+releasing a charge leaves no remainder.
 
-`shape_error` refuses a shape that the Kubernetes API would not accept (weights 1 to 100, `maxSkew` and `minDomains`
-from 1, ports 1 to 65535), or that no device can serve.
+`shape_error` reports a shape that the Kubernetes API would not accept, for example a weight outside of 1 to 100, a
+`maxSkew` or `minDomains` below 1, or a port outside of 1 to 65535. It also reports a share of devices that no device
+can serve.
 """
 
 from __future__ import annotations

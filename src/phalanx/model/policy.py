@@ -13,7 +13,7 @@ from phalanx.model.queue import Weights
 
 
 class Backfill(StrEnum):
-    """The protection of jobs without capacity from delay by the jobs behind them."""
+    """The rule that protects jobs for which no capacity is free from delay by the jobs behind them."""
 
     GREEDY = "greedy"  # no protection: every job that fits starts
     EASY = "easy"  # jobs may not delay the first job without capacity
@@ -29,7 +29,8 @@ class BackfillOrder(StrEnum):
 
 
 class ScoringStrategy(StrEnum):
-    """The choice among the nodes that fit. Of equally good nodes the one with the smallest row is taken."""
+    """The choice among the nodes on which a pod fits. Among equally good nodes, the node with the smallest row in the
+    node table is chosen."""
 
     PACK = "pack"  # the fullest node
     SPREAD = "spread"  # the emptiest node
@@ -47,8 +48,8 @@ class ScoringStrategy(StrEnum):
 class PriorityWeights:
     """The weights of Slurm's multifactor priority. All factors are between 0 and 1. `max_age_s`: the age at which the
     age factor is 1. `size_relative_to_time`: the size is divided by the minutes of the time limit
-    (SMALL_RELATIVE_TO_TIME). `size_full_time_s`: the time limit for which a job that asks the whole cluster then has
-    the size 1 (Slurm: a minute)."""
+    (SMALL_RELATIVE_TO_TIME). `size_full_time_s`: in this case, the time limit with which a job that requests the whole
+    cluster has the size 1 (in Slurm: one minute)."""
 
     age: float = 0.0
     size: float = 0.0
@@ -78,9 +79,9 @@ class WaitingJob:
     `pods`: the pods of its minimum.
     `requests`: resource -> what these pods request together: cores of `cpu`, bytes of `memory`, other resources as
     numbers.
-    `waited_s`: how long the job could have started by its begin time (seconds).
+    `waited_s`: the time since the submission of the job, or since its begin time if that is later (seconds).
     `limit_s`: the time limit, of the job or its queue; None: no limit.
-    `estimate_s`: the expected run time, else the limit; None: neither is known."""
+    `estimate_s`: the expected run time if it is known, otherwise the time limit; None if neither is known."""
 
     id: str
     queue: str

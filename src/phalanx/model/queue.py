@@ -5,8 +5,8 @@ queues of this tree. Jobs may be submitted to any queue. Queues without a `paren
 whose quota is the whole cluster.
 
 For each flavor and resource, a queue has a guarantee (Kueue's nominal quota), a limit on the usage of itself and all
-queues below it (like the borrowing limit, but absolute), and a lending limit on its unused guarantee. `weights` divide
-the amounts that no queue is guaranteed. A quota does not limit resources that it does not name.
+queues below it (like the borrowing limit, but absolute), and a lending limit on its unused guarantee. The amounts that
+are guaranteed to no queue are divided by `weights`. A quota does not limit resources that it does not name.
 
 The amount available to a queue is the part of its guarantee that it does not lend, plus the smaller of its headroom
 below the limit and the amount available to its parent (KEP-79 of Kueue, "hierarchical cohorts").
@@ -160,9 +160,9 @@ class Quota:
     """The quota of a queue on the nodes of one flavor; on all nodes if `flavor` is empty. A guarantee of `MAX_AMOUNT`
     covers every request.
 
-    `group`: the resource group (Kueue's resourceGroups). A pod is given one flavor of each group of which it asks a
-    resource, and the flavor is charged with the resources that quotas of the group name. Flavors without a group are
-    for all resources."""
+    `group`: the resource group (Kueue's resourceGroups). A pod gets one flavor of each group that has a resource which
+    the pod requests. The pod's requests of the resources in the group are charged to this flavor. Flavors without a
+    group are for all resources."""
 
     flavor: str = ""
     group: str = ""
@@ -206,8 +206,8 @@ class UsageTerms:
     """The rules by which the past usage of a queue's accounts is counted.
 
     `half_life_s`, `billing`: as in `Policy`.
-    `entry_s`: a job that starts counts at once as if it had run for this time. So not all jobs that start in one cycle
-    belong to the account with the lowest usage before."""
+    `entry_s`: a job that starts counts at once as if it had run for this time. Without this, all jobs that start in one
+    cycle could belong to the account that had the lowest usage before the cycle."""
 
     half_life_s: float
     billing: Weights

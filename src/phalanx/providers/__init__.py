@@ -2,8 +2,8 @@
 
 Parts, lowest first:
 
-    provider    what a provider does: `scale` and `status`; only empty nodes are removed
-    counted     providers that go by a number of nodes: programs, web servers, Machines, Slurm's programs, clouds
+    provider    the protocol of a provider: `scale` and `status`; only empty nodes are removed
+    counted     providers that are given a number of nodes: programs, web servers, Machines, Slurm's programs, clouds
     simulated   nodes that exist in the API alone, with delays, failures and losses
     autoscaler  nodes that the Cluster Autoscaler or Karpenter adds for unschedulable pods
     provision   the calls to providers, side by side and repeated; their answers as events

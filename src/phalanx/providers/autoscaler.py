@@ -1,9 +1,10 @@
-"""A provider whose nodes come from an autoscaler that looks at unschedulable pods: Cluster Autoscaler, Karpenter.
+"""A provider whose nodes come from an autoscaler that adds nodes for unschedulable pods: the Cluster Autoscaler or
+Karpenter.
 
-For each requested node it creates a pod that is as large as the group's template, and that no scheduler binds. The pods
-of one request get the condition `PodScheduled=False, Unschedulable` when all of them exist, so the autoscaler sees all
-of them at once. They stay until the last node of the request has arrived, because Karpenter removes an empty node that
-no pending pod needs. The autoscaler removes empty nodes itself."""
+For each requested node the provider creates a pod that is as large as the template of the group's nodes, and that no
+scheduler binds. The pods of one request get the condition `PodScheduled=False, Unschedulable` when all of them exist,
+so the autoscaler sees all of them at once. These pods stay until the last node of the request has arrived, because
+Karpenter removes an empty node that no pending pod needs. The autoscaler removes empty nodes itself."""
 
 from __future__ import annotations
 

@@ -1,13 +1,16 @@
-"""What a provider does: two calls, whatever is behind them.
+"""The protocol of a *provider*, the part that adds nodes to the cluster and removes them. A provider has two calls,
+whatever program or service it uses.
 
-`scale` asks for nodes and gives nodes back. It may be called again with the same names after a lost answer, and then
-changes nothing. `status` names the requested nodes that have not arrived.
+`scale` requests nodes and removes nodes. If its answer was lost, the call may be repeated with the same names; the
+repeated call changes nothing. `status` returns the requested nodes that have not arrived.
 
-Remove nodes only when they are empty: cordon them, look for pods, let the provider remove them, delete them.
+Nodes are removed only when they are empty (`EmptyNodes`): first the node is cordoned and checked for pods; then the
+provider removes the node, and its Node object is deleted.
 
-The scheduler removes a node only if it knows of no pod there. But other schedulers may bind a pod to the node at the
-same moment. So the node is cordoned first, and its pods are listed some time later. A node with a pod is kept, and
-accepts pods again. An annotation marks the nodes whose removal has begun, so a restarted scheduler goes on with it."""
+The scheduler asks to remove a node only if it knows of no pod on the node. But another scheduler may bind a pod to the
+node at the same moment. So the node is cordoned first, and its pods are listed some time later. If the node has a pod
+by then, the node is kept and uncordoned. An annotation marks the nodes whose removal has begun, so a restarted
+scheduler goes on with it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The calls to the providers of node groups, and their answers as events of a world.
+"""Make the calls to the providers of node groups, and report the answers of the providers as events.
 
-Each group has its own calls, one after the other, so that the removal of a node never overtakes its request. A call
-that fails is repeated with a pause; after `TRIES` the requested nodes have failed, and the job tries the next group.
-Then they are removed too, because a call may have been carried out although its answer was lost. A removal is repeated
-until it succeeds, because a node that is left costs money; other calls are made meanwhile. While nodes are coming, the
-provider is asked for their status every `LOOK_S` seconds."""
+The calls for one group are made one after the other, so that the removal of a node never overtakes the request for this
+node. A call that fails is repeated with a pause. After `TRIES` attempts the requested nodes count as failed, and the
+job tries the next group. The provider is then also asked to remove these nodes, because it may have carried out a call
+whose answer was lost. A removal is repeated until it succeeds, because a node that is left costs money; other calls are
+made meanwhile. While nodes are coming, the provider is asked for their status every `LOOK_S` seconds."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A provider whose nodes exist in the API alone, for `phalanx up --node-group`.
+"""A provider whose nodes exist only as objects of the API, for `phalanx up --node-group`.
 
 Each node is a Node object that the node program simulates (`embedded.node.simulated`): the node becomes Ready, and its
-pods run like other simulated pods. Nodes arrive after the group's delay. By the settings of the group, they may be
-refused, arrive late, never arrive, or be lost."""
+pods run like other simulated pods. Nodes arrive after the group's delay. The settings of the group determine how often
+a node is refused, arrives late, never arrives, or is lost."""
 
 from __future__ import annotations
 

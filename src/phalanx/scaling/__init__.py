@@ -1,4 +1,5 @@
-"""Node groups: which nodes are requested for waiting jobs, and which empty nodes are released. Pure functions.
+"""Decide which nodes of node groups are requested for waiting jobs, and which empty nodes are released. All functions
+are pure.
 
 In each step of the loop the core decides first; then `cycle.with_nodes` decides about nodes.
 

@@ -7,15 +7,16 @@
    nodes are cheaper for all requests together, these are requested.
 4. Nodes that have been empty for long enough are released.
 
-A job that the core could start, or could nominate by preemption, has been decided before.
+A job that the core could start, or could nominate to nodes by preemption, is not among these requests, because the core
+decides first.
 
-Empty nodes of node groups: since when they are empty, and which of them are released.
+The module also notes since when each node of a node group is empty, and decides which empty nodes are released.
 
-A node is kept while a gang waits that could run on it once other nodes are free as well. Otherwise the node would be
-released and requested again.
+An empty node is not released while a gang waits that could run on it as soon as other nodes are free as well. Otherwise
+the node would be released and requested again.
 
-A provider that removes empty nodes itself (an autoscaler) removes those that have arrived. Requested nodes that no job
-waits for any more, for instance because the job was deleted, are cancelled here in every group."""
+A provider that removes empty nodes itself (an autoscaler) removes the empty nodes that have arrived. In every group,
+this module cancels requested nodes for which no job waits any more, for instance because the job was deleted."""
 
 from __future__ import annotations
 
@@ -47,8 +48,9 @@ UNWANTED_S = 30.0
 
 
 def note_idle(cluster: Cluster, now_s: float) -> None:
-    """Note since when each node of a group is empty. Pods of DaemonSets and static pods do not count. A requested node
-    is empty if no job is nominated to it. These times are used only for the release of nodes."""
+    """Note since when each node of a group is empty. A node that has only pods of DaemonSets and static pods counts as
+    empty. A requested node is empty if no job is nominated to it. These times are used only for the release of
+    nodes."""
     groups, columns = cluster.columns.groups, cluster.columns
     residents = Counter(cluster.foreign[pod][0] for pod in cluster.residents)
     empty = [

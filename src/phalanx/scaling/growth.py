@@ -1,14 +1,15 @@
-"""The cluster with requested nodes as if they had arrived, and with the nodes that could still be requested.
+"""Plan the cheapest additional nodes for waiting gangs. The gangs are placed in a copy of the cluster that also has the
+requested nodes, as if they had arrived, and the nodes that could still be requested.
 
-The nodes of this table are taken by one gang after the other. So a second gang may use what the first gang leaves on
-the nodes that are requested for it.
+The gangs are placed one after the other. So a second gang may use the capacity that the first gang leaves free on the
+nodes that are requested for the first gang.
 
-Search the cheapest numbers of nodes of several groups that let a gang fit.
+`Search` finds, for several node groups, the cheapest numbers of nodes with which a gang fits.
 
 The search starts with the largest number of nodes of each group. It removes nodes group by group, in several orders of
 the groups. Then it tries all cheaper combinations within a budget of trials. With few groups and small gangs the result
-is the cheapest there is. More nodes never hurt: if a gang fits with some numbers of nodes, it also fits with larger
-numbers."""
+is the cheapest possible combination. The search assumes that a gang that fits with some numbers of nodes also fits with
+larger numbers."""
 
 from __future__ import annotations
 
@@ -257,7 +258,8 @@ class GrowingCluster:
         return sum(known[self.new[name]].price_per_hour for name in self.bought)
 
     def requests(self, job: str, placements: Sequence[Placement], done: set[str]) -> Iterator[RequestNodes]:
-        """Yield the requests for the new nodes of the placements that are not in `done`, which then has them."""
+        """Yield the requests for the new nodes of the placements that are not in `done`, and add these nodes to
+        `done`."""
         used = {placement.node for placement in placements}
         for group in self.cluster.columns.groups.known.values():
             names = [name for name in self.new_of[group.name] if name in used and name not in done]
@@ -274,7 +276,8 @@ class GrowingCluster:
 
 
 def may_request(cluster: Cluster, group: NodeGroup, now_s: float) -> bool:
-    """Return whether nodes may be requested from the group. After a failure they may not for a while."""
+    """Return whether nodes may be requested from the group. After a failed request, no nodes may be requested from the
+    group for a while."""
     failed = cluster.columns.groups.failed.get(group.name)
     return failed is None or failed.retry_s <= now_s
 

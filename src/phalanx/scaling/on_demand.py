@@ -1,8 +1,8 @@
 """Groups on demand: nodes that somebody else chooses for the pods of one job (a ProvisioningRequest).
 
-Such a group has no template. The pods of a job are nominated to one placeholder that is as large as all of them, so
-the job has its quota while it waits. When the job fits on present nodes, the nomination is withdrawn, and the core
-starts the job. Once it is certain that the nodes will come, those that are there are kept for the job.
+Such a group has no template. The pods of a job are nominated to one placeholder that is as large as all of them, so the
+job has its quota while it waits. When the job fits on present nodes, the nomination is withdrawn, and the core starts
+the job. When it is certain that the nodes will come, the nodes that have already arrived are kept for the job.
 """
 
 from __future__ import annotations

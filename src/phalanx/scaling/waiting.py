@@ -1,10 +1,12 @@
-"""Requests of jobs that lack only capacity: their quota admits them now. Nodes are requested only for these jobs.
+"""Find the requests that wait only for capacity, because their quota would admit them now. Nodes are requested only for
+these requests.
 
-The order is that of the core as far as one queue is concerned: replacements of lost pods, then priority, then age.
-Between queues, a request within its queue's guarantee comes before a request that borrows. Pods above a gang's minimum
-are no reason to request nodes.
+Within one queue, the order of requests is the order in the core: first replacements of lost pods, then priority, then
+age. Between queues, a request within its queue's guarantee comes before a request that borrows. Pods above a gang's
+minimum are no reason to request nodes.
 
-The waiting jobs that their quotas admit together. An autoscaler may add nodes only for these jobs.
+`admitted_together` returns the waiting jobs that their quotas admit at the same time. An autoscaler may add nodes only
+for these jobs.
 
 Each of two jobs may be within a quota that is too small for both. If the pods of both were reported as unschedulable,
 an autoscaler would add nodes that one of the jobs cannot use. `kube.write.events` asks this module before it reports
@@ -121,7 +123,7 @@ class Waiting:
         return not urgent, borrows, priority, first.arrival_s, request_class.key.kind, first.tie
 
     def requests(self, request_class: RequestClass) -> Iterator[Admitted]:
-        """Yield the requests of the class in order, as long as their quota admits them. Of a strict queue only the
+        """Yield the requests of the class in order, as long as their quota admits them. In a strict queue, only the
         first request of a class is tried."""
         for entry in islice(request_class, 1 if request_class.strict else JOBS):
             after_s = entry.arrival_s + self.cluster.jobs[entry.request.job].job.nodes_after_s
@@ -146,8 +148,8 @@ class Waiting:
 
 def admitted_together(cluster: Cluster, policy: Policy, now_s: float, jobs: Collection[str]) -> frozenset[str]:
     """Return the jobs, among the waiting `jobs`, that their quotas admit together, in the order in which nodes would be
-    requested for them: of a strict queue only the first of a class. A job that delays its request (`Job.nodes_after_s`)
-    is left out until then. `now_s`: seconds since the epoch."""
+    requested for them. Of each request class of a strict queue, only the first job is considered. A job that delays its
+    request (`Job.nodes_after_s`) is left out until that time has passed. `now_s`: seconds since the epoch."""
     waiting, found = Waiting(cluster, policy, now_s, classes_of(cluster, jobs)), set[str]()
     for request_class in sorted(waiting.request_classes, key=waiting.rank):
         asking = (entry for entry in request_class if entry.request.job in jobs)

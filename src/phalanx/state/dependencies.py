@@ -1,7 +1,7 @@
 """The jobs that wait for other jobs (dependencies, singletons, arrays), and the outcomes of finished jobs.
 
-The index leads from a job to the jobs that depend on it, so an end or a start finds them at once. It keeps the outcomes
-of all jobs that a live job names, and of at least the `KEPT` jobs that finished last.
+The index maps each job to the jobs that depend on it. So when a job starts or ends, its dependents are found at once.
+It keeps the outcomes of all jobs that a live job names, and of at least the `KEPT` jobs that finished last.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Members: TypeAlias = list[tuple[float, str]]  # (submitted, seconds since the ep
 class JobDependencies:
     """The index of dependencies.
 
-    `dependents`: job -> live jobs that name it.
+    `dependents`: job -> the live jobs that name this job as a dependency.
     `active`: array -> its jobs that have one of its slots: running and nominated jobs, and waiting jobs that may start.
     `passed`: array jobs that cannot start and have given their slot to another job of the array."""
 

@@ -1,24 +1,26 @@
-"""Run times of finished jobs: the jobs that ended last, and the expected run times of similar jobs.
+"""Remember the jobs that ended last and their run times, and estimate from them the run times of similar jobs.
 
-The first part keeps the last `KEPT_SUBMISSIONS` jobs that ended, from which forecasts derive later submissions.
-Consider a job that was submitted after every job that was dropped from this memory: it is live, or it ended and is
-still kept. So after the latest submission of a dropped job every submission is known.
+The first part keeps the last `KEPT_SUBMISSIONS` jobs that ended. Forecasts assume that similar jobs will be submitted
+later. When the memory is full, it drops the jobs that ended first. Every job that was submitted after all dropped jobs
+is still known: it is live, or it ended and is still kept. So all submissions after the latest submission of a dropped
+job are known.
 
 The second part keeps run times. Users state time limits several times as long as their jobs run, and their jobs
 resemble each other: the mean of the user's last two run times predicts the next better than the limit does (Tsafrir,
-Etsion, Feitelson, "Backfilling using system-generated predictions rather than user runtime estimates", TPDS 2007). An
-interval needs a distribution, not a mean. So the last run times are stored, as parts of the time limit (in seconds for
-jobs without a limit), of
+Etsion, Feitelson, "Backfilling using system-generated predictions rather than user runtime estimates", TPDS 2007). But
+a forecast that gives an interval needs a distribution, not a mean. So the module stores the last run times, as parts of
+the time limit (in seconds for jobs without a limit), of
 
-- each *kind* of job: same user, name, pods and limit. A number at the end of the name does not count, nor do the five
-  letters and digits that Kubernetes appends (`generateName`);
+- each *kind* of job: jobs with the same user, name, pods and limit. Names are compared without a number at the end, and
+  without the five letters and digits that Kubernetes appends (`generateName`);
 - each user;
 - all users.
 
 A run time counts for a job if it is longer than the job has run already. A run time of the job's kind has the weight 1.
-All run times of its user and of all users together weigh as much as `ENOUGH` run times of the kind. Of this weight, n
-run times of the user have the part n / (n + `ENOUGH`); those of all users have the rest. So a kind with many run times
-decides alone, and two or three run times decide little (shrinkage, as in hierarchical models).
+All run times of its user and of all users together weigh as much as `ENOUGH` run times of the kind. If the user has n
+run times, they have the part n / (n + `ENOUGH`) of this weight; the run times of all users have the rest. So a kind
+with many run times determines the estimate almost alone, and a kind with two or three run times has little influence
+(shrinkage, as in hierarchical models).
 
 Take n run times x(1) <= ... <= x(n) of equal weight. If they are exchangeable, the next run time is in each of the n +
 1 gaps between them with the same probability: Hill's assumption A(n) ("Posterior distribution of percentiles: Bayes'

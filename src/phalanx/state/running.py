@@ -1,4 +1,5 @@
-"""Running jobs: as columns, in the order of their expected ends, and by the amounts that they hold.
+"""Three indexes of running jobs: columns of their pods, their expected ends in order, and the jobs that hold the
+largest amounts.
 
 *Columns.* Preemption examines all running pods at once: which pods may be preempted, and on which nodes. `RunningPods`
 has one entry per (job, role, node), and a row per job with the fields that decide whether it may be preempted. The
@@ -7,12 +8,14 @@ notes them). A cluster without preemption never needs the columns. Entries of a 
 entries are appended. When half of the entries are empty, all are packed.
 
 *Expected ends.* A job with a time limit ends when the limit has passed, at the latest. The end of a job without a limit
-is unknown. A job that was told to stop ends as soon as it can, so its end is now. The list stays sorted as jobs start
-and end, so no decision sorts the running jobs. The run times of finished jobs are stored beside it, for forecasts.
+is unknown. A job that is stopping ends as soon as it can, so its expected end is now. Each start and each end of a job
+keeps the list sorted, so no decision has to sort the running jobs. The run times of finished jobs are stored together
+with this list, for forecasts.
 
-*Largest consumers.* Every reason names the jobs that hold most of a resource; finding them must not visit all running
-jobs. For each resource that was asked for there is a heap of (-amount, job). A change of a job's amount adds an entry;
-stale entries are dropped when they reach the top. The last answer is stored until a change may alter it.
+*Largest consumers.* A reason why a job waits names the jobs that hold most of the missing resource. To find them
+without visiting all running jobs, there is a heap of (-amount, job) for each resource for which they were requested
+before. A change of a job's amount adds an entry; stale entries are dropped when they reach the top. The last answer is
+stored until a change may alter it.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ Ints = NDArray[np.int64]
 class RunningPods:
     """The columns of running pods.
 
-    Entries: `row`; the numbers of `job` and `demand`; `role`; `pods`; `leaving` (whether they were told to stop);
+    Entries: `row`; the numbers of `job` and `demand`; `role`; `pods`; `leaving` (whether the pods are stopping);
     `spare` (the number of pods that could leave without breaking the gang).
 
     By job number: `priority`; the number of `queue`; `started_s`, `submitted_s`; `preemptible`; `last_victim`;

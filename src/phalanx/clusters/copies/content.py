@@ -4,9 +4,9 @@ copied back.
 A copy has the name and the namespace of its job. Its labels contain the job's uid, the manager's uid and the time of
 the start, so that a copy of an earlier start is recognized. The pod templates are the user's, without the changes of
 the start on the manager, and the worker queues the copy by the labels of the job. Its pods have the label with the
-job's uid, too, so that the manager does not count them as the worker's own.
+job's uid, too, so that the manager does not count these pods as pods of the worker's own jobs.
 
-A job that is meant for another cluster, by the start record of its gang."""
+`Sent` is a job that is meant for another cluster, according to the start record of its gang."""
 
 from __future__ import annotations
 

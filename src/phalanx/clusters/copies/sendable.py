@@ -1,4 +1,5 @@
-"""The kinds of jobs that can be sent to other clusters. A kind is described by data, and the same code sends all kinds.
+"""The kinds of jobs that can be sent to other clusters. Each kind is described by a value of `Sendable`; the same code
+sends jobs of all kinds.
 
 The roles of an object are read and changed through its adapter (`kube.read.workload.adapter`), as for a start in this
 cluster: its suspension, its pod templates, its end. This module adds for each kind: which field names the manager,

@@ -21,7 +21,8 @@ Object = dict[str, Any]
 
 
 class CopyWrites:
-    """`sent`: the jobs and their present starts. `keys`: gets a job whose copy was created."""
+    """Creates and deletes copies. `sent`: the jobs and their present starts. `keys`: gets a job whose copy was
+    created."""
 
     def __init__(
         self,

@@ -1,6 +1,8 @@
-"""Reconcile one job after the other with its copies: create a missing one, follow the present one, delete the others.
+"""Reconcile one job after the other with its copies in other clusters: create a missing copy, follow the copy of the
+present start, and delete all other copies.
 
-The writes about one job are made one after the other. What is left to do is determined by the objects alone."""
+The writes about one job are made one after the other. The job and its copies alone determine what is left to do, so the
+work continues correctly after a restart."""
 
 from __future__ import annotations
 

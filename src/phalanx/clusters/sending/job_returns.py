@@ -31,7 +31,7 @@ class NotYet(Exception):
 
 
 class JobReturns:
-    """`workers`: the clusters to which jobs are sent, by name."""
+    """Returns jobs to the queue. `workers`: the clusters to which jobs are sent, by name."""
 
     def __init__(self, manager: SendingCluster, workers: Mapping[str, Worker], now_s: Callable[[], float]) -> None:
         self._manager, self._workers, self._now_s = manager, workers, now_s

@@ -23,7 +23,8 @@ Object = dict[str, Any]
 
 
 class SendingCluster:
-    """`api`, `informers`: the manager's API and its caches. `uid`: names the manager in copies; known after `begin`.
+    """The manager and its jobs. `api`, `informers`: the manager's API and its caches. `uid`: names the manager in
+    copies; known after `begin`.
     `world`: what its world does with news about sent jobs."""
 
     def __init__(self, api: Connection, informers: Callable[[Kind], Informer]) -> None:

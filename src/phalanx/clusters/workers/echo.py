@@ -1,4 +1,4 @@
-"""Warnings of a worker about a copy and its pods, as Events of the job on the manager.
+"""Report the warnings of a worker about a copy and its pods as Events of the job on the manager.
 
 A copy is in trouble if it has failed, or if after `LATE_S` it has not started or some of its pods are not ready. Then
 the Events about the copy and about `PODS_ASKED` of its pods are listed, at most once in `AGAIN_S`. Each warning is

@@ -2,11 +2,11 @@
 nodes.
 
 A worker is created for each MultiKueueCluster, and replaced if its source changes. Its state is written as the
-condition Active, and its figures as an annotation. The core gets its nodes as events; when the worker is removed, the
-core is told that these nodes are gone.
+condition Active, and its figures as an annotation. The core gets the nodes of a worker as events. When the worker is
+removed, events report to the core that these nodes are gone.
 
-Calls to workers. The number of concurrent calls to each worker is limited, so that a slow worker does not delay the
-jobs of other workers.
+The module also limits the number of concurrent calls to each worker, so that a slow worker does not delay the jobs of
+other workers.
 
 A job that cannot call its worker yet waits in that worker's queue of callers. When a call ends, the first job in this
 queue is reconciled again. So every job can call its worker at some time, however many jobs wait for a slow worker."""

@@ -3,8 +3,8 @@ nodes.
 
 A node of a worker has the name `CLUSTER:NODE`, which no Node can have. It has the labels and taints of that node, and
 in addition the label and the taint `phalanx.dev/cluster`. The taint must be tolerated by name, so only jobs that may be
-sent away are placed there. Its amounts are what the worker's own pods leave free. The core charges the jobs of this
-manager to it.
+sent away are placed there. Its allocatable amounts are the amounts that the pods of the worker's own jobs leave free.
+The core charges the jobs of this manager to this node.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Connect to the cluster that runs a job of the manager, with the rights of the caller.
 
-It is apart from `source`, which the scheduler imports: the scheduler needs no right to get a single MultiKueueCluster.
+This module is separate from `source`, because the scheduler imports `source` and has no right to get a single
+MultiKueueCluster.
 
 Users who may read the kubeconfig of the cluster may read the logs of its jobs."""
 

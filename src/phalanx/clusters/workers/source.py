@@ -1,7 +1,7 @@
 """The kubeconfig of a worker: in a Secret of the manager (namespace `kueue-system`, key `kubeconfig`), or in a file.
 
 A kubeconfig in a Secret may name no file and no program, because users with write access to the Secret would then start
-programs on the scheduler's machine. A kubeconfig in a file may."""
+programs on the scheduler's machine. A kubeconfig in a file may name files and programs."""
 
 from __future__ import annotations
 

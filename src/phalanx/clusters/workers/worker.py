@@ -1,7 +1,8 @@
 """One worker: its connection, the caches of its nodes, pods and of the jobs that were sent to it, and its state.
 
-The connection is made again whenever it fails, or when the kubeconfig changes. If a worker does not answer, it is
-called again at once; after the second failure it counts as unreachable. Its caches stay while it is unreachable.
+The connection is made again whenever it fails, or when the kubeconfig changes. If a worker does not answer a call, it
+is called again at once. After the second failure the worker counts as unreachable. Its caches are kept while it is
+unreachable.
 """
 
 from __future__ import annotations

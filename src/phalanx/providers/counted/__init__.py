@@ -1,4 +1,4 @@
-"""Providers that go by a number of nodes, each with the nodes that it lists.
+"""Providers whose backend is given the number of nodes that a group should have, and lists the nodes that it has.
 
 calls           the two calls as JSON documents; a provider whose backend goes by a number of nodes
 called          a program that is called; a web server that is called

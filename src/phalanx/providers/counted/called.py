@@ -4,7 +4,8 @@ the answer.
 The program is started without a shell, in a process group of its own. A program that exceeds its time limit is killed
 with its children.
 
-A provider that is a web server: each call is a POST of its document, with a bearer token from a file."""
+A provider may also be a web server (`Webhook`). Then each call is a POST request with the JSON document of the call,
+and with a bearer token from a file."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""The two calls of providers that go by a number of nodes, and their JSON documents for programs and web servers.
+"""The two calls of providers whose backend is given a number of nodes, and the JSON documents of these calls for
+programs and web servers.
 
 `scale` has the number of nodes that the group should have, the names of the nodes to add, and the names of the nodes to
 remove. `status` returns the nodes of the group with their states. A provider that chooses the names of its nodes itself
-goes by the number; then its nodes that start take the places of the requested names in turn. Docs/guide/autoscaling.md
-has both documents with examples."""
+uses only the number. Then each node that starts takes the place of one requested name, in turn.
+The page docs/guide/autoscaling.md shows both documents with examples."""
 
 from __future__ import annotations
 
@@ -67,8 +68,8 @@ class Scale(NamedTuple):
 
 
 class Backend(Protocol):
-    """A provider that lists its nodes, and goes by a number of nodes. `counted`: the states of nodes that are part of
-    this number."""
+    """A provider that lists its nodes, and is given the number of nodes that it should have. `counted`: the states of
+    nodes that are part of this number."""
 
     counted: frozenset[str]
 
@@ -90,7 +91,7 @@ class Unanswered(NamedTuple):
 
 
 class CountedProvider:
-    """The provider of one group whose backend goes by a number of nodes. `provider_id`: a function that returns the
+    """The provider of one group whose backend is given a number of nodes. `provider_id`: a function that returns the
     `spec.providerID` of a Node; empty if the Node has none."""
 
     def __init__(self, backend: Backend, provider_id: Callable[[str], str]) -> None:

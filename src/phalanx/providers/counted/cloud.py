@@ -1,7 +1,8 @@
-"""A backend whose nodes are instances of a cloud provider that speaks the Cluster Autoscaler's `externalgrpc`.
+"""A backend whose nodes are instances of a cloud provider. The provider serves the Cluster Autoscaler's gRPC protocol
+`externalgrpc`.
 
-Such a provider knows a target size and the instances that it has. Nodes are added by a larger target size. An instance
-is removed by its id, which is the `spec.providerID` of its Node. The Node gets the label of the group when it joins."""
+Such a provider has a target size, and lists its instances. Nodes are added by a larger target size. An instance is
+removed by its id, which is the `spec.providerID` of its Node. The Node gets the label of the group when it joins."""
 
 from __future__ import annotations
 

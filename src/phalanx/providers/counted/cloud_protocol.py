@@ -1,11 +1,11 @@
-"""The address of a cloud provider that speaks `externalgrpc`, and the files for TLS.
+"""The client of cloud providers that serve the gRPC protocol `externalgrpc` of the Cluster Autoscaler. The module has
+the address of such a service with its TLS files, the messages of the protocol, and its calls.
 
-The messages of cloud providers that speak the Cluster Autoscaler's protocol `externalgrpc`.
+The names and numbers of the messages are those of
+cluster-autoscaler/cloudprovider/externalgrpc/protos/externalgrpc.proto of kubernetes/autoscaler 1.36.1. The message of
+a Node is that of k8s.io/api/core/v1/generated.proto. (Both files: Apache-2.0.)
 
-Source of names and numbers: cluster-autoscaler/cloudprovider/externalgrpc/protos/externalgrpc.proto of
-kubernetes/autoscaler 1.36.1, and of Node k8s.io/api/core/v1/generated.proto (both Apache-2.0).
-
-The gRPC service of a cloud provider that speaks `externalgrpc`: its calls, with TLS or on this machine."""
+Calls use TLS, unless the service runs on this machine."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """A backend whose nodes are Machines of Cluster API (MachineDeployment, MachineSet) or of OpenShift (MachineSet).
 
-Nodes are added by `spec.replicas` of the object, through its subresource `scale`. A Machine to remove is annotated, so
-its controller deletes this one when the number falls. The Node of a Machine gets the label of the group, because
-Cluster API copies few labels from templates."""
+Nodes are added by a larger `spec.replicas` of the object, written through its subresource `scale`. To remove a certain
+Machine, the backend annotates it, so that the controller deletes this Machine when the number becomes smaller. The
+backend adds the label of the group to the Node of each Machine, because Cluster API copies only few labels from
+templates to Nodes."""
 
 from __future__ import annotations
 

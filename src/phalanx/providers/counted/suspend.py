@@ -1,8 +1,8 @@
 """A backend whose nodes Slurm's ResumeProgram and SuspendProgram switch on and off.
 
 Each program is called as slurmctld calls it: with one argument, a hostlist expression of the nodes, as the user of
-slurmctld. A program may run on after some time; then its nodes are waited for. The nodes have fixed names. A requested
-node stands for the first node that is switched off."""
+slurmctld. If a program still runs after some time, the backend does not wait for the end of the program, but only for
+its nodes. The nodes have fixed names. Each requested node gets the first node that is switched off."""
 
 from __future__ import annotations
 

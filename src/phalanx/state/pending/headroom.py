@@ -1,21 +1,22 @@
-"""The amount that each row of the queue tree may still start, as columns.
+"""The *headroom*: the amounts that requests of a queue may still be charged before a limit or quota stops them.
 
-A *row* is a queue and, if a queue on its path limits them, a user, a group or a job. Each limit on the path is a
-`Bound`. `left` holds the amount that a bound still admits, once for all rows below. The headroom of a row in a resource
-is the least amount on its path:
+The headroom is stored for each *row*. A row is a queue, together with a user, a group or a job if a queue on the path
+to the root has limits for each of these. Each limit on the path is a `Bound`. `left` has the amount that a bound still
+admits; all rows below the bound share this entry. The headroom of a row in a resource is the least amount on its path:
 
     headroom(row, resource) = min( min of left(bound) over the path,
                                    left(pool) + sum of max(0, kept - claimed) over the path )
 
-The second term is the availability rule of Kueue's KEP-79 (`state.queues.tree`): charges within the keeps of the path
-use nothing of the pool. A request that costs more than the headroom of its row cannot start. For other requests
-`core.quota.flavor_assignment` decides (flavors, optional groups, borrowing). The number of started jobs is counted like
-a resource.
+The second term is the availability rule of Kueue's KEP-79 (`state.queues.tree`): charges within the amounts that queues
+on the path keep for themselves use nothing of the pool. A request that costs more than the headroom of its row cannot
+start. For all other requests, `core.quota.flavor_assignment` decides whether quota admits them; it also considers
+flavors, optional groups and borrowing. The number of started jobs is counted like a resource.
 
-The bounds of the queue tree that may keep a request from starting, and the amount that each still admits.
+The module also finds the bounds of the queue tree that may keep a request from starting, and the amount that each bound
+still admits.
 
-A `Bound` is one bound of one queue: a limit, a guarantee beyond which the queue may not borrow, the limit of a user.
-Its room is the allowed amount less the charged amount."""
+A `Bound` is one bound of one queue: for example a limit, a guarantee beyond which the queue may not borrow, or the
+limit of a user. The amount that a bound still admits is the allowed amount less the charged amount."""
 
 from __future__ import annotations
 
@@ -250,7 +251,7 @@ class Headroom:
 
 
 def bounds_of(branch: Branch, row: HeadroomRow) -> Iterable[Bound]:
-    """Yield the bounds of the queue that hold for all of its jobs, without bounds of single flavors."""
+    """Yield the bounds of the queue that apply to all of its jobs. Bounds for single flavors are left out."""
     queue = branch.queue
     if queue is None:
         return
@@ -305,6 +306,6 @@ def table(places: Sequence[Sequence[tuple[int, int]]], keys: int, filler: int) -
 
 
 def upward(amount: Amount) -> float:
-    """Return the amount as a float that is no less."""
+    """Return the amount as a float that is not less than the amount."""
     found = float(amount)
     return found if found >= amount else float(np.nextafter(found, np.inf))

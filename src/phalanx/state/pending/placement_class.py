@@ -1,15 +1,18 @@
-"""Placement classes: what request classes of any queue ask of nodes, as columns that a cycle compares with the nodes.
+"""Placement classes: the different demands of request classes on nodes, as columns that a cycle compares with the
+nodes.
 
-Request classes that ask the same of nodes share a *placement class*: a gang, or one role of it, and the flavors that it
-may get. `Capacity` has one column for each demand of their roles: the number of its pods that the nodes hold.
+Request classes with equal demands on nodes share a *placement class*, whichever queue they are in. Its key is a gang,
+or one role of a gang, and the flavors that it may get. `Capacity` has one column for each demand of their roles: the
+number of its pods that the nodes hold.
 
-`core.placement.capacity` brings the columns up to date. `room[demand]` is exact as of that time: the number of pods
-that all usable nodes hold, added up over nodes. Only changes are counted again. `free` is a copy of the free amounts at
-that time; in the rows that were charged since, the difference to the present free amounts is counted. A demand that was
-never counted has infinite room, because nothing shows that it lacks room.
+`core.placement.capacity` brings the columns up to date. `room[demand]` is the exact number of pods that fit on all
+usable nodes together at that time. Only changes are counted again: `free` is a copy of the free amounts at the last
+count, and only the rows that were charged since are compared with their present free amounts. A demand that was never
+counted has infinite room, because nothing shows that its pods do not fit.
 
-Some demands depend on amounts and on `where` alone (`core.placement.draft` calls them exact). Their requests start if
-and only if the room reaches the needed pods. For other demands the room is an upper bound."""
+For some demands only the amounts and the node constraints (`where`) decide whether a pod fits (`core.placement.draft`
+calls these demands exact). A request with such a demand can be placed if and only if the room is at least the number of
+needed pods. For all other demands the room is an upper bound."""
 
 from __future__ import annotations
 
@@ -43,12 +46,12 @@ class PlacementClassKey(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PlacementClass:
-    """A placement class: what request classes of any queue ask of nodes.
+    """A placement class: the demand on nodes that request classes of any queue have in common.
 
     `number`: its place in every column.
     `demands`: (number in `Capacity`, pods needed) of each role; 0 pods of an optional role.
     `flavor_classes`: the placement classes of the gang in each flavor; one of them must fit.
-    `single`: whether it has one role and no further condition.
+    `single`: True if the class has one role and no further condition.
     `cost`: the least cost of a request, by key of `Headroom`.
     `references`: the number of request classes that have this placement class, and of placement classes that have it as
     a flavor class.

@@ -1,17 +1,19 @@
-"""Request classes: the equal requests of one queue, in order. One answer serves all requests of a class.
+"""Request classes: the equal requests of one queue, in order. One decision serves all requests of a class.
 
 A *request* is a queued job, or one open slot of a started job. Requests of one queue with the same roles, shapes,
-counts, priority and terms form a *request class*. If the first request of the class cannot be
-placed, none of the others can. So a cycle examines request classes, and 100,000 equal jobs cost as much as one. Within
-a class the order is arrival, then `tie`.
+counts, priority and terms form a *request class*. If the first request of the class cannot be placed, none of the
+others can. So a cycle examines request classes, and 100,000 equal jobs cost as much as one. Within a class, requests
+are ordered by arrival; `tie` decides between equal arrivals.
 
-The order is a heap with lazy deletion: adding a request costs log n, removing one costs nothing. Reading in order walks
-down the heap with a second, small heap and removes nothing, because a decision only reads. With many queues most
-classes have one request; it is stored without a heap, in a fifth of the memory.
+The order is a heap with lazy deletion: adding a request costs log n, removing one costs nothing. A decision only reads
+the requests. To read them in order without removing any, it walks down the heap with a second, small heap. In a cluster
+with many queues most classes have only one request. Such a request is stored without a heap, which takes a fifth of the
+memory.
 
 The keys by which the first requests of the classes are compared are columns too (`RequestClassColumns`). The number of
-a request class is its place in every column. A vacant place has placement class -1, for which every mask is false in
-its last place. The next new request class takes the vacant number."""
+a request class is its place in every column. In a vacant place the column of placement classes has the value -1. Every
+mask over placement classes is false in its last element, which the index -1 selects. The next new request class takes
+the vacant number."""
 
 from __future__ import annotations
 
@@ -51,9 +53,9 @@ class Request(NamedTuple):
 
 
 class Kind(IntEnum):
-    """The kind of the requests of a request class. Replacements come before all other requests. Growth of a job that
-    has its minimum comes after all waiting jobs of the same priority. Quotas and limits hold for growth, because it
-    asks for more than was granted; they do not hold for replacements."""
+    """The kind of the requests of a request class. Replacements of lost pods come before all other requests. Growth of
+    a job that has its minimum comes after all waiting jobs of the same priority. Quotas and limits apply to growth,
+    because growth requests more than was granted. They do not apply to replacements."""
 
     REPLACEMENT = 0  # an open slot of a started gang
     POD = 1  # an open slot of a job that is started pod by pod
@@ -150,7 +152,7 @@ class RequestClass:
         self.first = self._heap[0]
 
     def remove(self, request: Request) -> None:
-        """Remove the request; the class has others."""
+        """Remove the request. Precondition: the class has further requests."""
         del self._entries[request]
         while not self._is_queued(self._heap[0]):
             heappop(self._heap)

@@ -1,8 +1,9 @@
-"""One heap of timers: the times at which items are examined again, with or without an event.
+"""One heap of timers. A timer is the time at which a cycle examines an item again, even if no event has come before.
 
 An item is a request that is not eligible before that time, a job whose deadline passes at that time, or a request class
-whose search for victims may succeed then. An item has at most one timer. Entries of timers that were changed or dropped
-are skipped when they are due, and removed when they are more than half of the heap."""
+whose search for victims may succeed then. An item has at most one timer. The heap may also have entries of timers that
+were changed or dropped since. Such entries are skipped when they are due, and removed when they are more than half of
+the heap."""
 
 from __future__ import annotations
 
