@@ -1,28 +1,31 @@
 """One leader at a time: a Lease of coordination.k8s.io, and the fence that makes it safe.
 
-A lease alone does not fence: a process that slept through its renewals may wake up with a write in its hands. So the
-holder carries a deadline on its own monotonic clock, shorter than the lease: counted from *before* the last renewal
-that succeeded was sent. No write is sent after this deadline (`phalanx.kube.write.writer`), and a process that cannot
-renew before it ends. Another process takes over only after it has itself watched the lease unchanged for its whole
-duration, on its own clock too: no two clocks are ever compared. The remainder (10 s - 6 s) is what a write on its way
-may take.
+A Lease alone does not prevent late writes: a process that was suspended during its renewals may resume just before it
+sends a write. So the leader has a deadline on its own monotonic clock, the *fence*. The fence is earlier than the end
+of the Lease, and is counted from the moment *before* the last successful renewal was sent. The leader sends no write
+after the fence (`phalanx.kube.write.writer`), and a process that cannot renew the Lease before the fence ends. Another
+process becomes the leader only after it has seen the Lease unchanged for the whole duration of the Lease, measured on
+its own clock. So the clocks of two machines are never compared. The difference between the duration of the Lease and
+the fence (10 s - 6 s) is the time that a write may take after it was sent.
 
 Log the code that runs when the event loop is blocked for too long.
 
-If the Lease is not renewed in time, the leadership is lost; a watch that is not read is disconnected. Afterwards the
-cause cannot be found unless it was logged while the loop was blocked. So a separate thread checks the loop. For each
-stall it logs the current stack once, and the length when the stall has ended.
+If the event loop is blocked, the process may fail to renew the Lease and lose the leadership, and the API server
+disconnects a watch that the process does not read. Afterwards the cause cannot be found unless it was logged while the
+loop was blocked. So a separate thread checks the loop. For each stall, the thread logs the current stack once, and the
+length of the stall when it has ended.
 
-The time of day, which never jumps.
+Give the scheduler a time of day that never jumps.
 
-Time limits, timeouts and usage are counted in the time of day, because objects and records contain such times, and
-users set the time at which a job may begin. But a machine's clock may be adjusted, by an hour or by years. If it is set
-forward, all timeouts would end at once, and all starts under way would be taken back. If it is set back, no timeout
-would ever end.
+Time limits, timeouts and usage are measured by the time of day, because objects and records contain times of day, and
+users set the time of day at which a job may begin. But somebody may adjust a machine's clock, by an hour or by years.
+If the clock were set forward, all timeouts would end at once, and the scheduler would take back all unfinished starts.
+If the clock were set back, no timeout would end for a long time.
 
-So the scheduler's time runs on the monotonic clock and follows the machine's clock: twice as fast while it is behind,
-and half as fast while it is ahead. If the machine's clock is set forward by an hour, the scheduler's time catches up
-within an hour."""
+So the scheduler's time is derived from the monotonic clock and approaches the machine's clock: the scheduler's time
+runs twice as fast while it is behind the machine's clock, and half as fast while it is ahead of it. If the machine's
+clock is set forward by an hour, the scheduler's time catches up within an hour.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +52,8 @@ _FRAMES = 6  # frames of the stack that are logged, innermost last
 
 @contextmanager
 def stalls_logged(limit_s: float = 1.0) -> Iterator[None]:
-    """Log a warning, as long as the context is open, whenever the running event loop is blocked for `limit_s`
-    seconds."""
+    """Log a warning whenever the running event loop is blocked for `limit_s` seconds, as long as the context is
+    open."""
     watch = _StallWatch(asyncio.get_running_loop(), limit_s)
     watch.begin()
     try:
@@ -99,8 +102,8 @@ NAME, NAMESPACE = "phalanx", "kube-system"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseDurations:
-    """Durations in seconds. `lease_s`: the duration of the Lease. `renew_s`: the time after the sending of a renewal
-    until which writes are allowed. `retry_s`: the pause before the next renewal."""
+    """Durations in seconds. `lease_s`: the duration of the Lease. `renew_s`: how long writes are allowed after a
+    successful renewal was sent. `retry_s`: the pause before the next renewal."""
 
     lease_s: float = 10.0
     renew_s: float = 6.0
@@ -108,9 +111,9 @@ class LeaseDurations:
 
 
 class Lease:
-    """The Lease of the leader, in a process that holds it or waits for it. `identity`: unique to the process (host name
-    and process id, for example). `policy`: the text of the leader's policy, written to an annotation, so that commands
-    such as `explain` can make the same decisions."""
+    """The Lease of the leader, in a process that holds the Lease or waits for it. `identity`: a name that is unique to
+    the process (for example its host name and process id). `policy`: the text of the leader's policy, written to an
+    annotation, so that commands such as `explain` can make the same decisions."""
 
     def __init__(
         self,
@@ -156,8 +159,8 @@ class Lease:
                 )
 
     async def release(self) -> None:
-        """Release the Lease, so that another process can take over at once. After the fence it is not released, because
-        another process may hold it already."""
+        """Release the Lease, so that another process can become the leader at once. After the fence, do not release the
+        Lease, because another process may already hold it."""
         until, self._until = self._until, 0.0
         if _now() >= until:
             return
@@ -172,7 +175,8 @@ class Lease:
     # --- inside ---------------------------------------------------------------------------------------------------
 
     async def _attempt(self) -> bool:
-        """Acquire or renew the Lease. Return False if another process holds it, or if the server does not answer."""
+        """Acquire or renew the Lease. Return False if another process holds the Lease, or if the API server does not
+        answer."""
         sent = _now()
         try:
             lease = await self._find()
@@ -198,8 +202,8 @@ class Lease:
         return await self._api.create(LEASES, body, self._namespace)
 
     def _free(self, lease: Object) -> bool:
-        """Return whether this process may take the Lease: it holds it already, the Lease was released, or this process
-        has seen it unchanged for its whole duration."""
+        """Return whether this process may take the Lease. It may if it already holds the Lease, if the Lease was
+        released, or if it has seen the Lease unchanged for the whole duration of the Lease."""
         holder = lease["spec"].get("holderIdentity") or ""
         if holder in {"", self.identity}:
             return True
@@ -224,8 +228,8 @@ class Lease:
 
 @asynccontextmanager
 async def leading(lease: Lease) -> AsyncIterator[Lease]:
-    """Lead for the length of the context; LeaseLost ends the context when the Lease cannot be renewed. Code that blocks
-    the event loop for too long is logged."""
+    """Be the leader as long as the context is open. LeaseLost ends the context when the Lease cannot be renewed. If
+    code blocks the event loop for too long, its stack is logged."""
     await lease.acquire()
     try:
         async with asyncio.TaskGroup() as group:
@@ -241,7 +245,7 @@ async def leading(lease: Lease) -> AsyncIterator[Lease]:
 
 
 def _first(group: BaseExceptionGroup[LeaseLost]) -> LeaseLost:
-    """Return the first LeaseLost in the group: from the renewal, or from a write after the fence."""
+    """Return the first LeaseLost in the group. Either the renewal or a write after the fence has raised it."""
     found: BaseException = group
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]

@@ -1,9 +1,10 @@
 """The `World` of a Kubernetes API: turn changes of objects into events, and carry out decisions.
 
-It stores no facts that the API server does not have. Informers report every change. `routing` finds the gang that the
-change concerns, and the gang is marked. `events` reconciles the marked gangs, so that a burst of changes reconciles
-each gang once. `apply` passes decisions to their gangs, which request writes; the answers mark the gangs again. Only
-the start of the scheduler takes time in proportion to the number of all objects.
+The world stores no facts that the API server does not have. Informers report every change of an object. `routing` finds
+the gang that the changed object belongs to, and marks that gang. `events` reconciles the marked gangs, so that many
+changes at once reconcile each gang only once. `apply` passes each decision to its gang, and the gang requests the
+writes to the API. When the API server answers a write, the gang is marked again. Only the start of the scheduler takes
+time in proportion to the number of all objects.
 
 Use as `async with open_world(connection, informers) as world: await loop.run(world, …)`.
 """
@@ -40,20 +41,21 @@ _MANY = 256  # larger batches are processed in pieces, so that other tasks can r
 
 
 class NodeProvisioning(Protocol):
-    """The node groups of a cluster (implemented by `providers.provision`). `wake`: called when there are events.
-    `group_labels`: label (key, value) of nodes -> their group, besides the label `phalanx.dev/node-group`."""
+    """The node groups of a cluster, which can add and remove nodes (implemented by `providers.provision`). `wake`: a
+    function that the node groups call when they have events. `group_labels`: a map from a label (key, value) of nodes
+    to the name of their group, in addition to the label `phalanx.dev/node-group`."""
 
     wake: Callable[[], None]
     group_labels: Mapping[tuple[str, str], str]
 
     def events(self) -> Sequence[Event]:
-        """Return the events since the last call; first the groups."""
+        """Return the events since the last call. The events about groups come first."""
 
     def apply(self, action: RequestNodes | ReleaseNodes) -> None:
         """Execute the action in the background."""
 
     async def run(self) -> None:
-        """Call the providers, until cancelled."""
+        """Call the cloud providers until this task is cancelled."""
 
 
 @asynccontextmanager
@@ -69,12 +71,15 @@ async def open_world(
 ) -> AsyncIterator[KubeWorld]:
     """Yield a running world. Its first events describe the whole cluster.
 
-    `informers(kind)`: returns the running cache of a kind.
-    `fence`: the event loop's time after which no write may be sent (`leader`); None: there is no other scheduler.
-    `breaches`: returns how many decisions broke a promise so far, such as the capacity of a node.
-    `nodes`: the node groups; None: there are none. `clusters`: the clusters to which jobs are sent; None: none is."""
+    `informers(kind)`: a function that returns the running cache of a kind.
+    `fence`: a function that returns the event loop's time after which no write may be sent (see `leader`). None means
+    that no other scheduler runs. `breaches`: a function that returns how many decisions so far violated an invariant,
+    such as the capacity of a node.
+    `nodes`: the node groups; None means that there are none. `clusters`: the other clusters to which jobs are sent;
+    None means that no job is sent to another cluster.
+    """
     settings = settings or KubeSettings()
-    for kind in LISTED_FIRST:  # the long lists arrive while the definitions are installed
+    for kind in LISTED_FIRST:  # the API server sends the long lists while the definitions are installed
         informers(kind)
     installed = await install_all(api, clock, settings.others)
     settings = replace(settings, dialects=settings.dialects - installed.unread)
@@ -94,9 +99,9 @@ async def open_world(
 
 
 class KubeWorld:
-    """A Kubernetes cluster as the `World` of `phalanx.loop`. `gangs`: all gangs, by id. `installed`: the result of the
-    installation. Its key signs the records of starts, and verifies them at a restart; without a key, all records are
-    accepted."""
+    """A Kubernetes cluster as the `World` of `phalanx.loop`. `gangs`: all gangs, by id. `installed`: the result of
+    installing Phalanx's kinds and policies. Its key signs the annotations that record the starts of gangs, and verifies
+    them when the scheduler restarts. Without a key, the scheduler accepts all records."""
 
     nodes: NodeProvisioning | None = None
     clusters: OtherClusters | None = None
@@ -158,18 +163,18 @@ class KubeWorld:
         self.watch.capacity.dialects.news = self.answers.defined
         self._outcomes = DependencyOutcomes(self.gangs, self.effects.annotate)
         self._breaches = BreachRelist(breaches)
-        self._routed = False  # changes are routed as they come
+        self._routed = False  # changes are routed when they arrive
         self._decided: deque[Action] = deque()  # and not carried out yet
         self._out: list[Event] = []
 
     def provide(self, nodes: NodeProvisioning) -> None:
-        """Let these node groups add and remove nodes."""
+        """Use these node groups to add and remove nodes."""
         self.nodes, nodes.wake = nodes, self._wake
         self.watch.capacity.group_labels = nodes.group_labels
         self.effects.reporter.asks_autoscalers = False
 
     def join(self, clusters: OtherClusters) -> None:
-        """Let these clusters run the jobs that are placed on their nodes."""
+        """Send the jobs that are placed on nodes of these clusters to the clusters."""
         self.clusters, self.watch.choose = clusters, clusters.choose
         clusters.join(
             ManagerWorld(
@@ -191,8 +196,8 @@ class KubeWorld:
             self._reconciler.mark(gang)
 
     async def sync(self) -> None:
-        """Wait until every cache that decisions need was listed once and routed, and the past usage was read. Other
-        tasks run in between, so that the Lease is renewed."""
+        """Wait until every cache that decisions need has its first list, the listed objects are routed to their gangs,
+        and the past usage is read. Other tasks run during the wait, so that the Lease is renewed."""
         with _without_collection():
             _, past = await asyncio.gather(self.caches.sync(self._api), load_usage(self._api))
             await self.watch.follow()
@@ -209,7 +214,8 @@ class KubeWorld:
         self._news.set()
 
     async def look_for_more(self, pause_s: float = 5.0) -> None:
-        """Read kinds that are defined while this world is open (a framework is installed) from then on."""
+        """Look every `pause_s` seconds for kinds that were defined while this world is open (because a framework was
+        installed), and read their objects from then on."""
         while True:
             await asyncio.sleep(pause_s)
             with contextlib.suppress(ApiError):  # asked again in the next round
@@ -240,7 +246,7 @@ class KubeWorld:
         _run_all(self._carry_out(), self.watch.read_again())
         self._define()
         if self.nodes is not None:
-            self._out = [*self.nodes.events(), *self._out]  # groups before their nodes
+            self._out = [*self.nodes.events(), *self._out]  # groups are reported before their nodes
         if self.clusters is not None:
             self._out = [*self.clusters.events(), *self._out]
         _run_all(self._reconciler.recover(self.watch.defaults))
@@ -252,7 +258,7 @@ class KubeWorld:
         return self._outcomes.hear(out)
 
     def apply(self, plan: Plan) -> None:
-        """Carry out the plan. A long plan is carried out in pieces while this world waits for events."""
+        """Carry out the plan. If the plan is long, carry it out in pieces while this world waits for events."""
         self._decided.extend(plan.actions)
         if len(self._decided) <= _MANY and not self._breaches.must_relist():
             _run_all(self._carry_out())
@@ -304,23 +310,24 @@ class KubeWorld:
         except TimeoutError:
             return
 
-    # --- inside ---------------------------------------------------------------------------------------------------
+    # --- private ---------------------------------------------------------------------------------------------------
 
     def _define(self) -> None:
-        """Queue the events about changed definitions of dialects."""
+        """Queue the events about changed definitions of dialects. (A dialect is the part of Phalanx that reads another
+        scheduler's objects.)"""
         if self.watch.capacity.dialects.stale:
             self._out += list(self.watch.capacity.dialects.events())
             self.effects.reporter.on_demand = self.watch.capacity.dialects.on_demand()
             self.answers.defined()
 
     def _see_foreign_pods(self) -> Iterator[None]:
-        """Report the changes of foreign pods, pod by pod."""
+        """Report the changes of foreign pods (pods that Phalanx does not schedule) to the core, pod by pod."""
         for event in self.watch.foreign_pods():
             self._tell(event)
             yield
 
     def _start(self, gang: GangLifecycle, action: Start) -> None:
-        """Resume the gang, unless an earlier start has reserved the rest of its namespace's quota."""
+        """Resume the Jobs of the gang, unless an earlier start has reserved the rest of the namespace's quota."""
         whole = self.watch.defaults().gang(gang.queue)
         reason = self.watch.headroom.refusal(gang) if whole else None
         if reason is None:
@@ -330,7 +337,8 @@ class KubeWorld:
             self._tell(Refused(gang.id, action.attempt, reason))
 
     def _settle(self, name: str, gang: GangLifecycle | None) -> None:
-        """Update everything that depends on the state of a gang, after it was reconciled. None: it is gone."""
+        """Update everything that depends on the state of a gang, after the gang was reconciled. `gang`: the gang; None
+        if it no longer exists."""
         self.answers.touch(name)
         if gang is None:
             return
@@ -342,7 +350,8 @@ class KubeWorld:
             self.effects.reporter.forget(gang.id)
 
     def _tell(self, event: Event) -> None:
-        """Queue the event for the core, without waking the loop: it reads the queue right after the caller."""
+        """Queue the event for the core without waking the scheduler's loop, because the loop reads the queue right
+        after the caller returns."""
         self._out.append(event)
 
     def _tell_invalid(self, *about: Any) -> None:
@@ -357,8 +366,9 @@ class KubeWorld:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Disable garbage collection, and exclude the objects made inside from later collections. They stay alive, and a
-    collection over 100,000 pods would block all other tasks for seconds."""
+    """Disable garbage collection inside the context, and exclude the objects that are made there from later
+    collections. These objects stay alive anyway, and a collection that visits 100,000 pods would block all other tasks
+    for seconds."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -370,7 +380,7 @@ def _without_collection() -> Iterator[None]:
 
 
 def _run_all(*steps: Iterator[None]) -> None:
-    """Run all steps at once."""
+    """Run all steps to the end without letting other tasks run in between."""
     for each in steps:
         for _ in each:
             pass

@@ -1,13 +1,13 @@
-"""The life of one gang: the declarations of its members, the slot of each pod, when the gang starts, and how a start is
-taken back. No I/O.
+"""The life of one gang (one job with all of its Jobs and pods): what its members declare, the seat of each pod, when
+the gang starts, and how a start is taken back. This folder does no I/O.
 
 Parts, lowest first:
 
-    spec/            from the members of a gang to the `Job` that stands for them
-    effects          what a gang may ask of the API
+    spec/            builds the core's `Job` of a gang from the gang's members
+    effects          the writes that a gang may request from the API
     objects          the API objects of one gang
-    seats/           the seats of a started gang, and its pods on them
+    seats/           the seats of a started gang (a seat is a place for one pod, with its node), and the pods on them
     departure        how a preempted gang, or one whose start is taken back, leaves its nodes
     recorded_starts  the starts that an earlier scheduler process made, as their objects record them
-    lifecycle/       from stage to stage: what the decisions, the changes of members and the time do to a gang
+    lifecycle/       moves a gang from stage to stage, when a decision, a change of a member or a deadline requires it
 """

@@ -1,17 +1,21 @@
 """End a started gang: preempt it, or take its start back.
 
-A preemption (kubernetes.md 8) is marked on the objects before any pod ends, so that a scheduler process after a crash
-continues it. The mark of a Job is part of the PATCH that suspends it. Its controller then ends the pods, and they do
-not count as failures. Bare pods are marked one by one, and evicted when all are marked. If a PodDisruptionBudget
-protects one of a preemptor's victims, all victims stay, and are not preempted for a while.
+Before any pod ends, Phalanx writes a mark of the preemption on the gang's objects (kubernetes.md 8), so that a
+scheduler process that starts after a crash continues the preemption. The mark of a Job is part of the PATCH that
+suspends the Job. The Job controller then deletes the pods, and does not count them as failures. Bare pods (pods without
+a Job) are marked one by one, and evicted when all of them are marked. If a PodDisruptionBudget protects one of a
+preemptor's victims, all victims stay, and none of them is preempted for a while.
 
-A leaving gang suspends its Jobs. Its departure is reported to the core only when all of its pods are gone. If the owner
-of a Job resumes it at once (a JobSet that is not suspended itself), Phalanx does not suspend it again: the new pods
-stay unbound. If the API server keeps refusing the suspension of a Job, the start still ends as soon as no pod of the
-gang is on a node, so that no capacity is reserved in vain. If the marks cannot be written, no job is preempted.
+The *departure* of a gang lasts from the request to end its start until all of its pods are gone. During the departure,
+the gang's Jobs are suspended. The core gets the report of the departure only when all pods are gone. If the owner of a
+Job resumes the Job at once (as a JobSet does that is not suspended itself), Phalanx does not suspend the Job again, and
+leaves the new pods unbound. If the API server keeps refusing the suspension of a Job, the start still ends as soon as
+no pod of the gang is on a node, so that no capacity is reserved in vain. If the marks cannot be written, the preemption
+is given up.
 
-A gang of bare pods with too few running pods (`seats.staleness`), or which its dialect no longer allows to run, is
-ended in the same way without marks: after a crash the next process sees the same state.
+Two other gangs are ended in the same way, but without marks: a gang of bare pods of which too few run
+(`seats.elastic`), and a gang whose dialect (the part of Phalanx that reads another scheduler's objects) no longer
+allows it to run. They need no marks, because the next process sees the same state after a crash.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ _GIVE_UP = 3  # a write is given up after this many refusals in a row, each afte
 
 @dataclass(slots=True, kw_only=True)
 class PreemptionRequest:
-    """A preemption whose marks are not all written yet. `unmarked`: the bare pods whose mark is being written."""
+    """A preemption of which some marks are not written yet. `unmarked`: the bare pods whose mark is being written."""
 
     mark: PreemptionMark
     why: Reason
@@ -43,8 +47,8 @@ class PreemptionRequest:
 
 
 class Preemption:
-    """The preemption of one start, until its marks are written. `marked`: called when all marks are written that must
-    exist before any pod of the gang ends."""
+    """The preemption of one start, until its marks are written. `marked`: a function that is called when all marks are
+    written that must exist before any pod of the gang ends."""
 
     def __init__(self, start: GangStart, marked: Callable[[PreemptionRequest], None]) -> None:
         self._start, self._effects, self._marked = start, start.effects, marked
@@ -52,7 +56,7 @@ class Preemption:
 
     def preempt(self, decided: Preempt) -> None:
         if self._start.record.attempt != decided.attempt:
-            return  # the decision was about an earlier start
+            return  # the core decided about an earlier start
         mark = PreemptionMark(by=decided.by, start_s=self._start.record.at_s)
         request = self._request = PreemptionRequest(mark=mark, why=decided.reason, grace_s=decided.grace_s)
         if bare := self._start.bare_pods():
@@ -73,8 +77,8 @@ class Preemption:
         self._request = None
 
     def _budgeted(self, request: PreemptionRequest, objection: str) -> None:
-        """Handle the result of the check of PodDisruptionBudgets for the gang's bare pods. `objection`: the objecting
-        budget; "": the pods may be evicted."""
+        """Handle the result of the check whether PodDisruptionBudgets allow the eviction of the gang's bare pods.
+        `objection`: the budget that forbids the eviction; "" if the pods may be evicted."""
         if request is not self._request:
             return
         if not objection:
@@ -116,8 +120,8 @@ class Preemption:
 
 
 class TakeBack(NamedTuple):
-    """Why a start is taken back. `hold`: the reason why the gang must be released before it may start again; "" if it
-    may start. `evicts`: True if its bare pods are evicted too, as a victim's."""
+    """The reason why a start is taken back. `hold`: why a user must release the gang before it may start again; "" if
+    it may start again by itself. `evicts`: True if the gang's bare pods are evicted too, as in a preemption."""
 
     why: Reason
     hold: str = ""
@@ -125,8 +129,8 @@ class TakeBack(NamedTuple):
 
 
 class Departure:
-    """A gang that is leaving its nodes. `mark`: set if it is preempted; its pods then get at most `grace_s`. `evicts`,
-    `hold`: as in `TakeBack`."""
+    """A gang that is leaving its nodes. `mark`: the mark of its preemption, if it is preempted; its pods then get a
+    grace period of at most `grace_s` seconds. `evicts`, `hold`: as in `TakeBack`."""
 
     def __init__(
         self,
@@ -142,8 +146,8 @@ class Departure:
         self._evicts = evicts or mark is not None
         self._start, self._effects, self._grace_s, self._hold = start, start.effects, grace_s, hold
         self._suspending: dict[str, int] = {}  # uid of a Job to suspend -> how often the API server refused
-        self._stuck: set[str] = set()  # Jobs whose suspension the API server keeps refusing
-        self._was_suspended: set[str] = set()  # a resume of one is its owner's
+        self._stuck: set[str] = set()  # Jobs whose suspension the API server refused again and again
+        self._was_suspended: set[str] = set()  # if such a Job is resumed, its owner has resumed it
         self._over = False
         self._evicted: set[str] = set()  # bare pods whose eviction was requested
 
@@ -152,8 +156,8 @@ class Departure:
         return self.mark is not None
 
     def begin(self) -> None:
-        """Suspend the gang's Jobs that run or are being resumed, and take back the records of bare pods that another
-        cluster has not started."""
+        """Suspend the gang's Jobs that run or are being resumed. Remove the record of the start from bare pods that
+        were sent to another cluster and that this cluster has not started."""
         for job in self._start.objects.jobs.values():
             runs = not job.suspended or job.uid in self._start.resuming
             if runs and job.queued and not job.finished:
@@ -173,8 +177,8 @@ class Departure:
             self._effects.report(about, event, f"{self.why.code}: {self.why.text}", warning=True)
 
     def evict_bare(self) -> None:
-        """Evict the gang's bare pods that are on nodes, each once. Called again for pods whose binding was answered
-        later."""
+        """Evict each of the gang's bare pods that are on nodes once. This is called again for pods whose binding the
+        API server confirms later."""
         for pod in self._start.bare_pods() if self._evicts else ():
             if pod.uid not in self._evicted:
                 self._evicted.add(pod.uid)
@@ -185,7 +189,7 @@ class Departure:
         self._stuck.discard(uid)
 
     def end(self) -> None:
-        """End the departure: refused writes are not tried again."""
+        """End the departure, so that refused writes are not tried again."""
         self._over = True
 
     @property
@@ -203,7 +207,7 @@ class Departure:
             return False
         return job.suspended or job.uid not in self._was_suspended
 
-    # --- inside ---------------------------------------------------------------------------------------------------
+    # --- private ---------------------------------------------------------------------------------------------------
 
     def _suspend(self, job: BatchJob) -> None:
         def answered(answer: WriteOutcome, text: str) -> None:

@@ -1,7 +1,7 @@
 """The interface between a gang's life cycle and the API: the writes that a gang may request, and their answers.
 
-A gang does no I/O. It requests one write at a time, with a callback for the answer. After every answer the gang is
-reconciled again.
+A gang does no I/O. It requests one write at a time, with a callback for the answer. After every answer, the gang is
+reconciled: compared with its objects again.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ NO_UPDATE = PodUpdate()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangTimeouts:
-    """Time-outs of a gang, in seconds. `start_s` and `start_share_s` (for each pod): from the resume to the barrier.
-    `place_s`: how long a pod of a started gang may lack a node. `hold_s`: how long capacity is reserved for pods that a
-    driver has yet to create. `avoid_s`: how long other nodes are preferred to a node whose kubelet refused a pod.
-    `regrow_s`: from giving up pods to requesting more again. `guarded_s`: how long a job that a PodDisruptionBudget
-    protected is not preempted again. `start_attempts`: how often the gang's pods may be bound and not become ready in
-    the queue's time; then the gang is held. `backoff_s`: the pause after a failed start, doubled each time up to
-    `backoff_most_s`."""
+    """Time-outs of a gang, in seconds. `start_s` and `start_share_s` (the second for each pod): how long it may take
+    from the resume of the Jobs until all pods that must start together can be bound (the bind barrier). `place_s`: how
+    long a pod of a started gang may lack a node. `hold_s`: how long capacity is reserved for pods that a driver has yet
+    to create. `avoid_s`: how long other nodes are preferred to a node whose kubelet refused a pod. `regrow_s`: how long
+    an elastic gang that gave up pods waits before it requests more pods again. `guarded_s`: how long a job is not
+    preempted again after a PodDisruptionBudget protected it. `start_attempts`: how many starts may fail because the
+    bound pods do not become ready in the time that the queue allows; then the gang is held. `backoff_s`: the pause
+    after a failed start; it doubles with each further failure, up to `backoff_most_s`."""
 
     start_s: float = 60.0
     start_share_s: float = 0.5
@@ -48,13 +49,13 @@ class GangTimeouts:
         return self.start_s + self.start_share_s * pods
 
     def rest_s(self, failures: int) -> float:
-        """Return the pause after this number of failed starts in a row, in seconds."""
+        """Return the pause in seconds after `failures` failed starts in a row."""
         return min(self.backoff_most_s, self.backoff_s * 2.0 ** min(30, failures - 1))
 
 
 class WriteOutcome(Enum):
-    """The outcome of a write. `GONE`: the object was deleted, or another object has its name. `CHANGED`: the object has
-    changed since the decision, so the write was not made; decide again."""
+    """The outcome of a write. `GONE`: the object was deleted, or another object has its name now. `CHANGED`: the object
+    has changed since the decision, so the write was not made, and the caller must decide again."""
 
     DONE = "done"
     GONE = "gone"
@@ -62,14 +63,14 @@ class WriteOutcome(Enum):
     CHANGED = "changed"
 
 
-Answered: TypeAlias = Callable[[WriteOutcome, str], None]  # gets the outcome, and the text of a refusal
+Answered: TypeAlias = Callable[[WriteOutcome, str], None]  # a function that gets the outcome, and the text of a refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleStart:
-    """The part of a start that concerns one Job. `parallelism`: how many pods the Job may run. `flavor`: the flavor of
-    these pods; "": none. `update`: further changes of the template for this start. `why_there`: why another cluster was
-    chosen for the Job; "": none was chosen."""
+    """The part of a start that concerns one Job. `parallelism`: how many pods the Job may run. `flavor`: the node
+    flavor of these pods; "" if there is none. `update`: further changes of the pod template for this start.
+    `why_there`: why another cluster was chosen for the Job; "" if no other cluster was chosen."""
 
     job: BatchJob
     parallelism: int
@@ -79,21 +80,22 @@ class RoleStart:
 
 
 class JobEffects(Protocol):
-    """Writes to Jobs. `gang`: the id of the requesting gang."""
+    """Writes to Jobs. `gang`: the id of the gang that requests the write."""
 
     def resume(self, gang: str, roles: Sequence[RoleStart], record: StartRecord, answered: Answered) -> None:
-        """Resume the roles of one object, by one write."""
+        """Resume the Jobs of all roles that one object has, by a single write."""
 
     def suspend(
         self, gang: str, job: BatchJob, why: Reason, mark: PreemptionMark | None, hold: str, answered: Answered
     ) -> None:
-        """Suspend the Job again. `hold`: the reason why the Job must be released before it may start again; "" if it
-        may start. The text of the answer is the Job controller's message about pods that it could not create."""
+        """Suspend the Job again. `hold`: why a user must release the Job before it may start again; "" if it may start
+        again by itself. The text of the answer is the Job controller's message about pods that the controller could not
+        create."""
 
     def resize(self, gang: str, job: BatchJob, parallelism: int, answered: Answered) -> None: ...
 
     def explain(self, job: BatchJob, text: str) -> None:
-        """Write on the Job why it waits, or failed."""
+        """Write on the Job why it waits, or why it failed."""
 
 
 class PodEffects(Protocol):
@@ -113,8 +115,8 @@ class PodEffects(Protocol):
     def mark(self, gang: str, pod: Pod, mark: PreemptionMark, answered: Answered) -> None: ...
 
     def send(self, gang: str, pod: Pod, record: StartRecord | None, answered: Answered) -> None:
-        """Write on the pod that another cluster runs it. `record`: the record of the start; None: no other cluster runs
-        the pod any more."""
+        """Write on the pod that another cluster runs it. `record`: the record of the start; None if no other cluster
+        runs the pod any more."""
 
     def evict(
         self,
@@ -128,7 +130,7 @@ class PodEffects(Protocol):
 
 
 class Effects(Protocol):
-    """The operations outside of itself that a gang may request."""
+    """The operations that a gang may request from its surroundings."""
 
     @property
     def allocations(self) -> NodeAllocations: ...
@@ -140,16 +142,16 @@ class Effects(Protocol):
     def pods(self) -> PodEffects: ...
 
     def now_s(self) -> float:
-        """Seconds since the epoch."""
+        """Return the present time in seconds since the epoch."""
 
     def emit_event(self, event: Event) -> None:
         """Pass the event to the core."""
 
     def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
-        """Report to users by a Kubernetes Event on the member."""
+        """Report something to users by a Kubernetes Event on the member."""
 
     def drop_wait_reason(self, gang: str) -> None:
-        """Drop the gang's reason for waiting if it is not written yet."""
+        """Discard the gang's reason for waiting if that reason is not written yet."""
 
     def retry_later(self, gang: str, refusals: int, call: Callable[[], None]) -> None:
         """Call `call` after a pause, to try a refused operation again, and then reconcile the gang. The pause grows

@@ -1,4 +1,4 @@
-"""The API objects of one gang: its Jobs, its pods, and how those ended that are over."""
+"""The API objects of one gang: its Jobs, its pods, and the outcomes of the Jobs and pods that have ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class GangObjects:
         self.id = id
         self.jobs: dict[str, BatchJob] = {}
         self.pods: dict[str, Pod] = {}
-        self._succeeded: dict[str, set[str]] = {}  # Job uid -> its pods that have succeeded, and still exist
+        self._succeeded: dict[str, set[str]] = {}  # Job uid -> its pods that have succeeded and still exist
         self._outcomes: dict[str, Outcome] = {}  # outcomes of Jobs and bare pods that have ended
 
     def see_job(self, job: BatchJob) -> None:
@@ -28,9 +28,9 @@ class GangObjects:
         self.jobs[job.uid] = job
 
     def end_pod(self, pod: Pod, *, gone: bool = False) -> None:
-        """Note that the pod has ended or is deleted. A deleted pod no longer counts as succeeded. Its Job's status
-        counts it by then (JobTrackingWithFinalizers), and a framework that resumes a suspended job creates all pods
-        again."""
+        """Note that the pod has ended or is deleted. A deleted pod no longer counts as succeeded here, for two reasons:
+        by then the status of its Job counts it (JobTrackingWithFinalizers), and a framework that resumes a suspended
+        job creates all pods again."""
         if pod.over and pod.phase == "Succeeded" and pod.owner is not None:
             succeeded = self._succeeded.setdefault(pod.owner[1], set())
             succeeded.discard(pod.uid) if gone else succeeded.add(pod.uid)
@@ -39,12 +39,12 @@ class GangObjects:
         self.pods.pop(pod.uid, None)
 
     def size(self, job: BatchJob) -> int:
-        """Return the number of pods that the Job could still use at once. Succeeded pods count even if the Job's status
-        does not have them yet."""
+        """Return the number of pods that the Job could still use at once. Pods that have succeeded are subtracted, even
+        if the Job's status does not count them yet."""
         return job.size(len(self._succeeded.get(job.uid, ())))
 
     def succeeded(self, job: BatchJob) -> int:
-        """Return the number of succeeded pods of the Job, including pods that the Job's status does not have yet."""
+        """Return the number of succeeded pods of the Job, including pods that the Job's status does not count yet."""
         return max(job.succeeded, len(self._succeeded.get(job.uid, ())))
 
     def has_succeeded(self, job: BatchJob) -> bool:
@@ -52,7 +52,7 @@ class GangObjects:
         return bool(job.succeeded or self._succeeded.get(job.uid)) or job.outcome is Outcome.SUCCEEDED
 
     def job_of(self, pod: Pod) -> BatchJob | None:
-        """Return the member that the pod belongs to; None: it is a bare pod."""
+        """Return the Job of this gang that the pod belongs to; None if it is a bare pod."""
         return self.jobs.get(pod.owner[1]) if pod.owner is not None else None
 
     @property
@@ -62,16 +62,16 @@ class GangObjects:
 
     @property
     def outcome(self) -> Outcome:
-        """Return the outcome of the gang: failed if any part failed; deleted if no part is known to have ended by
-        itself."""
+        """Return the outcome of the gang. The gang has failed if any Job or bare pod failed. It was deleted if no Job
+        or bare pod is known to have ended by itself."""
         former = self._former()
         known = [end for uid, end in self._outcomes.items() if uid not in former]
         return next((end for end in (Outcome.FAILED, Outcome.SUCCEEDED) if end in known), Outcome.DELETED)
 
     @property
     def over(self) -> bool:
-        """Return whether the gang has ended: some part has an outcome, all Jobs have finished, and no bare pod is
-        left."""
+        """Return whether the gang has ended: at least one Job or bare pod has an outcome, all Jobs have finished, and
+        no bare pod is left."""
         alive = any(self.job_of(pod) is None for pod in self.pods.values())
         return bool(self._outcomes) and not alive and all(job.finished for job in self.jobs.values())
 

@@ -1,14 +1,15 @@
 """Find the starts that an earlier process of the scheduler made, from the objects of a gang alone.
 
-The record on the Jobs and on the bound pods is the first write of a start. So every state between two writes is one of
-these:
+The first write of a start is its *record*, an annotation on the Jobs and on the bound pods. So the objects are always
+in one of these states, even between two writes:
 
-- a running Job, or a bound bare pod, with a record: the gang was started; continue with it;
-- a suspended Job with bound pods: its start was being taken back, or a user suspended it; finish that;
-- a member with the mark of a preemption of this start: finish the preemption;
-- any other state: the gang is pending, as before.
+- a Job runs, or a bare pod is bound, and has a record: the gang was started, and the start continues;
+- a suspended Job has bound pods: its start was being taken back, or a user suspended the Job; the start is taken back
+  to the end;
+- a member has the mark of a preemption of this start: the preemption is finished;
+- in any other state, the gang is pending, as it was before.
 
-The objects of ended gangs still have their run times (`past_run`).
+The objects of gangs that have ended still contain the run times of the gangs (`past_run`).
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from phalanx.model.event import RunTold
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnfinishedStart:
-    """A start of an earlier process. `leaving`: True if it must be taken back. `mark`: set if it was being
-    preempted."""
+    """A start of an earlier process. `leaving`: True if the start must be taken back. `mark`: the mark of its
+    preemption, if it was being preempted."""
 
     spec: GangSpec
     record: StartRecord
@@ -76,8 +77,9 @@ def past_run(objects: GangObjects, defaults: GangDefaults) -> RunTold | None:
 
 
 def _to_be_replaced(objects: GangObjects, pods: Sequence[Pod], record: StartRecord) -> list[Pod]:
-    """Return a pod in place of each failed bare pod whose replacement does not exist yet: the start keeps its seat and
-    its charge. Which role a lost pod had is known only if all pods of the gang are equal."""
+    """Return one pod for each failed bare pod whose replacement does not exist yet. With these pods, the start keeps
+    the seats and the charged resources of the failed pods. The role of a lost pod is known only if all pods of the gang
+    are equal."""
     sources = {(pod.options.get(labels.ROLE, ""), pod.shape) for pod in pods}
     if objects.jobs or len(sources) != 1 or not all(labels.REPLACES_FAILED in pod.options for pod in pods):
         return []
@@ -93,8 +95,9 @@ def _record(jobs: Iterable[BatchJob], bare: Iterable[Pod], key: RecordKey | None
 
 
 def _unsigned(objects: GangObjects, jobs: Iterable[BatchJob], now_s: float) -> StartRecord | None:
-    """Return the start of running Jobs with bound pods and unsigned records: an older version started them after a key
-    existed. The records are not trusted. The start is derived from the bound pods and from the Jobs' own requests."""
+    """Return the start of running Jobs that have bound pods, but whose records have no signature. An older version of
+    Phalanx, which did not sign records, has started them after the key was made. The records are not trusted, so the
+    start is derived from the bound pods and from the requests of the Jobs."""
     begun = [job for job in jobs if not job.suspended and not job.pinned and job.record and not job.record.mac]
     uids = {job.uid for job in begun}
     bound = sum(bool(pod.node) and pod.owner is not None and pod.owner[1] in uids for pod in objects.pods.values())
@@ -106,7 +109,8 @@ def _unsigned(objects: GangObjects, jobs: Iterable[BatchJob], now_s: float) -> S
 
 
 def _is_ours(record: StartRecord, on: BatchJob | Pod, key: RecordKey | None) -> bool:
-    """Return whether the scheduler wrote the record, on this object: all replica types of one share it."""
+    """Return whether the scheduler wrote this record on this object. All replica types of one object share one
+    record."""
     uid = on.object_uid if isinstance(on, BatchJob) else on.uid
     return key is None or key.verify(record, uid, on.created_s)
 

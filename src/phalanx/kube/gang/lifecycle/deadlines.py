@@ -1,9 +1,10 @@
 """The times at which a start is taken back, unless enough of its pods run, are bound, or are ready by then.
 
-`reconcile` looks at the deadlines of a started gang, and takes the start back if one has passed. A Job controller
-creates pods in growing batches, and a quota, a policy or a webhook may refuse one of them for ever. If the minimum
-cannot be bound in time, or its pods are not ready in time, the whole start is taken back. `effects.GangTimeouts` has
-the lengths of time; `seats.bind_barrier` is the barrier."""
+`reconcile` checks the deadlines of a started gang, and takes the start back if a deadline has passed. The deadlines are
+needed because a Job controller creates pods in growing batches, and a quota, a policy or a webhook may refuse one of
+these pods forever. If the minimum number of pods cannot be bound in time, or if these pods are not ready in time, the
+whole start is taken back. `effects.GangTimeouts` has the lengths of time; `seats.bind_barrier` is the barrier.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ class StartDeadlines:
         self.now_s, self.wake_s = self.effects.now_s(), 0.0
 
     def overdue(self) -> Iterator[TakeBack]:
-        """Yield the deadlines that have passed. A start with bare pods on nodes may continue after a deadline that does
-        not evict."""
+        """Yield the deadlines that have passed. After a deadline that does not evict pods, a start with bare pods on
+        nodes may continue."""
         if (stale := self._stale()) is not None:
             yield stale
             return
@@ -53,8 +54,8 @@ class StartDeadlines:
         self.wake_s = earliest_s(self.wake_s, *times_s)
 
     def _stale(self) -> TakeBack | None:
-        """Return the deadline of a gang of which too few bare pods run, if its grace period has ended; otherwise
-        None."""
+        """Return why the start is taken back if too few bare pods of the gang have run for longer than its grace
+        period; otherwise None."""
         said_s, seats = self.parts.start.spec.staleness_grace_s, self.parts.start.seats
         grace_s = self.defaults.staleness_grace_s(self.queue) if said_s is None else said_s
         end_s = self.parts.staleness.ends_s(grace_s)
@@ -66,8 +67,8 @@ class StartDeadlines:
         return TakeBack(why, evicts=True)
 
     def _bound_by_s(self) -> float:
-        """Return the time at which the start is taken back unless its pods are bound (seconds since the epoch); 0:
-        never."""
+        """Return the time at which the start is taken back unless its pods are bound by then (seconds since the epoch).
+        0 means never."""
         start, timeouts = self.parts.start, self.effects.timeouts
         if not start.record.gang or start.elsewhere:
             return 0.0
@@ -89,7 +90,8 @@ class StartDeadlines:
         )
 
     def _unready(self) -> TakeBack | None:
-        """Return the end of the time in which all pods must be ready. Their nodes are avoided at the next attempt."""
+        """Return why the start is taken back if its pods did not all become ready in time; otherwise None. The next
+        start avoids the nodes of the pods that were not ready."""
         if not isinstance(self.state, Running):
             return None
         readiness = self.state.readiness
@@ -103,8 +105,8 @@ class StartDeadlines:
 
     def _end_holds(self) -> None:
         """Release the capacity that was reserved for pods that were not created in time, or not replaced in time after
-        their loss; bound pods go on. A start with bound pods that lost another pod has holds too: bare pods are never
-        taken back, so it may last for ever."""
+        they were lost. Bound pods continue to run. This also applies to a start with bound bare pods that has lost
+        another pod: such a start is not taken back, so that the reservation might otherwise last forever."""
         start, barrier = self.parts.start, self.parts.barrier
         seats, hold_s = start.seats, start.spec.hold_s
         hold_s = self.effects.timeouts.hold_s if hold_s is None else hold_s
@@ -117,8 +119,8 @@ class StartDeadlines:
 
 
 def start_timeout_reason(late: Sequence[Pod], waited_s: float) -> Reason:
-    """Return the reason of a start that is taken back because pods did not become ready, with the first pod's message
-    from its kubelet."""
+    """Return the reason for taking back a start whose pods did not become ready. The reason contains the kubelet's
+    message about the first of these pods."""
     first = late[0]
     said = f" ({first.message})" if first.message else ""
     text = (
@@ -129,21 +131,21 @@ def start_timeout_reason(late: Sequence[Pod], waited_s: float) -> Reason:
 
 
 def staleness_reason(*, bound: int, needed: int, waited_s: float) -> Reason:
-    """Return the reason of a running gang of bare pods that is taken back, because only `bound` of the `needed` pods
-    were left for longer than its grace period."""
+    """Return the reason for taking back a running gang of bare pods, of which only `bound` of the `needed` pods were
+    left for longer than its grace period."""
     text = f"it was taken back: only {bound} of the {needed} pods that it needs ran, for {waited_s:.0f} s"
     return Reason(code=ReasonCode.STALE, text=text, numbers={"bound": bound, "needed": needed})
 
 
 def barrier_timeout_reason(*, ready: int, needed: int, exist: int, waited_s: float) -> Reason:
-    """Return the reason for a time-out at the barrier. `ready`: the pods that could be bound. `needed`: the minimum.
-    `exist`: the existing pods."""
+    """Return the reason for taking back a start that did not reach its bind barrier in time. `ready`: the number of
+    pods that could be bound. `needed`: the minimum number. `exist`: the number of existing pods."""
     text = f"its start was taken back: {ready} of {needed} pods could be bound after {waited_s:.0f} s ({exist} existed)"
     return Reason(code=ReasonCode.BACKOFF, text=text, numbers={"ready": ready, "needed": needed, "exist": exist})
 
 
 def binding_timeout_reason(*, schedulers: str, bound: int, needed: int, exist: int, waited_s: float) -> Reason:
-    """Return the reason of a start that is taken back because other `schedulers` had to bind its pods, and did not bind
-    all of them."""
+    """Return the reason for taking back a start whose pods other `schedulers` had to bind, but did not bind all in
+    time."""
     text = f"its start was taken back: {schedulers} bound {bound} of {needed} pods in {waited_s:.0f} s"
     return Reason(code=ReasonCode.BACKOFF, text=text, numbers={"ready": bound, "needed": needed, "exist": exist})

@@ -1,4 +1,5 @@
-"""Carry out the decisions about a gang: start, place, shrink, preempt; and give back a start in another cluster."""
+"""Carry out the core's decisions about a gang: start it, place more of its pods, shrink it, preempt it, and take back a
+start that another cluster cannot run."""
 
 from __future__ import annotations
 
@@ -17,15 +18,16 @@ from phalanx.model.reason import Reason, ReasonCode
 
 
 def start(gang: GangLifecycle, decided: Start, *, whole: bool) -> None:
-    """Carry out a start: write its record on the Jobs; their controllers create the pods, which wait at the bind
-    barrier. `whole`: the gang starts whole or not at all."""
+    """Carry out a start: write the record of the start on the gang's Jobs and resume them. The Job controllers then
+    create the pods, and the pods wait at the bind barrier until enough of them can be bound. `whole`: True if the gang
+    starts whole or not at all."""
     spec, effects = gang.state.spec if isinstance(gang.state, Waiting) else None, gang.effects
     if spec is None or spec.job.blocked is not None:
         changed = Reason(code=ReasonCode.BACKOFF, text="it changed while it was planned")
         effects.emit_event(Refused(gang.id, decided.attempt, changed, effects.now_s() + 1.0))
         return
     parts = parts_of(gang, GangStart.planned(effects, gang.objects, spec, decided, gang=whole))
-    effects.drop_wait_reason(gang.id)  # before the start: later reasons are about pods that still wait
+    effects.drop_wait_reason(gang.id)  # done before the start, because later reasons are about pods that still wait
     gang.enter(Starting(parts=parts, held=spec.gated))
     if whole:
         parts.elastic.grant([len(row.seats) for row in parts.start.seats.rows])
@@ -35,7 +37,7 @@ def start(gang: GangLifecycle, decided: Start, *, whole: bool) -> None:
 
 
 def parts_of(gang: GangLifecycle, start: GangStart) -> StartedParts:
-    """Return the parts of a start of this gang."""
+    """Return new parts for a start of this gang."""
     return StartedParts.of(start, lambda request: leave_preempted(gang, start, request))
 
 
@@ -57,7 +59,7 @@ def resume_jobs(gang: GangLifecycle, parts: StartedParts) -> None:
 
 
 def place(gang: GangLifecycle, placements: Sequence[Placement]) -> None:
-    """Give these nodes to open seats, and give back the placements of seats that no longer exist."""
+    """Give these nodes to seats without a node, and return the placements of seats that no longer exist to the core."""
     if gang.state.parts is None:
         for placement in placements:
             gang.effects.emit_event(Released(gang.id, (Slot(placement.role, placement.ordinal),)))
@@ -67,8 +69,8 @@ def place(gang: GangLifecycle, placements: Sequence[Placement]) -> None:
 
 
 def preempt(gang: GangLifecycle, decided: Preempt) -> None:
-    """Carry out a preemption. A late decision is ignored: a gang that is leaving or has ended reports that to the core
-    anyway."""
+    """Carry out a preemption. Ignore the decision if the gang is already leaving or has ended, because the gang then
+    reports that to the core anyway."""
     if isinstance(gang.state, Starting | Running):
         gang.state.parts.preemption.preempt(decided)
 
@@ -79,8 +81,8 @@ def shrink(gang: GangLifecycle, decided: Shrink) -> None:
 
 
 def give_back(gang: GangLifecycle, attempt: int, why: Reason, avoid_s: Mapping[str, float]) -> None:
-    """Take back the start with this number, which another cluster cannot run. `avoid_s`: cluster -> how long the gang
-    is not sent to it."""
+    """Take back the start with this number, which another cluster cannot run. `avoid_s`: a map from a cluster to the
+    seconds for which the gang is not sent to that cluster."""
     if gang.elsewhere is None or gang.elsewhere.attempt != attempt or gang.state.parts is None:
         return
     now_s = gang.effects.now_s()

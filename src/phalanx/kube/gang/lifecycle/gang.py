@@ -1,4 +1,4 @@
-"""One gang: its objects, its stage and its earlier starts; and what a change of a member means to its start."""
+"""One gang: its objects, its stage, its earlier starts, and how a change of a member affects its start."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from phalanx.model.reason import Reason
 
 
 class GangLifecycle:
-    """A gang, from its first member to its last pod. `wake_s`: the time at which the gang must be reconciled again even
-    if nothing changes (seconds since the epoch; 0: never). `departure`: the latest departure from the nodes, which may
-    begin and end within one reconciliation. `resized`: why a change of the running Job's size queues the gang again."""
+    """A gang, from its first member until its last pod is gone. `wake_s`: the time at which the gang must be reconciled
+    again even if nothing changes (seconds since the epoch; 0 means never). `departure`: the latest departure from the
+    nodes, which may begin and end within one reconciliation. `resized`: the reason why a change of the running Job's
+    size returns the gang to the queue; None if there was no such change."""
 
     def __init__(self, id: str, effects: Effects) -> None:
         self.id, self.effects = id, effects
@@ -29,7 +30,7 @@ class GangLifecycle:
         self.wake_s = 0.0
 
     def enter(self, state: State) -> None:
-        """Enter a stage that may follow the present one."""
+        """Enter a stage that is allowed to follow the present stage."""
         assert type(state) in NEXT[type(self.state)], f"{self.id}: from {self.state} to {state}"
         self.state = state
 
@@ -96,7 +97,8 @@ class GangLifecycle:
             self.state.readiness.lose(pod.uid)
 
     def _avoid_node_of(self, pod: Pod) -> None:
-        """Note that a kubelet refused the pod. For `avoid_s` seconds, the gang's pods prefer other nodes."""
+        """Note that a kubelet refused the pod. For the next `avoid_s` seconds, the gang's pods prefer other nodes than
+        that kubelet's."""
         if pod.node:
             now_s = self.effects.now_s()
             self.history.avoid(pod.node, now_s + self.effects.timeouts.avoid_s)

@@ -1,4 +1,5 @@
-"""Why a started gang must not go on: its user has suspended it, its dialect stops it, or a member is gone."""
+"""Find the reasons for which a started gang must end: a user has suspended it, its dialect (the part of Phalanx that
+reads another scheduler's objects) stops it, or a member is gone."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ OF_BEFORE = TakeBack(Reason(code=ReasonCode.BACKOFF, text="its start was being t
 
 
 def interruption(parts: StartedParts, resized: Reason | None, defaults: GangDefaults) -> TakeBack | None:
-    """Return the end of a start of which somebody else has suspended a Job, whose size was changed so that it is queued
-    again (`resized`), or that the gang's dialect stops."""
+    """Return why the start must be taken back; None if it may continue. It must be taken back if somebody else has
+    suspended one of its Jobs, if a Job's size was changed so that the gang must return to the queue (`resized`), or if
+    the gang's dialect stops it."""
     start = parts.start
     for job in start.objects.jobs.values():
         if job.suspended and not job.finished and job.uid not in start.resuming:
@@ -25,21 +27,23 @@ def interruption(parts: StartedParts, resized: Reason | None, defaults: GangDefa
 
 
 def _resumed_claim(start: GangStart, defaults: GangDefaults) -> Claim | None:
-    """Return the dialect's claim on a gang whose Jobs are resumed; None if no dialect claims it. Bare pods on nodes
-    count only if the dialect has a condition for their eviction."""
+    """Return the claim (the settings that a dialect declares for a gang) on a gang whose Jobs are resumed; None if no
+    dialect claims the gang. A gang with bare pods on nodes is considered only if the dialect has a condition for their
+    eviction."""
     if not defaults.dialects or "/" not in start.spec.job.queue:
-        return None  # the queue is one of Phalanx, not of a dialect
+        return None  # the queue is a queue of Phalanx, not of a dialect
     members = start.objects.waiting() if start.spec.evicted_as is None else start.objects.unfinished()
     return claim_on(members, defaults) if members.everyone else None
 
 
 def drain_reason(claim: Claim | None) -> Reason | None:
-    """Return why the gang's dialect stops the start; None if it does not."""
+    """Return why the gang's dialect stops the start; None if the dialect does not stop it."""
     return claim.blocked if claim is not None and claim.drained else None
 
 
 def forbidden_cluster(parts: StartedParts, claim: Claim | None) -> TakeBack | None:
-    """Return the end of a start in another cluster that the gang's dialect does not allow."""
+    """Return why a start in another cluster must be taken back, if the gang's dialect does not allow that cluster;
+    otherwise None."""
     cluster = parts.start.elsewhere
     if claim is None or allows(claim, cluster):
         return None
@@ -48,14 +52,15 @@ def forbidden_cluster(parts: StartedParts, claim: Claim | None) -> TakeBack | No
 
 
 def loss(parts: StartedParts) -> TakeBack | None:
-    """Return the end of a start, before all pods are bound, of which a needed member is gone."""
+    """Return why a start must be taken back because a needed member is gone before all pods are bound; otherwise
+    None."""
     gone = parts.start.short_member() if parts.start.record.gang else ""
     return TakeBack(_member_went_reason(gone)) if gone else None
 
 
 def missing_pods(parts: StartedParts) -> TakeBack | None:
-    """Return the end of a start of an earlier process that needed more pods than its Jobs ask for now. A Job with a
-    succeeded pod counts as complete."""
+    """Return why a start of an earlier process must be taken back, if it needed more pods than its Jobs request now;
+    otherwise None. A Job with a succeeded pod counts as complete."""
     objects, record = parts.start.objects, parts.start.record
     short = record.count - parts.start.seats.least if record.gang else 0
     if short <= 0 or any(map(objects.has_succeeded, objects.jobs.values())):
@@ -64,6 +69,6 @@ def missing_pods(parts: StartedParts) -> TakeBack | None:
 
 
 def _member_went_reason(member: str) -> Reason:
-    """Return the reason for taking a start back before the barrier, because a member will not create the needed pods.
-    The gang is then planned again with its remaining members."""
+    """Return the reason for taking back a start before its bind barrier because a member will not create the needed
+    pods. The core then plans the gang again with its remaining members."""
     return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=f"its start was taken back: {member}")

@@ -1,4 +1,5 @@
-"""The next step of a gang, by its stage: declare it to the core, open its gate, bind its pods, see it leave."""
+"""Take the next step of a gang, which depends on the gang's stage: declare the gang to the core, resume its Jobs when
+its dialect allows the start, bind its pods, or wait until its pods are gone."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from phalanx.model.job import Phase
 
 
 def advance(gang: GangLifecycle, defaults: GangDefaults) -> None:
-    """Reconcile the gang with its objects and with the time."""
+    """Reconcile the gang with its present objects and with its deadlines."""
     gang.wake_s = 0.0
     match gang.state:
         case Starting(held=True) as starting:
@@ -32,7 +33,7 @@ def advance(gang: GangLifecycle, defaults: GangDefaults) -> None:
 
 
 def _declare(gang: GangLifecycle, waiting: Waiting, defaults: GangDefaults) -> None:
-    """Report to the core what the gang's members ask for now, if that has changed."""
+    """Report to the core which pods and resources the gang's members request now, if the request has changed."""
     members, known = gang.objects.waiting(), waiting.spec
     if not members.everyone:
         if known is not None:
@@ -48,8 +49,8 @@ def _declare(gang: GangLifecycle, waiting: Waiting, defaults: GangDefaults) -> N
 
 
 def _await_gate(gang: GangLifecycle, starting: Starting, defaults: GangDefaults) -> None:
-    """Resume the gang's Jobs once its dialect opens the gate. The nodes and the quota of the gang are granted
-    already."""
+    """Resume the gang's Jobs once its dialect opens the gate (in Kueue: once all admission checks are ready). The core
+    has already granted the gang's nodes and quota."""
     parts, members = starting.parts, gang.objects.waiting()
     if gang.objects.idle:
         finish(gang, parts)
@@ -71,7 +72,8 @@ def _await_gate(gang: GangLifecycle, starting: Starting, defaults: GangDefaults)
 
 
 def _advance_start(gang: GangLifecycle, parts: StartedParts, defaults: GangDefaults) -> None:
-    """Continue a start whose Jobs are resumed: seat its new pods, bind them when the barrier opens, and resize it."""
+    """Continue a start whose Jobs are resumed: assign its new pods to seats, bind the pods when the bind barrier opens,
+    and resize the elastic Jobs."""
     if gang.objects.idle:
         finish(gang, parts)
         return
@@ -104,8 +106,8 @@ def _lost_a_member(gang: GangLifecycle, parts: StartedParts) -> bool:
 
 
 def _seat_pods(gang: GangLifecycle, parts: StartedParts) -> None:
-    """Give seats to new pods, and adapt the seats to the sizes of the Jobs. In a start elsewhere, new bare pods are
-    sent there."""
+    """Give seats to new pods, and adapt the seats to the sizes of the Jobs. If another cluster runs the start, send new
+    bare pods to that cluster."""
     is_elsewhere = bool(parts.start.elsewhere)
     for pod in parts.seating.fresh():
         if is_elsewhere:  # pods that run in another cluster get no seat in this one
@@ -125,7 +127,7 @@ def _is_bound(parts: StartedParts) -> bool:
 
 
 def _run(gang: GangLifecycle, parts: StartedParts, defaults: GangDefaults) -> None:
-    """Note that all pods are bound. If the queue limits the time until they are ready, that time begins now."""
+    """Note that all pods are bound. If the queue limits the time until all pods are ready, that time begins now."""
     timed = defaults.start_timeout_s(parts.start.spec.job.queue) is not None and parts.start.record.gang
     is_watched = timed and not parts.start.elsewhere
     unready = [uid for uid, pod in gang.objects.pods.items() if not pod.ready] if is_watched else ()
@@ -136,7 +138,8 @@ def _run(gang: GangLifecycle, parts: StartedParts, defaults: GangDefaults) -> No
 
 
 def _check_time(gang: GangLifecycle, started: Starting | Running, defaults: GangDefaults) -> float:
-    """Take the start back if a deadline has passed. Return the time of the next deadline (0: there is none)."""
+    """Take the start back if a deadline has passed. Return the time of the next deadline in seconds since the epoch (0
+    if there is none)."""
     deadlines = StartDeadlines(started, gang.history, defaults)
     for overdue in deadlines.overdue():
         take_back(gang, started.parts, overdue)

@@ -1,4 +1,4 @@
-"""The end of a start: how it is taken back, and when the gang is queued again."""
+"""The end of a start: how the start is taken back, and when the gang returns to its queue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from phalanx.model.reason import ReasonCode
 
 def take_back(gang: GangLifecycle, parts: StartedParts, end: TakeBack) -> None:
     """Take the whole start back: suspend the resumed Jobs, then wait until no pod of the gang is left. Bound bare pods
-    can only be evicted. So unless `end.evicts`, a gang with bound bare pods continues unchanged."""
+    cannot be suspended, only evicted. So unless `end.evicts` is True, a gang with bound bare pods continues
+    unchanged."""
     if parts.start.bare_pods() and not end.evicts:
         parts.start.since_s = gang.effects.now_s()
         return
@@ -45,7 +46,7 @@ def _depart(gang: GangLifecycle, parts: StartedParts, departure: Departure) -> L
 
 
 def requeue_if_left(gang: GangLifecycle, leaving: Leaving) -> None:
-    """Queue the gang again if no pod of it is left. A preempted gang may start again at once."""
+    """Return the gang to its queue if no pod of the gang is left. A preempted gang may start again at once."""
     departure, start = leaving.departure, leaving.parts.start
     departure.evict_bare()
     if not departure.left:
@@ -60,8 +61,8 @@ def requeue_if_left(gang: GangLifecycle, leaving: Leaving) -> None:
 
 
 def finish(gang: GangLifecycle, parts: StartedParts) -> None:
-    """Remove the gang from the core, because none of its pods runs or will run. Terminating pods stay charged until
-    they are gone."""
+    """Remove the gang from the core, because none of its pods runs or will run. Terminating pods stay charged to their
+    nodes until they are gone."""
     gang.effects.emit_event(Finished(gang.id, gang.objects.outcome))
     parts.preemption.cancel()
     gang.enter(Waiting())

@@ -23,9 +23,10 @@ PAST_RUNS = 5000  # the most ended jobs that are reported when a scheduler start
 
 
 def recover(gangs: Sequence[GangLifecycle], defaults: GangDefaults, key: RecordKey | None) -> Iterator[None]:
-    """Report the state of an earlier process to the core: the outcomes of ended jobs that others depend on, the run
-    times of the last ended jobs, and then the earlier starts: first the gangs with a pod on a node, then by the time of
-    the start. Yields after each gang. `key`: as in `unfinished_start`."""
+    """Report the state that an earlier process left to the core, and yield after each gang. First report the outcomes
+    of ended jobs on which other jobs depend, and the run times of the jobs that ended last. Then report the earlier
+    starts: gangs with a pod on a node come first, and the others follow in the order of their start times. `key`: as in
+    `unfinished_start`."""
     begun: list[tuple[tuple[bool, float, str], GangLifecycle, UnfinishedStart]] = []
     over: list[tuple[float, str, GangLifecycle]] = []
     for gang in gangs:
@@ -47,7 +48,8 @@ def recover(gangs: Sequence[GangLifecycle], defaults: GangDefaults, key: RecordK
 
 
 def adopt(gang: GangLifecycle, begun: UnfinishedStart) -> None:
-    """Continue a start of an earlier process: its pods take their seats again, and the core gets the started job."""
+    """Continue a start of an earlier process: give its pods their seats again, and report the started job to the
+    core."""
     seats = GangSeats(begun.spec.job.roles, begun.spec.sources)
     parts = parts_of(gang, GangStart(gang.effects, gang.objects, begun.spec, begun.record, seats))
     recall_seats(parts.start, parts.barrier, parts.elastic)

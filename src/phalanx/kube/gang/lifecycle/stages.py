@@ -1,11 +1,11 @@
-"""The stages of a gang, each with exactly the fields that have a meaning in it.
+"""The stages of a gang. Each stage has exactly the fields that have a meaning in this stage.
 
     WAITING ──start──▶ STARTING ──minimum bound──▶ RUNNING ──all over──▶ (finished)
        ▲                  │                           │
        └──no pod left── LEAVING ◀──── taken back ─────┘
 
-Three of the stages share `StartedParts` (the seats, the preemption), which is created at the start of the gang and
-dropped at its end.
+Starting, running and leaving share `StartedParts` (the seats and the preemption of one start), which are created when
+the gang starts and discarded when the start ends.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class StartedParts:
 
     @classmethod
     def of(cls, start: GangStart, marked: Callable[[PreemptionRequest], None]) -> StartedParts:
-        """Create the parts of a start. `marked`: called when the start is being preempted and all its objects are
-        marked."""
+        """Create the parts of a start. `marked`: a function that is called when the start is being preempted and all of
+        its objects have the mark of the preemption."""
         barrier = BindBarrier(start, gate_open=not start.record.gang)
         return cls(
             start=start,
@@ -59,8 +59,8 @@ class StartedParts:
         )
 
     def resume_jobs(self, resumed: Callable[[WriteOutcome, str], None]) -> None:
-        """Resume every member Job that does not run with the record of this start, and write the record on it. Roles of
-        one object are resumed by a single write."""
+        """Resume every Job of the gang that does not yet run with the record of this start, and write the record on the
+        Job. The roles of one object are resumed by a single write."""
         start, together = self.start, dict[str, list[BatchJob]]()
         for job in start.objects.jobs.values():
             known = job.record is not None and job.record.attempt == start.record.attempt and not job.suspended
@@ -102,7 +102,8 @@ class StartedParts:
 
 @dataclass(slots=True, kw_only=True)
 class Waiting:
-    """The stage before a start. `spec`: the spec that the core has; None: the core does not know the gang."""
+    """The stage before a start. `spec`: the spec that was last reported to the core; None if the core does not know the
+    gang."""
 
     stage: ClassVar[Stage] = Stage.WAITING
     parts: ClassVar[None] = None
@@ -122,7 +123,7 @@ class Starting:
 
 @dataclass(slots=True, kw_only=True)
 class Running:
-    """The stage after the whole minimum of the gang was bound."""
+    """The stage after all pods that must start together were bound."""
 
     stage: ClassVar[Stage] = Stage.RUNNING
     parts: StartedParts
@@ -140,7 +141,7 @@ class Leaving:
 
 State: TypeAlias = Waiting | Starting | Running | Leaving
 
-# Stage -> the stages that may follow. Running follows Waiting if an earlier process has completed the start.
+# Stage -> the stages that may follow it. Running follows Waiting if an earlier process has completed the start.
 NEXT: Mapping[type[State], frozenset[type[State]]] = {
     Waiting: frozenset({Starting, Running}),
     Starting: frozenset({Running, Leaving, Waiting}),

@@ -1,4 +1,4 @@
-"""The earlier starts of a gang that failed: how often, and which nodes and clusters it avoids since then."""
+"""The failed starts of a gang: how many there were, and which nodes and clusters the gang avoids because of them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from phalanx.model.pod import NodePreference, Operator, Requirement
 
 @dataclass(slots=True, kw_only=True)
 class StartHistory:
-    """Earlier starts that failed. `failures`: the number of failures in a row. `timeouts`: how many of these had bound
-    pods that did not become ready. `avoided`: nodes on which pods did not become ready, or whose kubelets refused pods
-    of this gang -> until when other nodes are preferred (seconds since the epoch). `left_out`: another cluster that
-    could not run this gang -> the time until which the gang is not sent to that cluster."""
+    """Earlier starts that failed. `failures`: the number of failures in a row. `timeouts`: how many of these starts had
+    bound pods that did not become ready. `avoided`: the nodes on which pods did not become ready, or whose kubelets
+    refused pods of this gang, each with the time until which other nodes are preferred (seconds since the epoch).
+    `left_out`: the other clusters that could not run this gang, each with the time until which the gang is not sent to
+    that cluster."""
 
     failures: int = 0
     timeouts: int = 0
@@ -25,17 +26,17 @@ class StartHistory:
     left_out: dict[str, float] = field(default_factory=dict)
 
     def forgive(self) -> None:
-        """Note that all pods of a start became ready."""
+        """Note that all pods of a start became ready, so that earlier failures no longer count."""
         self.timeouts = 0
         self.avoided.clear()
 
     def avoid(self, node: str, until_s: float) -> None:
-        """Prefer other nodes until then (seconds since the epoch)."""
+        """Prefer other nodes than `node` until `until_s` (seconds since the epoch)."""
         self.avoided[node] = max(until_s, self.avoided.get(node, 0.0))
 
     def time_out(self, late: Sequence[Pod], attempts: int) -> str:
-        """Note that these pods did not become ready in time: their nodes are avoided. Return why the gang is held; ""
-        if it may start again. `attempts`: the number of starts after which it is held."""
+        """Note that the pods `late` did not become ready in time, so that their nodes are avoided. Return why the gang
+        is held; "" if it may start again. `attempts`: the number of such starts after which the gang is held."""
         self.avoided |= {pod.node: inf for pod in late if pod.node}
         self.timeouts += 1
         self.failures = self.timeouts - 1
@@ -45,8 +46,7 @@ class StartHistory:
         return hold
 
     def preference(self, now_s: float) -> NodePreference | None:
-        """Return a preference for other nodes than the avoided ones; the avoided ones are used if no other node
-        fits."""
+        """Return a preference for nodes that are not avoided. An avoided node is still used if no other node fits."""
         nodes = tuple(node for node, until_s in self.avoided.items() if now_s < until_s)
         other = Requirement("metadata.name", Operator.NOT_IN, nodes, field=True)
         return NodePreference(100, (other,)) if nodes else None

@@ -1,10 +1,12 @@
 """The bind barrier of one start, and the bindings behind it.
 
-No pod is bound until every pod of the minimum can be bound. Before the first binding, the planned nodes are checked
-once more. Pods whose node has no capacity any more are planned again. Otherwise all bindings are sent, and later pods
-are bound as they come.
+The *barrier* holds back all bindings until every pod of the gang's minimum can be bound. Before the first binding, the
+planned nodes are checked once more. Pods whose node no longer has the capacity are planned again. Otherwise all
+bindings are sent, and each later pod is bound when it exists.
 
-The pods of a bound gang that have not been ready yet, where its queue limits how long that may take."""
+`Readiness` has the pods of a bound gang that have not been ready yet, if the gang's queue limits how long that may
+take.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ _MOST_REST_S = 30.0
 
 
 class BindBarrier:
-    """The barrier of one start. `gate_open`: the barrier was reached. `pending`: slots that are ready and not bound.
-    `resting`: slots whose binding was refused, and when another node is asked for."""
+    """The barrier of one start. `gate_open`: True once the barrier was reached. `pending`: the slots whose pods can be
+    bound and are not bound yet. `resting`: the slots whose binding was refused, each with the time at which the core is
+    asked for another node."""
 
     def __init__(self, start: GangStart, *, gate_open: bool) -> None:
         self.gate_open = gate_open
@@ -32,13 +35,13 @@ class BindBarrier:
         self._selected: dict[str, tuple[str, float]] = {}  # pod -> the node on its claims, the time of the write
 
     def close(self) -> None:
-        """Close the barrier: no pod is bound from now on."""
+        """Close the barrier, so that no pod is bound from now on."""
         self.gate_open = False
         self.pending.clear()
         self.resting.clear()
 
     def forget(self, uid: str) -> None:
-        """Note that the pod is over or gone."""
+        """Note that the pod has ended or was deleted."""
         self._selected.pop(uid, None)
         if (slot := self._seats.slot_of.get(uid)) is not None:
             self.pending.pop(slot, None)
@@ -62,7 +65,7 @@ class BindBarrier:
             self._effects.emit_event(Opened(self._start.id, slots))
 
     def release(self, slots: Iterable[Slot]) -> None:
-        """Give back seats that are vacant."""
+        """Give vacant seats back to the core."""
         slots = tuple(slots)
         for slot in slots:
             self._seats.drop(slot)
@@ -93,8 +96,8 @@ class BindBarrier:
         return self.gate_open
 
     def _select_nodes(self) -> bool:
-        """Return whether pods that could be bound wait for volumes. Their claims get the node again every `_SELECT_S`
-        seconds, because a provisioner may have given that node up."""
+        """Return whether pods that could be bound wait for volumes. Every `_SELECT_S` seconds, write the node on their
+        volume claims again, because the volume provisioner may have rejected the node and removed it."""
         now_s, waits = self._effects.now_s(), False
         for slot in self.pending:
             seat = self._seats[slot]
@@ -110,8 +113,8 @@ class BindBarrier:
         return waits
 
     def _reserve(self) -> bool:
-        """Check the nodes once more before the first binding. Either all pods are charged, or those without capacity
-        are planned again."""
+        """Check the nodes once more before the first binding. Either charge all pods to their nodes, or plan the pods
+        whose nodes lack the capacity again."""
         allocations = self._effects.allocations
         taken, lost = [], []
         for slot in self.pending:
@@ -178,7 +181,8 @@ class BindBarrier:
 
 
 class Readiness:
-    """`bound_s`: when the last pod of the minimum was bound (seconds since the epoch)."""
+    """The pods of a bound gang that have not been ready yet. `bound_s`: when the last pod of the minimum was bound
+    (seconds since the epoch)."""
 
     def __init__(self, bound_s: float, unready: Iterable[str] = ()) -> None:
         self.bound_s = bound_s
@@ -192,15 +196,15 @@ class Readiness:
         return not self._unready
 
     def lose(self, uid: str) -> None:
-        """Note that the pod is over or gone."""
+        """Note that the pod has ended or was deleted."""
         self._unready.pop(uid, None)
 
     def ends_s(self, limit_s: float | None) -> float:
-        """Return the time at which the start is taken back unless all pods are ready; 0: never. `limit_s`: the time
-        that the queue allows; None: no limit."""
+        """Return the time at which the start is taken back unless all pods are ready by then; 0 means never. `limit_s`:
+        the time in seconds that the queue allows; None means that there is no limit."""
         return self.bound_s + limit_s if self._unready and limit_s is not None else 0.0
 
     def take_late(self) -> list[str]:
-        """Return the pods that are not ready, and wait for none of them any more."""
+        """Return the pods that are not ready, and stop waiting for them."""
         late, self._unready = list(self._unready), {}
         return late

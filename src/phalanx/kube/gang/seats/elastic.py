@@ -1,20 +1,23 @@
 """Shrink a started gang, and let it grow again, by the parallelism of its elastic Jobs.
 
-Shrink: a Job's parallelism is lowered, and its controller chooses the pods to delete: pods that do not run yet first,
-then the youngest (ActivePods of k8s.io/kubernetes/pkg/controller, which ignores `pod-deletion-cost`). The core gives up
-the highest ordinals first, which are usually the same pods. If the controller deleted other pods, the core gets the
-seats that remain. Bare pods above the minimum are evicted by name. Deleted pods are reported by `Released`.
+To shrink the gang, Phalanx lowers a Job's parallelism, and the Job controller chooses the pods to delete: first pods
+that do not run yet, then the youngest pods (ActivePods of k8s.io/kubernetes/pkg/controller, which ignores
+`pod-deletion-cost`). The core gives up the seats with the highest ordinals first, which usually have the same pods. If
+the controller deleted other pods, the core gets a report of the seats that remain. Bare pods in excess of the minimum
+are evicted by name. The event `Released` reports deleted pods to the core.
 
-Grow: empty seats are reported by `Opened`. When the core gives them nodes, the parallelism is raised accordingly.
+To grow the gang, the event `Opened` reports empty seats to the core. When the core gives nodes to these seats, Phalanx
+raises the Job's parallelism accordingly.
 
-Detect gangs of bare pods with too few running pods.
+This module also detects *stale* gangs: gangs of bare pods with too few running pods.
 
-A Job's controller replaces lost pods, or fails the Job. Bare pods are not replaced, or their replacements find no
-capacity: the remaining pods then hold their nodes in vain. After a grace period the whole gang is evicted (KAI's stale
-gang eviction: `stalenessGracePeriod`, 60 s).
+A Job controller replaces lost pods, or fails the Job. Lost bare pods may not be replaced, or their replacements may
+find no capacity. The remaining pods then occupy their nodes in vain. After a grace period the whole gang is evicted
+(KAI's stale gang eviction: `stalenessGracePeriod`, 60 s).
 
-A gang with a succeeded pod is about to end, and never stale (as in KAI). Pods are counted by role, not by shape,
-because a replacement may differ a little from the lost pod."""
+A gang with a succeeded pod is about to end, and therefore never stale (as in KAI). Pods are counted by role and not by
+shape (equal requests), because a replacement may differ a little from the lost pod.
+"""
 
 from __future__ import annotations
 
@@ -33,24 +36,24 @@ from phalanx.model.job import Phase, Slot
 from phalanx.model.plan import Shrink
 from phalanx.model.reason import Reason, ReasonCode, format_time
 
-_GIVE_UP = 3  # the pod stays after this many refusals of its eviction in a row
+_GIVE_UP = 3  # the pod stays after its eviction was refused this many times in a row
 
 
 class ElasticParallelism:
-    """The parallelism of a start's elastic Jobs. `granted`: uid of an elastic Job -> the number of its pods that were
-    placed."""
+    """The parallelism of a start's elastic Jobs. `granted`: a map from the uid of an elastic Job to the number of its
+    pods that were placed."""
 
     def __init__(self, start: GangStart, barrier: BindBarrier) -> None:
         self.granted: dict[str, int] = {}
         self._start, self._barrier, self._seats, self._effects = start, barrier, start.seats, start.effects
         self.leaving = start.leaving
         self._resizing: set[str] = set()  # Jobs whose resize is not answered yet
-        self._refused: dict[str, int] = {}  # Job -> number of refused resizes in a row
+        self._refused: dict[str, int] = {}  # Job -> how many of its resizes were refused in a row
         self._short_since: dict[str, float] = {}  # Job with more granted pods than nodes -> the time since then
         self._offer_s = 0.0  # no empty seats are offered before this time
 
     def grant(self, counts: Sequence[int]) -> None:
-        """Let elastic Jobs run as many pods as were placed. `counts`: the number of pods of each role."""
+        """Allow elastic Jobs to run as many pods as were placed. `counts`: the number of placed pods of each role."""
         for row, count in zip(self._seats.rows, counts, strict=True):
             if isinstance(row.source, JobPods) and row.least < row.role.count:
                 self.granted[row.source.uid] = max(count, row.least)
@@ -71,13 +74,13 @@ class ElasticParallelism:
         return self.granted.get(job.uid, job.requested_parallelism)
 
     def seats_of(self, job: BatchJob) -> int:
-        """Return the number of seats for the Job: the remaining seats while some are being given up, otherwise as many
-        as the Job can use."""
+        """Return the number of seats for the Job. While seats are being given up, this is the number of seats that
+        remain; otherwise it is the number of pods that the Job can use."""
         size = self._start.objects.size(job)
         shrinking = any(self._start.job_of_role(slot.role) is job for slot in self.leaving)
         return min(size, self.granted.get(job.uid, size)) if shrinking else size
 
-    # --- fewer ----------------------------------------------------------------------------------------------------
+    # --- shrink ----------------------------------------------------------------------------------------------------
 
     def shrink(self, decided: Shrink) -> None:
         self.rest()
@@ -95,8 +98,8 @@ class ElasticParallelism:
         self._offer_s = self._effects.now_s() + self._effects.timeouts.regrow_s
 
     def _lower(self, number: int) -> None:
-        """Set the number of pods granted to the role's Job to the seats that stay. The number does not fall below the
-        minimum, unless a whole member leaves that its group does not need."""
+        """Set the number of pods that are granted to the role's Job to the number of seats that stay. The number does
+        not fall below the Job's minimum, unless the whole Job leaves because its group does not need it."""
         row = self._seats.rows[number]
         has = sum(bool(seat.node or seat.pod) for seat in row.seats.values())
         going = sum(slot.role == number for slot in self.leaving)
@@ -105,8 +108,8 @@ class ElasticParallelism:
             self.granted[job.uid] = min(max(row.least, has - going), self.granted.get(job.uid, job.parallelism))
 
     def _evict(self, pod: Pod, grace_s: float | None, refusals: int = 0) -> None:
-        """Evict the pod. If a budget refuses, try again later: it may allow the eviction soon, and without it the
-        earlier evictions were in vain."""
+        """Evict the pod. If a PodDisruptionBudget refuses the eviction, try again later: the budget may soon allow it,
+        and without this eviction the earlier evictions were in vain."""
 
         def answered(answer: WriteOutcome, text: str) -> None:
             if (
@@ -124,14 +127,14 @@ class ElasticParallelism:
             self._effects.pods.evict(self._start.id, pod, grace_s, answered)
 
     def _stays(self, pod: Pod) -> None:
-        """A PodDisruptionBudget protects the evicted pod: keep its seat, and report that to the core."""
+        """Keep the seat of the pod, because a PodDisruptionBudget forbids its eviction, and report that to the core."""
         slot = self._seats.slot_of.get(pod.uid)
         if slot is not None and self.leaving.pop(slot, None) is not None:
             self._start.forbid_preemption()
 
     def end_shrinking(self) -> None:
-        """End the shrinking once enough seats are gone. If other seats are gone than the core named, report the
-        remaining seats to the core."""
+        """End the shrinking once enough seats are vacated. If these are other seats than those that the core named,
+        report the remaining seats to the core."""
         left = [slot for slot in self.leaving if slot in self._seats]
         if any(self._too_many(number) for number in {slot.role for slot in left}):
             return
@@ -146,11 +149,11 @@ class ElasticParallelism:
         job = self._start.job_of_role(number)
         return job is not None and len(row.seats) > self.granted.get(job.uid, job.parallelism)
 
-    # --- more -----------------------------------------------------------------------------------------------------
+    # --- grow -----------------------------------------------------------------------------------------------------
 
     def offer(self) -> float:
-        """Offer the core the slots that an elastic gang would take beyond those it has. Return the time of the next
-        offer, if none is made now (0: never)."""
+        """Offer the core the slots that an elastic gang could use in addition to its present slots. Return the time of
+        the next offer, if no offer is made now (0 means never)."""
         wanted = self._start.phase is Phase.RUNNING and self._start.spec.job.size.grows
         if not wanted or self.leaving:
             return 0.0
@@ -172,8 +175,8 @@ class ElasticParallelism:
         return self._start.objects.size(job) - len(row.seats)
 
     def fill(self, slots: Iterable[Slot]) -> None:
-        """Note that these seats have nodes now. Each Job may then run as many pods as it has seats with a node or a
-        pod."""
+        """Note that these seats have nodes now. Each Job may then run as many pods as it has seats that have a node or
+        a pod."""
         for number in sorted({slot.role for slot in slots if slot.role < len(self._seats.rows)}):
             job = self._start.job_of_role(number)
             if job is not None and job.uid in self.granted:
@@ -181,8 +184,9 @@ class ElasticParallelism:
                 self.granted[job.uid] = max(self.granted[job.uid], min(planned, job.requested_parallelism))
 
     def withdraw(self) -> float:
-        """Lower the granted pods of Jobs whose seats above the minimum have had no node for `place_s`, because those
-        pods would only wait. Return the time at which that is due (0: never)."""
+        """Lower the number of granted pods of each Job whose seats in excess of its minimum have had no node for
+        `place_s` seconds, because the pods of these seats would only wait. Return the time at which the next number
+        must be lowered (0 means never)."""
         due_s = [self._withdraw(number, row) for number, row in enumerate(self._seats.rows)]
         return min((at_s for at_s in due_s if at_s), default=0.0)
 
@@ -228,8 +232,8 @@ class ElasticParallelism:
 
 
 def _resizing_reason(known: BatchJob, job: BatchJob) -> Reason | None:
-    """Return the reason for which a change of a running Job queues it again; None if its size is the same or may
-    change."""
+    """Return the reason for which a change of a running Job returns the gang to the queue; None if the Job's size is
+    the same, or if its size may change while it runs."""
     before, now = known.asked_pods, job.asked_pods
     if before == now or job.options.get(labels.RESIZING) != labels.REQUEUE:
         return None
@@ -238,16 +242,16 @@ def _resizing_reason(known: BatchJob, job: BatchJob) -> Reason | None:
 
 
 class Staleness:
-    """The time since which too few of a start's bare pods run. `since_s`: seconds since the epoch; 0: enough pods
-    run."""
+    """The time since which too few of a start's bare pods run. `since_s`: that time in seconds since the epoch; 0 if
+    enough pods run."""
 
     def __init__(self, start: GangStart) -> None:
         self.since_s = 0.0
         self._start = start
 
     def ends_s(self, grace_s: float) -> float:
-        """Return the time at which the gang is taken back if its state does not change, in seconds since the epoch; 0:
-        never. `grace_s`: the time for which too few of its pods may run; 0: without limit."""
+        """Return the time at which the start is taken back if its state does not change, in seconds since the epoch; 0
+        means never. `grace_s`: the seconds for which too few of its pods may run; 0 means without limit."""
         if not grace_s or not self._is_stale():
             self.since_s = 0.0
             return 0.0
@@ -267,8 +271,8 @@ class Staleness:
         return bool(start.bare_pods()) and not start.objects.succeeded_bare
 
     def _report(self, grace_s: float) -> None:
-        """Report by an Event that too few pods run. A gang that is just being bound is not reported, because its pods
-        are bound one after the other."""
+        """Report by an Event that too few pods run. Do not report a gang whose pods are just being bound, because its
+        pods are bound one after the other."""
         start, seats, now_s = self._start, self._start.seats, self.since_s
         if seats.started():
             text = (

@@ -1,4 +1,5 @@
-"""One start of a gang, from its decision to its end: the decision, and the events about it."""
+"""One start of a gang, from the core's decision to the end of the start: the decision itself, and the events about
+it."""
 
 from __future__ import annotations
 
@@ -21,11 +22,12 @@ from phalanx.model.reason import Reason
 
 
 class GangStart:
-    """A start of a gang. `spec`: the spec with which the start was planned. `phase`: the phase in the core. `since_s`:
-    the time of the begin, or of the latest loss of a seat's node. `guarded_s`: the time until which a
-    PodDisruptionBudget protects the gang (0: none does). `resuming`: Jobs whose resume is not answered yet, and bare
-    pods that are being sent to another cluster. `leaving`: the seats that the core gives up, with the reasons.
-    `updates`: the changes of the Jobs' templates besides the flavor, by pod set."""
+    """A start of a gang. `spec`: the spec with which the core planned the start. `phase`: the phase of the job in the
+    core. `since_s`: the time at which the start began, or the latest time at which a seat lost its node. `guarded_s`:
+    the time until which the gang is not preempted because a PodDisruptionBudget protects it (0 if no budget does).
+    `resuming`: Jobs whose resume is not answered yet, and bare pods that are being sent to another cluster. `leaving`:
+    the seats that the core gives up, with the reasons. `updates`: the changes of the Jobs' templates besides the
+    flavor, by pod set."""
 
     def __init__(
         self, effects: Effects, objects: GangObjects, spec: GangSpec, record: StartRecord, seats: GangSeats
@@ -43,7 +45,7 @@ class GangStart:
     def planned(
         cls, effects: Effects, objects: GangObjects, spec: GangSpec, decided: Start, *, gang: bool
     ) -> GangStart:
-        """Return the start that the core has decided. `gang`: it starts whole or not at all."""
+        """Return the start that the core has decided. `gang`: True if the job starts whole or not at all."""
         seats = GangSeats(spec.job.roles, spec.sources)
         if gang:
             seats.leave_out({placement.role for placement in decided.placements})
@@ -68,19 +70,19 @@ class GangStart:
 
     @property
     def elsewhere(self) -> str:
-        """Return the other cluster that runs the gang; "": the gang runs in this cluster. Then none of its pods runs in
-        this cluster."""
+        """Return the other cluster that runs the gang; "" if the gang runs in this cluster. If another cluster runs the
+        gang, none of its pods runs in this cluster."""
         return self.record.cluster
 
     @property
     def why_there(self) -> str:
-        """Return why that cluster was chosen; empty if none was."""
+        """Return why the other cluster was chosen for the gang; empty if no other cluster was chosen."""
         choice = self.spec.choice
         return choice.why(self.elsewhere) if choice is not None and self.elsewhere else ""
 
     @property
     def going_on(self) -> bool:
-        """Return whether the start is not being taken back."""
+        """Return True unless the start is being taken back."""
         return self.phase is not Phase.STOPPING
 
     def job_of_role(self, role: int) -> BatchJob | None:
@@ -88,7 +90,7 @@ class GangStart:
         return self.objects.jobs.get(source.uid) if isinstance(source, JobPods) else None
 
     def flavor_of(self, job: BatchJob) -> str:
-        """Return the name of the flavor that the pods of this Job get; empty: none."""
+        """Return the name of the node flavor that the pods of this Job get; empty if they get none."""
         role = self.seats.role_of(JobPods(job.uid))
         return self.record.flavors[role] if role is not None and role < len(self.record.flavors) else ""
 
@@ -113,8 +115,8 @@ class GangStart:
         return ""
 
     def bare_pods(self) -> list[Pod]:
-        """Return the bare pods that are bound, that are being bound, or that another cluster runs. The suspension of a
-        Job would not end them."""
+        """Return the bare pods that are bound, that are being bound, or that another cluster runs. Suspending a Job
+        would not end these pods."""
         queued = {job.uid for job in self.objects.jobs.values() if job.queued}
         bare = (pod for pod in self.objects.pods.values() if pod.owner is None or pod.owner[1] not in queued)
         return [pod for pod in bare if pod.node or self.on_its_way(pod) or self._runs_elsewhere(pod)]
@@ -155,13 +157,13 @@ class GangStart:
         self.emit_full_state()
 
     def end_guard(self) -> None:
-        """Allow preemption again, if the time is over for which a PodDisruptionBudget protects it."""
+        """Allow preemption of the job again, if the time has passed for which a PodDisruptionBudget protects it."""
         if self.guarded_s and self.effects.now_s() >= self.guarded_s:
             self.guarded_s = 0.0
             self.emit_full_state()
 
     def report_bound(self) -> None:
-        """Report by an Event where the pods of the minimum were bound."""
+        """Report by an Event on which nodes the pods of the minimum were bound."""
         first = next(iter(self.objects.jobs.values()), None) or next(iter(self.objects.pods.values()), None)
         if first is None:
             return

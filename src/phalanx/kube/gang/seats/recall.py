@@ -1,4 +1,5 @@
-"""The seats of a start that an earlier process of the scheduler made, from its record and the existing pods."""
+"""Restore the seats of a start that an earlier process of the scheduler made, from the record of the start and the
+existing pods."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from phalanx.model.reason import Reason, ReasonCode
 
 
 def recall_seats(start: GangStart, barrier: BindBarrier, elastic: ElasticParallelism) -> None:
-    """Give the existing pods their seats again, and add the seats of missing pods. The barrier is open if a pod is
-    bound."""
+    """Give the existing pods their seats again, and add the seats of missing pods. If a pod is bound, mark the bind
+    barrier as open."""
     for number, row in enumerate(start.seats.rows):
         row.left_out = _was_left_out(start.job_of_role(number))
     _seat_pods(start, barrier)
@@ -45,9 +46,9 @@ def _seat_pods(start: GangStart, barrier: BindBarrier) -> None:
 
 
 def _add_missing_seats(start: GangStart, elastic: ElasticParallelism) -> None:
-    """Add the seats of pods that do not exist now: as many as the role has, of an elastic Job as it was given. The
-    number is limited to the seats that were placed at the start or have a pod on a node. Pods that the user requested
-    since then are requested from the core as usual."""
+    """Add the seats of pods that do not exist now. A role gets as many seats as it has pods; the role of an elastic Job
+    gets as many seats as the Job was granted. But there are no more seats than were placed at the start or have a pod
+    on a node. For pods that the user has added since then, nodes are requested from the core as usual."""
     rows, counts = start.seats.rows, list[int]()
     for number, row in enumerate(rows):
         job = start.job_of_role(number)
@@ -68,8 +69,9 @@ def _add_missing_seats(start: GangStart, elastic: ElasticParallelism) -> None:
 
 
 def _recall_leaving(start: GangStart, elastic: ElasticParallelism) -> None:
-    """Find the terminating pods that were given up before the restart: those in excess of their role's size. A
-    replacement of such a pod requests a node of its own. Other terminating pods are replaced on their nodes."""
+    """Find the terminating pods that the core gave up before the restart: these are the pods in excess of their role's
+    size. A replacement of such a pod requests a node of its own. The replacement of any other terminating pod gets the
+    node of that pod."""
     for number, row in enumerate(start.seats.rows):
         job = start.job_of_role(number)
         kept = row.least if job is None else elastic.granted.get(job.uid, row.taken)

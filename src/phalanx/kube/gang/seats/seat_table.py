@@ -1,8 +1,9 @@
 """The seats of one started gang: which slot has which node and which pod.
 
-A seat is a slot of the job in the core. It is *planned* when it has a node, *taken* when a pod has it, *bound* when
-that pod is on the node. Seats outlive their pods: a Job's replacement pod takes the seat, and so the room, that its
-predecessor left. Everything here is cheap per pod, whatever the size of the gang.
+A seat is the place for one pod of the gang; the core calls it a slot of the job. A seat is *planned* when it has a
+node, *taken* when a pod is assigned to it, and *bound* when that pod is bound to the node. A seat continues to exist
+after its pod: the pod that a Job creates as a replacement takes the seat of the lost pod, and so gets the capacity that
+the lost pod had. The cost of each operation for one pod does not depend on the size of the gang.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from phalanx.model.job import Placement, Role, Slot
 
 @dataclass(slots=True)
 class Seat:
-    """A slot of a started gang, and its pod. `node`: the granted node; "" if there is none. `devices`: the node's
-    devices for the pod. `asked`: True if a node was requested from the core. `sent`: True if a binding was sent and is
-    not answered. `lost_s`: the time at which the seat lost its last pod, in seconds since the epoch; 0: the seat never
-    had a pod."""
+    """A slot of a started gang, and its pod. `node`: the node that the core granted; "" if there is none. `devices`:
+    the devices of the node that the pod gets. `asked`: True if a node was requested from the core. `sent`: True if a
+    binding was sent and the API server has not answered it. `lost_s`: the time at which the seat lost its last pod, in
+    seconds since the epoch; 0 if the seat never had a pod."""
 
     node: str = ""
     devices: tuple[str, ...] = ()
@@ -30,14 +31,15 @@ class Seat:
     bound: bool = False
     sent: bool = False
     asked: bool = False
-    ready: bool = False  # bound, or planned and taken by a pod that can be bound
+    ready: bool = False  # the seat is bound, or it is planned and taken by a pod that can be bound
     reached: bool = False
     refusals: int = 0
     lost_s: float = 0.0
 
     @property
     def machine(self) -> str:
-        """Return the name of the seat's node in the API. The seat may be in a part of that node."""
+        """Return the name of the seat's node in the API. (The seat may be in a part of a node, which the core sees as a
+        node of its own.)"""
         return node_and_part(self.node)[0]
 
 
@@ -63,7 +65,8 @@ class RoleSeats:
 
     @property
     def awaited(self) -> bool:
-        """Return whether the pods of the role exist before the first pod of the gang runs."""
+        """Return whether the start waits for pods of this role: whether they are created before the first pod of the
+        gang runs."""
         return not isinstance(self.source, FuturePods) and not (isinstance(self.source, JobPods) and self.source.later)
 
     @property
@@ -137,7 +140,8 @@ class GangSeats:
         return tuple(Placement(slot.role, slot.ordinal, seat.node, seat.devices) for slot, seat in found)
 
     def wanting(self) -> tuple[Slot, ...]:
-        """Return the slots without a node, and note that the core is asked for their nodes."""
+        """Return the slots for which a node must still be requested from the core, and note that it is requested
+        now."""
         found = [(slot, seat) for slot, seat in self.all() if not seat.node]
         for _, seat in found:
             seat.asked = True
@@ -146,9 +150,10 @@ class GangSeats:
     # --- taking ---------------------------------------------------------------------------------------------------
 
     def take(self, role: int, pod: Pod) -> Slot:
-        """Give the pod a seat, and return its slot: the earlier seat of its index, or the seat in its annotation;
-        otherwise a vacant planned seat, any vacant seat, or a new one. (To shrink, a Job controller deletes the pods
-        with the highest indexes, and the core gives up the highest ordinals.)"""
+        """Give the pod a seat, and return the slot of that seat. The pod gets the seat that its completion index had
+        before, or the seat that its annotation names. Otherwise it gets a vacant planned seat, any vacant seat, or a
+        new seat, in this order. (To shrink, a Job controller deletes the pods with the highest indexes, and the core
+        gives up the highest ordinals.)"""
         row = self.rows[role]
         ordinal = row.index.get(pod.index, _planned(row, pod.index)) if pod.index is not None else None
         if ordinal is None or ordinal not in row.vacant:
@@ -164,8 +169,8 @@ class GangSeats:
         return slot
 
     def leave(self, uid: str, now_s: float) -> Slot | None:
-        """Vacate the seat of a pod that is over or gone, and return its slot; None: the pod had no seat. The seat keeps
-        its node."""
+        """Vacate the seat of a pod that has ended or was deleted, and return its slot; None if the pod had no seat. The
+        seat keeps its node."""
         slot = self.slot_of.pop(uid, None)
         if slot is None:
             return None
@@ -177,7 +182,8 @@ class GangSeats:
 
     def hand_over(self, slot: Slot) -> str:
         """Move a pod of the same role from a seat without a node to this vacant seat with a node. Return the pod; "" if
-        no pod waits for a node. The replacement of the pod that left then gets the seat without a node."""
+        no pod waits for a node. The replacement of the pod that had the vacant seat then gets the seat without a
+        node."""
         row, seat = self.rows[slot.role], self[slot]
         waits = (ordinal for ordinal, other in row.seats.items() if other.pod and not other.node)
         if not seat.node or (ordinal := next(waits, None)) is None:
@@ -206,11 +212,11 @@ class GangSeats:
     # --- questions ------------------------------------------------------------------------------------------------
 
     def complete(self) -> bool:
-        """Return whether every pod of the minimum of the first stage exists, and is bound or can be bound now."""
+        """Return whether every pod exists that the start waits for, and is bound or can be bound now."""
         return all(row.ready >= row.least for row in self.rows if row.awaited)
 
     def started(self) -> bool:
-        """Return whether every pod of the minimum was bound."""
+        """Return whether every pod of the gang's minimum was bound at least once."""
         return all(row.reached >= row.least for row in self.rows if row.awaited)
 
     @property
@@ -232,7 +238,7 @@ class GangSeats:
         return sum(min(row.bound, row.least) for row in self.rows)
 
     def lacks_members(self) -> bool:
-        """Return whether a role has fewer bound pods than its minimum, and more pods than bound pods."""
+        """Return whether some role has fewer bound pods than its minimum, and also has pods that are not bound."""
         return any(row.bound < row.least and row.taken > row.bound for row in self.rows)
 
     def vacant_of_pods(self) -> list[Slot]:
@@ -241,7 +247,8 @@ class GangSeats:
         return [Slot(number, ordinal) for number, row in rows for ordinal in row.vacant]
 
     def surplus(self, role: int, wanted: int) -> list[Slot]:
-        """Return the vacant seats in excess of `wanted`: seats without a node first, then the highest ordinals."""
+        """Return the vacant seats of the role in excess of `wanted` seats. Seats without a node come first, then the
+        seats with the highest ordinals."""
         row = self.rows[role]
         excess = min(len(row.seats) - wanted, len(row.vacant))
         if excess <= 0:

@@ -1,6 +1,5 @@
-"""Assign the pods of a started gang to seats, and handle unplanned pods. The begin and the end of a start are in
-`gang.lifecycle`, bindings in `bind_barrier`.
-"""
+"""Assign the pods of a started gang to seats (a seat is the place for one pod), and handle pods that the start did not
+plan. `gang.lifecycle` begins and ends a start, and `bind_barrier` binds the pods."""
 
 from __future__ import annotations
 
@@ -35,12 +34,12 @@ class Seating:
         self._fresh[uid] = None
 
     def fresh(self) -> list[Pod]:
-        """Return the pods that came or changed since the last call."""
+        """Return the pods that were created or changed since the last call."""
         found, self._fresh = self._fresh, {}
         return [self._start.objects.pods[uid] for uid in found]
 
     def vacate(self, pod: Pod) -> None:
-        """Note that the pod is over or gone."""
+        """Note that the pod has ended or was deleted."""
         self._fresh.pop(pod.uid, None)
         self._barrier.forget(pod.uid)
         slot = self._seats.leave(pod.uid, self._start.effects.now_s())
@@ -54,20 +53,21 @@ class Seating:
             self.see(heir)
 
     def _is_over(self, pod: Pod, slot: Slot) -> bool:
-        """Return True if no controller replaces the bare pod, or if its seat was being given up. In the latter case a
-        replacement requests a node of its own, after the jobs for which the pod was evicted."""
+        """Return True if the pod's seat ends with the pod: if it is a bare pod that nobody replaces, or if its seat was
+        being given up. In the latter case a replacement requests a node of its own, after the jobs for which the pod
+        was evicted."""
         return slot in self._start.leaving or pod.phase == "Succeeded" or not self._has_driver()
 
     def _has_driver(self) -> bool:
-        """Return True if lost pods of the gang are replaced: by a driver, which may replace a failed executor, or by
-        the pods' creator, if the dialect states that. Other bare pods are not replaced."""
+        """Return True if lost bare pods of the gang are replaced. A driver may replace a failed executor, and the
+        creator of the pods replaces lost pods if the dialect says so. Other bare pods are not replaced."""
         pods = self._start.objects.pods
         led = self._start.spec.led or any(not _REPLACED.isdisjoint(pod.options) for pod in pods.values())
         return bool(pods) and led
 
     def excess(self, pod: Pod) -> Amounts | None:
-        """Return the amounts by which a pod exceeds its seat's charge after an in-place resize; None if no seat has the
-        pod."""
+        """Return the amounts by which a pod requests more than its seat is charged, because of an in-place resize; None
+        if the pod has no seat."""
         slot = self._seats.slot_of.get(pod.uid)
         if slot is None or self._seats[slot].node != pod.node:
             return None
@@ -104,7 +104,8 @@ class Seating:
                 self._barrier.open([slot])
 
     def place(self, placements: Iterable[Placement]) -> None:
-        """Give these nodes to open seats, and give back the placements of seats that no longer exist."""
+        """Give these nodes to seats without a node, and return the placements of seats that no longer exist to the
+        core."""
         for placement in placements:
             slot = Slot(placement.role, placement.ordinal)
             if slot not in self._seats or self._seats[slot].bound:
@@ -115,9 +116,9 @@ class Seating:
                 self._fresh[uid] = None
 
     def fit(self, wanted: Callable[[BatchJob], int]) -> None:
-        """Give back seats that a Job can no longer use. `wanted`: returns the number of seats for a Job. In a running
-        gang, pods that a Job will not create are no longer needed. During a start, the needed pods are those of the
-        decision."""
+        """Give seats that a Job can no longer use back to the core. `wanted`: a function that returns the number of
+        seats for a Job. Once the gang runs, it no longer needs pods that a Job will not create. During a start, the
+        gang needs the pods with which the core decided the start."""
         frozen = self._start.record.gang and self._start.phase is not Phase.RUNNING
         for number, row in enumerate(self._seats.rows):
             if isinstance(row.source, JobPods):
@@ -128,8 +129,8 @@ class Seating:
                 self._barrier.release(self._seats.surplus(number, seats))
 
     def update(self, updates: Mapping[str, PodUpdate]) -> None:
-        """Apply further changes of the Jobs' templates to the plan. Pods that need other nodes by them are planned
-        again."""
+        """Apply further changes of the Jobs' pod templates to the plan. Pods that need other nodes because of these
+        changes are planned again."""
         self._start.updates = updates
         if not updates:
             return
@@ -143,7 +144,7 @@ class Seating:
             if selector != shape.selector:
                 self._plan_anew(number, replace(row.role.shape, selector=selector))
 
-    # --- inside ---------------------------------------------------------------------------------------------------
+    # --- private ---------------------------------------------------------------------------------------------------
 
     def _take(self, pod: Pod) -> Slot | None:
         """Give the pod a seat, and return its slot; None for a terminating pod that never had a node."""
@@ -152,7 +153,7 @@ class Seating:
         source = pod_source(pod, self._start.objects.jobs)
         number = self._seats.role_of(source)
         held = self._seats.role_of(FuturePods())
-        flavored = any(self._start.record.flavors)  # the pods have the node selectors of their flavors too
+        flavored = any(self._start.record.flavors)  # the pods also have the node selectors of their flavors
         if number is None:
             number = self._role_for(pod, source)
         elif held is not None and self._seats.rows[held].seats and not self._seats.rows[number].vacant:
@@ -162,8 +163,9 @@ class Seating:
         return self._seats.take(number, pod)
 
     def _awaits_its_step(self, pod: Pod) -> bool:
-        """Return True for a new pod of a running Job that grows in steps, until there are as many pods as the Job is to
-        have. Fewer: others of the step are still to come. More: the Job's new size is not known yet."""
+        """Return True for a new pod of a running Job that grows in steps, until the Job has exactly as many pods as it
+        requests. With fewer pods, further pods of the same step have yet to be created. With more pods, the Job's new
+        size is not known yet."""
         if self._start.phase is not Phase.RUNNING or self._start.spec.job.size is not GangSize.IN_STEPS or pod.node:
             return False
         objects = self._start.objects
@@ -173,8 +175,8 @@ class Seating:
         return objects.size(job) != sum(not one.going for one in objects.pods.values() if objects.job_of(one) is job)
 
     def _relabel(self, slot: Slot, pod: Pod) -> None:
-        """Update the labels of the role's shape from the pod, because other pods now select by more labels than when
-        the role was planned."""
+        """Update the labels of the role's shape from the pod. This is needed because other pods now have selectors with
+        more labels than when the role was planned."""
         row = self._seats.rows[slot.role]
         if len(pod.shape.labels) > len(row.role.shape.labels):
             shape = replace(row.role.shape, labels=pod.shape.labels, namespace=pod.shape.namespace)
@@ -182,8 +184,8 @@ class Seating:
             self._start.emit_full_state()
 
     def _role_for(self, pod: Pod, source: PodSource) -> int:
-        """Add a role for a pod that no role expects. The capacity that is held for later pods is cut to the pod's
-        shape."""
+        """Add a role for a pod that belongs to no planned role, and return its number. If capacity is reserved for
+        later pods, divide that capacity into seats for pods of this shape."""
         number, held = len(self._seats.rows), self._seats.role_of(FuturePods())
         # The gang does not wait for pods that are created after the start, by a driver, or beyond a declared number.
         later = self._start.phase is Phase.RUNNING or held is not None
@@ -203,8 +205,8 @@ class Seating:
         self._start.emit_full_state()
 
     def _cut(self, held: int, pod: Pod) -> list[str]:
-        """Turn the held pieces into seats for pods of this shape. Return the nodes, each as often as it takes such a
-        pod."""
+        """Divide the capacity that role `held` reserves into seats for pods of this shape. Return the nodes, each as
+        often as such a pod fits into the reserved capacity on that node."""
         row = self._seats.rows[held]
         by_node: dict[str, int] = {}
         for seat in row.seats.values():
@@ -232,7 +234,7 @@ class Seating:
         self._plan_anew(number, replace(pod.shape, requests=tuple(sorted(asked.items())), charged=planned))
 
     def _plan_anew(self, number: int, shape: Shape) -> None:
-        """Plan the seats of a role that are not bound once more, for pods of this shape."""
+        """Plan the unbound seats of a role again, for pods of this shape."""
         row = self._seats.rows[number]
         row.role = replace(row.role, shape=shape)
         for ordinal, seat in row.seats.items():
