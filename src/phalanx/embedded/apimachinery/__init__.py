@@ -1,5 +1,5 @@
-"""The base of every API, like Kubernetes' k8s.io/apimachinery. All functions are pure, except for the fair queue and
-the connections.
+"""The base of all API kinds, like Kubernetes' k8s.io/apimachinery. All functions are pure, except for those of the fair
+queue and the connections.
 
 caching       bounded caches with keys from users
 fair_queue    share the event loop fairly between users

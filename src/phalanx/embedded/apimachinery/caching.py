@@ -1,8 +1,8 @@
-"""A cache for functions whose arguments come from users. It holds a limited number of results, and none for a long
-text.
+"""A cache for functions whose arguments come from users. It holds a limited number of results, and stores no result for
+a long text.
 
-`functools.lru_cache` limits entries, not bytes. Texts of a request may have megabytes, so a user could fill the memory
-with keys.
+`functools.lru_cache` limits the number of entries, not their bytes. A text in a request may have megabytes, so without
+the second limit a user could fill the memory with such keys.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar
 
 _LONG = 256
-# The longest cached text that only an administrator writes, such as an expression of a definition or a policy.
+# The longest text that is cached if only administrators can write it, such as an expression of a definition or a
+# policy.
 RULE = 16_384
 
 P = ParamSpec("P")
@@ -21,7 +22,7 @@ R = TypeVar("R")
 
 def cached(most: int, longest: int = _LONG) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that caches at most `most` results of a function with positional arguments. If an argument is
-    a text of more than `longest` characters, the result is computed each time."""
+    a text of more than `longest` characters, its result is computed at each call and not stored."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         kept = lru_cache(maxsize=most, typed=True)(function)

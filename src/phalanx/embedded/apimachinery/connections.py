@@ -1,9 +1,10 @@
-"""The open connections of a server, limited for each user, so that no user takes connections from another.
+"""The open connections of a server. Limits for each user ensure that no user takes connections from another.
 
-Each user has a limit on connections (and on watches, each of which has its own connection). Beyond it, the user's
-longest idle connection is closed. At the limit of the process, a connection of the user with the most is closed;
-connections without a known user count as one user's. The memory of unread answers is limited for each user as well:
-beyond it, the connection that has waited longest is closed.
+Each user has a limit on connections (and on watches, each of which has its own connection). If a user exceeds the
+limit, the server closes the user's longest idle connection. If the whole process reaches its limit, the server closes a
+connection of the user with the most connections; connections without a known user count as those of one user. The
+memory for unread responses is also limited for each user. If a user exceeds this limit, the server closes the
+connection whose client has not read for the longest time.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ _MOST, _MOST_OF_ONE, _UNREAD_BYTES = 16_384, 1024, 256 * 2**20
 
 class Client(Protocol):
     """A connection. `user`: its user; "" if unknown. `limited`: True if the limits apply to the user. `active_s`: the
-    time of its last use. `unread_bytes`: the unread bytes of answers, since `unread_s`."""
+    time of its last use. `unread_bytes`: the bytes of responses that the client has not read, since the time
+    `unread_s`."""
 
     user: str
     limited: bool
@@ -36,7 +38,7 @@ Open = TypeVar("Open", bound=Client)
 
 
 class Connections(Generic[Open]):
-    """All connections of one server."""
+    """All open connections of one server."""
 
     def __init__(
         self, most: int = _MOST, most_of_one: int = _MOST_OF_ONE, unread_bytes_of_one: int = _UNREAD_BYTES
@@ -52,15 +54,15 @@ class Connections(Generic[Open]):
         return self._count
 
     def add(self, one: Open) -> None:
-        """Add a new connection. At the limit of the process, close the longest idle connection of the user with the
-        most connections."""
+        """Add a new connection. If the process has reached its limit, close the longest idle connection of the user
+        with the most connections."""
         if len(self) >= self._most:
             self._let_go(_silent_longest(max(self._of.values(), key=len)))
         self._of.setdefault(one.user, {})[one] = None
         self._count += 1
 
     def discard(self, one: Open) -> None:
-        """Remove a connection, which is closed."""
+        """Remove a connection that is closed."""
         if one not in (mine := self._of.get(one.user, {})):
             return
         del mine[one]
@@ -69,8 +71,8 @@ class Connections(Generic[Open]):
             del self._of[one.user]
 
     def claim(self, one: Open, user: str, *, limited: bool) -> None:
-        """Note that the connection belongs to `user`. Beyond the user's limit, close the user's longest idle
-        connection. `limited`: whether the limits apply to the user."""
+        """Record that the connection belongs to `user`. If the user exceeds the limit, close the user's longest idle
+        connection. `limited`: True if the limits apply to the user."""
         if one.user == user:
             return
         self.discard(one)
@@ -81,8 +83,8 @@ class Connections(Generic[Open]):
         self._count += 1
 
     def unread(self, one: Open) -> None:
-        """Note that the client did not read a response at once. If the unread responses of its user are too large,
-        close the connection that has waited longest."""
+        """Record that the client did not read a response at once. If the unread responses of its user are too large,
+        close the connection whose client has not read for the longest time."""
         if not one.limited:
             return
         waiting = [other for other in self._of.get(one.user, {}) if other.unread_bytes]

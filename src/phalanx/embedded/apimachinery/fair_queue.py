@@ -1,15 +1,16 @@
 """Share the event loop fairly between users.
 
-The server works on one part of a request at a time, so a user with many expensive requests could delay all other users.
-The time of the loop that a request takes is measured in microseconds and added to its user's recent usage (which decays
-with `_FADES_S`). Requests of a user with little usage start at once. Requests of a user with more usage wait in that
-user's queue. One request starts at a time: the first one of the user with the least usage. Between two of them the loop
-runs a few iterations, in which requests of users with little usage are answered. So these wait for at most one
-expensive request, and the loop is never idle while requests wait.
+The server executes one step of one request at a time, so a user with many expensive requests could delay all other
+users. For each request, the queue measures the time that the request takes on the event loop, and adds it to its user's
+recent usage, which decays with the time constant `_FADES_S`. Requests of a user with little recent usage start at once.
+Requests of other users wait, each in the queue of its user. The fair queue starts one of these requests at a time: the
+first one of the user with the least usage. Between two of them, the loop runs a few iterations, in which it handles
+requests of users with little usage. So those requests wait for at most one expensive request, and the loop is never
+idle while requests wait.
 
-The length of a queue and the wait in it are limited: further requests are refused with 429 before they are read. This
-is the fair queuing by user of API Priority and Fairness (KEP-1040), with a measured cost instead of estimated seats. As
-there, members of system:masters are exempt.
+The length of a user's queue and the wait in it are limited: the server refuses further requests with 429 before it
+reads them. This is fair queuing by user as in API Priority and Fairness (KEP-1040), but with measured costs instead of
+estimated seats. As in KEP-1040, members of system:masters are exempt.
 """
 
 from __future__ import annotations
@@ -21,22 +22,24 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
-_FREE_S = 0.1  # users with at most this recent usage do not wait
+_FREE_S = 0.1  # users with at most this recent usage, in seconds, do not wait
 _FADES_S = 5.0
-_QUEUE_MOST = 128  # the largest number of waiting requests of one user
+_QUEUE_MOST = 128  # the most waiting requests of one user
 _PATIENCE_S = 15.0
-_ROUNDS = 4  # iterations of the loop between two queued requests, to read, start, commit and answer another
+# iterations of the loop between two queued requests, in which the server reads, starts, commits and answers other
+# requests
+_ROUNDS = 4
 _ACCOUNTS_MOST = 1024
 
 Result = TypeVar("Result")
 
 
 class TooManyRequests(Exception):
-    """The user has too many waiting requests, or the request has waited for too long."""
+    """Raised if the user has too many waiting requests, or if a request has waited for too long."""
 
 
 class FlowAccount:
-    """The time of the loop that a user has used lately, in seconds."""
+    """The recent usage of a user: time on the event loop, in seconds."""
 
     def __init__(self) -> None:
         self._used_s, self._at_s = 0.0, 0.0
@@ -49,7 +52,7 @@ class FlowAccount:
 
 
 class FairQueue:
-    """The queues of all users. `run` runs the work of one request."""
+    """The queues of all users. `run` executes the work of one request."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -58,8 +61,8 @@ class FairQueue:
         self._serving = False
 
     async def run(self, user: str, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run `work` when it is the user's turn, and return its result. Raises TooManyRequests before `work` has
-        started."""
+        """Execute `work` when the user's request is next, and return its result. Raises TooManyRequests before `work`
+        has started."""
         account = self._account(user)
         if account.used_s(self._clock()) > _FREE_S:
             try:
@@ -99,7 +102,7 @@ class FairQueue:
         asyncio.get_running_loop().call_soon(self._after, rounds - 1) if rounds else self._serve()
 
     def _serve(self) -> None:
-        """Let the next request begin: that of the user who has used the least."""
+        """Start the next request: the first one of the user with the least usage."""
         now_s = self._clock()
         while self._waiting:
             user = min(self._waiting, key=lambda name: self._account(name).used_s(now_s))
@@ -114,7 +117,7 @@ class FairQueue:
 
 
 class _Measured:
-    """A coroutine whose time on the loop is added to an account, step by step."""
+    """A coroutine whose time on the event loop is added to a user's account, step by step."""
 
     def __init__(self, work: Coroutine[Any, Any, Any], account: FlowAccount, clock: Callable[[], float]) -> None:
         self._work, self._account, self._clock = work, account, clock

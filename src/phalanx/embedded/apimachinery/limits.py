@@ -1,7 +1,7 @@
-"""Limits on the depth and the size of a request's object, so that no request takes a second.
+"""Limits on the depth and the size of an object in a request, so that no request takes longer than about a second.
 
-Objects are handled by recursion, so their depth is checked first. The real server takes 10,000 levels of JSON; no kind
-of Kubernetes has 50.
+Functions process objects by recursion, so the server checks their depth first. Kube-apiserver accepts 10,000 levels of
+JSON, but no kind of Kubernetes has as many as 50.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 DEPTH = 200
-# The largest definitions in use (for example of RayJobs) have 30,000 values; to read, check and store these takes half
-# a second.
+# The largest definitions in use (for example of RayJobs) have 30,000 values. The server needs half a second to read,
+# check and store such a definition.
 VALUES = 50_000
 CAUSES = 100  # the most causes in a refusal
-OBJECT_BYTES = 3 * 2**20  # one object as JSON, and one request (the real server's limit)
+OBJECT_BYTES = 3 * 2**20  # the largest object as JSON, and the largest request (as in kube-apiserver)
 
 
 def extent(value: Any, most: int) -> tuple[int, int]:
-    """Return (number of values in `value`, number of its levels). The count stops when it exceeds `most`."""
+    """Return the number of values in `value`, and the number of its levels. The count of values stops when it exceeds
+    `most`."""
     values, levels, row = 0, 0, [value]
     while row and values <= most:
         values, levels = values + len(row), levels + 1

@@ -1,4 +1,5 @@
-"""The operations that requests ask for.
+"""The handlers of requests: reading, writing and deleting objects, their subresources, and the paths that name no
+object.
 
 parts          the calls of the modules about kinds: schema, admission, field ownership, tables, conversion
 answers        objects as answers

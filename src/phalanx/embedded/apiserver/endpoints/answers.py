@@ -1,9 +1,9 @@
-"""The forms of objects in a response: JSON, YAML or protobuf, another version of their kind, a Table, or metadata
-alone.
+"""The forms in which a response can show objects: JSON, YAML or protobuf, in another version of their kind, as a Table,
+or with their metadata only.
 
-A `Form` is chosen once per request from its Accept header. JSON in the stored version needs no work: the stored bytes
-are joined. Every object of a list in protobuf is encoded, so a long list lets other requests pass. `look` names a form,
-so that watchers who want the same share the bytes of each event.
+The server chooses one `Form` per request from its Accept header. JSON in the stored version needs no conversion: the
+server joins the stored bytes. For protobuf it encodes each object of a list, so during a long list it lets other
+requests run in between. `look` identifies a form, so that all watches with the same form share the bytes of each event.
 """
 
 from __future__ import annotations
@@ -31,21 +31,23 @@ OWN = "phalanx.dev"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """A representation of the objects of one kind. `one` renders an object: to a body in protobuf, else to JSON (of
-    which YAML is made at the end)."""
+    """A representation of the objects of one kind. `one`: renders an object, as protobuf or as JSON (which is converted
+    to YAML at the end)."""
 
     look: object
     media: str
     as_kind: str
     one: Callable[[Stored], bytes]
-    # Renders an object in a list; None: as `one` renders an object alone.
+    # Renders an object as an item of a list; None if `one` does that as well.
     item: Callable[[Stored], bytes] | None = None
-    # `value` renders what is not stored (a Status, a bookmark's object). `frame` makes an event from a rendered object.
+    # `value` renders an object that is not stored (a Status, the object of a bookmark). `frame` makes an event of a
+    # stream from a rendered object.
     value: Callable[[Mapping[str, Any]], bytes] = encode
     frame: Frame = line_of
-    # Renders every object of a stream but the first, because only the first Table names its columns; None: as `one`.
+    # Renders every object of a stream after the first, because only the first Table names the columns; None if `one`
+    # does that as well.
     later: Callable[[Stored], bytes] | None = None
-    # The version of the kind as which objects are shown.
+    # The version in which the objects of the kind are shown.
     version: str = "v1"
 
     @property
@@ -56,8 +58,8 @@ class Form:
 def form_of(
     resource: Resource, request: Request, *, listing: bool = False, stream: bool = False, missing: bool = False
 ) -> Form:
-    """Return the first media type of the Accept header in which the kind can be sent. `missing`: the object does not
-    exist. Raises `ApiError` 406."""
+    """Return the form of the first media type in the Accept header in which the server can send the kind. `missing`:
+    the object does not exist. Raises `ApiError` 406."""
     for accept in request.accept:
         if stream and accept.media == YAML:
             continue
@@ -70,8 +72,8 @@ def form_of(
 
 
 def _check_partial(resource: Resource, as_kind: str, listing: bool) -> None:
-    """Raises `ApiError` 406 if the client asks for the metadata of one object and the answer is a list, or the
-    reverse."""
+    """Check that a client which accepts metadata only has named the kind that fits the response: of one object or of a
+    list. Raises `ApiError` 406."""
     kind = f"{type_package(resource)}.{resource.kind}{'List' if listing else ''}"
     if listing and as_kind == "PartialObjectMetadata":
         why = f"is a list (*{kind})"
@@ -108,7 +110,7 @@ def _form(resource: Resource, request: Request, accept: Accept, listing: bool) -
 
 def _protobuf_form(resource: Resource, accept: Accept, listing: bool) -> Form | None:
     """Return the protobuf form that the client accepts: whole objects of built-in kinds, or the metadata of objects of
-    any kind. None if there is no such form; for example, Tables have none."""
+    any kind. Return None if there is no such form; Tables, for example, have none."""
     wanted = "PartialObjectMetadataList" if listing else "PartialObjectMetadata"
     match accept.as_kind:
         case "" if protobuf.definition(resource.api_version, resource.kind):
@@ -124,7 +126,8 @@ def _protobuf_form(resource: Resource, accept: Accept, listing: bool) -> Form | 
 
     def value(obj: Mapping[str, Any]) -> bytes:
         known = protobuf.definition(obj["apiVersion"], obj["kind"])
-        return protobuf.encode(obj if known else as_partial_metadata(dict(obj)))  # a bookmark of a custom kind
+        # only the bookmark of a custom kind is not known
+        return protobuf.encode(obj if known else as_partial_metadata(dict(obj)))
 
     return Form(
         look=(PROTOBUF, api_version, kind),
@@ -147,7 +150,8 @@ def _in_version(resource: Resource) -> Callable[[dict[str, Any]], dict[str, Any]
 
 
 def in_version(resource: Resource) -> Callable[[Stored], bytes]:
-    """Return an object as a resource's version shows it. Most objects are stored in the version that is asked for."""
+    """Return a function that renders an object in the resource's version. Most objects are stored in the version that
+    clients request."""
     wanted = head_of(resource)
 
     def render(stored: Stored) -> bytes:
@@ -159,8 +163,8 @@ def in_version(resource: Resource) -> Callable[[Stored], bytes]:
 
 
 def head_of(resource: Resource) -> bytes:
-    """Return the first bytes of the JSON of every object of this kind and version (its kind and apiVersion), as it is
-    encoded after `decoding.ordered`."""
+    """Return the first bytes of the JSON of every object of this kind and version, which are its kind and apiVersion.
+    `decoding.ordered` has put these two fields first."""
     return _head(resource.kind, resource.api_version)
 
 
@@ -182,8 +186,8 @@ _PARTIALS = {"v1": _partial, "v1beta1": _partial_v1beta1}
 
 
 def partial_object(resource: Resource) -> Callable[[Stored], bytes]:
-    """Return an object without what fills most of its bytes and only its author and controllers read: who set which
-    field, and the template of its pods (docs/decisions/0038-partial-objects.md)."""
+    """Return a function that renders an object without two large parts that only its author and controllers read: the
+    managed fields and the pod template (docs/decisions/0038-partial-objects.md)."""
     shown, wanted = _in_version(resource), head_of(resource)
 
     def render(stored: Stored) -> bytes:
@@ -200,7 +204,7 @@ def partial_object(resource: Resource) -> Callable[[Stored], bytes]:
 
 
 def one(resource: Resource, request: Request, stored: Stored, code: int = 200) -> Response:
-    """Return the answer that is one object."""
+    """Return a response with one stored object."""
     form = form_of(resource, request)
     body = form.one(stored)
     if form.media == YAML:
@@ -209,13 +213,13 @@ def one(resource: Resource, request: Request, stored: Stored, code: int = 200) -
 
 
 def value(request: Request, obj: Any, code: int = 200) -> Response:
-    """Return the answer that is a Status, a Scale … : something that is not stored."""
+    """Return a response with an object that is not stored, such as a Status or a Scale."""
     media, body = negotiation.render(request.accept, obj)
     return Response(code=code, body=body, media=media)
 
 
 async def many(resource: Resource, request: Request, found: Sequence[Stored], meta: dict[str, Any]) -> Response:
-    """Return the answer that is a list, in the form that the request accepts."""
+    """Return a response with a list of objects, in the form that the request accepts."""
     form = form_of(resource, request, listing=True)
     version = f"{META}/{form.version}"
     partial: dict[str, Any] = {"kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": meta}
@@ -236,12 +240,12 @@ async def many(resource: Resource, request: Request, found: Sequence[Stored], me
     return Response(body=body, media=form.media)
 
 
-# The number of objects that are encoded before the loop runs other tasks: some 40 us each.
+# The number of objects that are encoded before the event loop runs other tasks. Each object takes about 40 us.
 TURN = 250
 
 
 async def _in_turns(item: Callable[[Stored], bytes], found: Sequence[Stored]) -> list[bytes]:
-    """Return the objects of a list, made in turns between which other requests are served."""
+    """Return the rendered objects of a list. After every `TURN` objects, the server handles other requests."""
     made: list[bytes] = []
     for start in range(0, len(found), TURN):
         if start:
@@ -253,7 +257,7 @@ async def _in_turns(item: Callable[[Stored], bytes], found: Sequence[Stored]) ->
 def _list_head(resource: Resource, meta: dict[str, Any]) -> dict[str, Any]:
     kind = resource.list_kind or resource.kind + "List"
     if resource.custom:
-        meta = {"continue": "", **meta}  # unstructured lists print it though it is empty
+        meta = {"continue": "", **meta}  # lists of custom kinds have this field even if it is empty
     return {"kind": kind, "apiVersion": resource.api_version, "metadata": meta}
 
 

@@ -1,9 +1,10 @@
-"""Decode the object that a client writes: from a body, or from the result of a patch.
+"""Decode the object that a client writes: from the body of a request, or from the result of a patch.
 
-The object gets its kind and apiVersion first, as `answers.head_of` expects. It loses its unknown fields: the client is
-warned of them, or the write is refused for them. A body that is no object of its kind is refused with 400. The result
-of a patch is refused with 422, which quotes it: a JSON or merge patch as the JSON of the patched object, a strategic
-merge patch as Go prints the patch. The reasons are those of the decoder that the real server uses in each case.
+The decoder puts the kind and apiVersion of the object first, as `answers.head_of` expects. It removes unknown fields
+from the object, and either warns the client of them or refuses the write. A body that is not an object of its kind is
+refused with 400. An invalid result of a patch is refused with 422, and the message quotes it: for a JSON or merge patch
+the JSON of the patched object, for a strategic merge patch the patch as Go prints it. The reasons are those of the
+decoder that kube-apiserver uses in each case.
 """
 
 from __future__ import annotations
@@ -25,17 +26,19 @@ from phalanx.embedded.apiserver.storage.store import decode, encode
 from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.struct_order import in_go_order
 
-SCHEME = "pkg/runtime/scheme.go:111"  # names the real server's list of kinds in messages
+# error messages name this line of kube-apiserver's source, at which its kinds are registered
+SCHEME = "pkg/runtime/scheme.go:111"
 
 
 def _unheard(_: Iterable[str]) -> None:
-    """Forget the warnings of a write that no client asked for."""
+    """Drop the warnings of a write that does not come from a client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """How a write is meant, besides its object. `validation` is Ignore, Warn or Strict. `findings`: the messages about
-    fields that occur twice in the body. `warn` sends warnings to the client, also if the write is refused later."""
+    """How a client wants a write to be done, besides the object itself. `validation`: Ignore, Warn or Strict.
+    `findings`: the messages about fields that occur twice in the body. `warn`: sends warnings to the client, even if
+    the write is refused later."""
 
     user: User
     manager: str
@@ -46,8 +49,8 @@ class Intent:
 
 
 class WrongKind(ValueError):
-    """A value is no object of the wanted kind. `str()` is the reason. `kind` and `version` are those of the value;
-    `kind` is empty if they could not be read."""
+    """Raised for a value that is not an object of the expected kind. `str()` returns the reason. `kind` and `version`:
+    those of the value; `kind` is empty if they could not be read."""
 
     def __init__(self, why: str, kind: str = "", version: str = "") -> None:
         super().__init__(why)
@@ -55,8 +58,8 @@ class WrongKind(ValueError):
 
 
 def ordered(resource: Resource, body: object, *, patched: bool = False) -> Object:
-    """Return the object of a request, which begins with kind and apiVersion. `patched`: it is the result of a patch.
-    Raises `WrongKind`, or `ApiError` for a custom resource."""
+    """Return the object of a request, with kind and apiVersion as its first fields. `patched`: True if the object is
+    the result of a patch. Raises `WrongKind`, or `ApiError` for a custom resource."""
     if body is None:
         body = {}
     if why := negotiation.kind_problem(body):
@@ -101,7 +104,7 @@ def _other_version(resource: Resource, api_version: str) -> ApiError:
 
 
 def from_body(knowledge: parts.Knowledge, resource: Resource, body: object, intent: Intent) -> Object:
-    """Return the object of a body in the form of its schema. Raises `ApiError` 400."""
+    """Return the object in the body of a request, in the form of its schema. Raises `ApiError` 400."""
     try:
         obj = ordered(resource, body)
     except WrongKind as wrong:
@@ -117,7 +120,7 @@ def from_body(knowledge: parts.Knowledge, resource: Resource, body: object, inte
 
 
 def from_applied(knowledge: parts.Knowledge, resource: Resource, applied: Object, config: Any) -> Object:
-    """Return the object that an apply of `config` has made, in the form of its schema. Raises `ApiError` 500."""
+    """Return the object that resulted from applying `config`, in the form of its schema. Raises `ApiError` 500."""
     obj = ordered(resource, applied)
     try:
         knowledge.decode(resource, obj)
@@ -127,7 +130,8 @@ def from_applied(knowledge: parts.Knowledge, resource: Resource, applied: Object
 
 
 def _report(unknown: Sequence[str], intent: Intent) -> str:
-    """Warn of unknown and duplicate fields. Return the reason for a refusal if the client wants one, else ""."""
+    """Warn the client of unknown and duplicate fields. If the client wants such a write to be refused, return the
+    reason, otherwise ""."""
     found = [*intent.findings[:CAUSES], *(f'unknown field "{path}"' for path in unknown[:CAUSES])]
     if intent.validation == "Ignore" or not found:
         return ""
@@ -143,13 +147,13 @@ def _report(unknown: Sequence[str], intent: Intent) -> str:
 def from_patch(
     knowledge: parts.Knowledge, resource: Resource, media: str, current: Object, patch: Any, intent: Intent
 ) -> Object:
-    """Return what a patch makes of the current object, in the form of its schema. Fields that the patch cannot touch
-    are shared with the current object. Raises `ApiError`."""
+    """Return the current object after a patch, in the form of its schema. Fields that the patch cannot change are
+    shared with the current object. Raises `ApiError`."""
     touched = parts.touched_fields(media, patch, current)
     strategic = media == STRATEGIC_MERGE_PATCH
     patched = knowledge.patched(resource, media, _unshared(current, touched), _copied(patch))
     try:
-        if strategic:  # the real server ignores another kind in it
+        if strategic:  # kube-apiserver ignores another kind in such a patch
             knowledge.decode(resource, {key: patched[key] for key in ("kind", "apiVersion") if key in patched})
             patched |= {"kind": resource.kind, "apiVersion": resource.api_version}
         obj = ordered(resource, patched, patched=True)
@@ -174,7 +178,7 @@ def from_patch(
 def _decode_fields(
     knowledge: parts.Knowledge, resource: Resource, obj: Object, touched: Collection[str]
 ) -> Sequence[str]:
-    """Decode the fields that a patch has touched; the others are as they were stored. Raises `DecodeError`."""
+    """Decode the fields that a patch can change; the other fields stay as they were stored. Raises `DecodeError`."""
     part = {key: obj[key] for key in ("kind", "apiVersion", *touched) if key in obj}
     try:
         unknown = knowledge.decode(resource, part)
@@ -189,12 +193,12 @@ def _decode_fields(
 
 
 def _unshared(old: Object, touched: Collection[str]) -> Object:
-    """Return a stored object of which the top-level fields in `touched` may be changed: these fields and the metadata
-    are copies, all other fields are shared with readers.
+    """Return a stored object whose top-level fields in `touched` may be changed: these fields and the metadata are
+    copies, and all other fields are shared with readers.
 
-    Nobody who gets the object may edit the shared fields in place. Strategies do not: defaults are idempotent, and a
-    value that an update restores (`obj["status"] = old["status"]`) is shared in the same way. The record of
-    managedFields, which is often most of an object and is never edited, is shared in any case.
+    The caller must not edit the shared fields in place. The strategies of kinds do not: defaults are idempotent, and a
+    value that an update restores (`obj["status"] = old["status"]`) is shared in the same way. The managedFields are
+    always shared, because they are often the largest part of an object and are never edited in place.
     """
     copied = {key: decode(encode(old[key])) for key in touched if key in old and key != "metadata"}
     metadata = {key: value for key, value in old["metadata"].items() if key != "managedFields"}
@@ -205,7 +209,8 @@ def _unshared(old: Object, touched: Collection[str]) -> Object:
 
 
 def _copied(value: Any) -> Any:
-    """Return a copy of a patch. A refusal quotes the patch, and a second attempt applies it again."""
+    """Return a copy of a patch. The original is needed later: the message of a refusal quotes it, and a second attempt
+    applies it again."""
     match value:
         case dict():
             return {key: _copied(one) for key, one in value.items()}
@@ -215,7 +220,8 @@ def _copied(value: Any) -> Any:
 
 
 def _opened_by(patch: Any) -> Mapping[str, Any]:
-    """Return the objects that a patch opens, as a tree of their fields. Go prints those with their keys sorted."""
+    """Return the objects inside which a patch changes fields, as a tree of their fields. Go prints these objects with
+    their keys sorted."""
     if isinstance(patch, dict):
         return patch
     tree: dict[str, Any] = {}
@@ -227,11 +233,11 @@ def _opened_by(patch: Any) -> Mapping[str, Any]:
 
 
 def _as_go_orders(value: Any, opened: Any, kind: Type | None) -> Any:
-    """Return a patched value with its keys in the order in which the real server quotes them."""
-    if isinstance(value, list) and isinstance(opened, dict):  # a JSON patch opens single items
+    """Return a patched value with its keys in the order in which kube-apiserver quotes them."""
+    if isinstance(value, list) and isinstance(opened, dict):  # a JSON patch may change single items of a list
         inner = kind and kind.items
         return [_as_go_orders(one, opened.get(str(place)), inner) for place, one in enumerate(value)]
-    if isinstance(opened, list):  # a list of a merge patch replaces the former one
+    if isinstance(opened, list):  # a list in a merge patch replaces the former list
         return in_go_order(value, None)
     if not isinstance(value, dict) or not isinstance(opened, dict):
         return in_go_order(value, kind)

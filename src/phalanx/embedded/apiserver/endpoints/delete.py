@@ -1,12 +1,12 @@
-"""DELETE: preconditions, grace periods, finalizers and dependents.
+"""Delete objects: check preconditions, and handle grace periods, finalizers and dependents.
 
-The steps are those of k8s.io/apiserver's registry.Store.Delete and rest.BeforeDelete. Dependents are not changed here:
-the policy (orphan, foreground, background) is written as a finalizer for the garbage collector, which is an ordinary
-client.
+The steps are those of registry.Store.Delete and rest.BeforeDelete in k8s.io/apiserver. The server does not change
+dependents. It writes the propagation policy (orphan, foreground, background) as a finalizer, on which the garbage
+collector, an ordinary client, acts.
 
-The user who deletes a pod or a job is recorded in an annotation of the object while it terminates, and in the last
-state that watchers see. So the node, the scheduler and the ledger can name that user. Deletions by system components
-(system:…) record no name.
+The server records the user who deletes a pod or a job in an annotation of the object while it terminates, and in the
+last state that watches deliver. So the node, the scheduler and the ledger can report that user. A deletion by a system
+component (a user system:...) records no name.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _KIND = "DeleteOptions"
 _POLICIES = ("Background", "Foreground", "Orphan")
 _DELETED_BY = objectmeta.DELETED_BY
 _PODS = ("", "pods")
-_TRIES = 5  # how often admission is asked about one deletion if the object changes each time
+_TRIES = 5  # how often admission is asked about one deletion, if the object changes each time
 _TRACKING, _JOB_CONTROLLER = "batch.kubernetes.io/job-tracking", "kubernetes.io/job-controller"
-# Besides pods, objects of these groups record who deleted them: users ask why a job ended.
+# Pods, and objects of these API groups, record the user who deleted them, because other users ask why a job ended.
 _SIGNED_GROUPS = ("batch", "kubeflow.org", "jobset.x-k8s.io", "trainer.kubeflow.org")
 _PRIORITY_CLASSES = ("scheduling.k8s.io", "priorityclasses")
 _PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
@@ -56,9 +56,10 @@ _PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOptions:
-    """`grace_s`: None for the kind's default. `policy`: "" if the request has none. `by`: the user's name; "" for a
-    system component. `user`: the user for admission; None if the server itself deletes. `warnings`: what admission
-    warns of, added by the deletion."""
+    """The options of a deletion. `grace_s`: the grace period in seconds; None for the default of the kind. `policy`:
+    the propagation policy; "" if the request has none. `by`: the name of the deleting user; "" for a system component.
+    `user`: the user whom admission checks; None if the server itself deletes. `warnings`: the warnings of admission,
+    which the deletion adds."""
 
     grace_s: int | None = None
     policy: str = ""
@@ -71,8 +72,8 @@ class DeleteOptions:
 
 
 def delete_options(request: Request, body: Any) -> DeleteOptions:
-    """Return the options of a deletion: those of the body (a DeleteOptions object), or without one (None) those of the
-    query. Raises `ApiError` 400 or 422."""
+    """Return the options of a deletion: those of the body (a DeleteOptions object), or, if the request has no body
+    (None), those of the query. Raises `ApiError` 400 or 422."""
     given = _from_query(request) if body is None else _decoded(body)
     grace = given.get("gracePeriodSeconds")
     if grace is not None and grace < 0:
@@ -99,7 +100,7 @@ def delete_options(request: Request, body: Any) -> DeleteOptions:
 
 
 def delete_body(request: Request) -> Any:
-    """Return the value in the body of a DELETE, None without one. Raises `ApiError` 400, 415."""
+    """Return the value in the body of a DELETE; None if there is no body. Raises `ApiError` 400, 415."""
     value = negotiation.decoded(request.body, request.content_type) if request.body else None
     if why := negotiation.kind_problem(value):
         raise bad_request(why)
@@ -107,7 +108,7 @@ def delete_body(request: Request) -> Any:
 
 
 def _from_query(request: Request) -> Object:
-    """Return the options in the query. Raises `ApiError` 400."""
+    """Return the options that the query of the request sets. Raises `ApiError` 400."""
     if not request.query:
         return {}
     given: Object = {"gracePeriodSeconds": number(request, "gracePeriodSeconds")}
@@ -117,7 +118,7 @@ def _from_query(request: Request) -> Object:
 
 
 def _decoded(body: Any) -> Object:
-    """Return the options in the body. With an invalid body nothing is deleted. Raises `ApiError` 400."""
+    """Return the options that the body sets. An invalid body prevents the deletion. Raises `ApiError` 400."""
     found: Object = body
     kind, version = found.get("kind") or _KIND, found.get("apiVersion") or "meta.k8s.io/v1"
     if kind != _KIND:
@@ -131,21 +132,21 @@ def _decoded(body: Any) -> Object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
-    """The result of a deletion. `gone`: False if the object is only marked, and stays until its finalizers are removed
-    or its grace period has ended."""
+    """The result of a deletion. `gone`: True if the object is removed; False if it is only marked, and stays until its
+    finalizers are removed or its grace period has ended."""
 
     stored: Stored
     gone: bool
 
 
 class Deleter:
-    """Deletes objects, one at a time or a collection."""
+    """Deletes single objects and collections."""
 
     def __init__(self, store: Store, knowledge: parts.Knowledge) -> None:
         self._store, self._knowledge = store, knowledge
 
     async def delete(self, target: RouteTarget, options: DeleteOptions) -> Deleted:
-        """Raises `ApiError`."""
+        """Delete one object. Raises `ApiError`."""
         resource = target.resource
         if resource.key == _PRIORITY_CLASSES and target.name in SYSTEM:
             why = "this is a system priority class and cannot be deleted"
@@ -157,8 +158,8 @@ class Deleter:
         return Deleted(stored=unsigned(deleted.stored), gone=deleted.gone)
 
     async def _allowed(self, target: RouteTarget, options: DeleteOptions) -> Stored:
-        """Return the object, whose deletion admission allows in this version. Raises `ApiError`: 404, a refusal, or 409
-        if the object changes each time that admission is asked."""
+        """Return the version of the object whose deletion admission has allowed. Raises `ApiError`: 404, a refusal, or
+        409 if the object changes each time that admission is asked."""
         resource = target.resource
         for _ in range(_TRIES):
             old = self._store.head(resource.key, target.namespace, target.name)
@@ -173,7 +174,8 @@ class Deleter:
         raise conflict(resource.group, resource.plural, target.name, why)
 
     async def _consulted(self, resource: Resource, old: Stored, options: DeleteOptions) -> bool:
-        """Ask admission. Return whether the request was suspended for that. Raises `ApiError` if admission refuses."""
+        """Ask admission about the deletion. Return True if the request was suspended meanwhile. Raises `ApiError` if
+        admission refuses."""
         if options.user is None:
             return False
         warn = options.warnings.extend
@@ -203,13 +205,14 @@ class Deleter:
         return await self._remove(target, old, obj, options, marked=marked)
 
     def _will_be_counted(self, pod: Object) -> bool:
-        """Return False if the pod's Job is over or gone, so that the Job controller of this server will not count it
-        any more. A tracking finalizer then holds nothing, and no write is needed to remove it first."""
+        """Return False if the pod's Job has ended or was deleted, so that the Job controller of this server will not
+        count the pod any more. The pod's tracking finalizer then has no effect, and no separate write is needed to
+        remove it first."""
         meta = pod["metadata"]
         owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), None)
         if owner is None or owner["kind"] != "Job":
             return True
-        # The stored Job, not the newest one: a write that fails would leave the pod uncounted.
+        # Read the stored Job, not the newest decided one: if the newest write failed, the pod would stay uncounted.
         job = self._store.get(("batch", "jobs"), meta["namespace"], owner["name"])
         if job is None or job.obj["metadata"]["uid"] != owner["uid"]:
             return False
@@ -230,14 +233,15 @@ class Deleter:
             return Deleted(stored=Stored(old.version, encode(obj), obj), gone=True)
         last = as_revision(old.obj)
         if marked:
-            # Watchers see the mark before the removal, as with the real server: two changes, one commit.
+            # Watches show the mark before the removal, as in kube-apiserver: these are two changes in one commit.
             self._store.put(key, namespace, name, obj)
             last = as_revision(obj)
         _sign(target.resource, last, old, options)
         return Deleted(stored=await self._store.delete(key, namespace, name, last), gone=True)
 
     async def _namespace(self, target: RouteTarget, old: Stored, options: DeleteOptions) -> Deleted:
-        """Mark the namespace for deletion. The namespace controller empties it and removes its finalizer."""
+        """Mark the namespace for deletion. The namespace controller then deletes its objects and removes its
+        finalizer."""
         resource = target.resource
         if target.name in _PROTECTED_NAMESPACES:
             raise forbidden("", "namespaces", target.name, "this namespace may not be deleted")
@@ -258,8 +262,8 @@ class Deleter:
     async def collection(
         self, target: RouteTarget, found: Sequence[tuple[str, str, Stored]], options: DeleteOptions
     ) -> None:
-        """Delete all objects in `found` if admission allows each of these deletions. An object that no longer exists
-        then is ignored. Raises `ApiError`."""
+        """Delete all objects in `found`, if admission allows each of these deletions. Objects that no longer exist by
+        then are skipped. Raises `ApiError`."""
         resource = target.resource
         for _, name, stored in found:
             check_preconditions(resource, name, stored, options)
@@ -274,8 +278,8 @@ class Deleter:
         await asyncio.gather(*waiting)
 
     async def _again(self, target: RouteTarget, options: DeleteOptions) -> None:
-        """Delete an object that has changed since admission was asked about it. It is no error if the object no longer
-        exists."""
+        """Delete an object that has changed since admission was asked about it. An object that no longer exists is not
+        an error."""
         try:
             await self.delete(target, options)
         except ApiError as error:
@@ -284,7 +288,7 @@ class Deleter:
 
 
 def check_preconditions(resource: Resource, name: str, old: Stored, options: DeleteOptions) -> None:
-    """Raises `ApiError` 409 if the object does not have the uid or the resourceVersion that the options name."""
+    """Check that the object has the uid and the resourceVersion that the options name. Raises `ApiError` 409."""
     meta = old.obj["metadata"]
     if options.uid and options.uid != meta["uid"]:
         raise conflict(
@@ -301,8 +305,8 @@ def check_preconditions(resource: Resource, name: str, old: Stored, options: Del
 
 
 def _mark_gracefully(resource: Resource, obj: Object, options: DeleteOptions) -> tuple[bool, bool]:
-    """Mark an object for deletion if its kind has a grace period. Return whether it was marked now, and whether its
-    deletion had already begun."""
+    """Mark an object for deletion if its kind has a grace period. Return two values: True if this call has marked the
+    object or shortened its grace period, and True if its deletion had begun before and does not change."""
     if not is_graceful(resource.strategy):
         return False, False
     meta = obj["metadata"]
@@ -324,7 +328,7 @@ def _mark_gracefully(resource: Resource, obj: Object, options: DeleteOptions) ->
 
 
 def _sign(resource: Resource, obj: Object, old: Stored, options: DeleteOptions) -> None:
-    """Record the deleting user. The first record stays, and clients cannot write it."""
+    """Record the deleting user in the object. The first record stays, and clients cannot write it."""
     if resource.key != ("", "pods") and resource.group not in _SIGNED_GROUPS:
         return
     meta = obj["metadata"] = dict(obj["metadata"])
@@ -339,8 +343,8 @@ def _sign(resource: Resource, obj: Object, old: Stored, options: DeleteOptions) 
 
 
 def unsigned(stored: Stored) -> Stored:
-    """Return the object without the annotation that names the deleter, because the real server's response has no such
-    annotation."""
+    """Return the object without the annotation that names the deleting user, because kube-apiserver's response has no
+    such annotation."""
     meta = stored.obj["metadata"]
     if _DELETED_BY not in (meta.get("annotations") or {}):
         return stored
@@ -351,7 +355,8 @@ def unsigned(stored: Stored) -> Stored:
 
 
 def _mark_now(meta: objectmeta.Meta, *, counts: bool = True) -> None:
-    """Mark an object without a grace period that waits for finalizers. `counts`: as `deletion_counts` of its kind."""
+    """Mark an object for deletion that has no grace period and waits for its finalizers. `counts`: `deletion_counts` of
+    the kind's strategy."""
     if not meta.get("deletionTimestamp"):
         meta["deletionTimestamp"] = objectmeta.now_text()
         if counts:
@@ -366,8 +371,8 @@ def _raise_generation(meta: objectmeta.Meta) -> None:
 
 
 def gc_finalizers(resource: Resource, present: Sequence[str], policy: str) -> list[str]:
-    """Return the finalizers of a deleted object, with the finalizer of the propagation policy that applies (orphan or
-    foreground) and without any other of these two."""
+    """Return the finalizers of a deleted object. Of the two finalizers for propagation (orphan and foreground), the
+    result has only the one of the policy that applies."""
     if not policy:
         if ORPHAN in present:
             policy = "Orphan"

@@ -1,8 +1,9 @@
-"""Lists and watches: which objects, as of which version, in which pages.
+"""Get, list and watch objects.
 
-A list is a snapshot. Its continue token carries the version of the first page and the last key given out, so every
-page shows the same moment; the store can show that moment as long as its past reaches back. A watch is opened in one
-turn of the event loop with the list that it begins with, so nothing is missed or seen twice between the two.
+A list is a snapshot: its continue token carries the version of the first page and the last key on the page, so every
+page shows the objects at the same version. The store can provide that version as long as its history reaches back to
+it. A watch may begin with a list of the present objects. The server makes this list and opens the watch in one step of
+the event loop, so that the client neither misses a change between them nor gets one twice.
 """
 
 from __future__ import annotations
@@ -41,18 +42,19 @@ _CONTINUE_EXPIRED = (
 
 
 class ReadEndpoints:
-    """Answers get, list and watch."""
+    """Handles get, list and watch."""
 
     def __init__(self, store: Store, hub: Hub, settings: StoreSettings) -> None:
         self._store, self._hub, self._settings = store, hub, settings
 
     async def show(self, target: RouteTarget, request: Request) -> Response:
-        """Raises `ApiError` for options that cannot be met."""
+        """Return the response to a get, list or watch. Raises `ApiError` for options that cannot be satisfied."""
         found, meta = self.page(target, list_options(request, watch=False))
         return await answers.many(target.resource, request, [stored for _, _, stored in found], meta)
 
     def page(self, target: RouteTarget, options: ListOptions) -> tuple[list[Found], dict[str, Any]]:
-        """Return the objects of a list, at most `options.limit`, and the metadata of the list. Raises `ApiError`."""
+        """Return one page of a list, with at most `options.limit` objects, and the metadata of the list. Raises
+        `ApiError`."""
         matches = predicate(target.resource, options.label_selector, options.field_selector)
         version, found = self._state(target, options)
         if matches is not None:
@@ -67,8 +69,8 @@ class ReadEndpoints:
         return found, meta
 
     def _state(self, target: RouteTarget, options: ListOptions) -> tuple[int, list[Found]]:
-        """Return the version of the list, and the objects in that version, from the place where the previous page
-        ended."""
+        """Return the version of the list, and the objects in that version after the last object of the previous
+        page."""
         key, namespace = target.resource.key, target.namespace if target.namespace else None
         if not target.resource.namespaced:
             namespace = ""
@@ -76,9 +78,11 @@ class ReadEndpoints:
             version, after = _parse_token(options.token)
             if options.version:
                 raise bad_request("specifying resource version is not allowed when using continue")
-            # The token may come from another server, or from this one before it lost data.
+            # Another server may have created the token, or this server before it lost data.
             self._check_not_future(version)
-            if version < 0:  # the token of a 410: continue with the newest version, inconsistently
+            # a negative version is that of a token in a 410: continue with the newest version, which may differ from
+            # that of earlier pages
+            if version < 0:
                 version = self._store.version
             elif version < self._store.horizon:
                 raise self._continue_expired(after)
@@ -94,7 +98,7 @@ class ReadEndpoints:
         return self._store.version, list(self._store.walk(key, namespace))
 
     def check_version(self, request: Request) -> None:
-        """Check that the server has reached the version that a GET of one object asks for. Raises `ApiError` 504 or
+        """Check that the server has reached the version that a GET of one object requires. Raises `ApiError` 504 or
         500."""
         if raw := request.text("resourceVersion"):
             if why := not_unsigned(raw):
@@ -110,13 +114,13 @@ class ReadEndpoints:
             )  # fmt: skip
 
     def _continue_expired(self, after: tuple[str, str]) -> ApiError:
-        """Return the error 410, with a token that continues the list after the key `after` in the newest version; the
-        pages then show different versions."""
+        """Return the error 410. It has a token that continues the list after the key `after` in the newest version; the
+        pages of such a list show different versions."""
         return ApiError(410, "Expired", _CONTINUE_EXPIRED, metadata={"continue": _encode_token(-1, *after)})
 
     def watch(self, target: RouteTarget, request: Request) -> Response:
-        """Return a stream of events. Raises `ApiError` for options that cannot be met; a version that is too old is
-        told in the stream, as the real server does."""
+        """Return a stream of events. Raises `ApiError` for options that cannot be satisfied. If the requested version
+        is too old, the stream itself reports that, as in kube-apiserver."""
         options = list_options(request, watch=True)
         resource = target.resource
         form = answers.form_of(resource, request, stream=True)
@@ -151,8 +155,8 @@ class ReadEndpoints:
         return Response(media=form.stream_media, stream=stream)
 
     def _begin(self, target: RouteTarget, options: ListOptions, watch: Watch) -> None:
-        """Give the watch its first objects or events, and register it, in one turn of the event loop, so that it misses
-        no event."""
+        """Give the watch its initial objects or events, and register it, in one step of the event loop, so that the
+        watch misses no event."""
         resource = target.resource
         version = options.version
         self._check_not_future(version)
@@ -176,7 +180,7 @@ class ReadEndpoints:
 
 
 class _WatchStream:
-    """The lines of one watch, with its two clocks: when to send a bookmark, when to end."""
+    """The stream of one watch, with two timers: one for the next bookmark, and one for the end of the stream."""
 
     def __init__(
         self, hub: Hub, key: Key, watch: Watch, *, bookmark: Callable[[], bytes] | None, interval_s: float, end_s: float
@@ -216,7 +220,8 @@ class _WatchStream:
 # --- continue tokens ---------------------------------------------------------------------------------------------
 
 
-_MOST_SIGNS = 1000  # characters of a token; a token of this server has only a version, a namespace and a name
+# the longest accepted token, in characters; tokens of this server have only a version, a namespace and a name
+_MOST_SIGNS = 1000
 _FORMAT = "meta.k8s.io/v1"
 _URL_SAFE = frozenset(string.ascii_letters + string.digits + "-_")
 
@@ -238,7 +243,7 @@ def _encode_token(version: int, namespace: str, name: str) -> str:
 
 def _parse_token(token: str) -> tuple[int, tuple[str, str]]:
     """Return the version of the list and the key (namespace, name) after which the list continues. Raises `ApiError`
-    400, in the real server's words."""
+    400 with kube-apiserver's message."""
     strange = next((at for at, sign in enumerate(token) if sign not in _URL_SAFE), -1)
     if strange >= 0 or len(token) % 4 == 1:
         raise _no_token(f"illegal base64 data at input byte {strange if strange >= 0 else len(token) - 1}")
@@ -254,7 +259,7 @@ def _parse_token(token: str) -> tuple[int, tuple[str, str]]:
         raise _no_token(f"json: cannot unmarshal {kind} into Go value of type storage.continueToken") from None
     if raw.v != _FORMAT:
         raise _no_token(f"server does not recognize this encoded version {raw.v}")
-    if not raw.rv:  # the token of a 410 has a negative number
+    if not raw.rv:  # the token of a 410 has a negative version
         raise _no_token(f"incorrect encoded start resourceVersion (version {_FORMAT})")
     if not raw.start:
         raise _no_token(f"encoded start key empty (version {_FORMAT})")

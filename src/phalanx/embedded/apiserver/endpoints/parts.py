@@ -1,7 +1,9 @@
-"""The engine's use of the modules about kinds: schema, admission, field ownership, tables, conversion.
+"""The only calls by which the engine uses the modules about kinds: schema, admission, field ownership, tables and
+conversion.
 
-The engine (store, watches, pipelines, HTTP) calls these functions and nothing else of what knows a kind, so each
-of those modules stays free of the engine, and what joins them can be seen on one page.
+The *engine* is the part of the server that handles all kinds alike: the store, the watches, the pipelines of writes,
+and HTTP. It uses what the server knows about single kinds only by the functions here. So the modules about kinds do not
+depend on the engine, and one page shows all connections between the two.
 """
 
 from __future__ import annotations
@@ -39,11 +41,11 @@ from phalanx.embedded.apiserver.transport.request import Request, Response
 from phalanx.embedded.apiserver.transport.tables import table
 
 _OF_EVERY_VERSION = ("Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList")
-_WITH_SPEC = ("", "ephemeralcontainers", "resize")  # the requests that write containers of a pod
+_WITH_SPEC = ("", "ephemeralcontainers", "resize")  # the subresources whose writes change the containers of a pod
 
 
 class Committed:
-    """The stored objects, as admission reads them (`chain.Reader`)."""
+    """The stored objects, as admission plug-ins read them (`chain.Reader`)."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -66,7 +68,8 @@ class Committed:
 
     @contextmanager
     def keeping_addresses(self, resource: Resource, obj: Object) -> Iterator[None]:
-        """Let no other service get the addresses of `obj`, if it is a service, while webhooks are asked about it."""
+        """Reserve the addresses of `obj`, if it is a service, while this context is open: no other service gets them
+        while webhooks are asked about `obj`."""
         kept = [obj] if resource.key == chain.SERVICES else []
         self._waiting += kept
         try:
@@ -76,8 +79,8 @@ class Committed:
 
     @contextmanager
     def counting(self, namespace: str, resource: Resource, obj: Object) -> Iterator[None]:
-        """Within this context, let quotas count `obj`, which is not stored yet, because it is stored together with the
-        next object."""
+        """Count `obj` for quotas while this context is open. The object is not stored yet, because the server stores it
+        in one commit with a second object."""
         counted = (namespace, resource, obj)
         self._counted.append(counted)
         try:
@@ -94,7 +97,7 @@ class Committed:
 
 
 class Knowledge:
-    """The functions about kinds that the write pipelines call."""
+    """The functions about kinds that the pipelines of writes call."""
 
     def __init__(
         self,
@@ -103,25 +106,25 @@ class Knowledge:
         guard: Callable[[Resource, Object, Object | None, User], None],
         rights: RightsOf,
     ) -> None:
-        """`forms`: returns the kinds as which objects of a kind are served. `guard`: raises `ApiError` for a write that
-        would give its user new rights. `rights`: returns the rights of a user."""
+        """`forms`: returns the kinds as which the objects of a kind are served. `guard`: raises `ApiError` for a write
+        that would give its user new rights. `rights`: returns the rights of a user."""
         self._store, self._guard = store, guard
         self._policies = Policies(store, forms, rights)
         self._webhooks = Webhooks(store)
         self._reader = Committed(store)
 
     def counting(self, namespace: str, resource: Resource, obj: Object) -> AbstractContextManager[None]:
-        """As `Committed.counting`."""
+        """Count `obj` for quotas while this context is open (see `Committed.counting`)."""
         return self._reader.counting(namespace, resource, obj)
 
     @property
     def has_webhooks(self) -> bool:
-        """Return whether any webhook is registered."""
+        """Return True if any webhook is registered."""
         return self._webhooks.any
 
     def check_schema(self, resource: Resource, obj: Object) -> list[str]:
-        """Bring `obj` into the form of its schema, without unknown fields, and return the paths of these fields. Raises
-        `ApiError` 400."""
+        """Convert `obj` to the form of its schema, remove its unknown fields, and return their paths. Raises `ApiError`
+        400."""
         try:
             return self.decode(resource, obj)
         except schema.DecodeError as error:
@@ -144,9 +147,10 @@ class Knowledge:
         return metadata.validate_update(resource, obj, old, subresource)
 
     def admit(self, resource: Resource, obj: Object, old: Object | None, user: User, beneath: Beneath = WHOLE) -> bool:
-        """Run mutating admission of a new or changed object, before validation. For a write to a subresource only
-        policies and the quota of bytes apply. That quota does not apply to the control plane, which must be able to
-        report the end of a pod. Return True if a policy has changed the object. Raises `ApiError` 403."""
+        """Run mutating admission on a new or changed object, before validation. For a write to a subresource, only
+        policies and the quota of bytes apply. The quota of bytes does not apply to writes of the control plane, which
+        must be able to report that a pod has ended. Return True if a policy has changed the object. Raises `ApiError`
+        403."""
         if beneath is WHOLE:
             if old is None and resource.group == signing.GROUP:
                 signing.ask_as(obj, user)
@@ -156,11 +160,11 @@ class Knowledge:
         return self._policies.mutate(resource, obj, old, user, beneath=beneath)
 
     def admit_ephemeral(self, resource: Resource, obj: Object, old: Object) -> None:
-        """Raises `ApiError` 403 for ephemeral containers that no node would start."""
+        """Check that a node would start the new ephemeral containers. Raises `ApiError` 403."""
         chain.ephemeral_containers(resource, obj, old, self._reader)
 
     def admit_resize(self, resource: Resource, obj: Object, old: Object) -> None:
-        """Raises `ApiError` 403 for a resize that limit ranges or quotas do not allow."""
+        """Check that limit ranges and quotas allow the resize of a pod. Raises `ApiError` 403."""
         chain.resized(resource, obj, old, self._reader)
 
     async def consult(
@@ -173,9 +177,9 @@ class Knowledge:
         *,
         dry_run: bool,
     ) -> list[str] | None:
-        """Call the mutating webhooks of a write, and apply their changes to `obj`. Return None if there are none,
-        without suspending the caller. Otherwise return their warnings; objects that were read before may have changed
-        in the meantime. Raises `ApiError`."""
+        """Call the mutating webhooks of a write, and apply their changes to `obj`. Return their warnings. The caller is
+        suspended meanwhile, so objects that it read before may have changed. If no webhook applies, return None without
+        suspending the caller. Raises `ApiError`."""
         if not self._webhooks.any:
             return None
         review = self._policies.review(resource, obj, old, user, beneath=beneath, dry_run=dry_run)
@@ -199,7 +203,7 @@ class Knowledge:
         if changed is not obj:
             self._become(beneath.part or resource, obj, changed)
         if beneath is WHOLE:
-            # Quotas and namespaces. Nothing else runs before the object is stored.
+            # Check quotas and namespaces again. No other request runs between this check and the storing of the object.
             chain.admit(resource, obj, old, self._reader)
         return warnings
 
@@ -207,7 +211,8 @@ class Knowledge:
         self, resource: Resource, old: Object, user: User, warn: Callable[[list[str]], object], *, dry_run: bool
     ) -> bool:
         """Ask policies and webhooks about a deletion. Return True if the request was suspended meanwhile, so that the
-        object may have changed. `warn` takes the warnings of policies. Raises `ApiError` if one of them refuses."""
+        object may have changed. `warn`: called with the warnings of policies. Raises `ApiError` if a policy or webhook
+        refuses."""
         volcano.check_deletion(resource, old, self._reader)
         warn(self._policies.validate(resource, None, old, user, operation="DELETE"))
         if not self._webhooks.any:
@@ -216,7 +221,7 @@ class Knowledge:
         return await self._webhooks.allow(review)
 
     async def allow_connection(self, resource: Resource, obj: Object, user: User, beneath: Beneath) -> None:
-        """Ask policies and webhooks about a connection to a pod. Raises `ApiError` where one refuses."""
+        """Ask policies and webhooks about a connection to a pod. Raises `ApiError` if one of them refuses."""
         self.approve(resource, obj, None, user, beneath, operation="CONNECT")
         if self._webhooks.any:
             review = self._policies.review(resource, obj, None, user, beneath=beneath, operation="CONNECT")
@@ -232,24 +237,24 @@ class Knowledge:
         *,
         dry_run: bool,
     ) -> list[str] | None:
-        """Ask the validating webhooks about what is to be stored. Return None if there are none to ask, without
-        suspending the caller. Otherwise return their warnings; objects that were read before may have changed in the
-        meantime. Raises `ApiError` where one refuses."""
+        """Ask the validating webhooks about an object that will be stored. Return their warnings. The caller is
+        suspended meanwhile, so objects that it read before may have changed. If no webhook applies, return None without
+        suspending the caller. Raises `ApiError` if a webhook refuses."""
         if not self._webhooks.any:
             return None
         review = self._policies.review(resource, obj, old, user, beneath=beneath, dry_run=dry_run)
         with self._reader.keeping_addresses(resource, obj):
             warnings = await self._webhooks.validate(review)
         if warnings is not None and beneath is WHOLE:
-            chain.admit(resource, obj, old, self._reader)  # quotas and namespaces once more
+            chain.admit(resource, obj, old, self._reader)  # check quotas and namespaces once more
         return warnings
 
     def _become(self, resource: Resource, obj: Object, changed: Object) -> None:
-        """Replace the content of `obj` by `changed`, the object as a webhook returned it, in the form of its schema and
-        with defaults. Raises `ApiError`."""
+        """Replace the content of `obj` by the object that a webhook returned, `changed`, converted to the form of its
+        schema and with defaults. Raises `ApiError`."""
         obj.clear()
         obj.update(decode(encode(changed)))
-        if resource.to_stored is None:  # otherwise webhooks get and return the stored form
+        if resource.to_stored is None:  # otherwise webhooks get and return objects in the stored form
             self.check_schema(resource, obj)
         resource.strategy.default(obj)
 
@@ -273,7 +278,7 @@ class Knowledge:
         return warnings + decided
 
     def own_fields(self, resource: Resource, obj: Object, old: Object | None, manager: str, subresource: str) -> None:
-        """Note in managedFields which fields this write has set."""
+        """Record in managedFields which fields this write has set."""
         if old is not None:
             managed_fields.track_update(resource, obj, old, manager, subresource, now_text())
         elif managed_fields.is_tracked_from_birth(resource, obj):
@@ -289,14 +294,14 @@ class Knowledge:
     def applied(
         self, resource: Resource, current: Object | None, intent: Any, manager: str, force: bool, subresource: str
     ) -> Object:
-        """Return the object after a server-side apply. Raises `ApiError` 409 for conflicts."""
+        """Return the object after a server-side apply of `intent`. Raises `ApiError` 409 for conflicts."""
         return apply(resource, current, intent, manager, force=force, subresource=subresource, now=now_text())
 
 
 def table_row(
     resource: Resource, include: str, *, version: str = "v1", headers: bool = True
 ) -> Callable[[Stored], bytes]:
-    """Return a function that renders an object as a Table with one row, for watches."""
+    """Return a function that renders an object as a Table with one row. Watches use it."""
 
     def render(stored: Stored) -> bytes:
         meta = {"resourceVersion": str(stored.version)}
@@ -310,13 +315,13 @@ def table_row(
 def table_list(
     resource: Resource, found: Sequence[Stored], meta: Mapping[str, Any], include: str, version: str
 ) -> bytes:
-    """Return a Table of many objects."""
+    """Return a Table with one row for each object."""
     objects = [converted(resource, one.obj) for one in found]
     return encode(table.as_table(resource, objects, include, now_s=time.time(), metadata=meta, version=version))
 
 
 def empty(resource: Resource) -> Object:
-    """Return an object of a kind that says nothing, as Go writes one: with the structs that are never left out."""
+    """Return an empty object of a kind, as Go writes one: with the structs that Go never omits."""
     obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}}
     if resource.schema_name:
         schema.decode(schema.type_of(resource.schema_name), obj)
@@ -325,7 +330,7 @@ def empty(resource: Resource) -> Object:
 
 @cached(1024)
 def is_known_kind(group: str, version: str, kind: str) -> bool:
-    """Return whether Kubernetes has this kind, even if it is not served here."""
+    """Return True if Kubernetes has this kind, even if this server does not serve it."""
     if kind in _OF_EVERY_VERSION:
         return True
     wanted = {"group": group, "version": version, "kind": kind}
@@ -333,7 +338,7 @@ def is_known_kind(group: str, version: str, kind: str) -> bool:
 
 
 def check_patch_media(resource: Resource, media: str) -> None:
-    """Raises `ApiError` 415 for a PATCH in a language that its kind does not have."""
+    """Check that the kind accepts the patch format of a PATCH. Raises `ApiError` 415."""
     if media == APPLY_PATCH:
         return
     known = media in (patches.JSON_PATCH, patches.MERGE_PATCH, patches.STRATEGIC_MERGE_PATCH)
@@ -342,8 +347,8 @@ def check_patch_media(resource: Resource, media: str) -> None:
 
 
 def patch_body(media: str, body: bytes, validation: str) -> tuple[Any, list[str]]:
-    """Return the value in the body of a PATCH, and the messages about its fields that occur twice or that no operation
-    has. Raises `ApiError` 400."""
+    """Return the patch in the body of a PATCH, and messages about fields that occur twice or that no operation of a
+    JSON patch has. Raises `ApiError` 400."""
     if media == APPLY_PATCH:
         return negotiation.decode_apply(body), []
     prefix = "" if validation == "Ignore" or media == patches.STRATEGIC_MERGE_PATCH else "error decoding patch: "
@@ -363,15 +368,15 @@ def patch_body(media: str, body: bytes, validation: str) -> tuple[Any, list[str]
 
 
 def _or_empty(media: str, patch: Any) -> Any:
-    """Return the patch, and an empty one for `null`: no operations or no fields. `null` as a merge patch is an error,
-    so it is returned as it is."""
+    """Return the patch; for `null`, return an empty patch, without operations or fields. `null` as a merge patch is an
+    error, so it is returned unchanged."""
     if patch is not None or media == patches.MERGE_PATCH:
         return patch
     return [] if media == patches.JSON_PATCH else {}
 
 
 def touched_fields(media: str, patch: Any, current: Object) -> set[str]:
-    """Return the top-level fields of an object that a patch can change, `metadata` always being one of them."""
+    """Return the top-level fields of an object that a patch can change. `metadata` is always one of them."""
     found = {"metadata"}
     match media, patch:
         case ((patches.MERGE_PATCH | patches.STRATEGIC_MERGE_PATCH), dict()) if (
@@ -387,13 +392,14 @@ def touched_fields(media: str, patch: Any, current: Object) -> set[str]:
 
 
 class Discovery:
-    """The discovery documents: /api, /apis, /openapi. `last`: see `Catalogue`."""
+    """The discovery documents: /api, /apis and /openapi. `last`: see `Catalogue`."""
 
     def __init__(self, registry: Registry, last: Callable[[], tuple[str, ...]] = tuple) -> None:
         self._registry, self._catalogue = registry, Catalogue(registry, last)
 
     def answer(self, request: Request, path: str) -> Response | None:
-        """Return the answer of discovery; None if the path does not belong to it. Raises `ApiError` 405, 406."""
+        """Return the response of discovery; None if the path does not belong to discovery. Raises `ApiError` 405,
+        406."""
         found = self._catalogue.answer(path, request.accept, request.host)
         if found is None:
             return None
@@ -410,6 +416,6 @@ class Discovery:
         return Response(body=found.body, media=found.media, headers=headers)
 
     def _is_aggregated(self, path: str) -> bool:
-        """Return whether the real server answers at `path` with its aggregator, which does not look at the method."""
+        """Return True if kube-apiserver's aggregator responds at `path`. The aggregator ignores the HTTP method."""
         _, root, *below = path.split("/")
         return root == "apis" and (len(below) < 2 or not self._registry.builds_in(below[0]))

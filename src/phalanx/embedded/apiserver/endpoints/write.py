@@ -1,14 +1,15 @@
-"""The pipelines of writes: create, update, patch, delete. All kinds share them; the rules of a kind are in its
-Strategy.
+"""The pipelines of writes: create, update and patch. All kinds share them; the rules of a kind are in its strategy
+(`ResourceStrategy`).
 
-A write is decided without interruption, from reading the current object to passing the result to the store, so no two
-decisions can use the same state. Then it waits for the disk. The current object is decoded again from the stored bytes,
-because readers share the stored object, which must not be edited. A write with webhooks is suspended while they are
-called. Afterwards admission reads its objects again. If the written object itself has changed, a patch is applied again
-to the new state, and any other write is a conflict.
+The event loop decides a write without interruption, from reading the current object to passing the result to the store.
+So no two writes can be decided against the same state. Then the write waits for the disk. The current object is decoded
+again from its stored bytes, because readers share the stored object, which must not be edited. A write with webhooks is
+suspended while the server calls them. Afterwards admission reads the other objects that it needs again. If the written
+object itself has changed meanwhile, a patch is applied again to the new state, and any other write fails with a
+conflict.
 
 A write without changes keeps the resourceVersion, is not stored, and causes no event. A write that removes the last
-finalizer of an object that is being deleted removes the object.
+finalizer of an object under deletion removes the object.
 """
 
 from __future__ import annotations
@@ -46,24 +47,25 @@ from phalanx.embedded.apiserver.transport.options import not_unsigned
 _GENERATE_ATTEMPTS = 8
 _PATCH_ATTEMPTS = 5
 _LISTS, _FLAGS = ("command", "ports"), ("stdin", "stdout", "stderr", "tty")  # parameters in the query of a connection
-_SCHEME = "pkg/api/legacyscheme/scheme.go:30"  # a line in the source of the real server, which its error messages name
+_SCHEME = "pkg/api/legacyscheme/scheme.go:30"  # error messages name this line of kube-apiserver's source
 _STALE = "the object has been modified; please apply your changes to the latest version and try again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenObject:
-    """The result of a write. `created`: True if the write created the object (status code 201, otherwise 200)."""
+    """The result of a write. `created`: True if the write has created the object (status code 201 instead of 200)."""
 
     stored: Stored
     created: bool = False
 
 
 class _Overtaken(ApiError):
-    """Raised if the object was changed while webhooks were called."""
+    """Raised if the object was changed while the server called webhooks."""
 
 
 class ObjectWriter:
-    """Creates and updates objects. Deletion is `delete.py`'s, except for its last step."""
+    """Creates and updates objects. `delete.py` handles deletions, except for the last step when a write removes the
+    last finalizer."""
 
     def __init__(self, store: Store, registry: Registry, knowledge: parts.Knowledge) -> None:
         self._store, self._registry, self._knowledge = store, registry, knowledge
@@ -82,9 +84,9 @@ class ObjectWriter:
     async def create_owned(
         self, owned: RouteTarget, owner: RouteTarget, bodies: tuple[object, object], intent: Intent
     ) -> None:
-        """Create two objects in one commit, of which the second owns the first. `bodies`: the bodies of both objects,
-        in this order. If one object is refused, neither is created. Also refused if there are webhooks: the commit
-        cannot wait for them. Raises `ApiError`."""
+        """Create two objects in one commit; the second object owns the first. `bodies`: the bodies of the owned object
+        and of its owner. If one object is refused, neither is created. Both are also refused if there are webhooks,
+        because the commit cannot wait for webhooks. Raises `ApiError`."""
         if self._knowledge.has_webhooks:
             raise ApiError(404, "NotFound", "objects are created one by one while there are webhooks", details={})
         made = await self._new(owner, bodies[1], intent)
@@ -94,9 +96,9 @@ class ObjectWriter:
         objectmeta.metadata_of(first)["ownerReferences"] = [reference]
         with self._knowledge.counting(owner.namespace, owner.resource, made):
             held = await self._new(owned, first, intent)
-        for obj in (held, made):  # both are stored, or neither
+        for obj in (held, made):  # the server stores both objects or neither
             self._store.require_fits(obj)
-        # Both in one turn of the event loop, and so in one commit.
+        # Store both in one step of the event loop, and so in one commit.
         puts = self._put(owned, held), self._put(owner, made)
         for put in puts:
             await put
@@ -105,7 +107,7 @@ class ObjectWriter:
         return self._store.put(target.resource.key, target.namespace, obj["metadata"]["name"], obj)
 
     async def _new(self, target: RouteTarget, body: object, intent: Intent, *, applied: bool = False) -> Object:
-        """Return a new object after all checks. The caller must store it in the same turn of the event loop. Raises
+        """Return a new object after all checks. The caller must store it in the same step of the event loop. Raises
         `ApiError`."""
         resource, strategy, knowledge = target.resource, target.resource.strategy, self._knowledge
         obj = stored_form(resource, from_body(knowledge, resource, body, intent))
@@ -113,7 +115,7 @@ class ObjectWriter:
         objectmeta.place(meta, resource, target.namespace)
         intent.warn(objectmeta.without_double_owners(meta))
         version = meta.get("resourceVersion")
-        if version and not intent.dry_run:  # etcd refuses it, which a dry run does not reach
+        if version and not intent.dry_run:  # etcd refuses a version in a new object, but a dry run does not reach etcd
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         objectmeta.fill_new(meta)
         if not meta.get("name") and meta.get("generateName"):
@@ -138,7 +140,8 @@ class ObjectWriter:
         return obj
 
     def checked(self, resource: Resource, body: object, intent: Intent) -> Object:
-        """Return the object of a body in the form of its schema, for kinds that are never stored. Raises `ApiError`."""
+        """Return the object in a body, in the form of its schema. This is for kinds that are never stored. Raises
+        `ApiError`."""
         return from_body(self._knowledge, resource, body, intent)
 
     def _free_name(self, resource: Resource, namespace: str, prefix: str) -> str:
@@ -199,17 +202,19 @@ class ObjectWriter:
     async def replace(
         self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, *, recorded: bool = False
     ) -> WrittenObject:
-        """Store `obj` over `old`, by the rules for the whole object or for the subresource that `target` names.
-        `recorded`: True if its managedFields are already set."""
+        """Store `obj` over `old`. The rules are those for the whole object, or for the subresource that `target` names.
+        `recorded`: True if the managedFields of `obj` are already set."""
         resource, strategy = target.resource, target.resource.strategy
         before = old.obj
         meta, old_meta = obj["metadata"], before["metadata"]
         objectmeta.keep_system_fields(meta, old_meta)
-        meta["resourceVersion"] = old_meta["resourceVersion"]  # shows validation that the object is not new
+        # validation recognizes by the version that the object is not new
+        meta["resourceVersion"] = old_meta["resourceVersion"]
         strategy.default(obj)
         beneath = WHOLE if target.subresource is None else Beneath(name=target.sub)
         self._knowledge.admit(resource, obj, before, intent.user, beneath)
-        validate = self._prepare(target, obj, before)  # as the real server, after admission has changed what it wants
+        # after admission, as in kube-apiserver, because admission may have changed any field
+        validate = self._prepare(target, obj, before)
         await self._consulted(target, obj, old, intent, beneath)
         if causes := [*self._knowledge.validate_changed_meta(resource, obj, before, target.sub), *validate()]:
             raise invalid(resource.key[0], resource.kind, target.name, causes)
@@ -229,7 +234,7 @@ class ObjectWriter:
     async def admitted(
         self, target: RouteTarget, part: Resource, body: Object, intent: Intent, old: Object | None = None
     ) -> Object:
-        """Return what admission makes of something that is written beneath an object and stored nowhere (Binding,
+        """Return an object after admission that is written beneath another object and is not stored itself (Binding,
         Scale). Raises `ApiError`."""
         meta = {**(body.get("metadata") or {}), "namespace": target.namespace}
         meta["name"] = target.name or meta.get("name", "")
@@ -242,8 +247,8 @@ class ObjectWriter:
         return found
 
     async def connecting(self, target: RouteTarget, user: User, query: Mapping[str, Sequence[str]]) -> None:
-        """Admit a connection to a pod (exec, attach, port-forward, proxy), which is asked for by a query. Raises
-        `ApiError`."""
+        """Run admission for a connection to a pod (exec, attach, port-forward, proxy). `query`: the parameters of the
+        request. Raises `ApiError`."""
         assert target.subresource is not None
         kind, version = target.subresource.kind, target.subresource.version
         part = Resource(group="", version=version, kind=kind, plural=target.resource.plural, namespaced=True)
@@ -264,7 +269,7 @@ class ObjectWriter:
         self._check_unchanged(target, old)
         objectmeta.keep_system_fields(obj["metadata"], old.obj["metadata"])
         obj["metadata"]["resourceVersion"] = old.obj["metadata"]["resourceVersion"]
-        self._prepare(target, obj, old.obj)  # a webhook may not change the fields that the user may not change
+        self._prepare(target, obj, old.obj)  # a webhook must not change the fields that the user may not change
 
     async def _judged(self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, beneath: Beneath) -> None:
         resource = target.resource
@@ -274,7 +279,7 @@ class ObjectWriter:
             self._check_unchanged(target, old)
 
     def _check_unchanged(self, target: RouteTarget, old: Stored) -> None:
-        """Raises `ApiError` if the object has changed while webhooks were asked about a write to it."""
+        """Check that the object has not changed while webhooks were asked about a write to it. Raises `ApiError`."""
         resource = target.resource
         now = self._store.head(resource.key, target.namespace, target.name)
         if now is None:
@@ -284,14 +289,14 @@ class ObjectWriter:
             raise _Overtaken(error.code, error.reason, error.message, details=error.details)
 
     def _prepare(self, target: RouteTarget, obj: Object, before: Object) -> Callable[[], list[Cause]]:
-        """Give `obj` back the fields of `before` that this write may not change. Return the validation of `obj`, to be
-        called after admission."""
+        """Restore the fields of `before` in `obj` that this write may not change. Return the function that validates
+        `obj`, which the caller calls after admission."""
         strategy = target.resource.strategy
         match target.sub, strategy:
             case "", _:
                 strategy.prepare_update(obj, before)
                 return lambda: [*strategy.validate(obj), *strategy.validate_update(obj, before)]
-            case "finalize", _:  # for a namespace: its controller reports that it is empty
+            case "finalize", _:  # the namespace controller reports that the namespace is empty
                 obj["status"] = before.get("status") or {}
                 return list
             case "resize", PodStrategy():
@@ -313,7 +318,8 @@ class ObjectWriter:
         if removable(obj):
             last = as_revision(old.obj)
             await self._store.delete(resource.key, target.namespace, target.name, last)
-            return WrittenObject(stored=Stored(old.version, encode(obj), obj))  # only watches learn the last version
+            # only watches get the version of the deletion
+            return WrittenObject(stored=Stored(old.version, encode(obj), obj))
         stored = await self._store.put(resource.key, target.namespace, target.name, obj)
         return WrittenObject(stored=stored)
 
@@ -322,7 +328,8 @@ class ObjectWriter:
     async def patch(
         self, target: RouteTarget, media: str, patch: object, intent: Intent, *, force: bool = False
     ) -> WrittenObject:
-        """Change an object by a patch (PATCH) in one of the four formats. Raises `ApiError`."""
+        """Change an object by a patch (PATCH) in one of the four patch formats. `force`: True to take over fields of
+        other managers. Raises `ApiError`."""
         for _ in range(_PATCH_ATTEMPTS - 1):
             with suppress(_Overtaken):
                 return await self._patched(target, media, patch, intent, force=force)
@@ -346,7 +353,8 @@ class ObjectWriter:
         return await self.replace(target, obj, old, intent)
 
     def _check_patched_version(self, meta: objectmeta.Meta, old: Stored, target: RouteTarget) -> None:
-        """Raises `ApiError` if a patch is meant for another version of the object."""
+        """Check that a patch which names a resourceVersion is meant for the current version of the object. Raises
+        `ApiError`."""
         version = meta.get("resourceVersion")
         if not version or version == old.obj["metadata"]["resourceVersion"]:
             return
@@ -375,7 +383,7 @@ class ObjectWriter:
 
 
 def removable(obj: Object) -> bool:
-    """Return whether an object that is being deleted has no finalizer and no grace period left."""
+    """Return True if an object under deletion has no finalizer and no grace period left."""
     meta = obj["metadata"]
     if not meta.get("deletionTimestamp") or meta.get("finalizers"):
         return False
@@ -385,11 +393,12 @@ def removable(obj: Object) -> bool:
 
 
 def as_revision(obj: Object) -> Object:
-    """Return a copy of a stored object whose metadata may be edited (the version of a last state)."""
+    """Return a copy of a stored object whose metadata may be edited, for example to set the version of its last
+    state."""
     return obj | {"metadata": dict(obj["metadata"])}
 
 
-# Where the real server keeps kinds in etcd under another name than their own.
+# Kinds that kube-apiserver stores in etcd under another name than their plural.
 _ETCD_NAMES = {
     ("", "replicationcontrollers"): "controllers",
     ("", "endpoints"): "services/endpoints",
@@ -400,8 +409,8 @@ _ETCD_NAMES = {
 
 
 def other_uid(resource: Resource, meta: objectmeta.Meta, wanted: str, *, dry_run: bool = False) -> str:
-    """Return the message that a stored object has another uid than a write expects. `meta`: its metadata. The message
-    for a dry run has the object's path in etcd without its first part."""
+    """Return the message that a stored object has another uid than a write expects. `meta`: the metadata of the stored
+    object. The message for a dry run has the object's path in etcd without the first part of the path."""
     place = f"{resource.group}/{resource.plural}" if resource.custom else resource.plural
     place = _ETCD_NAMES.get(resource.key, place) if dry_run else f"registry/{_ETCD_NAMES.get(resource.key, place)}"
     where = f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else meta["name"]
@@ -420,5 +429,5 @@ def _invalid_as(subject: str, resource: Resource, name: str, causes: list[Cause]
 
 
 def is_graceful(strategy: ResourceStrategy) -> bool:
-    """Return whether the deletion of this kind has a grace period."""
+    """Return True if the deletion of objects of this kind has a grace period."""
     return type(strategy).deletion_grace_s is not ResourceStrategy.deletion_grace_s

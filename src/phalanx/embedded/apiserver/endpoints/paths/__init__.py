@@ -1,4 +1,4 @@
-"""Paths that name no object.
+"""Handlers of paths that name no object.
 
 attributes         the right that a path asks for, whatever is served
 public             version, health, discovery, OpenAPI

@@ -1,4 +1,5 @@
-"""What a request asks for, read from its path alone: rights are judged before it is known whether the path exists.
+"""Determine what a request asks for from its path alone, because the server checks rights before it knows whether the
+path exists.
 
 Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go.
 """
@@ -8,13 +9,13 @@ from __future__ import annotations
 from phalanx.embedded.apiserver.auth.rbac import AccessRequest
 
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_SPECIAL = ("proxy", "watch")  # old forms of paths that begin with the verb
+_SPECIAL = ("proxy", "watch")  # old forms of paths, which begin with the verb
 _OF_NAMESPACES = ("status", "finalize")
 _OF_COLLECTIONS = {"get": "list", "delete": "deletecollection"}
 
 
 def attributes(method: str, path: str, *, watch: bool) -> tuple[AccessRequest, str] | None:
-    """Return the asked right and its namespace; None for a path that is not about resources."""
+    """Return the right that the request needs, and its namespace; None for a path that is not about resources."""
     parts = [part for part in path.split("/") if part]
     if len(parts) >= 3 and parts[0] == "api":
         group, rest = "", parts[2:]

@@ -1,8 +1,8 @@
-"""Kinds of several groups with the same name, and a warning for users who meant the other kind.
+"""Kinds of several API groups with the same name, and the warning for users who meant the other kind.
 
-`kubectl get queue` asks for the queues of the first group of discovery that has a kind of that name. So discovery lists
-groups that are not in use last. But kubectl remembers discovery for hours. If there is no such object and one in
-another group, the answer says so in a warning with the full name.
+`kubectl get queue` requests the queues of the first group in discovery that has a kind of this name. So discovery lists
+groups that are not in use last. But kubectl caches discovery for hours. So if the requested object does not exist in
+this group but exists in another one, the response has a warning with the full name of the other kind.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
 from phalanx.embedded.apiserver.storage.store import Store
 from phalanx.embedded.apiserver.transport.request import Request
 
-_ASKING = "kubectl/"  # the user agent; a program names the group that it means
-_GIVEN = frozenset({"default", "root"})  # the names of objects that Phalanx creates itself
+_ASKING = "kubectl/"  # the start of kubectl's user agent; other programs name the API group that they mean
+_GIVEN = frozenset({"default", "root"})  # the names of objects that Phalanx itself creates
 
 
 class Namesakes:
-    """Finds kinds with the same name. `may`: returns True if a user has a right in a namespace."""
+    """Finds kinds with the same name in several groups. `may`: returns True if a user has a right in a namespace."""
 
     def __init__(self, store: Store, registry: Registry, may: Callable[[User, AccessRequest, str], bool]) -> None:
         self._store, self._registry, self._may = store, registry, may
 
     def hints(self, target: RouteTarget, request: Request) -> tuple[str, ...]:
-        """If kubectl asks for objects of a kind and there are none, return a warning for each other kind of the same
-        name that has such objects.
+        """Return the warnings for a request by kubectl that finds no objects of a kind: one for each kind of the same
+        name, in another group, that has such objects.
 
-        The objects that Phalanx itself creates, such as a queue `default`, do not count when kubectl asks for a list.
+        In a list, objects that Phalanx itself creates, such as a queue `default`, do not count.
         """
         if not request.user_agent.startswith(_ASKING) or self._place(target.resource, target) is not None:
             return ()
@@ -52,9 +52,10 @@ class Namesakes:
         return tuple(found)
 
     def unused_groups(self) -> tuple[str, ...]:
-        """Return the groups without objects, among those with a kind whose name another group has too: first groups for
-        which Phalanx has created an object, built-in groups last. kubectl searches groups in the order of discovery, so
-        these belong at its end. Names of stable built-in kinds, such as `jobs`, always mean these kinds."""
+        """Return the groups without objects that share the name of a kind with another group. Groups for which Phalanx
+        has created an object come first, and built-in groups come last. kubectl searches groups in the order of
+        discovery, so discovery lists these groups at its end. Names of stable built-in kinds, such as `jobs`, always
+        mean these kinds."""
         of_word = defaultdict[str, dict[str, Resource]](dict)
         for one in self._registry.resources:
             for word in _words(one) if one.verbs else ():
@@ -75,8 +76,8 @@ class Namesakes:
         return (one for one in served.values() if words & _words(one))
 
     def _place(self, resource: Resource, target: RouteTarget) -> str | None:
-        """Return the namespace in which the kind has an object that the request asks for; "" if the kind has no
-        namespaces or the request names none; None if there is no such object."""
+        """Return the namespace in which the kind has an object that the request asks for. Return "" if the kind has no
+        namespaces or the request names none, and None if there is no such object."""
         namespace = target.namespace if resource.namespaced else ""
         if target.name and (namespace or not resource.namespaced):
             return namespace if self._store.get(resource.key, namespace, target.name) is not None else None

@@ -1,4 +1,4 @@
-"""Paths that name no object: version, health, discovery, OpenAPI."""
+"""The paths of version, health, discovery and OpenAPI."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEALTH = frozenset(
     + [f"/readyz{check}" for check in ("", *_READY)]
 )
 _PATHS = ("/api", "/api/v1", "/apis", "/apis/", "/openapi/v2", "/openapi/v3", "/version")
-# The API version; "+phalanx" shows that the server is not kubernetes/kubernetes.
+# The API version. The suffix "+phalanx" shows that the server is not kubernetes/kubernetes.
 VERSION = {
     "major": "1",
     "minor": "36",
@@ -36,14 +36,14 @@ VERSION = {
 
 
 class Public:
-    """Answers requests for these paths. `last`: returns the groups that discovery lists last."""
+    """Handles requests for these paths. `last`: returns the groups that discovery lists last."""
 
     def __init__(self, registry: Registry, last: Callable[[], tuple[str, ...]] = tuple) -> None:
         self._registry = registry
         self._discovery = parts.Discovery(registry, last)
 
     def answer(self, request: Request) -> Response:
-        """Return the answer to a request for a path that names no object. Raises `ApiError` 404 for a path that does
+        """Return the response to a request for a path that names no object. Raises `ApiError` 404 for a path that does
         not exist."""
         path = request.path.rstrip("/") or "/"
         if path == "/version":

@@ -1,9 +1,9 @@
-"""Job numbers of Slurm, drawn by the server: `POST /slurm/v1/numbers?count=N` answers `{"first": M}`.
+"""Draw job numbers for Slurm jobs: the server responds to `POST /slurm/v1/numbers?count=N` with `{"first": M}`.
 
-The ConfigMap `kube-system/phalanx-slurm-number` names a bound that is above all numbers drawn so far. Users read the
-ConfigMap and do not write it. A draw that reaches the bound first raises it, by `AHEAD` more than the draw needs. So no
-number is drawn twice, also after a crash, and few draws cost a write. A server that starts draws from the bound on, and
-so skips at most `AHEAD` numbers.
+The ConfigMap `kube-system/phalanx-slurm-number` stores a bound above all numbers drawn so far. Users may read the
+ConfigMap but not write it. If a draw would reach the bound, the server first raises the bound, by `AHEAD` more than the
+draw needs. So no number is drawn twice, even after a crash, and few draws need a write. After its start, a server draws
+from the bound on, and so skips at most `AHEAD` numbers.
 
 - A Job bears only a number that its user has drawn, in the label `slurm.phalanx.dev/number`, and keeps it. So no job
   passes for another user's by its number.
@@ -12,7 +12,7 @@ so skips at most `AHEAD` numbers.
 - After `LAST` (Slurm's MaxJobId) the numbers begin again at FirstJobId, past those that Jobs bear.
 - Admins (`system:masters`) draw without these limits, and their Jobs bear any number. Controllers give no number.
 
-Create the Secret and the Job of a Slurm job in one request and one commit.
+The module also creates the Secret and the Job of a Slurm job in one request and one commit:
 
     POST /slurm/v1/submissions?namespace=NAMESPACE        {"secret": {...}, "job": {...}}
 
@@ -51,7 +51,7 @@ _BY = Intent(user=User(name="system:apiserver", groups=(MASTERS,)), manager="slu
 
 
 class _Site(msgspec.Struct):
-    """The settings of the site that concern numbers (`phalanx.slurm.cluster.site`)."""
+    """The settings of the site that are about job numbers (`phalanx.slurm.cluster.site`)."""
 
     first_job: int = 1
     max_array: int = 1001
@@ -59,7 +59,8 @@ class _Site(msgspec.Struct):
 
 @dataclass(slots=True, kw_only=True)
 class _Draw:
-    """The numbers of one draw, from `first` on. `used`: a byte for each number; 1 if a Job bears the number."""
+    """The numbers of one draw, beginning with `first`. `used`: one byte for each number, which is 1 if a Job has the
+    number."""
 
     first: int
     user: str
@@ -71,7 +72,7 @@ class _Draw:
 
 
 class SlurmNumbers:
-    """Draws numbers, and holds Jobs to the numbers that their users have drawn."""
+    """Draws numbers, and checks that Jobs have only numbers that their users have drawn."""
 
     def __init__(
         self, store: Store, writer: ObjectWriter, config_maps: Resource, clock_s: Callable[[], float] = time.monotonic
@@ -79,16 +80,16 @@ class SlurmNumbers:
         self._store, self._writer, self._clock_s = store, writer, clock_s
         self._target = RouteTarget(resource=config_maps, namespace=_SYSTEM, name=_NUMBER)
         self._drawing = asyncio.Lock()
-        # The next number to draw, and the bound that this server has written into the ConfigMap.
+        # The next number to draw, and the bound that this server has written to the ConfigMap.
         self._next = self._written = 0
         self._draws: dict[int, _Draw] = {}  # first number -> the draw
-        self._firsts: list[int] = []  # the first numbers, in ascending order
+        self._firsts: list[int] = []  # the first numbers of all draws, in ascending order
         self._by_age: deque[_Draw] = deque()
-        self._unused = Counter[str]()  # user -> drawn numbers that no Job bears
+        self._unused = Counter[str]()  # user -> the count of drawn numbers that no Job has
         store.subscribe(self._heard)
 
     async def answer(self, request: Request) -> Response:
-        """Raises `ApiError` 400, 403, 405, 429."""
+        """Return the response to a draw. Raises `ApiError` 400, 403, 405, 429."""
         if request.method != "POST":
             raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
         text = request.text("count", "1")
@@ -136,14 +137,14 @@ class SlurmNumbers:
         return found if found is not None and found.has(number) else None
 
     def _before(self, number: int) -> _Draw | None:
-        """Return the draw with the highest first number that is at most `number`; None if there is no such draw."""
+        """Return the draw with the highest first number that is at most `number`; None if there is none."""
         at = bisect_right(self._firsts, number) - 1
         return self._draws[self._firsts[at]] if at >= 0 else None
 
     def _remember(self, draw: _Draw) -> None:
         end = draw.first + len(draw.used)
         while (known := self._before(end - 1)) is not None and known.first + len(known.used) > draw.first:
-            self._forget(known)  # the numbers have begun again
+            self._forget(known)  # the numbers have started again at the lowest number
         insort(self._firsts, draw.first)
         self._draws[draw.first] = draw
         self._by_age.append(draw)
@@ -166,7 +167,7 @@ class SlurmNumbers:
             self._forget(self._by_age.popleft())
 
     def _heard(self, events: Sequence[Event]) -> None:
-        """Mark the numbers of newly stored Jobs as used. Forget a draw when all its numbers are used."""
+        """Mark the numbers of newly stored Jobs as used, and forget each draw whose numbers are all used."""
         for event in events:
             if event.key != JOBS or event.type != "ADDED":
                 continue
@@ -184,15 +185,16 @@ class SlurmNumbers:
         text = (found.obj.get("data") or {}).get("site", "{}") if found is not None else "{}"
         try:
             return msgspec.json.decode(text, type=_Site)
-        except msgspec.MsgspecError:  # an admin has edited it by hand
+        except msgspec.MsgspecError:  # an administrator has edited the ConfigMap by hand
             return _Site()
 
     def _free(self, count: int, begin: int) -> int:
-        """Return the first of `count` numbers in a row that no Job bears. `begin`: where the numbers begin."""
+        """Return the first of `count` consecutive numbers that no Job has. `begin`: the lowest number of the site."""
         found = self._store.get(_CONFIG_MAPS, _SYSTEM, _NUMBER)
         text = str((found.obj.get("data") or {}).get(_NEXT, "")) if found is not None else ""
         stored = int(text) if text.isdecimal() else begin
-        first = max(self._next if stored == self._written else stored, begin)  # an admin may have edited the ConfigMap
+        # an administrator may have edited the ConfigMap
+        first = max(self._next if stored == self._written else stored, begin)
         if stored != self._written:
             self._written = 0
         if first + count > LAST:
@@ -207,7 +209,7 @@ class SlurmNumbers:
         return [stored.obj for stored in self._store.scan(JOBS)]
 
     async def _raise(self, end: int) -> None:
-        """Note that all numbers below `end` are drawn."""
+        """Record that all numbers below `end` are drawn."""
         if not self._next <= end <= self._written:
             written = max(end, min(end + AHEAD, LAST))
             await self._write(written)
@@ -228,14 +230,14 @@ def _number(obj: Object) -> str:
 
 
 class SlurmSubmissions:
-    """Answers requests for this path. `secrets` and `jobs`: the kinds of the two objects."""
+    """Handles requests that create a Secret and a Job together. `secrets` and `jobs`: the kinds of the two objects."""
 
     def __init__(self, writer: ObjectWriter, authorizer: Authorizer, secrets: Resource, jobs: Resource) -> None:
         self._writer, self._authorizer = writer, authorizer
         self._secrets, self._jobs = secrets, jobs
 
     async def answer(self, request: Request) -> Response:
-        """Raises `ApiError` 400, 403, 404, 405, 409, 422."""
+        """Create the Secret and the Job, and return the response. Raises `ApiError` 400, 403, 404, 405, 409, 422."""
         if request.method != "POST":
             raise method_not_allowed()
         namespace = request.text("namespace")

@@ -1,19 +1,19 @@
-"""Serve the Slurm jobs of all users, and the pods on nodes, with the fields that Slurm shows every user (PrivateData
-unset).
+"""Serve the Slurm jobs of all users, and the pods on nodes, with the fields that Slurm shows to every user if
+PrivateData is not set.
 
     GET /slurm/v1/jobs?labelSelector=…&fieldSelector=…&live=true&users=ada,bob
     GET /slurm/v1/pods?labelSelector=…&fieldSelector=…
     GET /slurm/v1/ledger               answered by the scheduler, which gets the user's name
 
-`live` leaves out jobs that have ended, and `users` jobs of other users.
+With `live`, jobs that have ended are left out. With `users`, jobs of other users are left out.
 
-Roles grant these paths (`nonResourceURLs`). A Job is shown whole if its reader may list the Jobs of its namespace.
-Otherwise only the fields below are shown: names, users, amounts, states and nodes, also of steps. Scripts, arguments,
-directories, file names and environments are not shown. Every user sees the node, the CPU requests and the end of each
-pod, and nothing else.
+Roles grant these paths by `nonResourceURLs`. The reader of a Job gets all its fields if the reader may list Jobs in its
+namespace. Otherwise the reader gets only the fields below: names, users, amounts, states and nodes of the job and of
+its steps. Scripts, arguments, directories, file names and environments are hidden. Of each pod, every user gets the
+node, the CPU requests and the time of its end, and no other field.
 
-The user of a job is in an annotation that the user wrote. In a namespace that belongs to a user, that user's name and
-ids replace the annotation's, so that no user can appear as another.
+The user of a job is stored in an annotation that the user wrote. If a namespace belongs to a user, the server replaces
+the annotation's name and ids by those of the owner, so that no user can pretend to be another.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ _PREFIX = "slurm.phalanx.dev/"
 NUMBER, _ARRAY, _ASK, _COMPONENT = (f"{_PREFIX}{word}" for word in ("number", "array", "job", "component-"))
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _ADMITTED = "phalanx.dev/admitted"
-_UID, _GID, _USER = "phalanx.dev/uid", "phalanx.dev/gid", "phalanx.dev/user"  # annotations of a user's namespace
+# annotations of a namespace that belongs to a user
+_UID, _GID, _USER = "phalanx.dev/uid", "phalanx.dev/gid", "phalanx.dev/user"
 _LABELS = frozenset({NUMBER, _ARRAY, "phalanx.dev/queue"})
 _NOTES = frozenset({NUMBER, "phalanx.dev/reason", "phalanx.dev/hold", f"{_PREFIX}suspended", f"{_PREFIX}cancelled-by"})
-# The fields of `phalanx.slurm.jobs.ask.Ask` that everybody sees (tests/slurm/test_api_sight.py names all others).
+# The fields of `phalanx.slurm.jobs.ask.Ask` that every user may see (tests/slurm/test_api_sight.py names the others).
 SHOWN = frozenset({
     "name", "user", "uid", "gid", "group", "account", "partition", "qos", "submit_s", "task", "array",
     "tasks_of", "het", "het_offset", "het_size", "throttle", "nodes", "max_nodes", "said_nodes",
@@ -54,8 +55,8 @@ SHOWN = frozenset({
     "gpu_type", "gpu_products", "shown", "rank", "rank_per_s", "waiting_nodes", "waiting_tasks",
 })  # fmt: skip
 _STEP = f"{_PREFIX}step."
-# The fields of `phalanx.slurm.jobs.steps.records.StepRecord` that everybody sees: all but the command line and what the
-# step used.
+# The fields of `phalanx.slurm.jobs.steps.records.StepRecord` that every user may see: all fields except the command
+# line and the resources that the step has used.
 _OF_STEP = frozenset({
     "name", "tasks", "cpus", "nodes", "layout", "start_s", "end_s", "code", "signal", "cancelled", "components",
 })  # fmt: skip
@@ -72,7 +73,8 @@ class _Who(msgspec.Struct):
 
 
 class SlurmView:
-    """Answer these paths. `jobs` and `pods`: their kinds. `may`: return whether a user has a right in a namespace."""
+    """Handles these paths. `jobs` and `pods`: the kinds Job and Pod. `may`: returns True if a user has a right in a
+    namespace."""
 
     def __init__(self, store: Store, jobs: Resource, pods: Resource, may: May) -> None:
         self._store, self._may = store, may
@@ -80,7 +82,7 @@ class SlurmView:
         self._whole = answers.partial_object(jobs)
 
     async def answer(self, request: Request) -> Response:
-        """Raises `ApiError` 404, 405."""
+        """Return the response to a request for one of these paths. Raises `ApiError` 404, 405."""
         if request.method != "GET":
             raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
         match request.path.removeprefix(ROOT):
@@ -94,12 +96,12 @@ class SlurmView:
         for item in items:
             found.append(item)
             if len(found) % answers.TURN == 0:
-                await asyncio.sleep(0)  # let other requests run in between
+                await asyncio.sleep(0)  # handle other requests in between
         return Response(body=b'{"items":[' + b",".join(found) + b"]}")
 
     def asking(self, request: Request) -> Request:
-        """Return the request for the scheduler, which serves the ledger: with the user's name in its query, and with
-        the information whether the user may see all jobs whole."""
+        """Return the request that is forwarded to the scheduler, which serves the ledger. Its query has the user's
+        name, and whether the user may see all fields of all jobs."""
         sees_all = self._may(request.user, AccessRequest("list", *JOBS), "")
         query = {**request.query, "asker": [request.user.name], "all": ["true" if sees_all else "false"]}
         return replace(request, query=query)
@@ -136,7 +138,8 @@ class SlurmView:
                 yield namespace, stored
 
     def _owner(self, namespace: str) -> Mapping[str, Any]:
-        """Return the fields that name the user of the namespace's jobs; empty if the namespace belongs to no user."""
+        """Return the fields that name the user of all jobs in the namespace; empty if the namespace belongs to no
+        user."""
         found = self._store.get(("", "namespaces"), "", namespace)
         notes = (found.obj["metadata"].get("annotations") or {}) if found is not None else {}
         if _USER not in notes:
@@ -151,7 +154,7 @@ def _has_ended(obj: Object) -> bool:
 
 
 def _users(obj: Object, owner: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the user of a job, as its readers see the user."""
+    """Yield the user of a job as it is shown to readers."""
     if owner:
         yield owner["user"]
         return
@@ -173,8 +176,8 @@ def _asks(obj: Object) -> Iterator[tuple[str, str]]:
 
 
 def _job(obj: Object, owner: Mapping[str, Any], *, whole: bool) -> Object:
-    """Return the Job as its reader sees it, always with the owner from the namespace. `whole`: True for all fields;
-    False for the fields that every user sees."""
+    """Return the Job as it is shown to its reader; the owner of the namespace is always its user. `whole`: True for all
+    fields; False for the fields that every user may see."""
     meta, status = obj["metadata"], obj.get("status") or {}
     notes, labels = meta.get("annotations") or {}, meta.get("labels") or {}
     shown = {key: text for key, text in notes.items() if whole or key in _NOTES}
@@ -200,7 +203,7 @@ def _job(obj: Object, owner: Mapping[str, Any], *, whole: bool) -> Object:
     }
 
 
-_AMOUNTS = ("cpu", "memory", "nvidia.com/gpu")  # the requests of other users' pods that every user sees
+_AMOUNTS = ("cpu", "memory", "nvidia.com/gpu")  # the requests of other users' pods that every user may see
 
 
 def _pod(obj: Object) -> Object:
@@ -232,5 +235,5 @@ def _pod(obj: Object) -> Object:
 def _decoded(text: str, form: type[T]) -> T | None:
     try:
         return msgspec.json.decode(text, type=form)
-    except (msgspec.MsgspecError, RecursionError):  # the annotation is text that the user wrote
+    except (msgspec.MsgspecError, RecursionError):  # the user wrote the annotation, so it may be any text
         return None

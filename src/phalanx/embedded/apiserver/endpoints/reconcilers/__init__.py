@@ -1,5 +1,5 @@
-"""Controllers inside the server. Each gets every committed object of one kind, and reconciles it. The first one creates
-what a new cluster has.
+"""Controllers inside the API server. Each of them gets every committed object of one kind, and reconciles it. Only
+`bootstrap` is different: it creates the objects of a new cluster.
 
 bootstrap       the objects of a new cluster
 definitions     CustomResourceDefinitions, which change the served kinds

@@ -1,6 +1,6 @@
 """Create the objects of a new cluster: namespaces, system priority classes, the default user roles (`cluster-admin`,
-`admin`, `edit`, `view`), and the rights of all users (discovery, reviews of their own access), bound to the system's
-groups."""
+`admin`, `edit`, `view`), and roles for discovery and for reviews of one's own access, which are bound to the groups of
+all users."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PRIORITIES = {
         "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
     ),
 }
-# Source: plugin/pkg/auth/authorizer/rbac/bootstrappolicy, for the kinds that are served here.
+# Source: plugin/pkg/auth/authorizer/rbac/bootstrappolicy, for the kinds that this server has.
 _READ, _WRITE = ["get", "list", "watch"], ["create", "delete", "deletecollection", "patch", "update"]
 _CORE = (
     *("configmaps", "endpoints", "events", "persistentvolumeclaims", "replicationcontrollers"),
@@ -96,7 +96,7 @@ _OWN = {
 
 
 async def furnish(writer: ObjectWriter, registry: Registry, store: Store) -> None:
-    """Create those objects of a new cluster that are missing."""
+    """Create those objects of a new cluster that do not exist."""
     for name in NAMESPACES:
         await _ensure(writer, registry, store, "", "namespaces", "", {"metadata": {"name": name}})
     for name, (value, description) in _PRIORITIES.items():
@@ -114,8 +114,9 @@ async def furnish(writer: ObjectWriter, registry: Registry, store: Store) -> Non
 async def _grant(
     writer: ObjectWriter, registry: Registry, store: Store, name: str, rules: list[dict[str, Any]]
 ) -> None:
-    """Ensure that a system role has at least these rules, because an older program had fewer kinds. Rules that an
-    administrator added stay, and a role with the annotation `autoupdate: false` is not changed (bootstrappolicy)."""
+    """Ensure that a system role has at least these rules, because an earlier version of Phalanx, which had fewer kinds,
+    may have created the role. Rules that an administrator added stay. A role with the annotation `autoupdate: false` is
+    not changed (bootstrappolicy)."""
     old = store.get((_RBAC, "clusterroles"), "", name)
     if old is None:
         await _ensure(
@@ -141,14 +142,17 @@ async def _ensure(
 ) -> None:
     resource = registry.any_version(group, plural)
     if resource is None or store.head(resource.key, namespace, obj["metadata"]["name"]) is not None:
-        return  # asking webhooks about an object that exists would end the start while their pods do not run
+        # do not ask webhooks about an object that exists: while the pods of the webhook do not run, the start would
+        # fail
+        return
     intent = Intent(user=_SELF, manager="kube-apiserver")
     await _settled(writer.create(RouteTarget(resource=resource, namespace=namespace), obj, intent))
 
 
 async def _settled(write: Awaitable[object]) -> None:
-    """Wait for a write. A webhook that does not answer refuses it with a 5xx: the server starts all the same, because
-    the webhook's pods cannot run before it. The next start tries again. Raises `ApiError` for other refusals."""
+    """Wait for a write, and ignore the refusal (5xx) of a webhook that does not respond. The server starts all the
+    same, because the webhook's pods cannot run before the server does; the next start tries the write again. Raises
+    `ApiError` for other refusals."""
     try:
         await write
     except ApiError as error:

@@ -1,9 +1,11 @@
-"""The CustomResourceDefinitions of a running server: their kinds come into service, and go with their objects.
+"""Reconcile the CustomResourceDefinitions of a running server: serve their kinds, and delete the objects of a deleted
+definition.
 
-This is the server's own controller for one kind of object. It hears of every committed definition and brings three
-things in line with it: the definition's status (are its names free, is it served), the registry of what is served,
-and, when a definition is deleted, its objects: they are deleted first, and when the last is gone so is the
-definition's finalizer. It decides on the newest state each time, so it may hear of changes late, twice or bundled.
+This is a controller inside the server. It gets every committed definition and reconciles three things with it. The
+first is the definition's status (whether its names are free, and whether it is served). The second is the registry of
+the served kinds. The third concerns a deleted definition: the controller deletes its objects, and then removes its own
+finalizer from the definition. Each decision uses the newest state, so the controller may get changes late, twice or
+combined.
 
 Sources: k8s.io/apiextensions-apiserver/pkg/controller (status, establish, finalizer).
 """
@@ -34,8 +36,8 @@ _NAMES = ("plural", "singular", "kind", "listKind")
 
 
 class DefinitionReconciler:
-    """Keeps the registry up to date: it contains the built-in kinds, and those of definitions. Call `start` before the
-    first request."""
+    """Keeps the registry up to date, which contains the built-in kinds and those of definitions. The caller calls
+    `start` before the first request."""
 
     def __init__(self, store: Store, registry: Registry, deleter: Deleter, builtin: Sequence[Resource]) -> None:
         self._store, self._registry, self._deleter, self._builtin = store, registry, deleter, tuple(builtin)
@@ -43,7 +45,7 @@ class DefinitionReconciler:
         self._going: set[tuple[str, str]] = set()  # kinds whose definition is being deleted
 
     def start(self) -> None:
-        """Serve the established definitions, and continue the work that was interrupted."""
+        """Serve the kinds of the established definitions, and continue work that was interrupted."""
         self._store.subscribe(self._heard)
         self._serve()
         for stored in self._store.scan(KEY):
@@ -53,7 +55,7 @@ class DefinitionReconciler:
         names = {event.name for event in events if event.key == KEY}
         if names:
             self._serve()
-        # Objects that go may have been the last that their definition waits for.
+        # A deleted object may have been the last one for which the deletion of its definition waits.
         names |= {_definition_name(event.key) for event in events if event.key in self._going}
         for name in names:
             self._reconcile(name)
@@ -61,7 +63,8 @@ class DefinitionReconciler:
     def _serve(self) -> None:
         definitions = [stored.obj for stored in self._store.scan(KEY)]
         established = [one for one in definitions if has_condition(one, "Established")]
-        established.sort(key=_is_outdated)  # stable: a kind that is named without its group is looked for in this order
+        # the sort is stable; a kind that is named without its group is searched in this order
+        established.sort(key=_is_outdated)
         self._going = {_key_of(one) for one in definitions if one["metadata"].get("deletionTimestamp")}
         self._registry.replace([*self._builtin, *(kind for one in established for kind in _served(one))])
 
@@ -72,7 +75,7 @@ class DefinitionReconciler:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Log the error of a task. No retry is needed: the next change of the definition starts another task, which
-        writes what could not be stored."""
+        then also writes the state that could not be stored."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.warning("a CustomResourceDefinition is not in line yet: %s", error)
@@ -90,15 +93,15 @@ class DefinitionReconciler:
             await self._store.put(KEY, "", name, definition)
 
     def _taken_names(self, name: str) -> dict[str, set[str]]:
-        """Return the names that other definitions of the group, or built-in kinds, have."""
+        """Return the names that other definitions of the group, or built-in kinds, use."""
         group = name.partition(".")[2]
         others = [s.obj for s in self._store.scan(KEY) if s.obj["metadata"]["name"] != name]
         accepted_names = [one["status"]["acceptedNames"] for one in others if one["spec"]["group"] == group]
         return taken_names(accepted_names, [one for one in self._builtin if one.group == group])
 
     async def _clean_up(self, name: str) -> None:
-        """Delete the remaining objects of the definition. When none is left, remove this server's finalizer from the
-        definition, and delete the definition if it has no other finalizer."""
+        """Delete the remaining objects of the definition. When no object is left, remove this server's finalizer from
+        the definition, and delete the definition if it has no other finalizer."""
         head = self._store.head(KEY, "", name)
         if head is None or CLEANUP not in (head.obj["metadata"].get("finalizers") or ()):
             return
@@ -130,7 +133,7 @@ def _is_outdated(definition: Object) -> bool:
 
 
 def _served(definition: Object) -> list[Resource]:
-    """Return the kinds of a definition, without the verb `create` if the definition is being deleted."""
+    """Return the kinds of a definition. They lack the verb `create` if the definition is being deleted."""
     kinds = resources_of(definition)
     if not definition["metadata"].get("deletionTimestamp"):
         return kinds
@@ -138,7 +141,8 @@ def _served(definition: Object) -> list[Resource]:
 
 
 def _any_kind(definition: Object) -> Resource:
-    """Return a kind by which the objects of the definition can be deleted, even if none of its versions is served."""
+    """Return a kind by which the objects of the definition can be deleted, even if no version of the definition is
+    served."""
     versions = [{**version, "served": True} for version in definition["spec"]["versions"]]
     return resources_of({**definition, "spec": {**definition["spec"], "versions": versions}})[0]
 
@@ -166,8 +170,8 @@ def taken_names(accepted_names: Iterable[Object], builtin: Iterable[Resource]) -
 
 
 def accepted(definition: Object, taken: dict[str, set[str]], now: str) -> Object:
-    """Return the status of a definition. Its condition NamesAccepted says whether its names are free. When they are
-    free, it also becomes Established, and stays so."""
+    """Return the status of a definition. The condition NamesAccepted is True if its names are free. A definition whose
+    names are free also becomes Established, and stays so."""
     names, status = definition["spec"]["names"], definition.get("status") or {}
     conflict = _conflict(names, taken)
     conditions: Iterable[Object] = status.get("conditions") or ()

@@ -1,7 +1,7 @@
-"""Write the `status` of ResourceQuotas: their usage, for users and schedulers; admission does not read it.
+"""Write the usage of ResourceQuotas into their `status`. Users and schedulers read this status; admission does not.
 
-A namespace with writes is counted once, a moment later, for all these writes together. An unchanged status is not
-written.
+After writes in a namespace, the controller waits for a moment and then counts the usage once for all these writes. It
+does not write a status that has not changed.
 
 Source: k8s.io/kubernetes/pkg/controller/resourcequota.
 """
@@ -30,15 +30,15 @@ _log = logging.getLogger(__name__)
 
 
 class QuotaUsage:
-    """Keeps the status of quotas up to date. Call `start` before the first request."""
+    """Keeps the status of quotas up to date. The caller calls `start` before the first request."""
 
     def __init__(self, store: Store, registry: Registry, writer: ObjectWriter) -> None:
         self._store, self._registry, self._writer = store, registry, writer
-        self._due: set[str] = set()  # namespaces
+        self._due: set[str] = set()  # the namespaces whose usage must be counted
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Count the usage that was not counted before the server ended."""
+        """Count the usage of all quotas, because some may not have been counted before the server ended."""
         self._store.subscribe(self._heard)
         self._look_at({namespace for namespace, _, _ in self._store.walk(KEY)})
 
@@ -64,8 +64,8 @@ class QuotaUsage:
                 await self._update(decode(stored.data))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Log the error of the task, and start the next count. A namespace whose usage could not be stored is counted
-        again at its next write, or at the next start."""
+        """Log the error of the task, and start the next count. If the usage of a namespace could not be stored, it is
+        counted again after the next write in the namespace, or at the next start."""
         self._task = None
         if task.cancelled():
             return
@@ -90,7 +90,7 @@ class QuotaUsage:
         try:
             await self._writer.update(target, quota | {"status": status}, _BY)
         except ApiError as error:
-            if error.code not in (404, 409):  # deleted or changed: that event triggers another count
+            if error.code not in (404, 409):  # the quota was deleted or changed, and that event triggers another count
                 raise
 
     def _objects(self, key: tuple[str, str], namespace: str) -> Iterator[tuple[Resource, Object]]:

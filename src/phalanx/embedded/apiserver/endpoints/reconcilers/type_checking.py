@@ -1,8 +1,9 @@
-"""Write `status.typeChecking` of ValidatingAdmissionPolicies: type errors of their expressions.
+"""Find type errors in the expressions of ValidatingAdmissionPolicies, and write them into `status.typeChecking`.
 
-When a policy is written, its expressions are checked without the type of `object`. Afterwards, once for each generation
-of its spec, its validations are checked with the type of each kind in its rules, and of its parameters. Errors are
-written into the status for its author, and have no other effect.
+When a user writes a policy, the server checks its expressions without knowing the type of `object`. Afterwards, once
+for each generation of its spec, this controller checks the policy's validations with the type of each kind in its
+rules, and with the type of its parameters. The errors are written into the status for the author of the policy, and
+have no other effect.
 
 Source: k8s.io/kubernetes/pkg/controller/validatingadmissionpolicystatus and
 k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go, which define the limits: no rules with a `*`
@@ -35,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class TypeChecking:
-    """Keeps the status of policies up to date with their specs. Call `start` before the first request."""
+    """Keeps the status of policies up to date with their specs. The caller calls `start` before the first request."""
 
     def __init__(self, store: Store, registry: Registry, writer: ObjectWriter) -> None:
         self._store, self._registry, self._writer = store, registry, writer
@@ -60,8 +61,8 @@ class TypeChecking:
             task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Log the error of the task. A policy whose status could not be stored is checked again at its next change, or
-        at the next start."""
+        """Log the error of the task. If the status of a policy could not be stored, the policy is checked again at its
+        next change, or at the next start."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.warning("a ValidatingAdmissionPolicy is not checked yet: %s", error)
@@ -84,12 +85,13 @@ class TypeChecking:
         try:
             await self._writer.patch(target, APPLY_PATCH, body, _BY, force=True)
         except ApiError as error:
-            if error.code not in (404, 409):  # the policy was deleted, and another one may have its name
+            if error.code not in (404, 409):  # the policy was deleted, and another policy may have its name
                 raise
 
 
 def warnings(spec: Object, registry: Registry) -> Iterator[tuple[str, str]]:
-    """Yield (field path, what is wrong) of the validations and their messages: a line for each mistake in each kind."""
+    """Yield (field path, error) of the validations and their messages. The error has one line for each mistake in each
+    kind."""
     kinds, params = _kinds(spec, registry), _params(spec, registry)
     of_params = None if params is None else type_of_kind(params)
     said: dict[str, list[str]] = {}

@@ -1,3 +1,3 @@
-"""What is beneath an object, or answered by another process: `pods` (binding and eviction), `scale`, `node_client` (how
-nodes are asked), `logs`, `metrics`, `streams` (exec, attach, port-forward: two connections joined), `proxy`,
-`aggregated` (by the scheduler)."""
+"""Subresources of objects, and paths to which other processes respond: `pods` (binding and eviction), `scale`,
+`node_client` (requests to nodes), `logs`, `metrics`, `streams` (exec, attach, port-forward), `proxy`, and `aggregated`
+(paths that the scheduler serves)."""

@@ -1,14 +1,15 @@
-"""Forward requests to another process on this machine, like to an aggregated API server in a cluster.
+"""Forward requests to another process on this machine, as kube-apiserver forwards them to an aggregated API server.
 
-The paths are Kueue's visibility API (only the scheduler has the order of jobs), Phalanx's own (`NUMBERS`), and
-`/ws/v1/`, which belongs to no API group, for YuniKorn's dashboards. Roles grant these paths by `nonResourceURLs`:
-reading them, and posting a file to be checked.
+The paths are Kueue's visibility API (only the scheduler knows the order of jobs), paths of Phalanx (`NUMBERS`), and
+`/ws/v1/`, which belongs to no API group, for YuniKorn's dashboards. Roles grant these paths by `nonResourceURLs`. The
+rights are to read a path, and to post a file that the process checks.
 
 The API server authenticates and authorizes the user as for any other path, and forwards the request to a Unix socket in
-the data directory. While no process listens there, the answer is 503, as for an unavailable APIService.
+the data directory. While no process listens on the socket, the response is 503, as for an unavailable APIService.
 
-One path is an endless stream with a line for each event. YuniKorn's limits on such streams apply, for each user and in
-total. Nothing is buffered for a slow client, and `transport.http` closes its connection after a while.
+One path returns an endless stream with one line for each event. YuniKorn's limits on the number of such streams apply,
+for each user and in total. The server buffers nothing for a slow client: `transport.http` closes the connection after a
+while.
 
 Sources: k8s.io/kube-aggregator/pkg/apiserver/handler_proxy.go; pkg/webservice/streaming_limit.go of
 apache/yunikorn-core (1.9).
@@ -38,7 +39,7 @@ NUMBERS = "visibility.phalanx.dev"
 GROUPS = frozenset({GROUP, NUMBERS})
 DASHBOARDS = "/ws/v1/"
 _CHECKED = "/ws/v1/validate-conf"
-_MOST_CHECKED = 1 << 20  # bytes: as of a ConfigMap
+_MOST_CHECKED = 1 << 20  # the largest posted file, in bytes, like the limit of a ConfigMap
 _STREAM = "/ws/v1/events/stream"
 MOST_STREAMS, MOST_STREAMS_OF_ONE = 100, 15
 SOCKET = "scheduler.sock"
@@ -86,14 +87,14 @@ class _Asked(NamedTuple):
 
 
 class Aggregated:
-    """Answers requests for these groups and paths. `folder`: the folder of the socket."""
+    """Handles requests for these groups and paths. `folder`: the folder of the socket."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._streams: Counter[str] = Counter()  # user -> number of open streams
+        self._streams: Counter[str] = Counter()  # user -> the number of open streams
 
     async def get(self, request: Request) -> Response:
-        """Return the answer of the process that serves the path. Raises `ApiError` 405, 413, 503."""
+        """Return the response of the process that serves the path. Raises `ApiError` 405, 413, 503."""
         if request.method != ("POST" if request.path == _CHECKED else "GET"):
             raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
         body = request.body if request.method == "POST" else b""
@@ -121,7 +122,7 @@ class Aggregated:
         return Response(code=code, body=encoded, media=media)
 
     async def _follow(self, request: Request, asked: _Asked) -> Response:
-        """Return a stream, piece by piece as it comes. Raises `ApiError` 503, OSError, ValueError."""
+        """Return a stream whose pieces are passed on as they arrive. Raises `ApiError` 503, OSError, ValueError."""
         user = request.user.name
         if self._streams.total() >= MOST_STREAMS or self._streams[user] >= MOST_STREAMS_OF_ONE:
             raise ApiError(
@@ -144,8 +145,8 @@ class Aggregated:
             del self._streams[user]
 
     async def _ask(self, asked: _Asked) -> tuple[int, bytes]:
-        """Return the status code and the whole body of an answer. Raises OSError, and ValueError for a body that is too
-        long."""
+        """Return the status code and the whole body of the process's response. Raises OSError, and ValueError for a
+        body that is too long."""
         code, reader, writer = await _opened(self._folder, asked)
         try:
             parts: list[bytes] = []
@@ -161,13 +162,13 @@ class Aggregated:
 
 
 class _Pieces:
-    """The parts of an answer, as they arrive. `closed`: called when the client has disconnected."""
+    """The pieces of a response, as they arrive. `closed`: called when the client has disconnected."""
 
     def __init__(self, reader: StreamReader, writer: StreamWriter, closed: Callable[[], None]) -> None:
         self._reader, self._writer, self._closed = reader, writer, closed
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        with suppress(OSError):  # the answering process has ended
+        with suppress(OSError):  # the process that responds has ended
             while piece := await self._reader.read(2**16):
                 yield piece
 
@@ -177,9 +178,9 @@ class _Pieces:
 
 
 async def _opened(folder: Path, asked: _Asked) -> tuple[int, StreamReader, StreamWriter]:
-    """Send the request to the socket in the folder. Return the status code of the answer, and the connection for the
-    rest of it. Raises OSError, ValueError."""
-    directory = os.open(folder, os.O_PATH | os.O_DIRECTORY)  # a socket's own path may be short only
+    """Send the request to the socket in the folder. Return the status code of the response, and the connection from
+    which the rest can be read. Raises OSError, ValueError."""
+    directory = os.open(folder, os.O_PATH | os.O_DIRECTORY)  # the path of a socket must be short
     try:
         reader, writer = await asyncio.open_unix_connection(f"/proc/self/fd/{directory}/{SOCKET}")
     finally:

@@ -1,11 +1,13 @@
-"""`kubectl logs`: the API server asks the node that runs the pod, and passes on what it says, piece by piece.
+"""Logs of containers for `kubectl logs`: the API server requests them from the node that runs the pod, and passes on
+the pieces of the response.
 
-The path is the kubelet's, /containerLogs/NAMESPACE/POD/CONTAINER.
+The path on the node is that of the kubelet, /containerLogs/NAMESPACE/POD/CONTAINER.
 
-Logs of pods that are gone stay on their node for a while (`phalanx.embedded.node.container.log.kept`). Two additions to
-Kubernetes' API lead to them, both with the right to read logs: `pods/-/log` lists these pods as JSON (no pod can have
-that name), and `pods/NAME/log?uid=UID` reads the log of the pod with that uid, gone or not. A namespace shows only
-pods that ended since its own creation: a new namespace may have the name of another user's old one.
+A node keeps the logs of deleted pods for a while (`phalanx.embedded.node.container.log.kept`). Users read these logs by
+two additions to Kubernetes' API, for which they need the right to read logs. `pods/-/log` lists the deleted pods with
+kept logs as JSON (no pod can have the name `-`). `pods/NAME/log?uid=UID` returns the log of the pod with that uid,
+whether it still exists or not. In a namespace, users see only pods that ended after the namespace was created, because
+an earlier namespace of another user may have had the same name.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 _PASSED_ON = ("follow", "tailLines", "sinceSeconds", "sinceTime", "timestamps", "previous", "limitBytes")
 
-KEPT = "-"  # takes the place of a pod's name in the path that lists pods with kept logs
+KEPT = "-"  # stands for a pod's name in the path that lists pods with kept logs
 
 
 class Logs:
@@ -45,7 +47,7 @@ class Logs:
         self._store, self._nodes = store, nodes
 
     async def read(self, namespace: str, name: str, request: Request) -> Response:
-        """Raises `ApiError`."""
+        """Return the log of a container, or the list of kept logs. Raises `ApiError`."""
         if name == KEPT:
             return Response(body=msgspec.json.encode({"items": await self._kept(namespace)}))
         _check_options(name, request)
@@ -61,7 +63,7 @@ class Logs:
             return text_response("", 204)
         node = self._store.get(("", "nodes"), "", node_name)
         if node is None:
-            raise not_found("", "pods", node_name)  # the real server looks for the node as if it were a pod
+            raise not_found("", "pods", node_name)  # the error of kube-apiserver also calls the missing node a pod
         path = f"/containerLogs/{quote(namespace)}/{quote(name)}/{quote(container)}"
         return await self._stream(node.obj, path, request)
 
@@ -73,7 +75,7 @@ class Logs:
     # --- pods that are gone -------------------------------------------------------------------------------------------
 
     async def _kept(self, namespace: str) -> list[Object]:
-        """Return a description of each ended pod of the namespace whose logs a node still keeps; its field `node` names
+        """Return a description of each ended pod of the namespace whose logs a node still keeps. The field `node` names
         that node."""
         made_s = self._made_s(namespace)
         found: list[Object] = []
@@ -81,7 +83,7 @@ class Logs:
             try:
                 response = await self._nodes.get(node, f"/keptLogs/{quote(namespace)}")
                 items = msgspec.json.decode(await response.read()).get("items") or []
-            except (ApiError, msgspec.DecodeError):  # a node that does not answer, or keeps no logs, adds nothing
+            except (ApiError, msgspec.DecodeError):  # skip a node that does not respond or keeps no logs
                 continue
             found += [{**item, "node": node["metadata"]["name"]} for item in items if item["started_s"] >= made_s]
         return found
@@ -113,7 +115,7 @@ class Logs:
 
 
 class _Pieces:
-    """The pieces of a log, as the node sends them."""
+    """The pieces of a log, as they arrive from the node."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
@@ -139,7 +141,8 @@ def _check_options(name: str, request: Request) -> None:
 
 
 def container_of(pod: str, obj: Object, wanted: str) -> str:
-    """Return the container whose log is meant. Raises `ApiError` 400 when that is not clear."""
+    """Return the container whose log is requested. Raises `ApiError` 400 if the request does not determine one
+    container."""
     spec = obj["spec"]
     names = [one["name"] for one in spec.get("containers") or []]
     init = [one["name"] for one in spec.get("initContainers") or []]

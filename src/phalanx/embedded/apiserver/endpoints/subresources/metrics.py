@@ -1,8 +1,8 @@
-"""metrics.k8s.io: what pods and nodes use now, for `kubectl top`.
+"""The API metrics.k8s.io: the present resource usage of pods and nodes, for `kubectl top`.
 
-Nothing is stored. Each node with an agent is asked for its /stats/summary, which has the use of every container,
-measured by its control group; what is answered are the forms that metrics-server serves. A node that does not answer,
-or that is only simulated, has no metrics, and kubectl says so.
+The server stores no metrics. It requests /stats/summary from each node with an agent, which reports the usage of every
+container as its control group measures it. The response has the same form as that of metrics-server. A node that does
+not respond, or that is only simulated, has no metrics, and kubectl reports that.
 
 Source: k8s.io/metrics/pkg/apis/metrics/v1beta1, kubelet/pkg/apis/stats/v1alpha1.
 """
@@ -36,13 +36,13 @@ Summary = Mapping[str, Any]
 
 
 class Metrics:
-    """Answers requests to get and list metrics."""
+    """Handles requests that get or list metrics."""
 
     def __init__(self, store: Store, nodes: NodeClient) -> None:
         self._store, self._nodes = store, nodes
 
     async def show(self, verb: str, target: RouteTarget, request: Request) -> Response:
-        """Raises `ApiError`."""
+        """Return the metrics that a request asks for. Raises `ApiError`."""
         resource = target.resource
         if verb == "get":
             owner = self._store.get(("", resource.plural), target.namespace, target.name)
@@ -73,7 +73,7 @@ class Metrics:
         return found
 
     async def _summary(self, node: Object) -> Summary | None:
-        """Return the node's summary; None if the node does not answer."""
+        """Return the node's summary; None if the node does not respond."""
         try:
             async with asyncio.timeout(_ANSWER_S):
                 response: aiohttp.ClientResponse = await self._nodes.get(node, "/stats/summary")

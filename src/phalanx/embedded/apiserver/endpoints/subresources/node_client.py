@@ -1,7 +1,8 @@
-"""Requests to the agent of a node: find its address, verify its identity, and return its answer.
+"""Send requests to the agent of a node: find its address, verify its identity, and return its response.
 
-The address is in the node's status (InternalIP, kubeletEndpoint), as in a real cluster. The server sends a token from a
-file that both can read. An agent with TLS must have a certificate of this server's authority.
+The address is in the node's status (InternalIP, kubeletEndpoint), as in a real cluster. The API server authenticates
+with a token from a file that both programs can read. An agent with TLS must have a certificate that this server's
+authority has signed.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ _CONNECT_TIMEOUT_S = 10.0
 
 
 class NodeClient:
-    """Sends requests to the agents of nodes. The caller must `close` it."""
+    """Sends requests to the agents of nodes. The caller must call `close`."""
 
     def __init__(self, settings: StoreSettings) -> None:
         self._settings = settings
         self._session: aiohttp.ClientSession | None = None
 
     async def get(self, node: Object, path: str) -> aiohttp.ClientResponse:
-        """Return the node's answer if its status is 200, without reading its body. Raises `ApiError` for any other
-        answer."""
+        """Return the node's response, without reading its body, if its status is 200. Raises `ApiError` for any other
+        response."""
         import aiohttp
 
         address, port = endpoint_of(node)
@@ -37,7 +38,8 @@ class NodeClient:
             try:
                 response = await self._open(f"{scheme}://{address}:{port}{path}", scheme)
             except aiohttp.ClientConnectorCertificateError as error:
-                failure = error  # another program with a certificate that is not the node's: send it nothing
+                # another program listens there, because the certificate is not the node's: send it nothing
+                failure = error
                 break
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 failure = error
@@ -58,7 +60,7 @@ class NodeClient:
 
     @property
     def session(self) -> aiohttp.ClientSession:
-        """Return the pool of connections. Only the connecting has a time limit."""
+        """Return the pool of connections. Only connecting has a time limit."""
         import aiohttp
 
         if self._session is None:
@@ -67,19 +69,19 @@ class NodeClient:
         return self._session
 
     async def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         if self._session is not None:
             await self._session.close()
 
 
 def refused(code: int, text: str) -> ApiError:
-    """Return the error for the client after a node's refusal."""
+    """Return the error for the client after a node has refused a request."""
     reasons = {400: "BadRequest", 404: "NotFound", 401: "Unauthorized", 403: "Forbidden"}
     return ApiError(code, reasons.get(code, "InternalError"), text.strip() or f"the node answered {code}")
 
 
 def endpoint_of(node: Object) -> tuple[str, int]:
-    """Return the host and port of the node's agent. Raises `ApiError` 400 if the node's status lacks them."""
+    """Return the host and port of the node's agent. Raises `ApiError` 400 if the node's status does not have them."""
     status = node.get("status") or {}
     addresses = [one["address"] for one in status.get("addresses") or [] if one.get("type") == "InternalIP"]
     port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port")

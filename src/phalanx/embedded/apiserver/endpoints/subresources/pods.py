@@ -1,6 +1,7 @@
-"""The subresources of pods that do more than write a field: binding to a node, eviction.
+"""The subresources of pods that do more than write a field: binding to a node, and eviction.
 
-Both are creations of another object (Binding, Eviction) under the pod's path; neither is stored.
+A client uses them by creating another object (a Binding or an Eviction) under the pod's path. The server does not store
+these objects.
 """
 
 from __future__ import annotations
@@ -45,18 +46,18 @@ SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Succ
 
 
 class PodActions:
-    """Answers a POST to a subresource of a pod, or to the collection of bindings."""
+    """Handles a POST to a subresource of a pod, or to the collection of bindings."""
 
     def __init__(self, store: Store, writer: ObjectWriter, deleter: Deleter) -> None:
         self._store, self._writer, self._deleter = store, writer, deleter
 
     async def act(self, target: RouteTarget, body: Any, intent: Intent, request: Request) -> Response:
-        """Raises `ApiError`."""
+        """Bind or evict the pod, and return the response. Raises `ApiError`."""
         match target.sub or target.resource.kind:
             case "binding" | "Binding":
                 return await self._bind(target, self._writer.checked(BINDING, body, intent), intent, request)
             case "eviction":
-                if body.get("apiVersion") == f"{EVICTION.group}/v1beta1":  # the older version is the same
+                if body.get("apiVersion") == f"{EVICTION.group}/v1beta1":  # the older version has the same fields
                     body = {**body, "apiVersion": EVICTION.api_version}
                 return await self._evict(target, self._writer.checked(EVICTION, body, intent), intent, request)
         raise ApiError(404, "NotFound", "the server could not find the requested resource", details={})
@@ -91,8 +92,8 @@ class PodActions:
         return answers.value(request, SUCCESS, 201)
 
     async def _leave(self, target: RouteTarget, options: DeleteOptions) -> None:
-        """Write a condition with the reason of the eviction into the pod's status, and delete the pod: two changes in
-        one turn of the event loop."""
+        """Write a condition with the reason of the eviction into the pod's status, and delete the pod. These are two
+        changes in one step of the event loop."""
         stored = self._pod(target.namespace, target.name)
         check_preconditions(target.resource, target.name, stored, options)
         if (told := disruption.evicted(stored.obj, objectmeta.now_text())) is None:
@@ -104,8 +105,8 @@ class PodActions:
             await said
 
     def _budgets(self, namespace: str) -> list[Object]:
-        """Return the newest version of each disruption budget of the namespace, which counts evictions that are not yet
-        on disk."""
+        """Return the newest decided version of each disruption budget of the namespace, because it counts evictions
+        that are not on the disk yet."""
         names = [name for _, name, _ in self._store.walk(BUDGETS, namespace)]
         heads = [self._store.head(BUDGETS, namespace, name) for name in names]
         return [one.obj for one in heads if one is not None]
@@ -138,7 +139,8 @@ def _check_bindable(resource: Resource, pod: Object, name: str, binding: Object)
 
 
 def bound(stored: Stored, binding: Object) -> Object:
-    """Return the pod with its node, the binding's annotations, and the condition PodScheduled. The rest is shared."""
+    """Return the pod with its node, the binding's annotations, and the condition PodScheduled. All other fields are
+    shared with `stored`."""
     pod = stored.obj
     meta = dict(pod["metadata"])
     if extra := (binding.get("metadata") or {}).get("annotations"):

@@ -1,12 +1,13 @@
-"""`/proxy/` of pods, services and nodes: forward a request to a port of the named object, and return the answer.
+"""The paths `/proxy/` of pods, services and nodes: forward a request to a port of the named object, and return the
+response.
 
     /api/v1/namespaces/NAMESPACE/pods/[https:]NAME[:PORT]/proxy/PATH
     /api/v1/namespaces/NAMESPACE/services/[https:]NAME[:PORT]/proxy/PATH
     /api/v1/nodes/NAME/proxy/PATH                                          (GET alone: /stats/summary, /healthz)
 
-A browser behind `kubectl proxy` can reach a notebook or a dashboard in this way. The user's token is not forwarded.
-Only addresses of pods are allowed, whatever users write into an EndpointSlice. A WebSocket is connected with the pod's,
-as exec is with the node's.
+A browser behind `kubectl proxy` can reach a notebook or a dashboard in this way. The server does not forward the user's
+token. It forwards requests only to addresses of pods, whatever addresses users write into an EndpointSlice. It joins
+the client's WebSocket with a WebSocket of the pod, like the WebSocket of exec with that of the node.
 
 Source: k8s.io/apimachinery/pkg/util/proxy, pkg/registry/core/{pod,service}/storage.
 """
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 Address = tuple[str, str, int]  # scheme, host, port
 _CONNECT_TIMEOUT_S = 10.0
-# Headers of a single connection (RFC 9110, 7.6.1), or headers that this server creates again.
+# Headers that are valid for one connection only (RFC 9110, 7.6.1), and headers that this server creates itself.
 _HOPS = {b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"content-length"}
 _HOPS |= {b"proxy-connection", b"proxy-authenticate", b"proxy-authorization", b"expect", b"host", b"authorization"}
 _SOCKET = (b"sec-websocket-key", b"sec-websocket-protocol", b"sec-websocket-version", b"sec-websocket-extensions")
@@ -47,12 +48,12 @@ class Proxy:
         self._store, self._nodes = store, nodes
 
     async def open(self, target: RouteTarget, raw: RawRequest) -> Response:
-        """Raises `ApiError`."""
+        """Forward a request, and return the response. Raises `ApiError`."""
         if target.watch:
             raise no_such_path()
         prefix, path = _parts(target, raw)
         query = "?" + raw.query.decode("latin-1") if raw.query else ""
-        if not path and raw.method in ("GET", "HEAD"):  # relative links then lead below the path
+        if not path and raw.method in ("GET", "HEAD"):  # redirect, so that relative links lead to paths below this one
             _, name, port = _split(target.name)
             self._existing(target.resource.plural, target.namespace, name)
             if target.resource.plural == "services":
@@ -139,7 +140,7 @@ class Proxy:
                 url,
                 headers=headers,
                 data=raw.body or None,
-                ssl=False,  # as in the real server: certificates of pods have no known authority
+                ssl=False,  # as in kube-apiserver: no known authority signs the certificates of pods
                 allow_redirects=False,
                 skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
             )
@@ -149,7 +150,7 @@ class Proxy:
 
 
 def _parts(target: RouteTarget, raw: RawRequest) -> tuple[str, str]:
-    """Return the path up to and with `/proxy`, and the rest: "" or a path that begins with a slash."""
+    """Return the path up to and including `/proxy`, and the rest of the path, which is "" or begins with a slash."""
     words = raw.raw_path.decode("latin-1").split("/")
     at = 8 if target.namespace else 6
     rest = words[at:]
@@ -157,7 +158,7 @@ def _parts(target: RouteTarget, raw: RawRequest) -> tuple[str, str]:
 
 
 def _split(said: str) -> tuple[str, str, str]:
-    """`[SCHEME:]NAME[:PORT]` -> scheme, name, port. Raises `ApiError` 400."""
+    """Split `[SCHEME:]NAME[:PORT]` into scheme, name and port. Raises `ApiError` 400."""
     match said.split(":"):
         case [name]:
             return "http", name, ""
@@ -180,7 +181,7 @@ def _unavailable(message: str) -> ApiError:
 
 
 def _passed_on(raw: RawRequest, prefix: str) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the client's headers without those about its connection to this server."""
+    """Yield the client's headers, except those that are about its connection to this server."""
     for key, value in (*raw.headers.items(), *raw.others):
         if key not in _HOPS and key not in _SOCKET and not key.startswith(b"impersonate-"):
             yield key, value
@@ -205,7 +206,7 @@ def _answer(answer: aiohttp.ClientResponse, prefix: str, raw: RawRequest) -> Res
 
 
 def _moved(location: str, prefix: str, answer: aiohttp.ClientResponse) -> str:
-    """Return the location of a redirect: a location on the same pod is moved below the proxy's path."""
+    """Return the location of a redirect. If the location is on the same pod, the result is below the proxy's path."""
     where = urlsplit(location)
     if where.netloc not in ("", f"{answer.url.host}:{answer.url.port}") or not where.path.startswith("/"):
         return location
@@ -213,7 +214,7 @@ def _moved(location: str, prefix: str, answer: aiohttp.ClientResponse) -> str:
 
 
 class _Pieces:
-    """The body of an answer, as it comes."""
+    """The body of a response, as it arrives."""
 
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self._answer = answer
@@ -226,7 +227,8 @@ class _Pieces:
 
 
 async def _join(address: Address, path: str, raw: RawRequest) -> Response:
-    """Join both sides of a WebSocket: after the pod's answer to the handshake, bytes pass both ways unread."""
+    """Join the client's WebSocket with one of the pod: after the pod has accepted the handshake, the server passes on
+    bytes in both directions without reading them."""
     scheme, host, port = address
     trust: ssl.SSLContext | None = None
     if scheme == "https":

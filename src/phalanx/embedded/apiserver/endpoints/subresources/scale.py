@@ -1,8 +1,8 @@
-"""`/scale` of an object: one number of its spec, shown and set as an autoscaling/v1 Scale.
+"""The subresource `/scale`: it shows and sets the number of replicas of an object as a Scale (autoscaling/v1).
 
-Three JSON paths in the CustomResourceDefinition name the fields of a custom resource. A write by way of `/scale` owns
-that number only. Sources: k8s.io/apiextensions-apiserver/pkg/registry/customresource/etcd.go (ScaleREST),
-k8s.io/apimachinery/pkg/util/managedfields/scalehandler.go.
+For a custom resource, three JSON paths in the CustomResourceDefinition name the fields. A write to `/scale` owns only
+the field with the number of replicas. Sources: k8s.io/apiextensions-apiserver/pkg/registry/customresource/etcd.go
+(ScaleREST), k8s.io/apimachinery/pkg/util/managedfields/scalehandler.go.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def scale_of(resource: Resource, obj: Object, *, is_written: bool = False) -> Object:
-    """Return the Scale of an object. If its spec lacks the number of replicas, raises ApiError 500, or, if
-    `is_written`, takes 0, because a write is about to set the number."""
+    """Return the Scale of an object. `is_written`: True if a write is about to set the number of replicas; the number
+    is then 0 if the spec has none. Otherwise a spec without a number raises ApiError 500."""
     paths = resource.scale or {}
     wanted = _first(obj, paths.get("specReplicasPath"))
     if wanted is None and is_written:
@@ -63,7 +63,8 @@ def scale_of(resource: Resource, obj: Object, *, is_written: bool = False) -> Ob
 
 
 def _selector(resource: Resource, obj: Object, path: str | None) -> Any:
-    """Return the selector of the pods, as text: a custom resource keeps it as text, a built-in kind as a selector."""
+    """Return the selector of the pods as text. A custom resource stores the selector as text, a built-in kind as an
+    object."""
     if resource.custom:
         return _first(obj, path)
     selector = obj["spec"].get("selector") or {}
@@ -77,8 +78,8 @@ def _first(obj: Object, path: str | None) -> Any:
 
 
 def scaled(resource: Resource, obj: Object, scale: Any) -> Object:
-    """Return `obj` with the number of replicas of a Scale; the result shares all other fields. A negative number is not
-    refused here for a custom resource, because its schema is checked later. Raises ApiError 400 or 422."""
+    """Return `obj` with the number of replicas of a Scale. All other fields are shared with `obj`. A negative number is
+    not refused here for a custom resource, because its schema is checked later. Raises ApiError 400 or 422."""
     if not isinstance(scale, dict) or scale.get("kind") not in (None, "", "Scale"):
         raise bad_request("wrong object passed to Scale update: expected autoscaling/v1 Scale")
     path = (resource.scale or {}).get("specReplicasPath", "")
@@ -91,8 +92,8 @@ def scaled(resource: Resource, obj: Object, scale: Any) -> Object:
 
 
 def _with(obj: Any, keys: list[str], value: Any) -> Any:
-    """Return a copy of `obj` with `value` at the path `keys`. Only plain keys are needed: the API allows no other paths
-    here."""
+    """Return a copy of `obj` with `value` at the path `keys`. The path has plain keys only, because the API allows no
+    other paths for the number of replicas."""
     if not keys:
         return value
     held = obj if isinstance(obj, dict) else {}
@@ -113,7 +114,8 @@ def _number(resource: Resource) -> Node:
 
 
 def owners_of_scale(resource: Resource, owners: Iterable[FieldOwner]) -> list[FieldOwner]:
-    """Return the owners of the Scale of an object, who are those owners of the object that own the number."""
+    """Return the owners of fields in the Scale of an object: those owners of the object that own its number of
+    replicas."""
     number = _number(resource)
     return [
         replace(owner, api_version=SCALE.api_version, fields=_REPLICAS, source=None)
@@ -125,8 +127,8 @@ def owners_of_scale(resource: Resource, owners: Iterable[FieldOwner]) -> list[Fi
 def owners_of_object(
     resource: Resource, owners: Iterable[FieldOwner], of_scale: Iterable[FieldOwner]
 ) -> Iterator[FieldOwner]:
-    """Yield the owners of an object after a write of its Scale. `owners`: the owners before; `of_scale`: the owners of
-    the written Scale. As in the real server, new entries have no time."""
+    """Yield the owners of an object's fields after a write of its Scale. `owners`: the owners before the write.
+    `of_scale`: the owners of the written Scale. As in kube-apiserver, new entries have no time."""
     number = _number(resource)
     left = {owner.key: owner for owner in of_scale}
     for owner in owners:
@@ -140,12 +142,12 @@ def owners_of_object(
 
 
 def _shown(scale: Object) -> Stored:
-    """Return a Scale as answers take it; no Scale is stored."""
+    """Return a Scale in the form that responses need. No Scale is stored."""
     return Stored(int(scale["metadata"].get("resourceVersion") or 0), encode(scale), scale)
 
 
 class Scales:
-    """Answers requests for `/scale`. An update of the Scale is an update of the object, and both pass admission."""
+    """Handles requests for `/scale`. An update of the Scale also updates the object, and admission checks both."""
 
     def __init__(self, store: Store, writer: ObjectWriter, knowledge: parts.Knowledge) -> None:
         self._store, self._writer, self._knowledge = store, writer, knowledge
@@ -154,14 +156,15 @@ class Scales:
         return _shown(scale_of(target.resource, self._object(target)))
 
     async def update(self, target: RouteTarget, scale: Any, intent: Intent) -> Stored:
-        """Set the number by a Scale (PUT). Raises `ApiError`."""
+        """Set the number of replicas by a Scale (PUT). Raises `ApiError`."""
         scale = from_body(self._knowledge, SCALE, scale, intent)
         now = self._owned_scale(target)
         self._knowledge.own_fields(SCALE, scale, now, intent.manager, target.sub)
         return await self._written(target, scale, now, intent)
 
     async def patch(self, target: RouteTarget, media: str, patch: Any, intent: Intent, *, force: bool) -> Stored:
-        """Set the number by a patch of the Scale (PATCH) in one of the four formats. Raises `ApiError`."""
+        """Set the number of replicas by a patch of the Scale (PATCH) in one of the four patch formats. Raises
+        `ApiError`."""
         now = self._owned_scale(target)
         if media == parts.APPLY_PATCH:
             scale = self._knowledge.applied(SCALE, now, patch, intent.manager, force, target.sub)
@@ -192,7 +195,7 @@ class Scales:
         return _shown(scale_of(resource, written.stored.obj))
 
     def _owned_scale(self, target: RouteTarget) -> Object:
-        """Return the Scale of the object with the owners of its number."""
+        """Return the Scale of the object, with the owners of its number of replicas."""
         obj = self._object(target)
         scale = scale_of(target.resource, obj, is_written=True)
         if owners := owners_of_scale(target.resource, read(obj["metadata"])):

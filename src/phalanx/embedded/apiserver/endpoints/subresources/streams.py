@@ -1,10 +1,12 @@
-"""`kubectl exec`, `attach`, `cp` and `port-forward`: the API server joins the client's WebSocket with the node's.
+"""Connections of `kubectl exec`, `attach`, `cp` and `port-forward`: the API server joins the client's WebSocket with
+one of the node.
 
 The server checks the user's rights, and finds the pod and the container. It forwards the handshake to the pod's node,
-and afterwards forwards bytes in both directions without reading them. SPDY (kubectl before 1.31, Go programs with
-`remotecommand.NewSPDYExecutor`) is tunnelled in a WebSocket to the node, which handles it.
+and afterwards forwards bytes in both directions without reading them. SPDY (which kubectl before 1.31 and Go programs
+with `remotecommand.NewSPDYExecutor` use) is tunnelled to the node in a WebSocket, and the node handles it.
 
-Both sides of a connection joined: what the client says goes to who answered its handshake, and the reverse."""
+A `Tunnel` joins the two connections: the data of the client goes to the program that has accepted the handshake, and
+that program's data goes to the client."""
 
 from __future__ import annotations
 
@@ -32,8 +34,8 @@ _PIECE_BYTES = 64 * 1024
 async def answered(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handshake: bytes, spdy: str = ""
 ) -> Response:
-    """Return the answer to the handshake, and the connection after it. `spdy`: the client uses SPDY, not WebSocket.
-    Raises `ApiError` if it refuses the handshake."""
+    """Send the handshake, and return the response to it with the connection. `spdy`: the protocol of a client that uses
+    SPDY; "" for WebSocket. Raises `ApiError` if the other side refuses the handshake."""
     try:
         writer.write(handshake)
         async with asyncio.timeout(_ANSWER_TIMEOUT_S):
@@ -52,22 +54,22 @@ async def answered(
 
 
 class Tunnel:
-    """The other side of a connection. Iterating yields the data for the client, beginning with the answer to its
-    handshake."""
+    """The connection to the node or pod. Iterating over the tunnel yields the data for the client, beginning with the
+    response to its handshake."""
 
-    HEAD_BYTES = 64 * 1024  # the longest answer to a handshake
+    HEAD_BYTES = 64 * 1024  # the longest response to a handshake
 
     def __init__(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._head, self._reader, self._writer = head, reader, writer
         writer.transport.set_write_buffer_limits(high=_WAITING_MOST_BYTES)
 
     def write(self, data: bytes) -> bool:
-        """Pass on what the client says. Return whether it should wait until `drained`."""
+        """Send data of the client to the other side. Return True if the caller should wait for `drained`."""
         self._writer.write(data)
         return self._writer.transport.get_write_buffer_size() > _WAITING_MOST_BYTES
 
     async def drained(self) -> None:
-        """Wait until the node has read enough. Raises OSError."""
+        """Wait until the other side has read enough of the data. Raises OSError."""
         await self._writer.drain()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -76,7 +78,7 @@ class Tunnel:
             yield piece
 
     async def _read(self) -> bytes:
-        """Return the next data of the other side; b"" if it has disconnected."""
+        """Return the next data of the other side; b"" if the other side has disconnected."""
         try:
             return await self._reader.read(_PIECE_BYTES)
         except OSError:
@@ -87,7 +89,7 @@ class Tunnel:
 
 
 class SpdyTunnel(Tunnel):
-    """A tunnel whose client speaks SPDY, and whose other side has it in binary messages of a WebSocket."""
+    """A tunnel for a client that uses SPDY. The other side gets the SPDY data in binary messages of a WebSocket."""
 
     def __init__(self, protocol: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (
@@ -108,19 +110,19 @@ class SpdyTunnel(Tunnel):
 
 STREAMS = ("exec", "attach", "portforward")
 _SPDY = "SPDY/3.1"
-_OVER_SPDY = {"portforward": ("portforward.k8s.io",)}  # all other streams send a status at the end
+_OVER_SPDY = {"portforward": ("portforward.k8s.io",)}  # all other streams send a status at their end
 _WITH_STATUS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _CONNECT_TIMEOUT_S = 10.0
 
 
 class Streams:
-    """Connects the WebSockets of clients with those of nodes."""
+    """Joins the connections of clients with connections to nodes."""
 
     def __init__(self, store: Store, settings: StoreSettings) -> None:
         self._store, self._settings = store, settings
 
     async def open(self, target: RouteTarget, request: Request) -> Response:
-        """Return the node's answer to the client's handshake, and pass on the streams after it. Raises `ApiError`."""
+        """Return the node's response to the client's handshake, and pass on the streams after it. Raises `ApiError`."""
         namespace, name = target.namespace, target.name
         stored = self._store.get(("", "pods"), namespace, name)
         if stored is None:
@@ -131,7 +133,7 @@ class Streams:
             raise bad_request(f"pod {name} does not have a host assigned")
         node = self._store.get(("", "nodes"), "", node_name)
         if node is None:
-            raise not_found("", "pods", node_name)  # the real server looks for the node as if it were a pod
+            raise not_found("", "pods", node_name)  # the error of kube-apiserver also calls the missing node a pod
         path = _path(target.sub, stored.obj, container, request)
         if request.websocket_key:
             key, protocols, spdy = request.websocket_key, request.websocket_protocols, ""
@@ -145,8 +147,8 @@ class Streams:
         return await answered(reader, writer, self._handshake(path, host, port, key, protocols), spdy)
 
     async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect to the node: by TLS, trusting this server's certificate authority, or without TLS if the node does
-        not speak it. Raises `ApiError` 500."""
+        """Connect to the node by TLS, trusting this server's certificate authority, or without TLS if the node does not
+        use TLS. Raises `ApiError` 500."""
         failure: Exception | None = None
         trust = ssl.create_default_context(cafile=str(self._settings.ca_certificate))
         for context in (trust, None):
@@ -154,7 +156,8 @@ class Streams:
                 async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                     return await asyncio.open_connection(host, port, ssl=context, limit=Tunnel.HEAD_BYTES)
             except ssl.SSLCertVerificationError as error:
-                failure = error  # another program with a certificate that is not the node's: send it nothing
+                # another program listens there, because the certificate is not the node's: send it nothing
+                failure = error
                 break
             except (OSError, TimeoutError) as error:
                 failure = error
@@ -189,7 +192,7 @@ def _path(sub: str, pod: Object, container: str, request: Request) -> str:
 
 
 def _chosen(sub: str, offered: str) -> str:
-    """Return the best of the protocols that a client speaks over SPDY. Raises `ApiError` 403, as a kubelet does."""
+    """Return the best of the protocols that an SPDY client offers. Raises `ApiError` 403, like a kubelet."""
     served, said = _OVER_SPDY.get(sub, _WITH_STATUS), [one.strip() for one in offered.split(",")]
     found = next((one for one in served if one in said), None)
     if found is None:
