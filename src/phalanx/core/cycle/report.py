@@ -3,12 +3,13 @@
 `core.cycle.steps` calls this module when a request is denied, and once at the end of the cycle for all request classes
 that were not tried. The reasons become `Wait` actions of the plan.
 
-- A class that loses its capacity in every cycle is explained again after `RENEWED` cycles.
+- If a class has capacity at the beginning of each cycle and then loses it to other jobs, its reason is computed again
+  after `RENEWED` cycles.
 - The first job of a class gets new numbers each time that it is denied. The other jobs get a new reason only if its
   code changes.
-- Behind the head of a strict queue, jobs report `BehindHead` with the head's name and reason. If the head changes, only
-  the next `NEXT` classes are updated, because thousands of jobs may wait there. `phalanx explain` always computes the
-  current head."""
+- Jobs behind the *head* (the first waiting request) of a strict queue report `BehindHead` with the head's name and
+  reason. If the head changes, only the next `NEXT` classes are updated, because thousands of jobs may wait there.
+  `phalanx explain` always computes the current head."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ from phalanx.state.pending.request_class import (
 
 RENEWED = 100  # cycles after which the reason of a class is computed again
 RENEWED_AT_ONCE = 64  # the most reasons that a cycle computes again after a node changed; the next cycle computes more
-NEXT = 4  # this many request classes right behind a head always report its name
+NEXT = 4  # the number of request classes right behind a head that always report the name of the head
 
 # The head that blocks a request (None: no head), and the code of the head's reason.
 Wait: TypeAlias = tuple[str | None, str | None]
@@ -43,7 +44,7 @@ Wait: TypeAlias = tuple[str | None, str | None]
 class ReasonReporter:
     """The reports of one cycle.
 
-    `reports`: request class -> its new report. The report has no reason if the reason of the placement class applies.
+    `reports`: request class -> its new report. If the report has no reason, the reason of the placement class applies.
     `stale`: placement class -> its new `PlacementClass.stale`.
     `renewed`: True if the reasons of all classes are up to date again, after a node changed.
     `eased`: True if victims have returned quota that lets a request start in the next cycle, which follows at once."""
@@ -73,9 +74,9 @@ class ReasonReporter:
         return bool(self.pending.columns.reported_blocker[request_class.number] == Blocker.NONE_REPORTED)
 
     def holds_up_for_quota(self, candidate: Candidate) -> bool:
-        """Return whether the request class, which quota blocks, also blocks the classes behind it in a strict queue. A
-        class does not block if it can never start, or if only a limit of its own user or group is short. Report the
-        reason if its code has changed."""
+        """Return whether the request class, which lacks quota, also blocks the classes behind it in a strict queue. It
+        does not block them if it can never start, or if only a limit of its own user or group is short. Report the
+        reason of the request class if the code of the reason has changed."""
         if (reason := self.short_of_quota(candidate)) is None:
             return True
         said = self.reason_of(candidate.request_class)
@@ -103,8 +104,8 @@ class ReasonReporter:
         self.report(candidate, reason, blocker, own)
 
     def report_no_capacity(self, candidate: Candidate) -> None:
-        """Report to the first request of a queue that its placement class has no capacity, if its class has not
-        reported that yet."""
+        """Report to the first request of a queue that its placement class has no capacity, unless its request class has
+        reported that before."""
         request_class = candidate.request_class
         if (
             self.pending.columns.reported_blocker[request_class.number] != Blocker.CAPACITY
@@ -116,9 +117,9 @@ class ReasonReporter:
                 self.report(candidate, reason, Blocker.CAPACITY, None)
 
     def report(self, candidate: Candidate, reason: Reason, blocker: int, own: Reason | None) -> None:
-        """Tell the requests of a class why they wait. The first request always gets the new reason. The other requests
-        get it only if the code of the reason has changed. If the class only moved to or from the head of a strict
-        queue, only the next few requests get it."""
+        """Report to the requests of a class why they wait. The first request always gets the new reason. The other
+        requests get the new reason only if its code has changed. If the class only became the head of a strict queue,
+        or ceased to be the head, only the next few requests get the new reason."""
         request_class = candidate.request_class
         said = self.reason_of(request_class)
         self.reports[request_class] = RequestClassReport(blocker, own)
@@ -142,8 +143,8 @@ class ReasonReporter:
                 self.report_new_request(request_class, request)
 
     def renew(self) -> None:
-        """Compute reasons again: from time to time for classes that had capacity and lost it, and for all classes after
-        a node changed."""
+        """Compute reasons again. For classes that had capacity and lost it to other jobs, this is done once in
+        `RENEWED` cycles. After a node has changed, it is done for all classes."""
         pending = self.pending
         left = RENEWED_AT_ONCE if pending.renews else EXPLAINED
         for found in self.known.closed(all_of_them=pending.renews):
@@ -176,9 +177,9 @@ class ReasonReporter:
                 self.report(candidate, reason, Blocker.CAPACITY, None)
 
     def report_untried(self) -> None:
-        """Report to the request classes that were not tried because they lack quota or capacity, if their blocker has
-        changed. Quota is reported before capacity (rule R25). Classes that lost quota or capacity to other jobs in this
-        cycle also get new numbers, but only the first few of them."""
+        """Report to the request classes that were not tried because they lack quota or capacity, if the kind of their
+        blocker has changed. A class that lacks both reports the missing quota (rule R25). Of the classes that lost
+        quota or capacity to other jobs in this cycle, the first few also get a reason with new numbers."""
         state, columns, count = self.state, self.pending.columns, len(self.pending.columns.request_classes)
         placement_class, row = columns.placement_class[:count], columns.row[:count]
         reported, live = columns.reported_blocker[:count], placement_class >= 0
@@ -215,8 +216,8 @@ class ReasonReporter:
                 self.report_lost(candidate, candidate.request_class.placement_class)
 
     def unreported(self, number: int) -> Candidate | None:
-        """Return the first waiting request of the class; None if there is none, or if this cycle has reported to the
-        class."""
+        """Return the first waiting request of the class; None if no request waits, or if this cycle has already
+        reported to the class."""
         request_class = self.pending.columns.request_classes[number]
         if request_class is None or request_class in self.reports:
             return None
@@ -224,7 +225,7 @@ class ReasonReporter:
         return entry and Candidate(request_class, entry)
 
     def report_closed(self, candidate: Candidate, found: PlacementClass) -> None:
-        """Report to a request class within its limits that its placement class is closed."""
+        """Report to a request class within its limits that it lacks capacity, because its placement class is closed."""
         if not found.flavor_classes:
             if (reason := self.known.explain_placement_class(found)) is not None:
                 self.report(candidate, reason, Blocker.CAPACITY, None)
@@ -261,8 +262,8 @@ class ReasonReporter:
             self.report(candidate, reason, Blocker.QUOTA, reason)
 
     def report_new_request(self, request_class: RequestClass, request: Request) -> None:
-        """Report the reason of the request class to a new request. A job that has run before may be named in the reason
-        as a consumer; then the reason is computed again."""
+        """Report the reason of the request class to a new request. If the job has run before, the stored reason may
+        name it as a consumer of the missing capacity. In that case the reason is computed again."""
         reason = self.reason_of(request_class)
         if (
             reason is not None
@@ -301,7 +302,8 @@ class ReasonReporter:
                     self.report(Candidate(request_class, first), reason, Blocker.HEAD, reason)
 
     def newly_blocked(self) -> dict[str, list[RequestClass]]:
-        """Return strict queue -> the request classes that its head blocks, and that have not reported this."""
+        """Return a mapping: strict queue -> the request classes that its head blocks and that have not reported the
+        head yet."""
         state, columns, count = self.state, self.pending.columns, len(self.pending.columns.request_classes)
         some = columns.strict[:count] & (columns.reported_blocker[:count] != Blocker.HEAD)
         found: dict[str, list[RequestClass]] = {}
@@ -314,8 +316,8 @@ class ReasonReporter:
         return found
 
     def next_few(self, queue: str, now: Wait) -> list[RequestClass]:
-        """Return the next few classes right behind the head of the queue. Return no class if the first of them has
-        reported this head already, because then the others have, too."""
+        """Return the next few classes right behind the head of the queue. If the first of these classes has reported
+        this head already, the other classes have, too; then return no class."""
         found: list[RequestClass] = []
         for _, (request_class, _) in islice(self.tournament.left.get(queue, ()), 2 * NEXT):
             said = self.pending.reason_of(request_class)
@@ -341,12 +343,12 @@ def is_blocked_by_head(reason: Reason | None) -> bool:
 
 
 def is_head_change(said: Reason, reason: Reason) -> bool:
-    """Return whether the class only moved to or from the head of a strict queue. Requests further back in the class
-    then wait as before."""
+    """Return whether the reason changed only because the class became the head of a strict queue, or ceased to be the
+    head. Requests further back in the class then wait as before."""
     return is_blocked_by_head(said) != is_blocked_by_head(reason) and not ALONE & {said.code, reason.code}
 
 
 def wait_of(reason: Reason) -> Wait:
-    """Return the head that the reason names, and the code of the head's reason. The expected time is left out, because
-    it changes all the time."""
+    """Return the head that the reason names, and the code of the head's reason. The expected start of the head is left
+    out, because it changes all the time."""
     return reason.numbers.get("head"), reason.numbers.get("head_code")

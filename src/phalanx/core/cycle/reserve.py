@@ -1,4 +1,5 @@
-"""Choose which requests get a backfill reservation in a cycle.
+"""Choose which requests get a backfill reservation in a cycle. A *backfill reservation* keeps nodes free from an
+expected time on for a request that has no capacity now.
 
 `core.cycle.steps` calls `try_reserve` for each request that found no capacity. `core.backfill.reservation` makes the
 reservation.
@@ -6,10 +7,11 @@ reservation.
 - EASY: the first request that does not fit gets the only reservation.
 - CONSERVATIVE: each request that does not fit gets one, up to `backfill_depth`, as long as any request behind it may
   still start. Without such a request, a further reservation would block no job.
-- Until all reservations are made, the cycle tries every class within its limits. After that it tries only those that
-  may start.
+- Until all reservations are made, the cycle tries every request class within its limits. After that it tries only the
+  classes that may start.
 - With `BackfillOrder.SHORTEST` (EASY-SJBF), requests after the first reservation are tried in the order of their
-  estimates; equal ones in the order of the tournament. Whether a request may start is still decided by its time limit.
+  estimated run times. Requests with equal estimates are tried in the usual job order (`core.order.next_job`). The time
+  limit of a request, not its estimate, still decides whether the request may start.
 
 Example (EASY): 4 of 8 nodes are busy until 10:00. Job a (8 nodes) reserves all nodes from 10:00 on. Job b (4 nodes) may
 start before job a only if its time limit ends by 10:00."""
@@ -35,13 +37,14 @@ from phalanx.state.pending.request_class import Candidate, Kind, QueuedRequest, 
 class Reserving:
     """The backfill reservations of one cycle.
 
-    `grants`: the grants of the cycle, and the nominations.
-    `may_reserve`: the next request that finds no capacity may get a reservation.
+    `grants`: the requests that start in this cycle, and the nominated jobs, with their placements. `may_reserve`: True
+    if the next request that finds no capacity may get a reservation.
     `all_reserved`: True after the last reservation was made, until the cycle has ranked the classes again.
-    `unforeseen`: numbers of placement classes whose start cannot be foreseen, until victims leave.
-    `further_requests`: for each request class with a reservation, an iterator over its further requests.
-    `hopeful`: request classes that may still start a job in this cycle, as far as they were examined; None: all
-        classes, because victims were found."""
+    `unforeseen`: the numbers of placement classes whose start could not be foreseen. The set is emptied when the cycle
+    evicts victims.
+    `further_requests`: for each request class with a reservation, an iterator over its further requests. `hopeful`: the
+    request classes that may still start a job in this cycle, without the classes that were examined and cannot. None:
+    no class has been examined yet, or victims were found since then."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.policy = state, state.cluster, state.policy
@@ -64,15 +67,15 @@ class Reserving:
         return self._forecast
 
     def place(self, request: Request, gang: Gang) -> PlacementOutcome:
-        """Place the gang on the draft if that delays no reservation, and return its placements; otherwise return the
-        obstacle."""
+        """Place the gang on the draft if it fits and delays no reservation, and return its placements; otherwise return
+        the obstacle."""
         if not self.reserved and not self.cluster.reservations:
             return place(self.state.draft, gang)
         return self.forecast.place(request, gang)
 
     def could_reserve(self) -> bool:
-        """Return whether some request may get a reservation. That requires an expected end: of a running, nominated,
-        terminating or waiting job, or of an advance reservation."""
+        """Return whether some request may get a reservation. That requires that the end of a running, nominated,
+        terminating or waiting job, or of an advance reservation, can be expected."""
         columns, cluster = self.state.pending.columns, self.cluster
         if self.greedy or (self.conservative and self.policy.backfill_depth <= 0):
             return False
@@ -83,8 +86,8 @@ class Reserving:
         return bool((np.isfinite(columns.limit_s) & (columns.placement_class >= 0)).any())
 
     def victims_leave(self) -> bool:
-        """Note that victims are evicted now. Return whether a request that got no reservation in this cycle may get one
-        now."""
+        """Note that this cycle has just evicted victims. Return whether a request that could get no reservation before
+        may get one now."""
         could_before, were_unforeseen, self.hopeful = self.may_reserve, bool(self.unforeseen), None
         self.unforeseen = set()
         known = not self.greedy and (not self.forecast.open or self.forecast.ends.anyone_ends())
@@ -105,8 +108,8 @@ class Reserving:
         return (self.state.pending.version,) if first is not None and self.conservative else first
 
     def granted(self, request: Request, gang: Gang, placements: Sequence[Placement]) -> bool:
-        """Note the placements of the request for the forecast. Return whether its start is a backfill, before a
-        reservation."""
+        """Note the placements of the request for the forecast. Return whether its start is a backfill: a start before
+        the job of an earlier reservation."""
         if placements:
             self.grants.append((request, gang, placements))
             if self._forecast is not None:
@@ -156,8 +159,9 @@ class Reserving:
         return has_room(self.cluster.columns, free, gang)
 
     def is_anyone_hopeful(self) -> bool:
-        """Return whether some request class may still start beside the reservations. With strict queues the result is
-        always True: their heads need reservations, because the jobs behind a head with a reservation may start."""
+        """Return whether some request class may still start beside the reservations. If there are strict queues, the
+        result is always True, because each head of a strict queue should get a reservation: the jobs behind a head with
+        a reservation may start."""
         if self.hopeful is None:
             self.hopeful = list(self.state.pending.request_classes.values())
         while self.hopeful and self.cannot_start_now(self.hopeful[-1]):
@@ -165,7 +169,7 @@ class Reserving:
         return bool(self.hopeful or self.cluster.tree.stricts)
 
     def cannot_start_now(self, request_class: RequestClass) -> bool:
-        """Return whether, by counting, no request of the class can start in this cycle any more."""
+        """Return whether counting shows that no request of the class can start in this cycle any more."""
         state, found = self.state, request_class.placement_class
         if state.is_done[request_class.number] or request_class.number in state.search_classes:
             return bool(state.is_done[request_class.number])
@@ -175,7 +179,7 @@ class Reserving:
         return alone and self.forecast.shuts_out(request_class.first.request, request_class.key.gang)
 
     def is_affordable(self, candidate: Candidate) -> bool:
-        """Return whether quota allows the request, so that only capacity is missing."""
+        """Return whether quota allows the request, so that it lacks nothing but capacity."""
         key = candidate.request_class.key
         if key.kind == Kind.REPLACEMENT or self.cluster.tree.branches[key.queue].unbounded:
             return True
@@ -183,8 +187,8 @@ class Reserving:
 
     def next_of(self, request_class: RequestClass) -> QueuedRequest | None:
         """Return the next waiting request of the class after a request with a reservation. Under CONSERVATIVE, it may
-        get a reservation of its own. In a strict queue, it is the new head (rule R14). None: there is no such request,
-        or neither case applies."""
+        get a reservation of its own. In a strict queue, it is the new head (rule R14). Return None if there is no such
+        request, or if neither case applies."""
         if not (request_class.strict or (self.conservative and self.may_reserve)):
             return None
         further = self.further_requests.get(request_class) if self.conservative else iter(request_class)

@@ -1,8 +1,8 @@
 """The state that the parts of a cycle share: the cluster, the decisions so far, and their consequences for request
 classes.
 
-`core.cycle.candidates`, `core.cycle.reserve` and `core.cycle.report` work on this state. They use each other only
-through arguments with a name. `core.cycle.steps` has all parts, and only that module decides. (kube-scheduler's
+`core.cycle.candidates`, `core.cycle.reserve` and `core.cycle.report` work on this state. If one of them needs another,
+it gets it as an argument. `core.cycle.steps` combines all parts, and only that module decides. (kube-scheduler's
 framework has a CycleState for the same purpose.)"""
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ NO_CHARGE = Charge("", "", "", (), 0)
 class CycleState:
     """The state of one cycle. `now_s`: seconds since the epoch.
 
-    `draft`, `ledger`: the free capacity, and the accounts of the queue tree, with the decisions so far. Both have
-        marks, and can be rewound.
-    `known`: what is known not to start, and why. `open` makes it and the draft.
-    `without_returns`: the accounts without the charges that victims returned in this cycle.
-    `places`: started job -> the pods that are placed now.
+    `draft`, `ledger`: the free capacity of the nodes and the accounts of the queue tree, both with the decisions of
+        this cycle so far. Both can be rewound to a mark.
+    `known`: the requests that are known not to start, and why. The method `open` creates `known` and the draft.
+    `without_returns`: the accounts as they would be if the victims of this cycle had returned no charges. `places`:
+    started job -> the further pods that this cycle has placed for it.
     `granted`: all requests that start.
     `stopped`, `withdrawn`: jobs that this cycle preempts whole, and jobs whose nominations it withdraws.
     `remaining`: request class with a grant -> an iterator over its further requests.
@@ -55,20 +55,20 @@ class CycleState:
     `placed`: the gang, the job and the placements of each grant.
     `actions`: the preemptions and nominations. `victims`: as in `PreemptionContext`.
     `kept_nominations`: jobs whose nominations stay in force.
-    `searched`: request class -> its search for victims that failed in this cycle.
-    `has_postponed`: some searches are left to the next cycle, which must follow at once.
-    `is_over`: the cycle ends before all requests are tried, because the next one must first preempt pods that this
-        cycle placed above minimums, or start the job that takes a nomination over (rule R23).
-    `waits`: job -> the reason that it reports.
-    `cleared`: array, or family of singleton jobs -> the number of its jobs that this cycle admitted.
-    `denied`: request classes of which a request was denied.
+    `searched`: request class -> its search for victims that failed in this cycle. `has_postponed`: True if some
+    searches for victims are left to the next cycle, which must follow at once. `is_over`: True if this cycle ends
+    before all requests are tried. The reason is that the next cycle must first preempt pods that this cycle has placed
+    above minimums, or must start the job that takes over a nomination (rule R23). `waits`: waiting job -> the new
+    reason that it reports.
+    `cleared`: array, or family of singleton jobs -> the number of its jobs that this cycle admitted. `denied`: request
+    classes of which this cycle has denied a request.
     `received`, `waiting_for_event`, `waiting_until`, `exceeding`: as in `Memory`.
 
     Set by `begin`:
 
-    `is_done`: a byte for each request class: it is not tried again in this cycle.
-    `search_classes`: request classes that may search for victims.
-    `within_at_first`: a byte for each request class: its limits allowed it when the cycle began."""
+    `is_done`: a byte for each request class: 1 if it is not tried again in this cycle.
+    `search_classes`: request classes that may search for victims. `within_at_first`: a byte for each request class: 1
+    if its limits allowed it when the cycle began."""
 
     draft: Draft
     known: KnownFailures
@@ -104,7 +104,7 @@ class CycleState:
         self.waiting_until: list[tuple[Request, float]] = []
 
     def open(self) -> None:
-        """Make the draft, and what is known beside it."""
+        """Create the draft and `known`."""
         cluster, policy = self.cluster, self.policy
         expected = policy.typical or (expected_pods(cluster) if policy.score in BY_FRAGMENTATION else ())
         self.draft = draft_of_cycle(cluster.columns, cluster.topologies(policy), policy.score, expected)
@@ -116,7 +116,7 @@ class CycleState:
         self.known = KnownFailures(cluster, self.draft, self.ledger, self.placed)
 
     def begin(self, *, search_classes: frozenset[int]) -> None:
-        """Begin the cycle, after all pending requests have entered their request classes."""
+        """Begin the cycle. The caller has added all pending requests to their request classes."""
         columns = self.pending.columns
         self.is_done, self.search_classes = bytearray(len(columns.request_classes)), search_classes
         self.known.begin()
@@ -147,7 +147,7 @@ class CycleState:
             self.waiting_for_event.pop(Request(request.job, beside), None)
 
     def report(self, record: JobRecord, reason: Reason) -> None:
-        """Let the job report the reason, if it is not the reason that it reported last."""
+        """Let the job report the reason, unless the job reported the same reason last."""
         if record.reason != reason:
             self.waits[record.job.id] = reason
 
@@ -171,20 +171,21 @@ class CycleState:
             self.note_charged(each)
 
     def reopen(self) -> None:
-        """Let every request class be tried again, because free capacity has grown (pods that this cycle had placed are
-        taken back), or because a reservation has become possible."""
+        """Let the cycle try every request class again. The caller does this when free capacity has grown, because pods
+        that this cycle had placed were taken back, or when a reservation has become possible."""
         self.known.begin()
         self.is_done = bytearray(len(self.is_done))
 
     def note_charged(self, charge: Charge) -> None:
-        """Note the charge in the headroom, if there are limits. The next cycle computes this headroom again."""
+        """Subtract the charge from the headroom of queues and users, if there are limits. The next cycle computes the
+        headroom of these queues and users again."""
         if self.pending.headroom.keys:
             self.pending.headroom.charged(charge, self.without_returns.account)
             self.cluster.tree.note_charged(charge)
 
     def ledger_for(self, request_class: RequestClass, record: JobRecord) -> QuotaLedger:
-        """Return the ledger that this request is checked against. For requests that may preempt, charges of victims are
-        returned at once; for other requests, in the next cycle (rule R21)."""
+        """Return the ledger that this request is checked against. A request that may preempt may use the charges that
+        victims return at once; all other requests may use them from the next cycle on (rule R21)."""
         key = request_class.key
         may_preempt = request_class.number in self.search_classes and key.kind != Kind.GROWTH
         delay_s = self.cluster.queues[key.queue].preemption.delay_s if may_preempt else 0.0
@@ -212,8 +213,9 @@ class CycleState:
     # Their offers
 
     def offers(self, candidate: Candidate) -> list[FlavorAssignment]:
-        """Return the offers for the request: assignments of flavors, each with the quota that is short, if any; the
-        best comes first. A slot that replaces a lost pod has one offer, because its queue is charged for it already."""
+        """Return the offers for the request, the best first. An offer is an assignment of flavors, with the quota that
+        is short for it, if any. A slot that replaces a lost pod has one offer, because its queue is charged for it
+        already."""
         key, request = candidate.request_class.key, candidate.entry.request
         if key.kind == Kind.REPLACEMENT:
             return [FlavorAssignment((), key.gang, NO_CHARGE)]

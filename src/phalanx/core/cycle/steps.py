@@ -1,10 +1,11 @@
 """The steps of one cycle.
 
-A request class takes part if quota allows it, and if its placement class fits *by counting*: the free amounts are
-enough, before any placement is tried. `core.cycle.known` and `core.cycle.candidates` find these classes for the whole
-cluster at once. Each class is represented by its first request. `core.order.next_job` chooses the next request. Slots
-that replace lost pods of started gangs come before all others. A request passes through these methods (`offers` belongs
-to the state):
+A *request class* has equal requests of one queue; a *placement class* has requests of any queue that need the same from
+the nodes. A request class takes part in the cycle if quota allows it, and if its placement class fits *by counting*,
+that is, if the free amounts are enough before any placement is tried. `core.cycle.known` and `core.cycle.candidates`
+find these classes for the whole cluster at once. Each class is represented by its first request. `core.order.next_job`
+chooses the next request. Slots that replace lost pods of started gangs come before all other requests. A request passes
+through these methods (`offers` is a method of `CycleState`, and `receive` a function of `core.cycle.intake`):
 
     receive       report why it is not eligible (`core.cycle.intake.eligible`), or add it to a request class
     candidates    yield it as the next request, with its class: a `Candidate`
@@ -13,14 +14,15 @@ to the state):
     grant         start it: charge its nodes and its queue
     deny          report why it does not start (`core.cycle.report`)
 
-Where shares or guarantees decide between queues, a queue is ranked by one request class: the first whose limits allow
-it and whose placement class fits by counting, or that may search for victims. A strict queue is ranked by its first
-class. Until the backfill reservations are made, every request class within its limits is tried, because the first that
-finds no capacity gets a reservation.
+Where shares or guarantees decide between queues, one request class determines the rank of its queue. This is the first
+class that either may search for victims, or whose limits allow it and whose placement class fits by counting. A strict
+queue is ranked by its first class. Until all backfill reservations are made, the cycle tries every request class within
+its limits, because the first class that finds no capacity gets a reservation.
 
-Within a cycle the set of classes that may start only shrinks. Grants reduce the headroom. Charges that victims return
-count for other requests in the next cycle. A placement class closes when one of its requests fails. So it does not
-matter when a class is skipped, and the decisions follow from the state alone."""
+Within a cycle the set of classes that may start only shrinks, for three reasons. Grants reduce the headroom of queues.
+Other requests may use the charges that victims return only in the next cycle. A placement class closes when one of its
+requests fails. So it does not matter at which moment the cycle skips a class, and the decisions follow from the state
+alone."""
 
 from __future__ import annotations
 
@@ -74,11 +76,11 @@ class Cycle:
     def surplus(self) -> Surplus:
         return Surplus(self.state, self.tournament.closed, self.growing)
 
-    # Contending
+    # The order of requests
 
     def candidates(self) -> Iterator[Candidate]:
-        """Yield the requests to try, best first. Before the next request, the caller must grant or deny the last
-        one."""
+        """Yield the requests to try, the best first. The caller must grant or deny each request before it takes the
+        next one."""
         for at in range(len(self.state.starts)):
             self.surplus.note(self.state.starts, at)
         if self.pending.request_classes:
@@ -107,9 +109,9 @@ class Cycle:
         self.reporter.report_remaining()
 
     def hopeless_heads(self) -> Iterator[Candidate]:
-        """Yield first requests of queues that would get nothing, so that the caller denies them out of turn. Each queue
-        then competes with its first request that would get something (rule R8). With more than `FEW_QUEUES` waiting
-        queues, this is checked only once in a cycle."""
+        """Yield the first requests of queues if they would get nothing (no start, no victims, no reservation), so that
+        the caller denies them out of turn. Each queue then competes with its first request that would get something
+        (rule R8). If more than `FEW_QUEUES` queues wait, this is checked only once in a cycle."""
         decided = self.state.grants + len(self.state.actions), self.reserving.may_reserve
         cursors = self.tournament.cursors() if self.weeded != decided else []
         if len(cursors) < 2 or (self.weeded and len(cursors) > FEW_QUEUES):
@@ -124,7 +126,8 @@ class Cycle:
             self.tournament.renew()
 
     def gets_something(self, head: Candidate) -> bool:
-        """Return whether the request can start, finds victims, or would get a reservation."""
+        """Return whether the request can start, finds victims, or would get a reservation. For the head of a strict
+        queue: return whether it can ever start."""
         request_class = head.request_class
         found, state = request_class.placement_class, self.state
         if request_class.strict and request_class.key.kind != Kind.GROWTH:
@@ -155,8 +158,8 @@ class Cycle:
         return self.known.why_not(request_class, offers, ()).code in NEVER
 
     def is_sure_to_start(self, request_class: RequestClass) -> bool:
-        """Return whether a class that fits by counting is certain to start: counting is exact for it, there is no
-        reservation, and its queue has quota."""
+        """Return whether a class that fits by counting is certain to start. That is so if counting is exact for its
+        gang, no reservation exists, and its queue has quota."""
         found = request_class.placement_class
         if not found.single or self.reserving.first() is not None or not self.state.is_within_limits(request_class):
             return False
@@ -170,8 +173,8 @@ class Cycle:
         return isinstance(outcome, list)
 
     def finds_victims(self, head: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
-        """Return whether the request may preempt now, and a search for victims succeeds or fails only because of growth
-        of this cycle."""
+        """Return whether the request may preempt now, and its search for victims either succeeds, or fails only because
+        of pods that this cycle has placed above the minimums of running jobs (growth)."""
         if not self.may_search(head.request_class) or self.preempting.is_delayed(head):
             return False
         forecast = None if self.reserving.greedy else self.reserving.forecast
@@ -179,28 +182,29 @@ class Cycle:
         return found is not None or self.preempting.is_behind_growth(head, offers)
 
     def may_search(self, request_class: RequestClass) -> bool:
-        """Return whether a search for victims may find some for the request class."""
+        """Return whether the request class may search for victims now, and the search may find some."""
         is_able = request_class.number in self.state.search_classes
         return is_able and self.preempting.may_search(request_class, self.reserving.mark())
 
     def wants_nothing(self, candidate: Candidate) -> bool:
-        """Return whether the job needs nothing now: it is being stopped, or it would grow although pods of its minimum
-        are missing."""
+        """Return whether the request must get nothing now: its job is being stopped, or the request would let the job
+        grow although pods of the job's minimum are missing."""
         job, grows = candidate.entry.request.job, candidate.request_class.key.kind == Kind.GROWTH
         placed = self.state.places.get(job, ())
         return job in self.state.stopped or (grows and is_incomplete(self.cluster.jobs[job], placed))
 
     def must_try(self, head: Candidate) -> bool:
-        """Return True if the cycle must try the request. Otherwise the next request of its queue takes part."""
+        """Return True if the cycle must try the request. Otherwise deal with the request at once, and let the next
+        request of its queue take part."""
         request_class = head.request_class
         if self.wants_nothing(head):
             self.advance(head)
             return False
         has_others = self.field.several_arenas or self.tournament.urgent is not None
         if has_others and not self.field.may_be_tried(request_class):
-            self.lose(head, holds_up=False)  # a grant to another arena, or to a lost pod, has taken its capacity
+            self.lose(head, holds_up=False)  # a grant in another arena, or for a lost pod, has taken its capacity
             return False
-        # Its last request has a reservation, and the next one may get one.
+        # The last request of this class has a reservation, and this one may get a reservation, too.
         if request_class in self.reserving.further_requests:
             self.reserve_or_block(head)
             return False
@@ -229,7 +233,7 @@ class Cycle:
 
     def lose(self, head: Candidate, *, holds_up: bool) -> None:
         """Remove the request class from the cycle. If another request of the class may search for victims, continue
-        with that request. `holds_up`: the request blocks the jobs behind it in a strict queue."""
+        with that request. `holds_up`: True if the request blocks the jobs behind it in a strict queue."""
         self.state.denied.add(head.request_class)
         blocks = holds_up and head.request_class.strict and head.request_class.key.kind != Kind.GROWTH
         if not blocks and head.request_class.number in self.state.search_classes:
@@ -242,8 +246,9 @@ class Cycle:
         self.tournament.reject_head(holds_up=holds_up)
 
     def reserve_or_block(self, head: Candidate, *, holds_up: bool = True) -> None:
-        """Handle a request that found no capacity: try to reserve for it. Without a reservation it may block its strict
-        queue. After a reservation the next request of its class may get one as well."""
+        """Handle a request that found no capacity: try to make a reservation for it. If that fails, the request may
+        block its strict queue (`holds_up`). If that succeeds, the next request of its class may get a reservation as
+        well."""
         self.state.denied.add(head.request_class)
         reserved = self.reserving.try_reserve(head)
         following = self.reserving.next_of(head.request_class) if reserved else None
@@ -255,7 +260,8 @@ class Cycle:
     # Deciding
 
     def place(self, candidate: Candidate, offer: FlavorAssignment) -> PlacementOutcome | Reason:
-        """Place the whole minimum of the gang, or nothing. Pods above it follow in the second pass of the cycle."""
+        """Place the whole minimum of the gang, or nothing. The second pass of the cycle places pods above the
+        minimum."""
         request_class, request = candidate.request_class, candidate.entry.request
         if not request_class.placement_class.key.whole:
             return []
@@ -305,9 +311,10 @@ class Cycle:
         return head is not None and self.surplus.grow_in_turn(self.tournament, head, self.reserving)
 
     def grants_surplus(self, head_priority: int | None) -> bool:
-        """Place pods above minimums for jobs with a higher priority than `head_priority`, if no request of the job's
-        priority is left to try. `head_priority`: the priority of the next request; None: no request is left. Jobs with
-        `GangSize.IN_TURN` are served by `grow_in_turn`. Return whether any job was served."""
+        """Place pods above minimums for jobs with a higher priority than `head_priority`, the priority of the next
+        request (None: no request is left). A job gets such pods only if no request of its priority or a higher one is
+        left to try. As long as requests are left, jobs with `GangSize.IN_TURN` get their pods by `grow_in_turn`
+        instead. Return whether any job was served."""
         due = self.surplus.priorities(in_turn=head_priority is None)
         if head_priority is not None:
             due = list(takewhile(lambda each: each > head_priority and not self.field.any_from(each), due))
@@ -316,7 +323,8 @@ class Cycle:
         return bool(due)
 
     def advance(self, candidate: Candidate) -> None:
-        """Continue with the next request of the class, because this one was granted, or its job is being stopped."""
+        """Continue with the next request of the class, because this request was granted, or its job is being
+        stopped."""
         request_class, state = candidate.request_class, self.state
         if request_class not in state.remaining:
             state.remaining[request_class] = islice(request_class, 1, None)  # the first is being tried already
@@ -326,14 +334,14 @@ class Cycle:
         self.tournament.accept_head(following)
 
     def prefers_preemption(self, candidate: Candidate, offer: FlavorAssignment) -> bool:
-        """Return whether the queue prefers to preempt for this offer over trying the next one."""
+        """Return whether the queue prefers to preempt jobs for this offer before it tries the next offer."""
         queue = self.cluster.tree.branches[candidate.request_class.key.queue].queue
         wish = None if queue is None else queue.fungibility
         return wish is not None and (wish.preempt_before_next or (wish.prefer_preemption and offer.short is not None))
 
     def make_room(self, candidate: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
-        """Preempt other jobs, if the request may do that and it frees enough, without delaying reservations. Return
-        whether that was done."""
+        """Preempt other jobs if the request may do so, if that frees enough capacity, and if it delays no reservation.
+        Return whether a plan was found and carried out."""
         request = candidate.entry.request
         if not self.may_search(candidate.request_class):
             return False
@@ -356,7 +364,7 @@ class Cycle:
 
     def try_again(self, *, across: bool) -> None:
         """Let request classes with a failed search for victims be tried again, because a decision of this cycle may let
-        their searches succeed. `across`: only classes that may preempt jobs of other queues."""
+        their searches succeed. `across`: True to do this only for classes that may preempt jobs of other queues."""
         over, preempting = self.state.is_done, self.preempting
         again = [
             number for number in self.state.search_classes if over[number] and preempting.may_try_again(number, across)
@@ -386,6 +394,6 @@ class Cycle:
         if lacks and any(each.code not in NEVER for each in found):
             self.reserve_or_block(candidate, holds_up=reason.code not in ALONE)
         else:
-            # Made earlier in this cycle, before other jobs used up the quota.
+            # The request may have got its reservation earlier in this cycle, before other jobs used up the quota.
             has_reservation = candidate.entry.request in self.reserving.reserved
             self.lose(candidate, holds_up=reason.code not in ALONE and not has_reservation)

@@ -1,4 +1,4 @@
-"""Fold events and actions into the state: the only code that changes it.
+"""Fold events and actions into the cluster state, that is, apply them to it. No other code changes the state.
 
 Parts, lowest first:
 

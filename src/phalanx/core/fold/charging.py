@@ -1,14 +1,15 @@
-"""Charge the holdings of jobs to the state: to nodes, to the list of consumers, to queues, and to past usage.
+"""Charge what jobs hold: to their nodes, to the list of the largest consumers, to their queues, and to the past usage
+of their users.
 
-- A node is charged for a pod from the decision until the pod is gone.
-- The queue tree is charged for decisions. A started gang is charged for the pods that it has, and for the pods that it
-  lost and needs for its minimum. A nominated job is charged for its nomination. A job that is being stopped is charged
-  for nothing, although its pods still hold their nodes.
+- A node is charged for a pod from the decision that places the pod until the pod is gone.
+- Queues are charged for what was decided. The queue of a started gang is charged for the pods that the gang has, and
+  for lost pods that it needs for its minimum. The queue of a nominated job is charged for the nomination. The queue of
+  a job that is being stopped is not charged for it, although the job's pods still hold their nodes.
 - Past usage: a user is charged from the moment at which a decision gives nodes to the pods until the world reports that
   the pods are gone, because no other job can use these nodes. A nomination is not charged to the user. This module
-  notes the usage wherever holdings change. The rest is arithmetic (`state.usage`).
-- After a restart the world sends the stored usage (`UsageTold`), and then the running jobs (`Adopted`). An adopted job
-  is charged from its start on, as far as the stored usage does not include it."""
+  notes each change of what a job holds; `state.usage` computes the usage from these notes.
+- After a restart the world sends the stored usage (`UsageTold`), and then the running jobs (`Adopted`). The usage of
+  such a running job counts from its start on, except for the part that the stored usage already includes."""
 
 from __future__ import annotations
 
@@ -126,7 +127,8 @@ def mark_leaving(cluster: Cluster, record: JobRecord, slots: Iterable[Slot], gra
 
 
 def note_holdings_changed(cluster: Cluster, record: JobRecord) -> None:
-    """Note that the holdings of the job have changed, because searches for victims depend on them."""
+    """Note that the holdings of the job have changed, so that failed searches for victims, which depend on them, may be
+    repeated."""
     if cluster.running_pods is not None:
         cluster.running_pods.touch(record.job.id)
         cluster.pending.allow_new_searches()
@@ -171,7 +173,7 @@ def rebuild_tree(cluster: Cluster) -> None:
 
 
 def submitted_jobs(cluster: Cluster) -> SubmittedJobs:
-    """Return the live jobs that limits on submitted jobs count."""
+    """Return the live jobs that count against limits on submitted jobs."""
     found = SubmittedJobs()
     gated = any(branch.rules.limits.submissions for branch in cluster.tree.branches.values())
     for record in cluster.jobs.values() if gated else ():
@@ -200,8 +202,8 @@ def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:
     """Return for each role the number of pods that a started job is charged for: the pods that it has and that are not
     being evicted and, for a gang, the open pods up to its minimum.
 
-    If the gang can do without a role, pods of this role are charged once they are placed, because they are growth
-    (`state.cluster.is_growth`)."""
+    If the gang can do without a role, the pods of this role are growth (`state.cluster.is_growth`), so each of them is
+    charged only when it is placed."""
     pods = list(record.kept())
     if not record.open:
         return pods

@@ -1,7 +1,9 @@
-"""Fold events about the cluster: nodes, foreign pods, queues, flavors, reservations, policy, time.
+"""Fold (apply to the state) events about the cluster: nodes, pods of other schedulers, queues, flavors, reservations,
+policy, time.
 
-`core.fold.fold` has the table of events and functions. After a change, the pending jobs that it may concern are
-received again. These are the jobs whose queue now has other rules, or all jobs if that is not known."""
+`core.fold.fold` has the table of events and functions. After a change, the next cycle *receives again* the pending jobs
+that the change may concern: it checks again whether they are eligible, and adds them to request classes. These are the
+jobs whose queue now has other rules, or all jobs if it is not known which jobs the change concerns."""
 
 from __future__ import annotations
 
@@ -55,8 +57,8 @@ def node_seen(cluster: Cluster, event: NodeSeen) -> None:
 
 
 def refresh_open_slots(cluster: Cluster, node: str) -> None:
-    """Receive the open slots of gangs with pods on the node again. The node is gone or in other domains now, so the
-    topology domain in which the slots must be placed may have changed."""
+    """Receive the open slots of gangs with pods on the node again. The node is gone, or its labels put it into other
+    topology domains now. So the domain in which the slots must be placed may have changed."""
     if not cluster.columns.charges[cluster.columns.row_of[node]]:
         return
     for job, record in cluster.jobs.items():
@@ -128,8 +130,8 @@ def run_told(cluster: Cluster, event: RunTold) -> None:
 
 
 def with_learned_estimate(cluster: Cluster, job: Job) -> Job:
-    """Return the job with an estimate from the run times of similar jobs, if it states none and the policy orders
-    backfill by estimates."""
+    """Return the job with an estimated run time, learned from similar jobs. This is done only if the job states no
+    estimate and the policy orders backfill by estimates."""
     if cluster.policy.backfill_order is not BackfillOrder.SHORTEST_LEARNED or job.estimate_s is not None:
         return job
     estimate_s = cluster.ends.run_times.estimate_s(job, time_limit_s(cluster, job))
@@ -176,8 +178,8 @@ def policy_changed(cluster: Cluster, policy: Policy) -> None:
 
 
 def tick(cluster: Cluster, event: Ticked) -> None:
-    """Fold the time. `Cluster.now_s` never decreases. But if the clock is set back, reservations may begin or end a
-    second time."""
+    """Fold the time. Advance `Cluster.now_s` to the time of the event; it never decreases. But if the clock is set
+    back, reservations may begin or end a second time."""
     now_s = event.now_s
     early_s, late_s = sorted((cluster.told_s, now_s))
     cluster.told_s = now_s
@@ -193,8 +195,8 @@ def tick(cluster: Cluster, event: Ticked) -> None:
 
 
 def tree_changed(cluster: Cluster) -> None:
-    """Build the queue tree again, because queues, flavors or nodes have changed. Receive the jobs again whose queue now
-    has other rules."""
+    """Build the queue tree again, because queues, flavors or nodes have changed. Then receive again the jobs whose
+    queue now has other rules."""
     tree = cluster.tree
     if tree.stale:
         before = {name: branch.treatment() for name, branch in tree.branches.items()}

@@ -1,8 +1,9 @@
-"""Fold events and actions: the only code that changes the state.
+"""Fold events and actions, that is, apply them to the cluster state. No other code changes the state.
 
-There is one function for each event and action (`TAKEN_IN_BY`). Every event is a fact of the world, and idempotent.
-Late answers (`core.fold.transitions`) are ignored. An action counts from the moment at which it is folded: its capacity
-is charged before any world learns of it, so that the next decision cannot grant it again."""
+The table `TAKEN_IN_BY` has one function for each event and action. Every event states a fact about the *world* (the
+cluster, or a simulation of it), and may be folded twice without harm. Events that report on an earlier state of a job
+come too late and are ignored (`core.fold.transitions`). An action takes effect when it is folded: its capacity is
+charged before the world carries it out, so that the next decision cannot grant the same capacity again."""
 
 from __future__ import annotations
 
@@ -80,8 +81,8 @@ ROLE = itemgetter(0)  # the role of a slot or of a placement
 def fold(cluster: Cluster, news: Iterable[News]) -> None:
     """Fold events or actions, in order.
 
-    Raises `IllegalTransition` for an item that no correct world or decision could send. The state is then as before
-    that item."""
+    Raises `IllegalTransition` for an item that no correct world or decision could send. In that case the items before
+    it are folded, and the item itself has changed nothing."""
     cluster.pending.version += 1
     for item in news:
         TAKEN_IN_BY[type(item)](cluster, item)
@@ -90,8 +91,8 @@ def fold(cluster: Cluster, news: Iterable[News]) -> None:
 
 
 def fold_plan(cluster: Cluster, made: Decision | Plan) -> None:
-    """Fold the actions of the plan. If a whole decision is given, fold its memory too, unless an event came after the
-    decision."""
+    """Fold the actions of the plan. If `made` is a whole decision, fold its memory too, unless an event was folded
+    after the decision."""
     plan, memory = made if isinstance(made, Decision) else (made, None)
     if memory is not None and memory.version != cluster.pending.version:
         memory = None  # an event was folded after the decision
@@ -229,7 +230,7 @@ def remove_job(cluster: Cluster, record: JobRecord, outcome: Outcome) -> None:
 
 
 def job_started(cluster: Cluster, record: JobRecord, *, leaving: bool = False) -> None:
-    """Note that the job has started: set its expected end, and receive jobs again that depend on its start."""
+    """Note that the job has started: set its expected end, and receive again the jobs that depend on its start."""
     job = record.job
     if leaving:
         cluster.ends.set(job.id, LEAVING_S)
@@ -244,7 +245,7 @@ def job_started(cluster: Cluster, record: JobRecord, *, leaving: bool = False) -
 
 
 def refresh_related(cluster: Cluster, job: Job) -> None:
-    """Receive other jobs again that may wait for a change of this job."""
+    """Receive again the other jobs that may wait for a change of this job."""
     if not (cluster.dependencies.dependents or job.singleton or job.array_cap is not None):
         return
     for name in job_dependencies.affected_jobs(cluster, job):
@@ -258,14 +259,15 @@ def refresh_dependents(cluster: Cluster, job: str) -> None:
 
 
 def watch_deadline(cluster: Cluster, job: Job) -> None:
-    """Set a timer just after the latest start of the job, so that it then reports a missed deadline."""
+    """Set a timer just after the latest time at which the job can start and still meet its deadline, so that it then
+    reports a missed deadline."""
     if job.deadline_s is not None:
         cluster.pending.timers.set(Deadline(job.id), nextafter(job_dependencies.latest_start_s(job), inf))
 
 
 def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -> None:
-    """Open the job's slots, and release their holdings. A slot that is open already keeps its arrival. A job with a
-    size that was fixed at the start gets no further slots."""
+    """Open the job's slots, and release their holdings. A slot that was already open keeps its arrival time. A job
+    whose size was fixed at its start gets no further slots."""
     check_roles(record, slots)
     record.make_ready()
     for slot in slots:
@@ -325,7 +327,8 @@ def place(cluster: Cluster, action: Place) -> None:
 
 
 def preempt(cluster: Cluster, action: Preempt) -> None:
-    """Preempt the job. It holds its nodes until the world reports that its pods are gone, and needs no more pods."""
+    """Preempt the job. The job holds its nodes until the world reports that its pods are gone, and gets no more
+    pods."""
     record = decided_record(cluster, action)
     release(cluster, record, tuple(record.open))
     withdraw_nomination(cluster, record)
@@ -463,7 +466,8 @@ def leave_queue(cluster: Cluster, job: Job) -> None:
 
 
 def admit(cluster: Cluster, jobs: Iterable[str]) -> None:
-    """Receive the queued jobs among these again, because a limit on submitted jobs now admits or excludes them."""
+    """Receive again those of the jobs that are queued, because a limit on submitted jobs now admits or excludes
+    them."""
     for job in jobs:
         if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED:
             cluster.pending.refresh(Request(job))

@@ -1,20 +1,23 @@
-"""What a job waits for besides capacity: a time, other jobs, a slot of its array; and missed deadlines.
+"""Check what a job waits for besides capacity: a time, other jobs, or a slot of its array. Also report missed
+deadlines.
 
-The rules are those of Slurm's --begin, --deadline, --dependency and --array=...%cap (man sbatch). A `NotEligible` has
-the reason, and the time of the next check if time alone can change it. Everything else changes by events about other
-jobs; `affected_jobs` lists the waiting jobs that such an event concerns.
+The rules are those of Slurm's --begin, --deadline, --dependency and --array=...%cap (man sbatch). The result of a
+check, `NotEligible`, has the reason. If the passing of time alone can change the result, it also has the time of the
+next check. All other results change only by events about other jobs; `affected_jobs` lists the waiting jobs that such
+an event concerns.
 
 - *begin*: the job does not start before `begin_s`.
 - *deadline*: a job that cannot end by its deadline, even if it started now, is never started. A job without a time
   limit is assumed to end at once.
-- *dependencies*: all of `after` or, with `requires_any`, one. A dependency on an unknown job is not yet met, because
-  the job may still be submitted (objects reach a cluster in any order). A dependency that can never be met, circles
-  included, is reported as such; the job stays, and its owner decides.
-- *singleton*: of a user's live jobs with the same name, the earliest submitted goes first, and the next one when it has
-  ended.
-- *array*: at most `array_cap` of its jobs are candidates or run at a time, the earliest first. A candidate counts,
-  because one cycle could start several. A job that can never start, or that also waits for something else, does not
-  count."""
+- *dependencies*: all dependencies in `after` must be met or, with `requires_any`, one of them. A dependency on an
+  unknown job is not yet met, because the job may still be submitted (objects reach a cluster in any order). A
+  dependency that can never be met, for example because dependencies form a circle, is reported as such. The job stays
+  pending, and its owner decides what to do.
+- *singleton*: of a user's live jobs with the same name, the job that was submitted first starts first, and each further
+  job may start when the one before it has ended.
+- *array*: at most `array_cap` jobs of an array run or are candidates at a time, the earliest first. Candidates count
+  against the cap, because one cycle could start several of them. A job that can never start, or that also waits for
+  something else, does not count."""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def not_eligible(
     """Return why the queued job may not be a candidate at `now_s`; None if it may.
 
     `cleared`: array -> the number of its jobs that were admitted since the last fold. If this function admits a job of
-    an array, it adds 1."""
+        an array, it adds 1 to the array's number."""
     job = record.job
     if job.deadline_s is not None and now_s > latest_start_s(job):
         return NotEligible(deadline_missed(job, now_s))
@@ -62,8 +65,8 @@ def not_eligible(
 
 
 def cleared(cluster: Cluster) -> dict[JobFamily, int]:
-    """Return array -> the number of its jobs that a decision has admitted but that the state does not count as active
-    yet."""
+    """Return a mapping: array -> the number of its jobs that a decision has admitted, but that the state does not yet
+    count as active."""
     found: dict[JobFamily, int] = {}
     for request in cluster.pending.unreported:
         job = cluster.jobs[request.job].job
@@ -78,7 +81,8 @@ def latest_start_s(job: Job) -> float:
 
 
 def affected_jobs(cluster: Cluster, job: Job) -> Iterator[str]:
-    """Yield the pending jobs to receive again when `job` is new, has started, has ended, or waits again."""
+    """Yield the pending jobs that the next cycle must check again because `job` is new, has started, has ended, or
+    waits again."""
     relations = cluster.dependencies
     yield from (name for name in relations.dependents.get(job.id, ()) if queued(cluster, name))
     if members := relations.singletons.get((job.user, job.singleton)) if job.singleton else None:
@@ -110,7 +114,8 @@ def waits_for_turn(record: JobRecord) -> bool:
 
 
 def contends(record: JobRecord) -> bool:
-    """Return whether a job in a request class may start some day: it has not reported that it can never start."""
+    """Return whether a job that is in a request class may ever start. That is so unless it has reported that it can
+    never start."""
     return record.reason is None or record.reason.code not in NEVER
 
 

@@ -1,7 +1,8 @@
-"""What one cycle remembers for the next, and the decision that carries it.
+"""The *memory* of a cycle, which has results for the next cycle, and the decision of a cycle, which contains the
+memory.
 
-`core.cycle.plan` writes the memory of a cycle, and this module alone folds it into the state. Memory saves time and
-keeps reasons up to date; it decides nothing. If it is not folded, the next cycle decides the same
+`core.cycle.plan` writes the memory of a cycle, and this module alone folds it into the state. The memory saves time and
+keeps reasons up to date, but decides nothing. If it is not folded, the next cycle makes the same decisions
 (`tests/core/test_decisions_follow_from_the_state.py`)."""
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from phalanx.state.pending.request_class import Request, RequestClassKey, Search
 
 
 class RequestClassReport(NamedTuple):
-    """The kind of message to a request class (`Blocker.CAPACITY` and the like), and its reason; `reason`
-    None: the reason of its placement class."""
+    """What a request class has reported: the kind of obstacle (such as `Blocker.CAPACITY`), and the reason. `reason`
+    None: the reason of its placement class applies."""
 
     blocker: int
     reason: Reason | None = None
@@ -28,16 +29,16 @@ class RequestClassReport(NamedTuple):
 class Memory(NamedTuple):
     """The memory of a cycle.
 
-    `version`: the version of the state that was decided on; memory older than the latest event is not folded.
-    `received`: requests that are now in a request class. `waiting_for_event`: requests that wait for an event about
-        themselves.
-    `waiting_until`: requests that wait until a time.
-    `reports`: the report to each request class.
+    `version`: the version of the state on which the cycle decided. If an event has been folded since, the memory is not
+        folded.
+    `received`: requests that the cycle has added to a request class. `waiting_for_event`: requests that wait for an
+        event about their own jobs.
+    `waiting_until`: requests that wait until a given time. `reports`: what each request class has reported.
     `explained`: the reason of each placement class without capacity. `disproved`: placement classes whose stored reason
         no longer holds. `stale`: the new `PlacementClass.stale` of placement classes. `renewed`: True if the reasons of
         all classes are up to date.
     `failed`: placement classes that were closed because placing a gang failed, although the free amounts were enough.
-    `first`: the first reservation.
+    `first`: the first backfill reservation.
     `searched`: failed searches for victims. `has_postponed`: True if searches for victims were postponed to the next
     cycle.
     `exceeding`: queues whose usage is above their limit and may be evicted, and since when (seconds since the
@@ -59,15 +60,15 @@ class Memory(NamedTuple):
     exceeding: tuple[tuple[str, float], ...] = ()
 
     def begin(self, cluster: Cluster) -> None:
-        """Fold the requests that wait for an event. This comes before the actions of the plan, because an action may be
-        this event."""
+        """Fold the requests that wait for an event. The caller does this before it folds the actions of the plan,
+        because such an action may be the event for which a request waits."""
         for request in self.waiting_for_event:
             cluster.pending.leave(request)
         cluster.pending.changed = cluster.tree.eased = False
         cluster.pending.renews = cluster.pending.renews and not self.renewed
 
     def fold(self, cluster: Cluster) -> None:
-        """Fold all other results of the cycle. This comes after the actions of the plan."""
+        """Fold all other results of the cycle. The caller does this after it has folded the actions of the plan."""
         pending = cluster.pending
         for request, again_s in self.waiting_until:
             pending.wait_until(request, again_s)
@@ -105,9 +106,9 @@ class Decision(NamedTuple):
 
 
 def note_arrays(cluster: Cluster, memory: Memory) -> None:
-    """Note which array jobs are candidates now, and which are not. A job that is no candidate gives its slot in the
-    array to the next task. A job that is nominated, or has just started on its nomination, is in no request class and
-    keeps its slot."""
+    """Note which jobs of arrays are candidates now, and which are not. A job that is not a candidate gives its slot in
+    the array to the next task. But a job that is nominated, or has just started on its nominated nodes, keeps its slot,
+    although it is in no request class."""
     relations = cluster.dependencies
     for request in memory.received:
         if request.job not in cluster.jobs or request not in cluster.pending.request_class_of:
@@ -127,8 +128,9 @@ def note_arrays(cluster: Cluster, memory: Memory) -> None:
 
 
 def pass_turn(cluster: Cluster, record: JobRecord) -> None:
-    """Give the job's slot in its array to the next job, because the job waits for something else. If the job is in a
-    request class, it can never start; it needs a slot again when that may have changed (`Pending.hopeless`)."""
+    """Give the job's slot in its array to the next job of the array, because the job waits for something else. If the
+    job is in a request class, it can never start at present. When that may have changed, it needs a slot again
+    (`Pending.hopeless`)."""
     pending, name = cluster.pending, record.job.id
     if Request(name) in pending.request_class_of:
         pending.hopeless[Request(name)] = None

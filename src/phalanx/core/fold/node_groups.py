@@ -1,8 +1,9 @@
 """Node groups: fold their descriptions, requests for nodes, arrivals and failures into the state.
 
-A provider may give a requested node another name than its placeholder. So a new node of a group takes over the
-placeholder that was requested first, with all nominations to it. If a node differs from its group's template, the
-nominations to it are withdrawn, and the jobs are decided again."""
+A *node group* is a group of nodes that a provider can enlarge. A requested node is represented by a *placeholder* until
+it arrives. The provider may give the node another name. So a new node of a group takes over the placeholder that was
+requested first, with all nominations to this placeholder. If a node differs from its group's template, the nominations
+to the node are withdrawn, and the next cycle decides about their jobs again."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def group_seen(cluster: Cluster, event: NodeGroupSeen) -> None:
 
 
 def group_gone(cluster: Cluster, event: NodeGroupGone) -> None:
-    """Fold the end of a node group. Its requested nodes are expected no more."""
+    """Fold the end of a node group. The group's requested nodes are no longer expected."""
     if cluster.columns.groups.known.pop(event.name, None) is None:
         return
     cluster.columns.groups.failed.pop(event.name, None)
@@ -56,8 +57,8 @@ def nodes_requested(cluster: Cluster, item: RequestNodes | NodesComing) -> None:
 
 
 def placeholder(cluster: Cluster, group: NodeGroup, name: str, item: RequestNodes | NodesComing) -> Node:
-    """Return the placeholder for a requested node. The placeholder of a group on demand is large enough for all pods of
-    its job."""
+    """Return the placeholder for a requested node. The placeholder of a node that a group adds on demand, for one job,
+    is large enough for all pods of this job."""
     node = group.node(name)
     if group.on_demand is None or isinstance(item, NodesComing):
         return node
@@ -73,7 +74,7 @@ def nodes_noted(cluster: Cluster, event: NodesNoted) -> None:
 
 
 def nodes_released(cluster: Cluster, action: ReleaseNodes) -> None:
-    """Fold the release of nodes: empty nodes accept no pods from now on, and requested nodes are expected no more."""
+    """Fold the release of nodes: empty nodes accept no pods from now on, and requested nodes are no longer expected."""
     if action.late:
         note_failure(cluster, action.group, action.nodes, "")
     for name in action.nodes:
@@ -131,8 +132,8 @@ def note_failed(cluster: Cluster, group: str, coming: Sequence[ComingNode], text
 
 
 def explain_again(cluster: Cluster) -> None:
-    """Let the next cycle compute again the reasons of all requests without capacity, because they name failed
-    requests."""
+    """Let the next cycle compute the reasons of all requests without capacity again, because these reasons name failed
+    requests for nodes."""
     pending = cluster.pending
     for found in pending.placement_classes:
         found.reason = None

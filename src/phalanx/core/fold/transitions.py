@@ -1,8 +1,10 @@
-"""The life of a job, as one literal table. All rules about legal transitions are in this file.
+"""The phases of a job and the legal transitions between them, as one literal table. All rules about legal transitions
+are in this file.
 
-A row reads: in this phase, this event or action leads to that phase. `STAYS` keeps the phase. `LATE` marks an answer
-that was overtaken, because the world's messages are streams without a common order; it is ignored. A transition that
-the table does not name is illegal: the sender has a defect."""
+A row reads: in this phase, this event or action leads to that phase. `STAYS` keeps the phase. `LATE` marks an event
+that is ignored because it arrives too late: the world sends several streams of events, which have no common order, so
+the state may already reflect a later event. A transition that is not in the table is illegal, and shows that the sender
+has a defect."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Decide which jobs a pending job may preempt, and choose a sufficient set of victims.
 
-The rules are Kueue's (withinClusterQueue, reclaimWithinCohort, fair sharing). Victims are tried on the draft before any
-job is stopped. The preemptor is nominated to their nodes and starts when they have left.
+The rules are Kueue's (withinClusterQueue, reclaimWithinCohort, fair sharing). The search tries victims on the draft
+(the free capacity while a cycle decides) before any job is stopped. The preemptor is nominated to the nodes of the
+victims, and starts when the victims have left.
 
 Parts, lowest first:
 

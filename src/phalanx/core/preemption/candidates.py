@@ -1,12 +1,14 @@
-"""The candidates of one search for victims: pods above a gang's minimum, one by one, and whole gangs.
+"""The candidates of one search for victims. A candidate is either one pod above a gang's minimum (a surplus pod), or a
+whole gang.
 
-Candidates are numbered in that order. `evict` asks the policy, returns the candidate's charge in the ledger, and frees
-its capacity on the draft. `restore` undoes this. The eviction of a gang includes the surplus pods that were not evicted
-before, and the pods that this cycle has placed for the gang.
+Candidates are numbered: first all single pods, then all gangs. If the policy allows the eviction of a candidate,
+`evict` returns the candidate's charge in the ledger and frees its capacity on the draft. `restore` undoes this. The
+eviction of a gang includes its surplus pods that were not evicted before, and the pods that this cycle has placed for
+the gang.
 
-The policy judges a gang on the accounts without the victims that are surplus pods or jobs of the preemptor's own queue.
-It judges a surplus pod on the accounts without the gangs. So these victims neither create nor remove a right to preempt
-(rule R18)."""
+Earlier victims must neither create nor remove a right to preempt (rule R18). So when the policy judges a gang, the
+accounts still include the victims that are surplus pods or jobs of the preemptor's own queue. When it judges a surplus
+pod, the accounts still include the gangs that are victims."""
 
 from __future__ import annotations
 
@@ -37,9 +39,8 @@ LIGHT = 1e-3  # the weight of a pod above a minimum when candidates are counted
 class Victim:
     """A job that is preempted, shrunk or moved.
 
-    `slots`: the slots that the job releases; empty if it is preempted whole.
-    `charge`: the charge that returns to its queue.
-    `place`: the placements to which it is nominated, if it is moved."""
+    `slots`: the slots that the job releases; empty if it is preempted whole. `charge`: the charge that returns to its
+    queue. `place`: the placements to which it is nominated, if it is moved."""
 
     job: str
     rule: PreemptionRule
@@ -51,7 +52,7 @@ class Victim:
 class VictimCandidates:
     """The candidates of one search.
 
-    `going`: evicted candidate -> the rule that allows it, in the order of the evictions.
+    `going`: evicted candidate -> the preemption rule that allows its eviction, in the order of the evictions.
     `above`: the number of candidates that are single pods. Candidates with lower numbers are single pods, all others
     are gangs.
     `evicted_slots`: job -> the slots that this cycle has evicted already; empty: the job is preempted whole.
@@ -67,7 +68,7 @@ class VictimCandidates:
         self.rights = rights
         self.placed, self.evicted_slots = context.placed, context.victims
         self.going: dict[int, PreemptionRule] = {}
-        self._aside: dict[bool, dict[str, Counter[Key]]] = {True: {}, False: {}}  # see `_judged`
+        self._aside: dict[bool, dict[str, Counter[Key]]] = {True: {}, False: {}}  # the use is explained in `_judged`
         self._lost: dict[str, Counter[Key]] = {}  # queue -> its charge for the evicted candidates
         # (job number, role) -> the number of its pods that were evicted as single candidates.
         self._spared: dict[tuple[int, int], int] = {}
@@ -118,8 +119,8 @@ class VictimCandidates:
         self._single = spare
 
     def _stay(self) -> tuple[Ints, Ints]:
-        """Return (pods that this cycle has not evicted, those of them above the minimum), with a number for each
-        resident entry."""
+        """Return two arrays with a number for each resident entry: the number of its pods that this cycle has not
+        evicted, and how many of these pods are above the minimum."""
         residents, entry, rows = self.running_pods, self.running_pods.entry, self.cluster.columns.row_of
         pods, spare = entry("pods"), entry("spare")
         if any(self.evicted_slots.values()) or self._growth:
@@ -136,8 +137,9 @@ class VictimCandidates:
         return pods, np.minimum(spare, pods)
 
     def _name_pods(self) -> None:
-        """Note the candidates whose holdings must be read pod by pod: candidates with devices, gangs for which this
-        cycle has placed pods, and gangs with a nomination, which they lose when they are evicted (rule R24)."""
+        """Note the candidates whose holdings must be read pod by pod. These are candidates with devices, gangs for
+        which this cycle has placed pods, and gangs with a nomination (an evicted gang loses its nomination, rule
+        R24)."""
         for job in dict.fromkeys((*self.placed, *self.cluster.nominated)):
             number = self.running_pods.number_of.get(job, -1)
             if number >= 0 and (candidate := int(self.gang_unit[number])) >= 0:
@@ -169,8 +171,8 @@ class VictimCandidates:
         return seats
 
     def free_growth(self) -> None:
-        """Free on the draft the pods that this cycle has placed above the minimums of running jobs, as far as the
-        policy allows to evict them."""
+        """Free on the draft the capacity of the pods that this cycle has placed above the minimums of running jobs, if
+        the policy allows the eviction of these pods."""
         for job, growth in self._growth.items():
             number, record = self.running_pods.number_of[job], self.cluster.jobs[job]
             for each in growth if self.gang_unit[number] >= 0 else ():
@@ -259,7 +261,8 @@ class VictimCandidates:
         return True
 
     def would_be_taken_back(self, evicted: Iterable[int]) -> bool:
-        """Return whether a queue of these evicted candidates would take the capacity back (rule R20)."""
+        """Return whether the queue of one of these evicted candidates would take the capacity back by preemption (rule
+        R20)."""
         queues = {self.queue(each) for each in evicted if self.going[each] in GOES_BEYOND}
         return any(self.rights.takes_too_much(queue, self._lost) for queue in queues)
 
@@ -281,8 +284,8 @@ class VictimCandidates:
 
     @contextmanager
     def _judged(self, *, gang: bool) -> Iterator[None]:
-        """Return a context in which the ledger has the charges of those victims again that must not influence the
-        policy. `gang`: whether a whole gang is judged."""
+        """Return a context in which the ledger again has the charges of the victims that must not influence the policy.
+        `gang`: True if a whole gang is judged."""
         aside, mark = self._aside[gang], self.ledger.mark()
         for queue, amounts in aside.items():
             self.ledger.charge(Charge(queue, "", "", tuple(amounts.items()), 0))
@@ -353,8 +356,8 @@ class VictimCandidates:
         return gang_cost(record.gang, pods, record.flavors, branch.rules.flavors)
 
     def _enter(self, candidate: int, sign: int) -> None:
-        """Return the candidate's charge in the ledger, and count the eviction against the budget of the queue (`sign`
-        -1); or undo both (`sign` 1)."""
+        """With `sign` -1, return the candidate's charge in the ledger, and count the eviction against the preemption
+        budget of its queue. With `sign` 1, undo both."""
         queue = self.queue(candidate)
         if self.rights.counts and (charge := self.charge_of(candidate)) is not None:
             self._account(queue, charge, sign, gang=self.is_gang(candidate))
@@ -362,8 +365,8 @@ class VictimCandidates:
             self.rights.spent[queue] = self.rights.spent.get(queue, 0) - sign
 
     def _account(self, queue: str, charge: Charge, sign: int, *, gang: bool) -> None:
-        """Return (`sign` -1) or restore (1) the charge of a victim in the ledger. `gang`: whether the victim is a whole
-        gang."""
+        """Return (`sign` -1) or restore (`sign` 1) the charge of a victim in the ledger. `gang`: True if the victim is
+        a whole gang."""
         self.ledger.charge(charge, sign)
         self._lost.setdefault(queue, Counter()).update({key: -sign * amount for key, amount in charge.cost})
         for judged in (True, False):
@@ -393,15 +396,16 @@ class VictimCandidates:
     # The outcome
 
     def most_precious_first(self) -> list[int]:
-        """Return the evicted candidates: gangs before single pods, the preemptor's own queue before other queues, then
-        the highest priority, then the longest run."""
+        """Return the evicted candidates, the most precious first: gangs before single pods; then candidates of the
+        preemptor's own queue before those of other queues; then by priority, the highest first; then by run time, the
+        longest first."""
         field, at = self.field, np.fromiter(self.going, np.int64, len(self.going))
         keys = (at, -field.ran_s[at], -field.priority[at], -field.tier[at], at < self.above)
         found: list[int] = at[np.lexsort(keys)].tolist()
         return found
 
     def goes_with_its_gang(self, candidate: int) -> bool:
-        """Return whether the candidate is a single pod whose whole gang is evicted, too."""
+        """Return whether the candidate is a single pod and its whole gang is evicted, too."""
         return not self.is_gang(candidate) and int(self.gang_unit[self.field.job[candidate]]) in self.going
 
     def victims(self) -> Iterator[Victim]:
@@ -424,8 +428,8 @@ class VictimCandidates:
 
 
 def growth_of(record: JobRecord, placed: Sequence[Placement]) -> Iterator[Placement]:
-    """Yield the placements of a started job that are above its minimum and can be preempted one by one. The first
-    placements count for missing pods of the minimum."""
+    """Yield the placements of a started job that are above its minimum and can be preempted one by one. If pods of the
+    minimum are missing, the first placements fill the minimum and are not yielded."""
     if record.job.size not in (GangSize.ELASTIC, GangSize.IN_TURN):
         return
     missing = [max(0, least - has) for has, least in zip(record.kept(), record.minimums, strict=True)]

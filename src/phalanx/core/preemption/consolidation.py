@@ -1,13 +1,13 @@
 """Consolidation: move running jobs so that a pending job fits (KAI's action of that name).
 
 If the free capacity is enough in total, but split over too many nodes, movable jobs are stopped and nominated to other
-nodes. This is done only if the pending job then starts and could not start otherwise. All moved jobs are placed on the
-draft at the same moment, on capacity that is free now or that the moves free. So more jobs run afterwards than before,
-and consolidation comes to an end.
+nodes. This is done only if the pending job then starts and could not start otherwise. The new placements of all moved
+jobs are found on the draft before any job is stopped; they use capacity that is free now or that the moves free. So
+each consolidation increases the number of running jobs, and consolidation cannot go on without end.
 
-Whole gangs of queues with `consolidate` are moved, whatever their priority, with the same protection as victims
-(opt-out, minimum run time, budget). The same search finds them. A job that cannot be placed again is spared, and the
-search is repeated a few times."""
+Whole gangs of queues with `consolidate` are moved, whatever their priority, with the same protection as victims of
+preemption (opt-out, minimum run time, budget). The search for victims also finds the jobs to move. If a job cannot be
+placed again, it is not moved, and the search is repeated without this job, a few times at most."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ATTEMPTS = 8
 
 
 class MovePolicy(PreemptionPolicy):
-    """The rule of consolidation: a job may move any job that is movable."""
+    """The policy for consolidation: a pending job may move any job that is movable."""
 
     preempts = False
 
@@ -55,8 +55,8 @@ class MovePolicy(PreemptionPolicy):
 
 
 def find_moves(context: PreemptionContext, job: Job, offer: FlavorAssignment) -> PreemptionPlan | None:
-    """Return a plan that moves other jobs so that the job starts; None if no plan exists. Draft and ledger are
-    unchanged afterwards."""
+    """Return a plan that moves other jobs so that the job starts; None if there is no such plan. The draft and the
+    ledger are unchanged afterwards."""
     # Jobs with named devices are not moved, because the state can store only one list of devices for a slot, and would
     # need the old and the new one.
     records = ((name, context.cluster.jobs[name]) for name in context.running_pods.number_of)

@@ -27,15 +27,14 @@ def place_anywhere(draft: Draft, gang: Gang, among: Rows | None, released: Seque
 class PreemptionContext:
     """The context of all searches for victims in one cycle.
 
-    `running_pods`: the running pods in the state.
-    `leaving`: (node, demand, device names) of each pod that this cycle has evicted. `running_pods` still has it.
+    `running_pods`: the running pods in the state. `leaving`: (node, demand, device names) of each pod that this cycle
+    has evicted. `running_pods` still includes these pods.
     `victims`: job -> the slots that this cycle has evicted; empty if the job is preempted whole.
-    `placed`: job -> the pods that this cycle has placed for it. `running_pods` does not have them yet.
+    `placed`: job -> the pods that this cycle has placed for it. `running_pods` does not include them yet.
     `spent`: queue -> the number of its jobs that this cycle has preempted whole.
     `place`: the function that places a gang on the draft without delaying reservations.
-    `is_guarded`: True if reservations exist.
-    `without_growth`: True if the pods count as gone that this cycle has placed above minimums, and that the preemptor
-        may take.
+    `is_guarded`: True if reservations exist. `without_growth`: True if the search assumes that pods which this cycle
+    has placed above minimums are gone, as far as the preemptor may preempt them.
     `richest`: version of the ledger -> the result of `policy.richest_children`."""
 
     cluster: Cluster

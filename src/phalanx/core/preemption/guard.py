@@ -1,9 +1,10 @@
 """Keep preemption from delaying a reservation (`core.backfill.reservation`).
 
-A job that starts now, or is nominated, must not delay the first reservation. So a search for victims finds only
-capacity that the first reservation does not need at that time. The plan of the search is then tried in the forecast:
-with the victims gone and the job placed, every reservation must still hold. An exception is a job that could preempt
-the job with the reservation if that job ran. Such a job need not respect the reservation.
+A job that starts now, or is nominated, must not delay the first reservation. So a search for victims only uses capacity
+that the first reservation does not need while the job runs. The plan of the search is then tried in the forecast (the
+expected free capacity over time): after the victims have left and the job is placed, every reservation must still be
+possible. There is one exception. If a job could preempt the job with the reservation, supposing that the latter ran, it
+need not respect the reservation.
 
 The first reservation may move to other nodes, as long as its job starts at the same time (rule R13)."""
 
@@ -65,8 +66,8 @@ class ReservationGuard:
     def find(
         self, context: PreemptionContext, offers: Sequence[FlavorAssignment], rights: type[PreemptionPolicy]
     ) -> PreemptionPlan | None:
-        """Return a plan for the first offer that has one, such that every reservation still holds; None if there is no
-        such plan."""
+        """Return a plan for the first offer that has a plan under which every reservation is still possible; None if no
+        offer has one."""
         cluster, job = context.cluster, self.record.job
         wants = queue_preemption(cluster, cluster.queue_of(job))
         kinds = kinds_of(cluster, self.record, rights)
@@ -92,9 +93,9 @@ class ReservationGuard:
         rights: type[PreemptionPolicy],
         plan: PreemptionPlan | None,
     ) -> bool:
-        """Return whether a search would find other victims than `plan` if the pods that this cycle has placed above
-        minimums were gone. In that case no job is preempted in place of these pods, because the next cycle can preempt
-        them (rule R18)."""
+        """Return whether a search would find other victims than those of `plan` if the pods that this cycle has placed
+        above minimums were gone. If so, this cycle preempts no job for the request: the next cycle can preempt these
+        pods instead (rule R18)."""
         jobs = context.cluster.jobs
         if plan is not None and not plan.victims:
             return False
@@ -123,8 +124,8 @@ class ReservationGuard:
             return next((plan for plan in plans if plan is not None and self.allows(plan, released)), None)
 
     def allows(self, found: PreemptionPlan, released: Sequence[Release] = ()) -> bool:
-        """Return whether every reservation still holds with the plan. `released`: capacity that is free in addition to
-        the plan's victims."""
+        """Return whether every reservation is still possible under the plan. `released`: capacity that becomes free in
+        addition to that of the plan's victims."""
         if not self.guarded or self.forecast is None:
             return True
         besides = [CapacityChange(end_s, held, 1) for end_s, held in released]
@@ -159,13 +160,13 @@ class ReservationGuard:
 
 
 def victims_of(plan: PreemptionPlan) -> set[tuple[str, tuple[Slot, ...]]]:
-    """Return the jobs that are victims of the plan, and for each the slots that it releases."""
+    """Return a mapping: job that is a victim of the plan -> the slots that it releases."""
     return {(victim.job, victim.slots) for victim in plan.victims}
 
 
 def kinds_of(cluster: Cluster, record: JobRecord, rights: type[PreemptionPolicy]) -> Sequence[type[PreemptionPolicy]]:
-    """Return the policies to try, one after the other: those of the queue's strategy if the request is a whole job,
-    else `rights`."""
+    """Return the preemption policies to try, one after the other: the policies of the queue's strategy if the request
+    is a whole job, otherwise only `rights`."""
     wants = queue_preemption(cluster, cluster.queue_of(record.job))
     return in_turn(wants.strategy) if rights is PreemptionPolicy else (rights,)
 

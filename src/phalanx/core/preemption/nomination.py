@@ -1,22 +1,23 @@
 """Nominations: nodes that are charged to a job while its victims still leave them.
 
-A nomination is charged to its nodes when it is made. So they are overcommitted until the victims are gone, and no other
-job is placed on them. Every cycle checks every nomination before all other requests:
+A nomination is charged to its nodes when it is made. So these nodes are overcommitted until the victims are gone, and
+no other job is placed on them. Every cycle checks every nomination before all other requests:
 
 - The job *starts* when no node is overcommitted except by later nominations, and when no terminating pod has one of its
   ports or devices, or must be kept apart from it. The job needs no free capacity on the draft, because the nodes are
-  charged already.
+  already charged for it.
 - The nomination is *withdrawn* when the job runs and falls below its minimum; when a node is gone, not ready or
-  reserved for other jobs; when pods that it must be near now run elsewhere; or when the terminating pods no longer free
-  enough (after a restart a victim may run on, or a foreign pod came). The job is then decided again.
+  reserved for other jobs; when pods that it must be near now run elsewhere; or when the capacity of the terminating
+  pods is no longer enough (after a restart of the scheduler a victim may run on, or another scheduler has placed a pod
+  there). The next cycle then decides about the job again.
 - Otherwise the nomination is *kept*, and the job reports which victims it waits for. Once its time is over, the
   nomination *moves* to other nodes as soon as all its pods fit there.
 
 A nomination to requested nodes is kept until all of them have arrived, or its time is over.
 
 Pods above the minimum of a running job are nominated too, and placed when the capacity is free. A queued job that is
-withdrawn or changed loses its nomination (`core.fold.fold`). A pod above the minimum loses its nomination when the job
-no longer needs it."""
+withdrawn or changed loses its nomination (`core.fold.fold`). A nominated pod above the minimum loses its nomination
+when the job no longer needs this pod."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ class NominationState(Enum):
 
 
 class LeavingPods:
-    """The terminating pods, collected once a cycle.
+    """The terminating pods, which each cycle collects once.
 
     `released`: row -> resource -> the amount that they return.
     `jobs_on`: node -> their jobs."""
@@ -109,7 +110,7 @@ def nomination_state(cluster: Cluster, record: JobRecord, now_s: float, others: 
 
 
 def fell_below(cluster: Cluster, record: JobRecord) -> bool:
-    """Return whether the job runs as a gang, and pods of its minimum are missing."""
+    """Return whether the job is a running gang of whose minimum pods are missing."""
     queue = cluster.queues.get(cluster.queue_of(record.job))
     return record.phase is not Phase.QUEUED and (queue is None or queue.gang) and is_incomplete(record)
 
@@ -132,7 +133,7 @@ def leaver_in_the_way(cluster: Cluster, record: JobRecord) -> bool:
 
 
 def slots_clash(record: JobRecord, slot: Slot, node: str, other: JobRecord, leaver: Slot) -> bool:
-    """Return whether the slot cannot start on the node while the other job's pod still runs."""
+    """Return whether the slot's pod cannot start on the node while the other job's pod still runs there."""
     ours, theirs = record.gang.demands[slot.role], other.gang.demands[leaver.role]
     if other.placements[leaver] == node:
         if set(ours.shape.ports) & set(theirs.shape.ports):
@@ -157,7 +158,7 @@ def makes_uneven(demand: Demand, other: Demand) -> bool:
 
 def lacks_required_neighbor(cluster: Cluster, record: JobRecord, slot: Slot, node: str) -> bool:
     """Return True if the pods that the slot's required affinity selects run only in other domains than the node's. If
-    no such pod runs, the slot is the first of them, as the nomination has checked."""
+    no such pod runs, the slot's pod is the first of its kind; this was checked when the nomination was made."""
     shape = record.gang.demands[slot.role].shape
     terms = [term for term in shape.near if not term.weight]
     if not terms:
@@ -190,7 +191,8 @@ def other_running_pods(cluster: Cluster, record: JobRecord) -> Iterator[tuple[Af
 
 
 def leaving_slots(cluster: Cluster) -> Iterator[tuple[JobRecord, Slot]]:
-    """Yield (record, slot) of all terminating pods. They count as gone, however long they take (rule R17)."""
+    """Yield (record, slot) of all terminating pods. A search for victims treats these pods as gone, however long they
+    take to terminate (rule R17)."""
     for job in cluster.leaving:
         record = cluster.jobs[job]
         for slot in sorted(record.leaving):
@@ -208,7 +210,8 @@ def leave_enough(cluster: Cluster, rows: set[int], others: LeavingPods) -> bool:
 
 
 def lower_nominated(cluster: Cluster, record: JobRecord) -> Iterator[JobRecord]:
-    """Yield the nominated jobs of lower priority in the job's queue, also running jobs whose growth is nominated."""
+    """Yield the nominated jobs of lower priority in the job's queue. These include running jobs with nominated pods
+    above their minimums."""
     queue = cluster.queue_of(record.job)
     for name in list(cluster.nominated):
         other = cluster.jobs[name]
@@ -269,11 +272,11 @@ def leavers(record: JobRecord, others: LeavingPods) -> Sequence[str]:
 
 
 def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> Draft | None:
-    """Return a draft with the nodes that are overcommitted only until the terminating pods (`others`) have left; None
-    if no node is.
+    """Return a draft that also has the nodes that are overcommitted only until the terminating pods (`others`) have
+    left; None if there are no such nodes.
 
-    These nodes stay closed until a search for victims counts the pods as gone (rule R17). So on a cluster of one node a
-    second preemptor need not wait until the first has started."""
+    These nodes stay closed until a search for victims treats the terminating pods as gone (rule R17). So on a cluster
+    of one node a second preemptor need not wait until the first has started."""
     columns = draft.columns
     leaving = [row for row in others.released if columns.attributes.ready[row] and columns.least_free(row) < 0]
     rows = [row for row in leaving if not is_short(columns, row, others.released[row])]
@@ -281,7 +284,7 @@ def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> D
         return None
     free = {name: column.copy() for name, column in columns.free.items()}
     for column in free.values():
-        column[rows] = np.maximum(column[rows], 0)  # because a draft has only rows that are not overcommitted
+        column[rows] = np.maximum(column[rows], 0)  # a draft leaves out rows that are overcommitted
     wider = Draft(columns.with_free(free), draft.topologies, draft.score, draft.expected)
     for position in np.isin(wider.rows, rows).nonzero()[0].tolist():
         row = int(wider.rows[position])

@@ -3,24 +3,29 @@
 There are four rules. Reasons use these names; Kueue's names are in brackets:
 
 - *within* (InClusterQueue): victims in the same queue, of lower priority, or of equal priority and submitted later.
-- *reclaim* (InCohortReclamation): victims in other queues. Where the paths of the two queues part, the preemptor's side
-  stays within its guarantee with the job. The victim's queue, and each queue above it on its side, has more than its
+- *reclaim* (InCohortReclamation): victims in other queues. The paths of the two queues from the root part at their
+  lowest common ancestor; a *side* is the child of this ancestor on one of the two paths. With the job, the preemptor's
+  side stays within its guarantee. The victim's queue, and each queue above it up to its side, uses more than its
   guarantee.
-- *fair-share* (InCohortFairSharing): as reclaim, but the preemptor's side goes beyond its guarantee. Its share with the
-  job must be below the share of the victim's side before the loss (Kueue's LessThanInitialShare) or, by the queue's
-  `Strategy`, at most the share after the loss (LessThanOrEqualToFinalShare). A job that was preempted k times compares
-  its share times 2^k, and leaves a side of weight 0 its guarantee. So two jobs do not preempt each other for ever
+- *fair-share* (InCohortFairSharing): as reclaim, but with the job the preemptor's side exceeds its guarantee. The share
+  of the preemptor's side with the job must be below the share of the victim's side before the eviction (Kueue's
+  LessThanInitialShare). The queue's `Strategy` may instead require that it is at most the share after the eviction
+  (LessThanOrEqualToFinalShare). For a job that was preempted k times, the share of its side is multiplied by 2^k, and a
+  side of weight 0 keeps its guarantee. So two jobs do not preempt each other for ever
   (docs/decisions/0006-fair-share.md).
-- *borrowing* (InCohortReclaimWhileBorrowing): the preemptor's queue borrows, and takes from queues that borrow too.
-  Victims have a lower priority, and at most that of the threshold if there is one. This rule does not apply to or from
-  queues with fair sharing: fair sharing would reverse it (Kueue forbids the combination too).
+- *borrowing* (InCohortReclaimWhileBorrowing): the preemptor's queue borrows, and takes capacity from queues that borrow
+  too. Victims have a lower priority than the preemptor and, if the queue has a priority threshold, at most the priority
+  of the threshold. This rule does not apply if one of the two queues has fair sharing, because fair sharing would undo
+  such a preemption (Kueue forbids the combination too).
 
-The amounts that count are the job's requests for which either side has a guarantee; if neither has one, all of its
-requests. Rights are checked step by step. Each victim lowers the usage of its queue, and a queue that is back at its
-guarantee loses no more jobs. A gang is preempted whole, so the last step may go below the guarantee.
+Usage and guarantees are compared for the job's requested resources for which at least one side has a guarantee. If
+neither side has a guarantee, they are compared for all requested resources. The right to preempt is checked again for
+each victim. Each victim lowers the usage of its queue, and a queue that is back at its guarantee loses no more jobs. A
+gang is preempted whole, so its last victim may bring a queue below its guarantee.
 
-A running job is protected if it opted out, if it is in a queue that is not reclaimable, if it has not run for its
-queue's `min_run_s`, if it is terminating already, or if its queue's budget of this hour is used up."""
+A running job cannot be preempted if its user opted out of preemption, if its queue is not reclaimable, if it has run
+for less than its queue's `min_run_s`, if it is already terminating, or if its queue's preemption budget for this hour
+is used up."""
 
 from __future__ import annotations
 
@@ -80,12 +85,12 @@ KUEUE = {
 
 
 class PreemptionPolicy:
-    """The policy for one job with the charge `cost`. In the ledger, the charges of the victims so far are returned.
-    `preempts`: True if victims are stopped; False if they are moved. `again`: the number of preemptions of the job that
-    the state does not count yet."""
+    """The preemption policy for one job with the charge `cost`. The ledger no longer has the charges of the victims
+    chosen so far. `preempts`: True if victims are stopped; False if they are moved. `again`: the number of preemptions
+    of the job that the state does not include yet."""
 
     preempts = True
-    final = False  # True: fair-share preemption must leave the victim's side at least as rich as the preemptor's
+    final = False  # True: after fair-share preemption the victim's side must have at least the preemptor's share
 
     def __init__(self, context: PreemptionContext, job: Job, cost: Cost, again: int = 0) -> None:
         self.cluster, self.ledger, self.running_pods = context.cluster, context.ledger, context.running_pods
@@ -104,7 +109,7 @@ class PreemptionPolicy:
         self.counts = others or not self.branch.unbounded  # True if the decision depends on charges
         self._amounts = dict(cost)
         self._asked = [key for key, amount in cost if amount]
-        # For each earlier preemption the job's share counts double, so that two jobs do not preempt each other for ever
+        # Each earlier preemption doubles the share of the job, so that two jobs do not preempt each other for ever
         # (docs/decisions/0006-fair-share.md).
         self._hurdle = 2.0 ** min(self.cluster.jobs[job.id].preempted + again, HIGHEST_HURDLE)
         self._with_it: dict[str, DominantShare] = {}  # side -> its share with the job, times `_hurdle`
@@ -115,7 +120,7 @@ class PreemptionPolicy:
 
     def may_be_asked(self) -> tuple[Mask, NDArray[np.int64]]:
         """Return (mask of the jobs that some rule may allow to preempt, tier of each job), by job number. Jobs of other
-        queues have the tier 0, those of the preemptor's own queue the tier 1."""
+        queues have the tier 0; jobs of the preemptor's own queue have the tier 1."""
         own = self.running_pods.queue_number(self.queue)
         return self._may_be_asked(self._highest_of_queues(), own), (self.running_pods.of_jobs("queue") == own).astype(
             np.int64
@@ -132,8 +137,8 @@ class PreemptionPolicy:
         return bool(highest) and bool(self._may_be_asked(highest, own)[numbers].any())
 
     def _goes_by_share_alone(self) -> bool:
-        """Return whether only the fair-share rule can apply: the settings allow no other one, and no queue on the
-        preemptor's path has a guarantee."""
+        """Return whether only the fair-share rule can apply, because the settings allow no other rule, and no queue on
+        the preemptor's path has a guarantee."""
         wants = self.preemption
         others = wants.within is not WithinQueue.NEVER or wants.borrowing
         return not others and not any(branch.quota.guaranteed for branch in self.branch.path)
@@ -151,8 +156,8 @@ class PreemptionPolicy:
         return False
 
     def _highest_of_queues(self) -> dict[int, int]:
-        """Return number of a queue -> the highest priority at which its jobs could be preempted now. Queues whose jobs
-        cannot be preempted are left out."""
+        """Return a mapping: number of a queue -> the highest priority at which jobs of the queue could be preempted
+        now. Queues whose jobs cannot be preempted are left out."""
         found = {}
         for number, name in enumerate(self.running_pods.queues):
             if (highest := self._highest(name)) > NOBODY and self._budget(name) > 0:
@@ -213,10 +218,11 @@ class PreemptionPolicy:
                 return lower
 
     def _seen_in(self, tie: QueueRelation) -> int:
-        """Return the priority of the preemptor as jobs of the other queue compare with it. In `FILL` order each queue
-        on the preemptor's path adds its own priority, up to the queue below the common ancestor; a fenced queue
-        replaces the priority by its own. On the path down to the other queue, each queue subtracts its own priority;
-        jobs below a fenced queue all compare as this queue does."""
+        """Return the priority of the preemptor with which the priorities of jobs of the other queue are compared. In
+        `FILL` order each queue on the preemptor's path adds its own priority, up to the queue below the common
+        ancestor; a fenced queue replaces the priority by its own. On the path down to the other queue, each queue
+        subtracts its own priority. If a queue on this path is fenced, all jobs below it are compared by the priority of
+        that queue."""
         seen = self.job.priority
         if tie.ours is None or tie.ours.parent is None or tie.ours.parent.order is not QueueOrder.FILL:
             return seen
@@ -233,8 +239,8 @@ class PreemptionPolicy:
         return preemption_budget(self.cluster, queue, self.now_s, self.spent)
 
     def outranks(self, record: JobRecord, charge: Charge) -> bool:
-        """Return whether the policy would allow to preempt the job if it were running. `charge`: its charge, which is
-        in the ledger already."""
+        """Return whether the policy would allow the preemption of the job if that job were running. `charge`: the
+        charge of the job, which the ledger already includes."""
         job, queue, priority = record.job, self.cluster.queue_of(record.job), clamped_priority(record.job.priority)
         if not job.preemptible:
             return False
@@ -247,15 +253,16 @@ class PreemptionPolicy:
 
     def is_outranked(self, victim: JobRecord, minimum: Cost, charge: Charge) -> bool:
         """Return whether the victim, once it waits again, could preempt this preemptor (rule R20). The ledger has the
-        charges after the preemption. `minimum`: the charge of the victim's minimum. `charge`: the charge of the
-        preemptor."""
+        charges as they are after the preemption. `minimum`: the charge of the victim's minimum. `charge`: the charge of
+        the preemptor."""
         strategy = queue_preemption(self.cluster, self.cluster.queue_of(victim.job)).strategy
         waiting = (each(self._scene, victim.job, minimum, again=1) for each in in_turn(strategy))
         record = self.cluster.jobs[self.job.id]
         return any(each.outranks(record, charge) for each in waiting)
 
     def may_lose_to(self, queue: str) -> bool:
-        """Return whether jobs of the queue, which is another one, may preempt jobs of the preemptor's queue at all."""
+        """Return whether jobs of `queue`, which is not the preemptor's queue, may preempt jobs of the preemptor's queue
+        at all."""
         theirs = queue_preemption(self.cluster, queue)
         return queue != self.queue and (theirs.reclaim is not ReclaimWithinCohort.NEVER or theirs.borrowing)
 
@@ -294,10 +301,10 @@ class PreemptionPolicy:
         return not theirs < ours
 
     def takes_too_much(self, queue: str, lost: Mapping[str, Mapping[Key, int]]) -> bool:
-        """Return whether the queue, or a queue above it on the victim's side, is now below its guarantee of all the
-        amounts that it loses, while a queue of that side may reclaim. The reclaiming queue would take back the
-        capacity, if the preemptor goes beyond its own guarantee (rule R20): not where victims of its own queue leave it
-        within. `lost`: queue -> the charges of its victims."""
+        """Return whether the victim's side would take the capacity back (rule R20). That is so if three conditions are
+        met. The victim's queue, or a queue above it on the victim's side, is now below its guarantee for all the
+        amounts that it loses. This queue, or a queue below it, may reclaim. The preemptor's side has no guarantee, or
+        exceeds it even after the eviction of victims of its own queue. `lost`: queue -> the charges of its victims."""
         tie = self._tie(queue)
         if tie.ours is not None and tie.ours.quota.guaranteed and self._stays_within(tie.ours, self._keys(tie)):
             return False
@@ -343,7 +350,7 @@ class PreemptionPolicy:
 
     def _would_be_poorer(self, ours: Branch, theirs: Branch) -> bool:
         """Return whether the preemptor's side, with the job, has a lower share than the other side. In `TIERED` order,
-        the side with the higher priority counts as poorer."""
+        the side with the higher priority is treated as the one with the lower share."""
         above = ours.parent
         if above is not None and above.order is QueueOrder.TIERED and ours.queue is not None:
             mine, other = ours.queue.priority, theirs.queue.priority if theirs.queue is not None else 0
@@ -371,7 +378,7 @@ class PreemptionPolicy:
         return [key for key in self._asked if key in tie.named] or self._asked
 
     def _beyond(self, branch: Branch, keys: list[Key]) -> bool:
-        """Return whether the usage of the branch is above its guarantee for one of the keys."""
+        """Return whether the usage of the branch is above its guarantee for at least one of the keys."""
         total, guaranteed = self.ledger.account(branch).total, branch.quota.guaranteed
         return any(total.get(key, 0) > guaranteed.get(key, 0) for key in keys)
 
@@ -387,8 +394,8 @@ class PreemptionPolicy:
     def share_of(self, number: int) -> tuple[DominantShare, ...]:
         """Return the shares that decide which queue loses a job next. `number`: the number of the queue among the
         residents. The tuple has the share of each branch among its siblings, from the root's child down to the queue,
-        and the share of the queue's own jobs among its children. Comparing two tuples shows which queue is richer where
-        their paths part, as in Kueue's tournament of cohorts."""
+        and then the share of the queue's own jobs among its children. A comparison of two such tuples shows which queue
+        has the higher share where the paths of the queues part, as in Kueue's tournament of cohorts."""
         way = self._ways.get(number)
         if way is None:
             branch = self.cluster.tree.branch(self.running_pods.queues[number])
@@ -400,7 +407,8 @@ class PreemptionPolicy:
 
 
 class FinalShare(PreemptionPolicy):
-    """Fair-share preemption must leave the victim's side at least as rich (Kueue's LessThanOrEqualToFinalShare)."""
+    """The policy in which fair-share preemption must leave the victim's side with at least the share of the preemptor's
+    side (Kueue's LessThanOrEqualToFinalShare)."""
 
     final = True
 
@@ -427,8 +435,8 @@ class GuaranteeOnlyPolicy(PreemptionPolicy):
         )
 
     def due(self) -> bool:
-        """Return whether the queue, or a queue above it other than the root, has a guarantee and stays within it with
-        the growth (rule R22)."""
+        """Return whether the queue, or a queue above it other than the root, has a guarantee and stays within its
+        guarantee with the new pod (rule R22)."""
         for branch in self.branch.path[:-1]:
             keys = [key for key in self._asked if key in branch.quota.guaranteed]
             if keys and self._stays_within(branch, keys):
@@ -437,7 +445,8 @@ class GuaranteeOnlyPolicy(PreemptionPolicy):
 
 
 def richest_children(context: PreemptionContext) -> Mapping[str, DominantShare]:
-    """Return branch -> the highest share of its children. Only children with jobs that have run count."""
+    """Return a mapping: branch -> the highest share of its children. Children without any job that has run are left
+    out."""
     version, richest = context.ledger.version, context.richest.get(context.ledger.version)
     if richest is None:
         tree, richest = context.cluster.tree, dict.fromkeys(context.cluster.tree.branches, share.NOTHING)

@@ -1,22 +1,25 @@
 """Find victims for a job, and try them on the draft before any job is stopped.
 
-The search looks for a small set of candidates that is *sufficient*, for quota and for nodes:
+A *candidate* is a pod or a gang that may be evicted. The search looks for a small set of candidates whose eviction
+frees enough quota and enough capacity on nodes. It has three steps:
 
-1. *Collect.* For each role, place the pods that fit, and collect victims for the others (`core.preemption.victims`:
-   lowest priority, fewest, least waste, newest). Pods above a gang's minimum are candidates of their own and come
-   first; whole gangs come after them. If quota is short, with or without nodes, collect candidates that are charged to
-   the queue that is short, in the same order.
+1. *Collect.* For each role, place the pods that fit, and collect victims for the remaining pods
+   (`core.preemption.victims`; it prefers victims of low priority, then few victims, then little waste, then new
+   victims). Each pod above a gang's minimum is a candidate by itself. These candidates come first, and whole gangs come
+   after them. If quota is short, also collect candidates that are charged to the queue that is short, in the same
+   order.
 
-2. *Try.* Place the gang on the draft without the victims, by `gang.place`, so that topology and all other rules count.
-   If that fails, evict candidates for twice as many pods and try again, until no candidate is left.
+2. *Try.* With the victims removed from the draft, place the gang by `gang.place`, which applies topology and all other
+   rules. If that fails, evict candidates for twice as many pods and try again, until no candidate is left.
 
-3. *Restore.* With the gang placed, restore every candidate for which capacity and quota are still left: the most
-   precious first (highest priority, longest run). So no job is preempted without need.
+3. *Restore.* Beside the placed gang, restore every candidate for which capacity and quota are still left. Begin with
+   the most precious candidate: the one with the highest priority and the longest run. So no job is preempted without
+   need.
 
-Terminating pods count as gone in all steps. A job that needs only their capacity is nominated without victims.
+All steps treat terminating pods as gone. A job that needs only their capacity is nominated without victims.
 
-The plan becomes `Shrink` and `Preempt` actions, and a `Nominate` action for the job. The nomination is charged at once,
-so no other job can take the capacity."""
+`core.cycle.preempt.evict` turns the plan into `Shrink` and `Preempt` actions for the victims, and a `Nominate` action
+for the job. The nomination is charged at once, so no other job can take the capacity."""
 
 from __future__ import annotations
 
@@ -50,7 +53,8 @@ FEW = 16  # with at most this number of candidates the test is always made
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionPlan:
-    """The placements of a preemptor, and its victims. Without victims, the terminating pods free enough.
+    """The placements of a preemptor, and its victims. A plan without victims waits only for terminating pods, which
+    free enough.
 
     `at_once`: True if the placements are free now, so that only quota was short."""
 
@@ -88,9 +92,9 @@ def find_victims(
 def find_without_victims(
     context: PreemptionContext, job: Job, offer: FlavorAssignment, released: Sequence[Release] = ()
 ) -> PreemptionPlan | None:
-    """Return a plan that needs no victims, only the capacity of terminating pods; None if the job does not fit with it,
-    or if quota does not allow the job. `released`: the capacity that becomes free for reservations by a withdrawn
-    nomination. Draft and ledger are unchanged afterwards."""
+    """Return a plan that needs no victims, but only the capacity of terminating pods. Return None if the job does not
+    fit even with this capacity, or if quota does not allow the job. `released`: the capacity that becomes free for
+    reservations by a withdrawn nomination. Draft and ledger are unchanged afterwards."""
     drafted = context.draft.mark()
     try:
         hunt = VictimSearch(context, job, offer)
@@ -107,8 +111,8 @@ def find_without_victims(
 def find_quota_victims(
     context: PreemptionContext, job: Job, offer: FlavorAssignment, rights: type[PreemptionPolicy]
 ) -> PreemptionPlan | None:
-    """Return a plan with victims for quota alone; None if there is none, or if no nodes are free for the job. The nodes
-    are checked first, because usually none are free."""
+    """Return a plan with victims for a job that lacks quota, but finds free nodes. Return None if no such plan exists,
+    or if no nodes are free for the job. The nodes are checked first, because usually none are free."""
     placements = context.place(context.draft, minimum_gang(context.cluster, offer.gang), None, ())
     if isinstance(placements, gang.PlacementShortfall):
         return None
@@ -134,14 +138,14 @@ def may_help(
     context: PreemptionContext, job: Job, cost: Cost, rights: type[PreemptionPolicy] = PreemptionPolicy
 ) -> bool:
     """Return whether a search could find capacity: a pod is terminating, or some job could be a victim. Most searches
-    end here: among queues within their guarantees no queue may preempt."""
+    end with this check: as long as all queues stay within their guarantees, no queue may preempt jobs of another."""
     leaving = bool(context.leaving or context.cluster.leaving)
     return leaving or rights(context, job, cost).has_candidates()
 
 
 class VictimSearch:
-    """A search for victims. `at_once`: True if nodes are free for the job, so that victims are needed for quota
-    alone."""
+    """A search for victims. `at_once`: True if nodes are free for the job, so that it needs victims only to free
+    quota."""
 
     def __init__(
         self,
@@ -214,7 +218,7 @@ class VictimSearch:
         return self.context.place(self.draft, self.gang, None, self.released() if self.context.is_guarded else ())
 
     def released(self) -> list[Release]:
-        """Return (expected end, held capacity) of the victims."""
+        """Return (expected end, capacity that is held) for each victim."""
         ends, found = self.context.cluster.ends.of, list[Release]()
         for candidate in self.candidates.going:
             end_s = ends.get(self.candidates.record(candidate).job.id, inf)
@@ -224,11 +228,11 @@ class VictimSearch:
                 found.append((end_s, HeldCapacity(rows, held)))
         return found
 
-    # Room
+    # Capacity
 
     def make_room(self, extra: int) -> bool:
-        """Evict candidates until each role's minimum and `extra` further pods fit by counting. Return whether the
-        minimum fits."""
+        """Evict candidates until the minimum of each role and `extra` further pods of it fit by counting. Return
+        whether the minimums fit."""
         draft, known = self.draft, len(self.candidates.going)
         mark, filled = draft.mark(), list[PackedPods]()
         order = sorted(range(len(self.gang.roles)), key=lambda role: -draft.part_of_node(self.gang.demands[role]))
@@ -254,8 +258,8 @@ class VictimSearch:
         return still <= extra or not self.by_amounts
 
     def evict_more(self, count: int) -> bool:
-        """Evict `count` more candidates, in victim order, because the shortfall cannot be counted. Return whether one
-        was evicted."""
+        """Evict `count` more candidates, in victim order. This is done if counting does not show what the gang still
+        lacks. Return whether a candidate was evicted."""
         field, known = self.candidates.field, len(self.candidates.going)
         left = (~field.gone).nonzero()[0]
         keys = (field.ran_s[left], field.priority[left], field.tier[left])
@@ -281,8 +285,8 @@ class VictimSearch:
         return ledger.shortfall(self.ledger, branch, charge)
 
     def evict_for_shortfall(self, short: ledger.QuotaShortfall) -> bool:
-        """Evict candidates that are charged to the queue whose quota is short, until less quota is missing. Return
-        False if that never happens."""
+        """Evict candidates that are charged to the queue whose quota is short, until less quota is missing than before.
+        Return False if no eviction achieves that."""
         candidates, field = self.candidates, self.candidates.field
         for candidate in in_victim_order(self.charged_there(short), field.tier, field.group, self.share_of):
             if field.gone[candidate] or not candidates.evict(candidate):
@@ -336,12 +340,13 @@ class VictimSearch:
                 self._scarce = np.bincount(field.candidate, field.amounts(resource), len(field.job)).astype(np.float64)
         return self._scarce
 
-    # The answer
+    # The result
 
     def finish_plan(self, placements: list[Placement], mark: int | None = None) -> PreemptionPlan | None:
-        """Restore the candidates that can stay beside the placed job. If rules or devices decide, `restore_unneeded`
-        has done that. Then exchange victims if other sets are better. Return None if a victim could preempt the job
-        afterwards. `mark`: the mark of the draft before the job was placed; None: its placements are final."""
+        """Restore the candidates that can stay beside the placed job, unless `restore_unneeded` has done that (it is
+        called if placement rules or devices decide, not amounts alone). Then exchange victims if another set is better.
+        Return None if a victim could preempt the job afterwards. `mark`: the mark of the draft before the job was
+        placed; None: the placements of the job are final."""
         stayed = []
         if self.stays_by_amounts or self.at_once:
             for candidate in self.candidates.field.could_stay(self.candidates.most_precious_first()):
@@ -387,8 +392,9 @@ class VictimSearch:
                 self.candidates.go(candidate, rule)
 
     def stay_if_allowed(self, candidate: int) -> PreemptionRule | None:
-        """Restore the candidate if quota allows both the candidate and the job, and no queue would take its capacity
-        back. Return the rule by which the candidate had been evicted if it is restored; otherwise None."""
+        """Restore the candidate if quota allows both the candidate and the job, and if no queue would then take back
+        the job's capacity by preemption. If the candidate is restored, return the rule by which it had been evicted;
+        otherwise return None."""
         rule = self.candidates.going[candidate]
         self.candidates.restore(candidate)
         is_own = self.candidates.queue(candidate) == self.rights.queue

@@ -1,28 +1,31 @@
 """Choose the cheapest set of victims. In a small *pool* of candidates every set is tried.
 
-If all candidates together are a small pool (at most `ALL_SETS` sets), the answer is exact: a set is found whenever the
-rules permit one. Otherwise `core.preemption.search` finds a first answer package by package. Its victims are then
-replaced by better ones in small pools: the candidates on each node that victims leave, and on the next best nodes.
+If all candidates together are a small pool (at most `ALL_SETS` sets), the result is exact: a set is found whenever the
+rules permit one. Otherwise `core.preemption.search` first finds a sufficient set of victims package by package
+(`core.preemption.victims`). This module then replaces these victims by better ones in small pools. A small pool has the
+candidates on a node that victims leave, and on one of the next best nodes.
 
 Sums over columns show for all sets of a pool at once which of them free enough by counting, and what they cost. The
-sets are tried cheapest first. The first set is taken that the rights permit, in which every victim is needed, of which
-no victim could preempt the preemptor afterwards, and that is *fair*. Pods above the minimum of one gang on one node are
-alike: the highest ordinals go first, so only such sets count.
+sets are tried cheapest first. The first set is chosen that meets four conditions: the preemption policy permits it;
+every victim is needed; no victim could preempt the preemptor afterwards; and the set is *fair*. Pods above the minimum
+of one gang on one node are alike. Of such pods those with the highest ordinals are evicted first, so only sets that
+keep this order are tried.
 
 The cost of a set is compared in this order:
 
-1. whether it has pods above a minimum alone, gangs of other queues, or gangs of the preemptor's own queue,
+1. sets that have only pods above minimums come first, then sets with gangs of other queues, then sets with gangs of the
+   preemptor's own queue,
 2. the highest priority of its gangs,
 3. the number of whole gangs,
 4. the work that is lost: the run time of each gang since its start or its last checkpoint, times its amount of the
    scarce resource,
 5. the amount of this resource that is freed beyond the need,
-6. the number of pods above a minimum, and the newest first.
+6. the number of pods above a minimum, then the age of the victims, the newest first.
 
-*Fair* means: no queue loses a job while a richer queue could lose one in its place, and would still be richer each
-time. Shares count as of that moment, with earlier victims gone, compared where the paths of the two queues part
-(`PreemptionPolicy.share_of`). With `VictimOrder.FAIREST` only fair sets are taken. With `CHEAPEST`, fairness decides
-between sets of equal cost."""
+*Fair* means: no queue loses a job while a queue with a higher share could lose one or more jobs instead and would still
+have the higher share before each of these evictions. The shares are those of that moment, after the earlier victims
+have left, and they are compared where the paths of the two queues part (`PreemptionPolicy.share_of`). With
+`VictimOrder.FAIREST` only fair sets are chosen. With `CHEAPEST`, fairness decides between sets of equal cost."""
 
 from __future__ import annotations
 
@@ -52,10 +55,10 @@ LEAST = -(2**62) - 1  # below every priority
 MANY = 2  # with fewer other queues than this, there is nothing to compare for fairness
 MOST_UNITS = 13  # the largest number of candidates of a pool, unless the pool has all candidates
 ALL_SETS = 1 << 13  # all candidates are one pool if they have at most this many sets
-ALL_TRIED = 1024  # if all candidates are one pool: the most sets that are tried one by one
+ALL_TRIED = 1024  # if all candidates are one pool: the largest number of its sets that are tried one by one
 NODES = 8  # the most nodes with victims for which pools are tried
-NEXT = 8  # the most nodes that are tried as second choices, summed over all of these nodes
-SETS = 128  # if there are several pools: the most sets of each that are tried one by one
+NEXT = 8  # the largest number of nodes that are tried as second choices, in all pools together
+SETS = 128  # if there are several pools: the largest number of sets of each pool that are tried one by one
 TRIED_INSTEAD = 32  # sets that are tried as a replacement for one candidate
 MOST_ORDERED = 6  # the most candidates for which another order is tried
 
@@ -64,9 +67,9 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 class SearchForVictims(Protocol):
-    """The search for which sets of victims are tried. `at_once`: True if nodes are free and quota alone is short.
-    `by_amounts`: True if counting shows whether there is a placement. `named`: True if pods request named devices,
-    which amounts do not show."""
+    """The search for victims on whose behalf this module tries sets. `at_once`: True if nodes are free for the job and
+    only quota is short. `by_amounts`: True if counting shows whether the gang can be placed. `named`: True if pods
+    request named devices, so that counting amounts is not enough."""
 
     draft: Draft
     gang: Gang
@@ -97,8 +100,9 @@ def is_small(candidates: VictimCandidates) -> bool:
 
 
 def options(candidates: VictimCandidates, pool: Sequence[int]) -> list[list[int]]:
-    """Return for each job of the pool the sets of its candidates that may be evicted together, as bit masks: the empty
-    set; its gang; and the sets with the first few pods above its minimum on each of its nodes."""
+    """Return for each job of the pool the sets of its candidates that may be evicted together, as bit masks. These are
+    the empty set, the whole gang, and the sets that have the first few pods above the job's minimum on each of its
+    nodes."""
     entries: dict[int, dict[int, list[int]]] = {}
     gangs: dict[int, int] = {}
     for at, candidate in enumerate(pool):
@@ -127,8 +131,8 @@ def improve(hunt: SearchForVictims, placements: list[Placement]) -> list[Placeme
 
 
 def pools(hunt: SearchForVictims) -> Iterator[list[int]]:
-    """Yield the pools. All candidates are one pool if they are few. Otherwise each node that victims leave gives one
-    pool by itself, and one pool together with each of the next best nodes."""
+    """Yield the pools. If there are few candidates, all of them are one pool. Otherwise each node that victims leave is
+    a pool by itself, and also forms one pool with each of the next best nodes."""
     field, going = hunt.candidates.field, hunt.candidates.going
     everybody = range(len(field.job))
     if len(everybody) <= MOST_UNITS:
@@ -146,8 +150,8 @@ def pools(hunt: SearchForVictims) -> Iterator[list[int]]:
 
 
 def fewest(going: Collection[int], there: Collection[int]) -> list[int]:
-    """Return the pool for one or two nodes: the candidates `there`, victims first; and all other victims, if the pool
-    stays small enough. `going`: the victims."""
+    """Return the pool for one or two nodes. It has the candidates `there` on these nodes, victims first, and also all
+    other victims if the pool then stays small enough. `going`: the victims."""
     found = sorted(there, key=lambda candidate: candidate not in going)[:MOST_UNITS]
     others = [candidate for candidate in going if candidate not in there]
     return found + others if len(found) + len(others) <= MOST_UNITS else found
@@ -174,8 +178,8 @@ class Choice:
         self._spared: dict[int, Mask] = {}  # see `_can_spare`
 
     def find(self) -> list[Placement] | None:
-        """Evict the best of all sets, and return the placements of the gang; an empty list if only quota is short; None
-        if no permitted set frees enough. The caller has evicted no candidate."""
+        """Evict the best of all sets, and return the placements of the gang: an empty list if only quota is short, and
+        None if no permitted set frees enough. When this function is called, no candidate is evicted."""
         self.enough, self.tried = self._enough(), ALL_TRIED
         chosen = self._chosen(-1)
         if chosen is None:
@@ -184,8 +188,8 @@ class Choice:
         return self._placed.get(chosen) or []
 
     def settle(self, placements: list[Placement]) -> list[Placement]:
-        """Evict the best set of the pool instead of its present victims. Return the placements of the job;
-        `placements`, if the present victims are the best set or only quota was short."""
+        """Evict the best set of the pool instead of its present victims. Return the placements of the job. These are
+        `placements`, if the present victims are the best set, or if only quota was short."""
         if not self.found:
             return placements
         for candidate in reversed(self.found):
@@ -204,7 +208,7 @@ class Choice:
         """Return the best set; None if no set is better than `before`."""
         best, best_cost = None, None
         order, costs = self._cheapest_first()
-        unfair = None  # the cheapest permitted set, for the case that no set is fair
+        unfair = None  # the cheapest permitted set, which is used if no set is fair
         for chosen, cost in zip(order, costs, strict=True):
             if best is not None and cost != best_cost:
                 break
@@ -252,15 +256,15 @@ class Choice:
         return at, self.sets[at] == sets
 
     def _counts_enough(self, chosen: int) -> bool:
-        """Return whether, by counting, the eviction of the set could be enough."""
+        """Return whether counting shows that the eviction of the set could be enough."""
         at, there = self._at(np.array([chosen]))
         return bool(there[0] and self.enough[at[0]])
 
     # Which sets free enough, and their costs
 
     def _enough(self) -> Mask:
-        """Return the mask of the sets whose eviction could be enough, by counting: each role, by itself, has capacity,
-        and the short quota suffices."""
+        """Return the mask of the sets whose eviction could be enough by counting: there is capacity for each role by
+        itself, and the quota that is short becomes sufficient."""
         enough: Mask = np.ones(len(self.sets), np.bool_)
         if not self.hunt.at_once and not self.hunt.named:
             for role, demand in zip(self.hunt.gang.roles, self.hunt.gang.demands, strict=True):
@@ -330,9 +334,9 @@ class Choice:
     # One set
 
     def _go(self, chosen: int) -> bool:
-        """Evict the candidates of the set, those of the queue with the highest share first, and of these the smallest
-        first. If the policy does not allow all of them in this order, try another order. Return whether all were
-        evicted and the job then has quota."""
+        """Evict the candidates of the set. Candidates of the queue with the highest share come first, and within a
+        queue the smallest candidate first. If the policy does not allow all evictions in this order, try another order.
+        Return whether all candidates were evicted and the job then has quota."""
         members = self._members(chosen)
         if not all(map(self.candidates.evict, self._in_turn([*members]))):
             self._come_back()
@@ -388,7 +392,8 @@ class Choice:
             self.candidates.restore(candidate)
 
     def _is_enough(self, gone: int) -> bool:
-        """Return whether the job has nodes and quota. `gone`: the set of the evicted candidates."""
+        """Return whether there are now enough nodes and quota for the job. `gone`: the set of the evicted
+        candidates."""
         if not self._counts_enough(gone) or self.hunt.quota_short() is not None:
             return False
         if self.hunt.at_once:
@@ -428,7 +433,8 @@ class Choice:
 
     def _extras(self, candidate: int, rest: int) -> Iterator[int]:
         """Yield sets of candidates of other queues that could be enough together with the set `rest`, the smallest sets
-        first. Sets with a pod above a minimum that is not needed are left out: such a pod would only lower a share."""
+        first. A set is left out if it has a pod above a minimum that is not needed, because the eviction of such a pod
+        would only lower a share."""
         group, tier = self.field.group[candidate], self.field.tier[candidate]
         others = [
             each
@@ -456,8 +462,9 @@ class Choice:
         return self.bit_of.get(int(self.candidates.gang_unit[self.field.job[candidate]]), 0)
 
     def _could_go_besides(self, extra: int, candidate: int) -> bool:
-        """Return whether all candidates of the set `extra` could be evicted and free enough, and the queue of each gang
-        has a higher share than the queue of `candidate` when it is evicted."""
+        """Return whether all candidates of the set `extra` could be evicted, whether that frees enough, and whether the
+        queue of each gang in the set has a higher share than the queue of `candidate` at the moment of the gang's
+        eviction."""
         rights, group, went = self.hunt.rights, int(self.field.group[candidate]), list[int]()
         for each in self._in_turn(self._members(extra)):
             is_alone = not self.candidates.is_gang(each)  # pods above minimums go first, whatever their queue

@@ -1,22 +1,25 @@
-"""Find candidates whose eviction frees capacity for a number of pods of one demand, on columns.
+"""Find candidates whose eviction frees capacity for a number of pods of one demand, by operations on columns (arrays
+with one entry for each candidate or node). A *demand* stands for equal pods: it has their requests and their node
+constraints.
 
-A *candidate* is evicted at once: a whole gang, or one pod above a gang's minimum. The holdings of all candidates are in
-columns, one entry per node. For a demand that lacks capacity there are two kinds of *packages*. A single candidate is a
-package if its eviction alone frees capacity for one more pod somewhere. On each node, the smallest run of candidates,
-in victim order, that frees capacity for one more pod there is a package. Sums over the columns find both for all nodes
-at once (prefix sums per node, as in `docs/decisions/0007-preemption.md`). They are taken cheapest first:
+A *candidate* is what one eviction removes: a whole gang, or one pod above a gang's minimum. The columns describe what
+all candidates hold, with one entry for each candidate and node. For a demand that lacks capacity there are two kinds of
+*packages*. A single candidate is a package if its eviction alone frees capacity for one more pod somewhere. On each
+node, the smallest run of candidates, in victim order, that frees capacity for one more pod there is a package. Sums
+over the columns find both kinds of packages for all nodes at once (prefix sums per node, as in
+`docs/decisions/0007-preemption.md`). The cheapest package is taken first. Packages are compared in this order:
 
 1. the tier, then the lowest priority among the candidates of the package (as kube-scheduler picks a node: the least of
    the highest priorities, PickOneNodeForPreemption),
-2. the fewest candidates per pod gained, counting no more pods than are needed,
+2. the fewest candidates per pod that then fits (pods beyond the needed number are not counted),
 3. the least work that is lost (run time times the amount of the scarce resource),
-4. the least amount that is freed and not used.
+4. the smallest amount that is freed but not used.
 
-If one tier has candidates of several queues, and fairness comes first, each package is taken from the queue with the
-highest share at that moment. On one node the candidates of the queue with the highest share are evicted first. A
-package on a node that was freed already is examined again with the present free amounts. The result is a first answer,
-neither minimal nor always the best. The caller restores candidates that are not needed, and tries small sets for a
-better answer (`core.preemption.victim_sets`)."""
+If one tier has candidates of several queues, and the policy puts fairness first, each package is taken from the queue
+with the highest share at that moment. On one node the candidates of the queue with the highest share are evicted first.
+If an earlier package was on the same node, the package is examined again with the present free amounts. The resulting
+set of victims is neither minimal nor always the best. The caller restores candidates that are not needed, and looks for
+a better set among small sets (`core.preemption.victim_sets`)."""
 
 from __future__ import annotations
 
@@ -39,8 +42,8 @@ Ints: TypeAlias = NDArray[np.int64]
 
 
 class CandidatePods(NamedTuple):
-    """Some pods of a demand at a position of the draft. `pods`: their number. `devices`: the named devices, if it is a
-    single pod."""
+    """Some pods of a demand at a position of the draft. `pods`: the number of pods. `devices`: the named devices, if it
+    is a single pod."""
 
     position: int
     demand: Demand
@@ -67,8 +70,8 @@ class CandidateTable:
     `job`, `tier`, `priority`: the number of its job, its tier and its priority.
     `ran_s`, `work_s`: seconds since its start, and since its last checkpoint.
     `group`: the number of its queue, whose share counts.
-    `weight`: its weight when candidates are counted.
-    `gone`: evicted, or not permitted.
+    `weight`: its weight when candidates are counted. `gone`: True if the candidate is evicted, or if its eviction is
+    not permitted.
 
     Columns by entry: `entry` (the number among the residents), `candidate`, `position`, `demand` (its number), `pods`.
     Entries on nodes outside the draft are left out. `position_of`: row of a node in the table -> its position in the
@@ -115,8 +118,8 @@ class CandidateTable:
         return list(dict.fromkeys(self.candidate[self.position == position].tolist()))
 
     def holdings(self, candidate: int) -> list[CandidatePods]:
-        """Return the holdings of the candidate, one item for each entry; one for each pod if pods have named devices.
-        Pods that are evicted already are left out."""
+        """Return the holdings of the candidate, with one item for each entry or, if pods have named devices, one item
+        for each pod. Pods that are already evicted are left out."""
         if (named := self.named.get(candidate)) is not None:
             return named()
         known = self._holdings.get(candidate)
@@ -130,8 +133,8 @@ class CandidateTable:
         return known
 
     def amounts(self, resource: str) -> Ints:
-        """Return for each entry its amount of the resource. A gang's entries do not count pods that were evicted as
-        single candidates."""
+        """Return for each entry the amount of the resource that it holds. A gang's entries do not count pods that were
+        evicted as single candidates."""
         held = self._held.get(resource)
         if held is None:
             held = self._held[resource] = self.running_pods.amounts(resource)[self.demand] * self.pods
@@ -249,7 +252,7 @@ class VictimPackages:
         return holds
 
     def _waste(self, freed: NDArray[Any], gain: Ints) -> NDArray[np.float64]:
-        """Return the amount that is freed but not needed, as a multiple of a pod's request."""
+        """Return the amount that is freed but not needed, as a multiple of the request of one pod."""
         waste: NDArray[np.float64] = freed / self.demand.amounts[self.scarce] - np.minimum(gain, self.need)
         return waste
 
@@ -340,9 +343,9 @@ class VictimPackages:
 def collect_victims(
     field: CandidateTable, demand: Demand, need: int, claims: Evictions, share: Callable[[int], Any] | None
 ) -> tuple[list[int], int]:
-    """Evict candidates so that `need` more pods of the demand fit on the draft. Return the candidates, and the number
-    of pods that still do not fit. `share`: a function that returns the share of a group; the group with the highest
-    share loses candidates first. None: all groups are equal."""
+    """Evict candidates so that `need` more pods of the demand fit on the draft. Return the evicted candidates, and the
+    number of pods that still do not fit. `share`: a function that returns the share of a group (the candidates of one
+    queue). The group with the highest share loses candidates first. None: all groups are equal."""
     chosen: list[int] = []
     if not len(field.candidate) or field.draft.asked(demand) is None:
         return chosen, need
@@ -388,8 +391,8 @@ def gained(
     claims: Evictions,
     chosen: list[int],
 ) -> int:
-    """Evict these candidates, if all may be evicted and that frees capacity. Return the number of further pods that fit
-    then."""
+    """Evict these candidates, if all of them may be evicted and that frees capacity. Return the number of further pods
+    that then fit."""
     if any(field.gone[candidate] for candidate in members):
         return 0
     before = room_on(field, demand, positions)
@@ -433,7 +436,8 @@ def in_victim_order(order: Ints, tiers: Ints, groups: Ints, share: Callable[[int
 
 
 def by_queue_share(lines: dict[int, Iterator[int]], share: Callable[[int], Any]) -> Iterator[int]:
-    """Yield from the group with the highest share; for equal shares, in the order of the first items."""
+    """Yield the items of the group with the highest share first. If shares are equal, the order of the groups' first
+    items decides."""
     heap = [(Descending(share(group)), at, group) for at, group in enumerate(lines)]
     heapify(heap)
     while heap:

@@ -1,4 +1,5 @@
-"""Requests that are in no request class: new requests, and pods above the minimums of jobs that start.
+"""Handle requests that are in no request class: new requests, nominated jobs, and pods above the minimums of jobs that
+start.
 
 Parts, lowest first:
 

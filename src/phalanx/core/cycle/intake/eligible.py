@@ -1,9 +1,9 @@
-"""Return why a job may not be tried, whatever capacity is free. Only an event about the job, or time, can change the
-result.
+"""Decide whether a queued job is *eligible*: whether a cycle may try it at all, whatever capacity is free. The result
+is None or a reason. Only an event about the job, or the passing of time, can change the result.
 
-The reasons are checked in this order: a block by the world; an invalid gang; its queue (unknown, misconfigured, held,
-closed); requests above the queue's ceilings or the limits per job; limits on submitted jobs; a begin time, dependencies
-and arrays (`core.fold.job_dependencies`)."""
+The reasons are checked in this order: the world blocks the job; the gang is invalid; the queue is unknown,
+misconfigured, held or closed; the requests exceed a ceiling of the queue or a limit per job; too many jobs are
+submitted; the begin time, a dependency or the job's array does not let it start (`core.fold.job_dependencies`)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def not_eligible(
 
 
 def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reason | None:
-    """Return the reason for which the queue, or a queue above it, starts no jobs now; None if all start jobs."""
+    """Return the reason why the queue, or a queue above it, starts no jobs now; None if all of these queues start
+    jobs."""
     if branch.fault:
         return no_quota.misconfigured(branch)
     for queue in branch.rules.states:
@@ -62,7 +63,8 @@ def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reaso
 
 
 def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
-    """Return why the job could not start even if no other job ran."""
+    """Return the reason why the limits of its queues would not let the job start even if no other job ran; None if they
+    would."""
     longest_s, limit_s = branch.rules.limits.longest_s, record.job.limit_s
     if longest_s is not None and limit_s is not None and limit_s > longest_s:
         return no_quota.never(

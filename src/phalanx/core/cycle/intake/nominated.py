@@ -1,4 +1,5 @@
-"""Nominated jobs: start those whose victims have left, and withdraw or move those whose victims will not leave in time.
+"""Handle nominated jobs. Start the jobs whose victims have left. If the victims of a job will not leave in time,
+withdraw the job's nomination or move it to other nodes.
 
 A job whose nomination is withdrawn is received again in the next cycle."""
 

@@ -1,8 +1,8 @@
 """Receive a request that is in no request class: report a reason at once, or add it to its request class.
 
 A request that is not eligible (`core.cycle.intake.eligible`) waits for an event or a time. All other requests are
-candidates from this cycle on. Requests of one request class get the same answer
-(`state.pending.request_class.RequestClassKey`)."""
+candidates from this cycle on. Equal requests of one queue are in the same request class
+(`state.pending.request_class.RequestClassKey`), and a decision about one of them applies to all of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PLAIN_DETAILS = DETAILS(PLAIN)
 
 
 def newcomers(state: CycleState) -> list[Request]:
-    """Return the requests that are in no request class and may be eligible."""
+    """Return the requests that are in no request class and may be eligible now."""
     pending, cluster = state.pending, state.cluster
     for item in pending.timers.due(state.now_s):
         pending.ring(item)
@@ -79,7 +79,7 @@ def enter(state: CycleState, branch: Branch, record: JobRecord, request: Request
     key, entry = request_class_of(cluster, branch, record, request, slots)
     found = pending.enter(key, entry, cluster.tree)
     if key in pending.searched and record.preempted < cluster.jobs[found.first.request.job].preempted:
-        # Its job was preempted less often, so its search may succeed although that of the first request failed.
+        # This job was preempted less often, so its search may succeed although the search of the first request failed.
         del pending.searched[key]
     state.received.append(request)
 
@@ -89,7 +89,8 @@ def request_class_of(
 ) -> tuple[RequestClassKey, QueuedRequest]:
     """Return the key of the request class, and the entry of the request in it.
 
-    `branch`: that of its queue. `slots`: the gang of the open slots that are placed together; None for a queued job."""
+    `branch`: the branch of the request's queue. `slots`: the gang of the open slots that are placed together; None for
+        a queued job."""
     job, slot = record.job, request.slot
     whole = branch.rules.starts_whole
     if slot is not None and slots is not None and whole and not is_growth(record, slot):
@@ -117,8 +118,8 @@ def request_class_of(
 
 
 def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
-    """Return the terms of the job's request. `by_person`: True if users and groups matter, because there are
-    reservations."""
+    """Return the terms of the job's request: the fields of the job that decide beside its gang and its priority.
+    `by_person`: True if users and groups matter, because there are advance reservations."""
     factors, by_usage = branch.rules.by_factors, branch.order is QueueOrder.USAGE
     plain = DETAILS(job) == PLAIN_DETAILS and branch.rules.limits.longest_s is None
     if plain and not (by_person or branch.rules.limits.by_user or branch.rules.limits.by_group or factors or by_usage):

@@ -1,11 +1,12 @@
-"""The second pass of a cycle: pods above the minimums of the jobs that start in it (rule R10).
+"""The second pass of a cycle: place the *surplus*, that is, pods above the minimums of the jobs that start in this
+cycle (rule R10).
 
 `core.cycle.steps` calls `priorities` before it tries a request. It calls `place` for each priority at which the
-minimums of all jobs were tried. Each pod goes to the queue with the smaller share, and within a queue to the job that
-is first in its order.
+minimums of all jobs were tried. The queue with the smallest share gets the next pod; within the queue, the job that
+comes first in the queue's order gets it.
 
 A gang with groups or a topology request takes its surplus together with its minimum, because both must be in one
-domain. A job of fixed size takes all of its pods in the first pass. The second pass serves neither of these two kinds
+domain. A job of fixed size takes all of its pods in the first pass. The second pass places no pods of these two kinds
 of jobs."""
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ Actions: TypeAlias = list[Start] | list[Action]
 
 @dataclass(slots=True)
 class Growing:
-    """A job that starts in this cycle and may get pods above its minimum. `actions[at]`: its start."""
+    """A job that starts in this cycle and may get pods above its minimum. `actions[at]` is the action that starts the
+    job."""
 
     record: JobRecord
     branch: Branch
@@ -57,23 +59,24 @@ class Growing:
 
 
 def first_pass_gang(state: CycleState, request: Request, offer: FlavorAssignment) -> Gang:
-    """Return the part of the offer's gang, which is not rigid, that is placed in the first pass."""
+    """Return the part of the offer's gang that is placed in the first pass. The gang is not rigid: it can start with
+    fewer pods than it requests."""
     if takes_all_at_once(state.cluster.jobs[request.job]):
         return flavor_assignment.capped_gang(state.cluster, state.ledger, offer)
     return minimum_gang(state.cluster, offer.gang)
 
 
 def takes_all_at_once(record: JobRecord) -> bool:
-    """Return whether the job takes pods above its minimum together with its minimum. This includes a job without a
-    minimum, which would otherwise start without pods."""
+    """Return whether the job takes pods above its minimum together with its minimum. That is also true of a job without
+    a minimum, because it would otherwise start without pods."""
     if record.gang.tree is not None or record.job.size is GangSize.FIXED_AT_START:
         return True
     return not any(role.minimum for role in record.job.roles)
 
 
 class Surplus:
-    """The pods above the minimums of jobs that start in one cycle. `closed`: strict queue -> its first request, if that
-    has to wait. `growing`: the jobs that may still get pods."""
+    """The pods above the minimums of jobs that start in one cycle. `closed`: strict queue -> its first request, if this
+    request has to wait. `growing`: the jobs that may still get pods."""
 
     def __init__(self, state: CycleState, closed: Mapping[str, Candidate], growing: dict[str, Growing]) -> None:
         self.state, self.closed, self.growing = state, closed, growing
@@ -90,8 +93,8 @@ class Surplus:
             self.growing[start.job] = Growing(record, branch, actions, at % len(actions))
 
     def priorities(self, *, in_turn: bool) -> list[int]:
-        """Return the priorities of jobs that may still get pods, the highest first. `in_turn`: include jobs whose pods
-        take turns with other jobs (`GangSize.IN_TURN`)."""
+        """Return the priorities of jobs that may still get pods, the highest first. `in_turn`: True to include jobs
+        whose pods take turns with the pods of other jobs (`GangSize.IN_TURN`)."""
         return sorted({each.priority for each in self.growing.values() if in_turn or not each.is_in_turn}, reverse=True)
 
     def place(self, priorities: Collection[int], reserving: Reserving) -> None:
@@ -117,8 +120,8 @@ class Surplus:
         return True
 
     def comes_before(self, growing: Growing, contest: Tournament, head: Candidate) -> bool:
-        """Return whether the job's next pod comes before the request, by the order of the lowest queue that contains
-        both."""
+        """Return whether the job's next pod comes before the request `head`, by the order of the lowest queue that
+        contains both."""
         theirs = contest.at.branch
         above = next(each for each in growing.branch.path if each in theirs.path)
         mine = rank(growing, above.order)[:2]
@@ -158,8 +161,8 @@ class Surplus:
         return best[0][1] if len(best) == 1 else min(best, key=lambda each: self.standing(branch, *each))[1]
 
     def standing(self, parent: Branch, child: Branch, growing: Growing) -> tuple[object, ...]:
-        """Return the key by which the parent compares its children; the lowest gets the next pod. For the parent's own
-        jobs, `child` is the parent."""
+        """Return the key by which the parent compares its children. The child with the lowest key gets the next pod.
+        For the parent's own jobs, `child` is the parent."""
         ledger, cost = self.state.ledger, self.charge(growing, self.next_role(growing), 1).cost
         if parent.order is QueueOrder.FILL:
             own = child is parent
@@ -201,8 +204,8 @@ class Surplus:
         return Charge(growing.branch.name, job.user, job.group, cost, 0, job.id, job.preemptible)
 
     def grow(self, growing: Growing, reserving: Reserving, *, alone: bool) -> bool:
-        """Place the next pod of the job. `alone`: place as many as fit, because no other queue competes. Return whether
-        a pod was placed."""
+        """Place the next pod of the job. `alone`: True to place as many pods as fit at once, because no other queue
+        competes. Return whether a pod was placed."""
         placed = self.placed(growing)
         for at, role in enumerate(growing.record.job.roles):
             missing = role.count - placed[at]

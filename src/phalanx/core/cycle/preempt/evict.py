@@ -1,5 +1,5 @@
 """Turn a preemption plan into actions: evict the victims, and nominate the preemptor to their nodes. If no victim has
-to leave first, the preemptor starts at once. The draft and the ledger of the cycle are updated too."""
+to leave first, the preemptor starts at once. These functions also update the draft and the ledger of the cycle."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from phalanx.state.queues.quota import gang_cost
 def settle(
     context: PreemptionContext, actions: list[Action], request: Request, found: PreemptionPlan, rights: PreemptionPolicy
 ) -> bool:
-    """Add the actions of the plan: return the charges of the victims in the ledger, and reserve the nodes of the
-    preemptor. Return True if no node is overcommitted by it, so that it may start in the next cycle. In that case the
-    victims are evicted for another reason: their ports or devices, a reservation, or because the search for nodes was
-    cut off by its budget."""
+    """Add the actions of the plan. Return the charges of the victims in the ledger, and charge the preemptor to its
+    queue and its nodes. Return True if the preemptor overcommits no node, so that it may start in the next cycle. In
+    that case the victims are evicted for another reason than amounts: they hold ports or devices, a reservation needs
+    the capacity, or the search for free nodes was cut off by its budget."""
     cluster, now_s = context.cluster, context.now_s
     record = cluster.jobs[request.job]
     for victim in found.victims:
@@ -61,8 +61,8 @@ def grown(
     placements: Sequence[Placement],
     until_s: float,
 ) -> Nominate:
-    """Return the nomination of a growing job: the new placements, and the earlier nominated placements that this cycle
-    has not placed."""
+    """Return the nomination of a growing job. It has the new placements, and those of the job's earlier nominated
+    placements that this cycle has not carried out."""
     placed = {(each.role, each.ordinal) for each in context.placed.get(record.job.id, ())}
     known = tuple(each for each in nominated_placements(record) if (each.role, each.ordinal) not in placed)
     for action in [each for each in actions if isinstance(each, Nominate) and each.job == record.job.id]:
@@ -72,8 +72,8 @@ def grown(
 
 
 def tell(context: PreemptionContext, actions: list[Action], victim: Victim, rights: PreemptionPolicy) -> None:
-    """Evict the victim, whole or in part. If the victim moves to other nodes, nominate it to them; otherwise return its
-    charge."""
+    """Evict the victim, whole or in part. If the victim moves to other nodes, nominate it to these nodes; otherwise
+    return its charge to its queue."""
     record = context.cluster.jobs[victim.job]
     reason = preempted.preempted_reason(rights, record, victim.rule, len(victim.slots))
     evict(context, actions, record, victim.slots, rights.job.id, reason)
@@ -92,8 +92,8 @@ def evict(
     by: str,
     reason: Reason,
 ) -> None:
-    """Add the action that evicts these slots of the job. `slots`: empty for the whole job. `by`: the preemptor; empty:
-    none."""
+    """Add the action that evicts these slots of the job. `slots`: the slots to evict; empty to evict the whole job.
+    `by`: the name of the preemptor; empty: there is no preemptor."""
     cluster, job = context.cluster, record.job.id
     spared_s, queue = grace_s(cluster, job), cluster.queue_of(record.job)
     if slots:
@@ -110,7 +110,7 @@ def evict(
 
 
 def give_back(context: PreemptionContext, record: JobRecord) -> None:
-    """Return the nominated capacity of the job on the draft, and its charge in the ledger."""
+    """Free the nominated capacity of the job on the draft, and return its charge in the ledger."""
     nomination.vacate(context.cluster, context.draft, record, nominated_placements(record))
     if record.charge is not None:
         pods = pods_by_role(record.nominated, len(record.job.roles))
@@ -119,7 +119,8 @@ def give_back(context: PreemptionContext, record: JobRecord) -> None:
 
 
 def take_back(context: PreemptionContext, actions: list[Action], record: JobRecord) -> None:
-    """Take back what this cycle granted to a job that is now preempted: placed growth and nominations (rule R24)."""
+    """Take back what this cycle has granted to a job that is now preempted: pods above its minimum, and nominations
+    (rule R24)."""
     job = record.job.id
     grown = [action for action in actions if isinstance(action, Nominate) and action.job == job] if record.open else []
     actions[:] = [action for action in actions if action not in grown]
@@ -142,7 +143,7 @@ def keep_nomination(draft: Draft, cluster: Cluster, gang: Gang, placements: Sequ
         int(draft.rows[position]): position for position in np.isin(draft.rows, list(at)).nonzero()[0].tolist()
     }
     for placement in placements:
-        # An overcommitted node is not on the draft.
+        # The draft has no overcommitted nodes, so such a node has no position.
         if (position := position_of.get(rows[placement.node])) is not None:
             draft.occupy(position, gang.demands[placement.role], placement.devices)
     overfull = [each for each in position_of.values() if any(view[each] < 0 for view in draft.views.values())]

@@ -1,12 +1,13 @@
 """Quota preemption: evict pods of queues whose usage is above their limit, because the limit was lowered.
 
-A queue with `excess_delay_s` whose usage has been above its limit for that time loses pods until its usage is within
-the limit. No queue on its path falls below its guarantee. No more is evicted than necessary: a pod that is larger than
-the remaining excess stays. The excess of a queue with children is divided among them by their usage above their
-guarantees. If no part is as large as a pod, one queue loses a pod.
+If a queue has the setting `excess_delay_s`, and its usage has been above its limit for this time, it loses pods until
+its usage is within the limit. No queue on its path falls below its guarantee. No more pods are evicted than necessary:
+a pod that is larger than the remaining *excess* (the usage above the limit) stays. The excess of a queue with children
+is divided among the children in proportion to their usage above their guarantees. If each part is smaller than a pod,
+one queue loses a pod.
 
 Pods above the minimums of jobs are evicted first, then whole jobs. In both steps, jobs of the lowest priority come
-first, and of these the latest.
+first, and of equal priority the job that was submitted last.
 
 Source: pkg/scheduler/objects/quota_preemptor.go and queue.go of apache/yunikorn-core (1.9).
 """
@@ -30,13 +31,15 @@ Excess: TypeAlias = dict[Key, Amount]
 
 
 def exceeding(cluster: Cluster, now_s: float) -> dict[str, float]:
-    """Return the queues whose usage above their limit may be evicted, and since when they use more than the limit."""
+    """Return a mapping: queue with usage above its limit that may be evicted -> the time since which it exceeds the
+    limit (seconds since the epoch)."""
     branches, since = cluster.tree.branches, cluster.exceeding
     return {name: since.get(name, now_s) for name in sorted(cluster.tree.trimmed) if above_limit(branches[name])}
 
 
 def enforce(state: CycleState, context: Callable[[], PreemptionContext]) -> None:
-    """Add the actions by which queues that have used more than their limit for too long lose pods."""
+    """Add the actions that evict pods of queues that have used more than their limit for longer than their
+    `excess_delay_s`."""
     cluster = state.cluster
     state.exceeding = exceeding(cluster, state.now_s)
     due = {name for name, since_s in state.exceeding.items() if due_s(cluster, name, since_s) <= state.now_s}
@@ -51,7 +54,8 @@ def enforce(state: CycleState, context: Callable[[], PreemptionContext]) -> None
 
 
 def is_noted(cluster: Cluster, now_s: float) -> bool:
-    """Return whether no eviction is due, and the state (`Cluster.exceeding`) has each queue above its limit."""
+    """Return whether no eviction is due, and the state (`Cluster.exceeding`) already lists exactly the queues above
+    their limits."""
     found = exceeding(cluster, now_s) if cluster.tree.trimmed else {}
     return found == cluster.exceeding and not any(due_s(cluster, *each) <= now_s for each in found.items())
 
@@ -68,7 +72,7 @@ def above_limit(branch: Branch) -> Excess:
 
 
 def victims(cluster: Cluster, branch: Branch) -> Iterator[tuple[JobRecord, tuple[Slot, ...]]]:
-    """Yield the jobs that lose pods, and which slots; no slots: the whole job."""
+    """Yield (job, its slots that are evicted). Without slots, the whole job is evicted."""
     excess = above_limit(branch)
     for each in branch.path:
         total = each.account.total
@@ -81,8 +85,8 @@ def victims(cluster: Cluster, branch: Branch) -> Iterator[tuple[JobRecord, tuple
 
 def divided(branch: Branch, excess: Excess, *, whole: bool = False) -> Iterator[tuple[str, Excess]]:
     """Yield (queue, the excess that its own jobs must lose). The excess of a queue is divided among its children and
-    its own jobs, in proportion to their usage above guarantees, rounded down. `whole`: True to yield for each
-    queue the largest part of the excess that its own jobs could lose, without a division."""
+    its own jobs, in proportion to their usage above guarantees, rounded down. `whole`: True to divide nothing, but to
+    yield for each queue the largest part of the excess that its own jobs could lose."""
     if not branch.children:
         yield branch.name, excess
         return
@@ -136,8 +140,8 @@ def cost_of(record: JobRecord, branch: Branch, slots: Sequence[Slot]) -> Cost:
 
 
 def fits(cost: Cost, left: Excess) -> bool:
-    """Return whether evicting pods of this cost reduces the remaining excess `left`, and does not go beyond it for any
-    resource."""
+    """Return whether evicting pods of this cost reduces the remaining excess `left`, and frees no more of any resource
+    than `left`."""
     return any(amount and left.get(key, 0) for key, amount in cost) and all(
         amount <= left[key] for key, amount in cost if key in left
     )
@@ -151,8 +155,8 @@ def take(cost: Cost, left: Excess) -> None:
 
 
 def reason(branch: Branch, record: JobRecord, slots: Sequence[Slot]) -> Reason:
-    """Return the reason of a job that loses these slots, because its queue is above its limit. No slots: the job loses
-    all."""
+    """Return the reason of a job that loses these slots because its queue is above its limit. Without slots, the job is
+    evicted whole."""
     resources = sorted({resource for _, resource in above_limit(branch)})
     what = "is stopped" if not slots else f"gives up {len(slots)} of its pods"
     return Reason(

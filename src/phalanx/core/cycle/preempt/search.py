@@ -3,15 +3,18 @@ for victims.
 
 `core.cycle.steps` calls `make_room` for such a request. The request then starts, is nominated, or continues to wait.
 
-- No search is made for a job whose queue preempts no jobs, nor before the preemption delay of the queue is over.
-- A failed search is remembered with the version of the running jobs (`Pending.changes`) and with the reservation that
-  it had to respect. It would fail again as long as both stay the same. It is repeated if this cycle has decided
-  something before it, or if time makes a victim available (the end of a minimum run time, or of a budget's hour).
-- The searches of a cycle cost at most `EFFORT`. A search costs more if more jobs run. The next cycle follows at once
-  and makes the other searches.
+- The cycle makes no search for a job whose queue preempts no jobs, and none before the preemption delay of the queue is
+  over.
+- A failed search is stored with the version of the running jobs (`Pending.changes`) and with the reservation that it
+  had to respect. As long as both stay the same, the same search would fail again. Nevertheless it is repeated in two
+  cases: if this cycle has made another decision before, or if time makes a victim available (because a minimum run time
+  or the hour of a preemption budget is over).
+- The searches of a cycle cost at most `EFFORT`. A search costs more if more jobs run. If searches are left, the next
+  cycle follows at once and makes them.
 - The result of a search is stored until the next decision, so that the search is not repeated when the request is
   tried.
-- If a search fails, a nomination of a job with lower priority in the same queue may be handed over (rule R23)."""
+- If a search fails, the request may take over the nomination of a job with lower priority in the same queue (rule
+  R23)."""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ from phalanx.state.pending.request_class import (
 )
 
 EFFORT = 256
-JOBS_OF_EFFORT = 128  # each of this many running jobs adds 1 to the cost of a search
+JOBS_OF_EFFORT = 128  # for every 128 running jobs, the cost of a search is higher by 1
 DELAYED = -1  # a value of `Search.changes`: the preemption delay of the queue is not over
 
 
@@ -59,13 +62,14 @@ class Found(NamedTuple):
 class CyclePreemption:
     """The preemption of one cycle.
 
-    `effort`: the cost of all searches so far.
+    `effort`: the cost of all searches of this cycle so far.
     `known`: the results of searches since the last decision. `known_at`: (number of decisions, whether there was a
-        reservation) when the results were found; with other values they are not valid.
+        reservation) at the time when the results were found. If one of these has changed, the results are not valid any
+        more.
     `behind_growth`: the searches in `known` that fail only because of pods that this cycle has placed above minimums.
-        These pods can be preempted in the next cycle. So the cycle ends when it comes to such a request.
-    `has_taken_back`: any request may start now, because pods that this cycle had placed for victims were taken back, or
-        because the first reservation has changed."""
+        The next cycle can preempt these pods. So this cycle ends when it comes to such a request.
+    `has_taken_back`: True if any request may be able to start now, because pods that this cycle had placed for victims
+        were taken back, or because the first reservation has changed."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.ledger, self.now_s = state, state.cluster, state.ledger, state.now_s
@@ -80,7 +84,7 @@ class CyclePreemption:
     # Existing nominations
 
     def nominations(self) -> Iterator[tuple[JobRecord, NominationState]]:
-        """Yield the nominated jobs, oldest first, with the next step of each nomination."""
+        """Yield (nominated job, the next step of its nomination), the oldest nomination first."""
         for job in list(self.cluster.nominated):
             record = self.cluster.jobs[job]
             found = NominationState.KEPT
@@ -91,14 +95,14 @@ class CyclePreemption:
                 self.state.kept_nominations.append(job)
 
     def move(self, record: JobRecord) -> None:
-        """Move the nomination of a job whose victims take too long to leave: nominate it to other nodes, if all its
-        pods fit there."""
+        """Move the nomination of a job whose victims take too long to leave: nominate the job to other nodes, if all of
+        its pods fit there."""
         if elsewhere := nomination.place_elsewhere(self.cluster, self.state.draft, record, self.now_s):
             self.withdraw(record, elsewhere)
 
     def withdraw(self, record: JobRecord, instead: Sequence[Placement] = ()) -> None:
-        """Withdraw the job's nomination. `instead`: the new placements, if the nomination moves. The next cycle
-        receives the job again."""
+        """Withdraw the job's nomination. `instead`: the new placements, if the nomination moves to other nodes. If it
+        does not move, the next cycle receives the job again."""
         self.actions.append(Nominate(record.job.id, tuple(instead), record.flavors, self.now_s + nomination.PATIENCE_S))
         self.state.withdrawn[record.job.id] = None
         self.state.is_over = True
@@ -120,9 +124,9 @@ class CyclePreemption:
     def make_room(
         self, candidate: Candidate, offers: Sequence[FlavorAssignment], forecast: BackfillForecast | None
     ) -> bool:
-        """Search for victims whose eviction lets the request start by one of the offers. If there are some, preempt
-        them and nominate the request. Return whether that was done. `forecast`: the forecast with the reservations that
-        must not be delayed; None: no job gets one."""
+        """Search for victims whose eviction lets the request start by one of the offers. If the search finds victims,
+        preempt them and nominate the request. Return whether that was done. `forecast`: the forecast with the
+        reservations that must not be delayed; None: the policy makes no reservations."""
         if self.is_delayed(candidate):
             return False
         found = self.search(candidate, offers, forecast)
@@ -161,9 +165,9 @@ class CyclePreemption:
                 return
 
     def next_ready(self, candidate: Candidate) -> QueuedRequest | None:
-        """Return another request of the class that may search for victims now, and may find some although this request
-        finds none. The reason is that the delay of this request is not over, or that its job was preempted more often
-        (rule R15). None: there is no such request."""
+        """Return another request of the class that may search for victims now, and may find victims although this
+        request finds none; None if there is no such request. The results can differ because the preemption delay of
+        this request is not over, or because its job was preempted more often (rule R15)."""
         request_class, entry = candidate
         jobs = self.cluster.jobs
         most = inf if self.ready_s(request_class.key, entry.request) > self.now_s else jobs[entry.request.job].preempted
@@ -240,16 +244,16 @@ class CyclePreemption:
         self.state.searched.pop(key, None)
 
     def await_change(self, key: RequestClassKey) -> None:
-        """Note that neither an eviction nor time helps the request class, so that it searches again only after a
-        change. Without this note the class would search in each cycle, and use up the effort for the searches of other
-        classes."""
+        """Note that neither an eviction nor time helps the request class, so that it searches again only after running
+        jobs have changed. Without this note the class would search in each cycle, and use up the effort that other
+        classes need for their searches."""
         self.state.searched[key] = Search(self.pending.changes, inf, self.reserved)
 
     def take_over(
         self, record: JobRecord, offers: Sequence[FlavorAssignment], aside: guard.ReservationGuard
     ) -> Found | None:
-        """Return a plan for the job that takes the place of a nomination with a lower priority in its queue; None if
-        the withdrawal of no such nomination lets the job fit (rule R23)."""
+        """Return a plan by which the job takes over the nodes of a nominated job with a lower priority in its queue
+        (rule R23). Return None if the job does not fit, whichever of these nominations is withdrawn."""
         context, decided = self.context, {each.job for each in self.actions if isinstance(each, Nominate)}
         for other in nomination.lower_nominated(self.cluster, record):
             if other.job.id not in self.state.kept_nominations or other.job.id in decided:
