@@ -19,7 +19,7 @@ from phalanx.state.pending.request_class import Request, RequestClassKey, Search
 
 
 class RequestClassReport(NamedTuple):
-    """What a request class has reported: the kind of obstacle (such as `Blocker.CAPACITY`), and the reason. `reason`
+    """The report of one request class: the kind of obstacle (such as `Blocker.CAPACITY`), and the reason. `reason`
     None: the reason of its placement class applies."""
 
     blocker: int
