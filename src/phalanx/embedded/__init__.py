@@ -1,10 +1,11 @@
-"""A Kubernetes for one machine: three programs that talk to each other through the API only, as on a real cluster.
+"""A Kubernetes for one machine. Its API server, controllers and node agent talk to each other only through the API, as
+on a real cluster.
 
-trees         folders removed, whatever users left in them
-endless       work that goes on after a defect
+trees         remove folders, whatever files users left in them
+endless       repeat a task that ended with an unexpected error
 apimachinery  the base of every API: types, metadata, expressions, patches; no storage, no network
-apiserver     objects, kept and served
-controllers   what kube-controller-manager does
-login         Unix users of this machine, as users of its cluster
-node          what a kubelet does: pods as processes of this machine, or simulated nodes
+apiserver     store objects, and serve them to clients
+controllers   the controllers of kube-controller-manager, and of some operators
+login         make Unix users of this machine users of its cluster
+node          the work of a kubelet: run pods as processes of this machine, or simulate nodes
 """

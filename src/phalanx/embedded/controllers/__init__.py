@@ -1,8 +1,9 @@
-"""The controllers of the embedded Kubernetes: Jobs, owners, namespaces, finished Jobs, lost nodes, budgets.
+"""The controllers of the embedded Kubernetes: for Jobs, other workloads, garbage collection, namespaces, lost nodes and
+disruption budgets.
 
-They are ordinary clients of the API, and behave like kube-controller-manager, because the scheduler depends on that
-behaviour. Pure modules over plain objects decide (`job.decide`, `job.track`, `lifetime.ownership`, …); the controllers
-only read caches, send calls and wait.
+The controllers are ordinary clients of the API. They behave like kube-controller-manager, because the scheduler depends
+on that behaviour. Pure functions compute each decision from plain objects (`job.decide`, `job.track`,
+`lifetime.ownership`, …). The controllers themselves only read caches, send API calls and wait.
 
     runtime      shared by all controllers: caches, calls, queues, events
     gang         pods that start together

@@ -1,4 +1,4 @@
-"""`python -m phalanx.embedded.controllers --kubeconfig FILE`: the controllers alone, against any API server."""
+"""Run only the controllers, for any API server: `python -m phalanx.embedded.controllers --kubeconfig FILE`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from phalanx.embedded.controllers.runtime.calls import SharedInformers
 
 
 async def serve(kubeconfig: str | None) -> None:
-    """Run until SIGTERM or SIGINT."""
+    """Run the controllers until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -1,11 +1,11 @@
-"""PodDisruptionBudgets: how many pods may be evicted, and the controller of their status.
+"""Keep the status of PodDisruptionBudgets up to date. The first part computes how many disruptions a
+PodDisruptionBudget allows now. Its functions are pure.
 
-Compute the disruptions that a PodDisruptionBudget allows now. Pure.
+The eviction API decrements `disruptionsAllowed` at each eviction. It adds the evicted pod to `disruptedPods`, where the
+pod stays until its deletion is observed, for two minutes at most (k8s.io/kubernetes/pkg/controller/disruption).
 
-`disruptionsAllowed` is what the eviction API counts down; evicted pods stay in `disruptedPods` until they are seen to
-go, at most two minutes (k8s.io/kubernetes/pkg/controller/disruption).
-
-The disruption controller: keeps the status of PodDisruptionBudgets, which is what evictions are measured against."""
+The second part is the disruption controller, which writes this status. The eviction API reads the status to allow or
+refuse evictions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class Expected:
 
 
 def needs_scale(spec: Mapping[str, Any]) -> bool:
-    """Return whether the bound is relative to what the pods' controllers want, not to what exists."""
+    """Return True if the bound of the budget is relative to the number of replicas that the pods' controllers want, and
+    not to the number of existing pods."""
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
 
 
@@ -108,7 +109,7 @@ def _conditions(budget: Object, value: str, reason: str, message: str, now: str)
 
 
 def _number(bound: int | str, of: int) -> int:
-    """Return a number, or a percentage rounded up."""
+    """Return the bound as a number of pods. A percentage is taken of `of` pods and rounded up."""
     return bound if isinstance(bound, int) else ceil(int(bound.rstrip("%")) * of / 100)
 
 
@@ -116,11 +117,11 @@ _BATCH_S = 0.2
 
 
 class NoScale(ApiError):
-    """The controller of a pod does not say how many pods it wants."""
+    """Raised if the controller of a pod does not state how many pods it wants."""
 
 
 class DisruptionController:
-    """Call `start`, then run `queue`."""
+    """The controller of PodDisruptionBudgets. Call `start`, then run `queue`."""
 
     def __init__(
         self, calls: Calls, recorder: EventRecorder, *, retry: Retry | None = None, clock: Clock = time.time

@@ -1,12 +1,13 @@
-"""The Workload and the PodGroup of a Job whose pods are to start together (scheduling.k8s.io/v1alpha2).
+"""Create the Workload and the PodGroup of a Job whose pods must start together (scheduling.k8s.io/v1alpha2).
 
-A Job is such a gang when it is Indexed, runs all its pods at once, and leaves them to the default scheduler: another
-scheduler decides by itself. Both objects have names that follow from the Job's uid, so making them twice makes them
-once; the Job owns both, and its pods name the group in `spec.schedulingGroup`.
+Such a Job (a *gang*) is Indexed, runs all its pods at once, and names the default scheduler. Other schedulers form
+gangs by their own rules. The names of both objects are derived from the Job's uid, so a repeated creation makes no
+second object. The Job owns both objects, and its pods name the group in `spec.schedulingGroup`.
 
 Source: KEP-5547 and pkg/controller/job of Kubernetes 1.36 (gate EnableWorkloadWithJob).
 
-Keep a deleted PodGroup while a pod that has not ended names it. Then remove the group's finalizer.
+The second part keeps a deleted PodGroup until no pod that has not ended names the group. Then it removes the group's
+finalizer.
 
 Source: pkg/controller/scheduling/podgroupprotection of Kubernetes 1.36."""
 
@@ -41,8 +42,8 @@ def is_gang(job: Object) -> bool:
 
 
 class Gangs:
-    """Create the objects of gangs. Created objects are remembered until `forget` is called after the deletion of their
-    Job."""
+    """Creates the Workloads and PodGroups of gangs. It remembers the created objects of a Job until `forget` is called
+    after the deletion of the Job."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -126,7 +127,7 @@ _OVER = ("Succeeded", "Failed")
 
 
 class PodGroupProtection:
-    """Call `start`, then run `queue`."""
+    """The controller of the finalizers of PodGroups. Call `start`, then run `queue`."""
 
     def __init__(self, calls: Calls, *, retry: Retry | None = None) -> None:
         self._calls, self._pods, self._groups = calls, calls.cache(PODS), calls.cache(POD_GROUPS)

@@ -1,18 +1,19 @@
-"""Nodes that stop reporting are tainted; pods that do not tolerate a taint leave.
+"""Taint nodes that stop reporting, and evict pods that do not tolerate a taint of their node. `NodeHealth` sets the
+Ready condition of a node that stopped reporting to Unknown. It also adds the taints that follow from all conditions of
+a node.
 
-Mark nodes that stopped reporting: set their Ready condition to Unknown, and add taints. Also the taints of all other
-conditions.
+A node renews its Lease in kube-node-lease. A node is lost if its Lease has not changed for the grace period
+(k8s.io/kubernetes/pkg/controller/nodelifecycle). The controller measures this time with its own clock, because the
+clocks of nodes may differ. A node without a Lease is left unchanged. Admission gives new nodes the taint
+not-ready:NoSchedule, which the controller removes when the node is Ready.
 
-A node renews its Lease in kube-node-lease. When the Lease was not seen to change for a while (by our own clock:
-clocks of nodes may differ), the node is lost (k8s.io/kubernetes/pkg/controller/nodelifecycle). A node without a Lease
-is left unchanged. New nodes get not-ready:NoSchedule from admission; it goes when the node is Ready.
+`TaintEviction` deletes the pods on nodes with NoExecute taints. Pods that tolerate the taint for a limited time are
+deleted after that time.
 
-Pods leave nodes with NoExecute taints, those that tolerate the taint for a while after that while.
-
-A lost node is tainted unreachable:NoExecute; admission gives every pod a toleration of five minutes
-for it. Then the pod is deleted: it stays *terminating* until its node comes back and confirms, or the node is removed
-and `pod_gc` fails it. Nobody deletes such a pod by force, because it may still run
-(k8s.io/kubernetes/pkg/controller/tainteviction)."""
+A lost node gets the taint unreachable:NoExecute, which every pod tolerates for five minutes by a toleration from
+admission. Then the controller deletes the pod. The pod stays *terminating* until the node comes back and confirms the
+end of the pod, or until the node is removed and `pod_gc` marks the pod as failed. No controller deletes such a pod by
+force, because the pod may still run (k8s.io/kubernetes/pkg/controller/tainteviction)."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ class Sighting:
 
 
 class NodeHealth:
-    """Call `start`, then run `queue` and `watch`."""
+    """The controller of the Ready conditions and the taints of nodes. Call `start`, then run `queue` and `watch`."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class NodeHealth:
         self._leases.subscribe(self._lease_changed)
 
     async def watch(self) -> None:
-        """Look for Leases that are overdue, until cancelled."""
+        """Check regularly for overdue Leases, until cancelled."""
         while True:
             await asyncio.sleep(self._period_s)
             for name, node in list(self._nodes.objects.items()):
@@ -84,7 +85,7 @@ class NodeHealth:
                     self.queue.add(name)
 
     def is_lost(self, name: str) -> bool:
-        """Return whether its Lease is overdue."""
+        """Return True if the Lease of the node is overdue."""
         sighting = self._sightings.get(name)
         return sighting is not None and self._clock() - sighting.seen_s > self._grace_s
 
@@ -92,7 +93,7 @@ class NodeHealth:
 
     def _node_changed(self, change: Change) -> None:
         if change.new is None:
-            # A later node of that name is another node: only its own renewals count.
+            # A new node with the same name is another node, so earlier renewals do not count for it.
             self._sightings.pop((change.old or {})["metadata"]["name"], None)
         elif taints_of(change.new) != _taints(change.new):
             self.queue.add(change.new["metadata"]["name"])
@@ -105,7 +106,7 @@ class NodeHealth:
         name, renewed = lease["metadata"]["name"], lease.get("spec", {}).get("renewTime", "")
         known = self._sightings.get(name)
         if change.new is None:
-            return  # a lost node may lose its Lease too: it stays lost
+            return  # the Lease of a lost node may be deleted: the node stays lost
         if known is None or known.renewed != renewed:
             self._sightings[name] = Sighting(renewed=renewed, seen_s=self._clock())
 
@@ -197,7 +198,7 @@ Taint = Mapping[str, Any]
 
 
 class TaintEviction:
-    """Call `start`, then run `queue`."""
+    """The controller that deletes pods from tainted nodes. Call `start`, then run `queue`."""
 
     def __init__(
         self, calls: Calls, recorder: EventRecorder, *, retry: Retry | None = None, clock: Clock = time.time

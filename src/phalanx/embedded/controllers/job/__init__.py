@@ -1,8 +1,8 @@
 """The Job controller.
 
-view         a Job and its pods at one moment; sets of completion indexes; pod failure policy and success policy
-decide       what must happen: pods to make, pods to delete; when a failed pod is followed by another
-track        counts each ended pod once, and computes the status
-pods         pods made, deleted, adopted, let go; a pod from the Job's template
-controller   one Job, from its caches to its calls
+view         read a Job and its pods at one moment; sets of completion indexes; pod failure policy and success policy
+decide       decide which pods to create and to delete, and when a failed pod is replaced
+track        count each ended pod once, and compute the status
+pods         create, delete, adopt and release pods; make a pod from the Job's template
+controller   reconcile a Job: read the caches, decide, send the API calls
 """

@@ -1,14 +1,19 @@
-"""The Job controller: it watches Jobs and their pods and makes one step at a time for each Job.
+"""The Job controller. It watches Jobs and their pods, and reconciles each Job one step at a time.
 
-One look at a Job is: claim its pods, `view_of` them, `decide`, act, `track`, write the status, take finalizers away,
-`settle`, write the status again if it changed. All work between two writes can be lost: the next reconciliation starts
-from the objects in the API. A change of a Job's spec is looked at immediately; what its pods do is gathered for a
-moment (a second, as in kube-controller-manager), so that ten pods that start together cost one write of the status. The
-first pods of a Job are gathered in the same way, so a Job that is over within that second has its status written once.
-A new Job that is suspended is left alone for a quarter of a second. Where there is capacity, its scheduler resumes the
-Job meanwhile and finds the version that it has decided on; the status then never says that the Job was suspended.
+One step consists of these actions: claim the Job's pods, read them (`view_of`), `decide`, create or delete pods,
+`track`, write the status, remove the finalizers of counted pods, `settle`, and write the status again if it changed. A
+crash between two writes does no harm, because the next reconciliation starts from the objects in the API.
 
-A creation whose answer did not come may have happened: before the next decision the pods are listed past the cache.
+A change of a Job's spec is reconciled immediately. Changes of its pods are collected for a second, as in
+kube-controller-manager, so that ten pods that start together cost one write of the status. The creation of a Job's
+first pods is collected in the same way, so the status of a Job that ends within that second is written once.
+
+A new Job that is suspended is not reconciled for a quarter of a second. If there is capacity, the scheduler resumes the
+Job in this time. The scheduler's write then meets no conflict, because the Job still has the version that the scheduler
+read. The status in this case never states that the Job was suspended.
+
+If the API server did not answer the creation of a pod, the pod may exist. Before the next decision, the controller then
+lists the Job's pods from the API server and not from the cache.
 """
 
 from __future__ import annotations
@@ -143,22 +148,22 @@ class JobController:
         return job if job is not None and uid_of(job) == owner["uid"] else None
 
     def _is_orphan(self, pod: Object, job: Object | None) -> bool:
-        """Return True if no Job will remove this pod's finalizer: because the pod has no controller, or because it is
-        being deleted and its Job is finished or does not exist any more."""
+        """Return True if no Job will remove this pod's finalizer. This is so if the pod has no controller, or if the
+        pod is being deleted and its Job is finished or does not exist any more."""
         owner = controller_of(pod)
         if owner is None:
             return True
         return owner["kind"] == "Job" and is_deleting(pod) and (job is None or is_finished(job))
 
     def _suitors(self, pod: Object) -> Iterable[str]:
-        """Yield the keys of Jobs that might adopt a pod without a controller."""
+        """Yield the keys of the Jobs that may adopt this pod, which has no controller."""
         labels, namespace = pod["metadata"].get("labels") or {}, pod["metadata"]["namespace"]
         job = self._jobs.objects.get(f"{namespace}/{labels.get('job-name', '')}")
         if job is not None and labels.get(CONTROLLER_UID) == uid_of(job):
             yield key_of(job)
         yield from self._own_selectors.get(namespace, ())
 
-    # --- one look at one Job --------------------------------------------------------------------------------------
+    # --- one step of one Job -------------------------------------------------------------------------------------
 
     async def look(self, key: str) -> None:
         """Take the next step of a Job. Raises ApiError if the step must be retried. Any other exception is a defect,
@@ -170,7 +175,7 @@ class JobController:
             await self._step(key, job)
         except ApiError:
             raise
-        except Exception as error:  # the Job shows any error to its owner
+        except Exception as error:  # any error is shown to the owner of the Job
             await self._mark(job, "True", broken_message(error))
             raise
         if any(one["type"] == BROKEN and one["status"] == "True" for one in conditions_of(job)):
@@ -217,9 +222,10 @@ class JobController:
         return Done(), []
 
     async def _count(self, key: str, view: JobObservation, tracked: Track, streak: Streak) -> list[ApiError]:
-        """Do the three writes that `track` describes. If the Job needs no further step to end, its last status is one
-        write, because pods of a finished Job are never counted again. Their finalizers stay, and the API server drops
-        them when such a pod is deleted. Pods that are being deleted already are freed by `_job_changed`."""
+        """Do the three writes that the module `track` describes. If the Job can end without a further step, its last
+        status needs only one write, because pods of a finished Job are never counted again. The finalizers of these
+        pods stay, and the API server drops them when such a pod is deleted. `_job_changed` removes the finalizers of
+        pods that are being deleted already."""
         job = view.job
         status, notes = settle(tracked, (), view.spec, self._clock())
         if is_finished({"status": status}):
@@ -282,8 +288,9 @@ def conditions_of(job: Object) -> list[dict[str, Any]]:
 
 
 def _only_begun(view: JobObservation, tracked: Track) -> bool:
-    """Return whether the Job has just got its first pods, and its status has no other news. A Job with a deadline does
-    not wait: its deadline counts from the startTime that is written."""
+    """Return True if the Job has just got its first pods and nothing else in its status changes, so that the write of
+    the status can wait. The status of a Job with a deadline is written at once, because the deadline counts from its
+    startTime."""
     status = view.status
     return (
         not view.pods
@@ -296,7 +303,7 @@ def _only_begun(view: JobObservation, tracked: Track) -> bool:
 
 
 def _asks_anew(old: Object, new: Object) -> bool:
-    """Return whether the spec changed, or the Job is being deleted."""
+    """Return True if the spec changed, or the Job is being deleted, so that the Job must be reconciled at once."""
     return old["metadata"].get("generation") != new["metadata"].get("generation") or is_deleting(old) != is_deleting(
         new
     )

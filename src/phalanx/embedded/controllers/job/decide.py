@@ -1,13 +1,15 @@
 """Decide the next actions for a Job: pods to create, pods to delete, or the end of the Job. Pure.
 
-The order of the questions is that of kube-controller-manager's syncJob, because it decides which reason is reported:
-an end already begun, the pod failure policy, the backoff limit, the deadline, failed indexes, the success policy;
-only a Job with none of these has its pods managed. Deletion and creation never happen in one look.
+The checks have the order of kube-controller-manager's syncJob, because the first check that applies determines the
+reported reason: an end that has already begun, the pod failure policy, the backoff limit, the deadline, failed indexes,
+the success policy. Pods are created or deleted only if no check applies. One step never both deletes and creates pods.
 
-The back-off of a Job before it replaces failed pods: 10 s, 20 s, 40 s … from the end of the last failure.
+The second part computes the back-off of a Job before it replaces failed pods: 10 s, 20 s, 40 s … from the end of the
+last failed pod.
 
-The count starts anew with each success (KEP-3850 for one index; k8s.io/kubernetes/pkg/controller/job for the Job). It
-lives in memory only, as in kube-controller-manager: a restart forgets the delay, never a failure."""
+Each success resets the back-off to its first value (KEP-3850 for one index; k8s.io/kubernetes/pkg/controller/job for
+the Job). The back-off is kept in memory only, as in kube-controller-manager. So a restart of the controller forgets the
+present delay, but no counted failure."""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ from phalanx.embedded.controllers.runtime.pod_state import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """The first delay and the longest one, in seconds."""
+    """The first back-off delay and the longest one, in seconds."""
 
     first_s: float = 10.0
     most_s: float = 360.0
@@ -59,7 +61,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streak:
-    """Failures of a Job's pods since its last success."""
+    """The failures of a Job's pods since its last success."""
 
     failures: int = 0
     last_s: float = 0.0
@@ -127,7 +129,8 @@ def decide(view: JobObservation, streak: Streak, pace: Pace, now_s: float) -> Jo
 
 
 def is_complete(view: JobObservation, active: int) -> bool:
-    """Return whether all successes are there and no pod is left. Without `completions`, one success is enough."""
+    """Return True if the Job has the required number of successes and no active pod. Without `completions`, one success
+    is enough."""
     if view.completions is None:
         return view.succeeded > 0 and active == 0
     return view.succeeded >= view.completions and active == 0
@@ -184,7 +187,8 @@ def _restarted_too_often(view: JobObservation) -> bool:
 
 
 def _until_deadline(view: JobObservation, now_s: float) -> float | None:
-    """Return the time left until the deadline. It counts from startTime, which is set again at each resume."""
+    """Return the time left until the deadline, which counts from startTime. Each resumption of the Job sets startTime
+    again."""
     limit_s, start = view.spec.get("activeDeadlineSeconds"), view.status.get("startTime")
     if limit_s is None or view.suspended:
         return None
@@ -241,8 +245,8 @@ def _free_indexes(view: JobObservation, count: int) -> list[int]:
 
 
 def _surplus(view: JobObservation, at_least: int) -> tuple[Object, ...]:
-    """Return the surplus pods: all that have no valid index or share one with another pod, and then, until there are
-    `at_least`, the pods whose deletion costs least."""
+    """Return the surplus pods: first all pods that have no valid index or whose index another pod keeps, and then,
+    until there are `at_least` pods, the pods with the lowest deletion cost."""
     misplaced = _misplaced(view) if view.indexed else []
     if at_least <= len(misplaced):
         return tuple(misplaced)

@@ -1,9 +1,11 @@
-"""The Job controller's writes to pods: create in growing batches, delete, adopt, release, remove the finalizer.
+"""Write the pods of Jobs: create pods in growing batches, delete, adopt and release pods, and remove their finalizers.
 
-Slow start: batches of 1, 2, 4, 8 … and none after a batch in which a creation failed, so that a quota or a webhook that
-refuses everything is asked once and not a thousand times (k8s.io/kubernetes/pkg/controller, SlowStartInitialBatchSize).
+Pods are created in batches of 1, 2, 4, 8 … (slow start). After a batch in which a creation failed, no further batch
+begins. So a quota or a webhook that refuses all pods of a Job gets one request and not a thousand
+(k8s.io/kubernetes/pkg/controller, SlowStartInitialBatchSize).
 
-The pod that a Job creates from its template: names, labels, the index in its places, the owner, the finalizer."""
+`PodMaker` makes a pod from the template of a Job. It sets the name, the labels, the completion index, the owner and the
+finalizer."""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ class PodMaker:
     """Create the pods of one Job. Their common parts are created once and shared, so callers must not change a pod."""
 
     def __init__(self, job: Object, group: str = "") -> None:
-        """`group`: the PodGroup that the pods name."""
+        """`group`: the name of the PodGroup that the pods name; "" for none."""
         template = job["spec"]["template"]
         meta, spec = template.get("metadata") or {}, template["spec"]
         self._job, self._name = job, job["metadata"]["name"]
@@ -103,13 +105,14 @@ COMPONENT = "job-controller"
 
 
 class IndexedPods:
-    """The pods of Jobs, through the API."""
+    """Reads and writes the pods of Jobs through the API."""
 
     def __init__(self, calls: Calls, index: OwnerPodIndex, recorder: EventRecorder) -> None:
         self._calls, self._index, self._recorder = calls, index, recorder
 
     async def claim(self, job: Object) -> list[Object]:
-        """Return the pods of `job`: owned pods that it still selects, and selected pods without an owner."""
+        """Return the pods of `job`: its owned pods that it still selects, and the selected pods without an owner, which
+        it adopts. Owned pods that it does not select any more are released."""
         mine: list[Object] = []
         foreign: list[Object] = []
         for pod in self._index.owned_by(uid_of(job)):
@@ -126,8 +129,9 @@ class IndexedPods:
     async def create(
         self, view: JobObservation, indexes: Sequence[int | None], group: str = ""
     ) -> tuple[int, list[ApiError]]:
-        """Return how many pods were created, and the errors; after a batch with a failure no other is begun. `group`:
-        the PodGroup that the pods name. The first pods of a Job make no Event, because its status says the same."""
+        """Create pods for these indexes. Return the number of created pods, and the errors. After a batch with an
+        error, no further batch begins. `group`: the PodGroup that the pods name. No Event is recorded for the first
+        pods of a Job, because the status of the Job shows the same."""
         counted = view.status.get("succeeded") or view.status.get("failed")
         is_routine = not view.pods and not counted
         created = 0
@@ -143,15 +147,16 @@ class IndexedPods:
         return created, errors
 
     async def delete(self, job: Object, pods: Sequence[Object], *, uncounted: bool) -> tuple[int, int, list[ApiError]]:
-        """Return the number of deleted pods, the number of these that were ready, and the errors. `uncounted`: True to
-        remove the tracking finalizer first."""
+        """Delete the pods. Return the number of deleted pods, the number of ready pods among these, and the errors.
+        `uncounted`: True to remove the tracking finalizer first, so that the pods are not counted."""
         results = await asyncio.gather(*(self._delete(job, pod, uncounted) for pod in pods))
         errors = [result for result in results if result is not None]
         went = [pod for pod, result in zip(pods, results, strict=True) if result is None]
         return len(went), sum(map(is_ready, went)), errors
 
     async def untrack_all(self, pods: Sequence[Object]) -> tuple[set[str], list[ApiError]]:
-        """Return the uids of the pods that have no finalizer any more, and the errors for the others."""
+        """Remove the tracking finalizers of the pods. Return the uids of the pods that have no such finalizer any more,
+        and the errors for the other pods."""
         results = await asyncio.gather(*(_caught(self.untrack, pod) for pod in pods))
         errors = [result for result in results if result is not None]
         return {uid_of(pod) for pod, result in zip(pods, results, strict=True) if result is None}, errors
@@ -226,7 +231,7 @@ def slow_start(indexes: Sequence[int | None]) -> Iterator[Sequence[int | None]]:
 
 
 def is_unknown(errors: Sequence[ApiError]) -> bool:
-    """Return True if it is unknown for one of the writes whether it happened."""
+    """Return True if the API server did not answer one of the writes, so that the write may have happened."""
     return any(isinstance(error, ApiUnknown) for error in errors)
 
 

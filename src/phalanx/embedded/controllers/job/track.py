@@ -1,12 +1,13 @@
-"""The status of a Job, and counting each of its finished pods exactly once. Pure.
+"""Compute the status of a Job, and count each of its finished pods exactly once. The functions are pure.
 
-A pod's finalizer keeps it until it is counted, in three writes that may be cut anywhere (KEP-2307):
+A finalizer keeps the pod in the API until the pod is counted. The count takes three writes, and the controller may
+crash between any two of them (KEP-2307):
 
-1. `track`: its uid goes into status.uncountedTerminatedPods (or its index into completedIndexes), together with
-   everything else that changed, the first of the two end conditions included;
+1. `track`: the uid of the pod is added to status.uncountedTerminatedPods (or its index to completedIndexes). The same
+   write contains all other changes of the status, and the first of the two end conditions;
 2. the finalizer is removed from the pod;
-3. `settle`: the uid leaves the list and the counter grows by one, in one write. The same happens at the start of the
-   next `track` if a crash came between 2 and 3.
+3. `settle`: one write removes the uid from the list and increments the counter. If the controller crashed between 2 and
+   3, the next `track` does this first.
 
 The last condition (Complete, Failed) is written only when nothing is uncounted and no pod is terminating.
 """
@@ -28,7 +29,8 @@ MOST_UNCOUNTED = 500  # keeps the lists in the status below about 20 KB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The result of a Step: how many pods were really deleted (of them ready) and created."""
+    """The result of a step: how many pods were deleted, how many of these were ready, and how many pods were
+    created."""
 
     deleted: int = 0
     deleted_ready: int = 0
@@ -58,8 +60,8 @@ class Track:
 
 
 def track(view: JobObservation, step: JobStep, done: Done, now_s: float, begun: str | None = None) -> Track:
-    """Return the status after `step` was acted on, and the pods that may lose their finalizer once it is written.
-    `begun`: the startTime, if the Job began in an earlier step."""
+    """Return the status after `step` was carried out, and the pods whose finalizer may be removed once this status is
+    written. `begun`: the startTime, if the Job began in an earlier step."""
     status = _copied(view.status)
     active = len(view.active) - done.deleted + done.created
     terminating = view.terminating + done.deleted
@@ -101,7 +103,7 @@ def settle(
 
 
 def count_released(status: dict[str, Any], still_tracked: Collection[str]) -> None:
-    """Move uids whose pods have no finalizer any more from the lists to the counters."""
+    """Remove the uids of pods without a finalizer from the lists in the status, and increment the counters instead."""
     uncounted = status["uncountedTerminatedPods"]
     for kind in ("succeeded", "failed"):
         listed = uncounted.pop(kind, None) or []
@@ -139,7 +141,8 @@ def set_condition(status: dict[str, Any], kind: str, value: str, reason: str, me
 
 
 def _copied(status: dict[str, Any]) -> dict[str, Any]:
-    """Copy the parts that this module changes. copy.deepcopy would take half the time of a reconciliation."""
+    """Return a copy of the status, in which only the parts that this module changes are copied. copy.deepcopy would
+    take half the time of a reconciliation."""
     uncounted = status.get("uncountedTerminatedPods") or {}
     copied = {**status, "uncountedTerminatedPods": {kind: list(uids) for kind, uids in uncounted.items()}}
     if "conditions" in status:
@@ -156,7 +159,7 @@ def _count(status: dict[str, Any], field: str, value: int) -> None:
 
 
 def _ending(view: JobObservation, step: JobStep, done: Done, active: int) -> Ending | None:
-    if step.ending is not None:  # not before every pod is on its way out
+    if step.ending is not None:  # only when every pod is being deleted
         return step.ending if done.deleted == len(view.active) else None
     return COMPLETIONS_REACHED if is_complete(view, active) else None
 
@@ -177,7 +180,8 @@ def _suspend_or_resume(status: dict[str, Any], suspended: bool, now_s: float) ->
 def _list_finished(
     view: JobObservation, status: dict[str, Any], ending: Ending | None
 ) -> tuple[tuple[Object, ...], bool]:
-    """Put finished pods on the lists. The pods whose finalizer may go after that, and whether the lists are full."""
+    """Add finished pods to the lists in the status. Return the pods whose finalizer may be removed after that, and True
+    if the lists are full."""
     uncounted, fresh, release = status["uncountedTerminatedPods"], 0, []
     in_order = sorted(view.pods, key=lambda pod: completion_index(pod) or 0) if view.indexed else view.pods
     for pod in in_order:
@@ -203,7 +207,7 @@ def _may_release(view: JobObservation, pod: Object, ending: Ending | None) -> bo
 
 
 def _list_for(view: JobObservation, pod: Object, ending: Ending | None) -> str | None:
-    """Return the list in which a pod must be noted: `succeeded` or `failed` (lists of uids), or `index`
+    """Return the list to which the pod must be added: `succeeded` or `failed` (lists of uids), or `index`
     (completedIndexes contains it); None if the pod is not to be counted."""
     uid, lists = uid_of(pod), view.status.get("uncountedTerminatedPods") or {}
     on_failed = uid in (lists.get("failed") or ())
@@ -214,7 +218,7 @@ def _list_for(view: JobObservation, pod: Object, ending: Ending | None) -> str |
         if index is not None:
             return None if index in view.counted_indexes else "index"
         return None if uid in (lists.get("succeeded") or ()) else "succeeded"
-    # Once a Job has failed, every pod that it still had is a failure; once it has succeeded, none is.
+    # Once a Job has failed, all its remaining pods count as failures; once it has succeeded, none does.
     lost = ending is not None and ending.kind == "FailureTarget"
     if on_failed or not (has_failed(pod, view.spec) or lost) or not judge(pod, view.spec).counts:
         return None
@@ -234,8 +238,8 @@ def _write_indexes(view: JobObservation, status: dict[str, Any]) -> None:
 
 
 def _completion_notes(status: dict[str, Any], spec: dict[str, Any]) -> list[TrackNote]:
-    """Return the Events of a Job that is complete. A Job without failed pods makes none, because its conditions say the
-    same."""
+    """Return the Events of a Job that is complete. For a Job without failed pods there are none, because its conditions
+    show the same."""
     notes = []
     if spec.get("completions") is not None and status.get("succeeded", 0) > spec["completions"]:
         message = "Too many succeeded pods running after completion count reached"

@@ -1,16 +1,15 @@
-"""One Job and its pods at one moment, read once: what the rules of `decide` and `track` ask about.
+"""Read a Job and its pods once. `decide` and `track` apply their rules to the result, a `JobObservation`.
 
-A pod is *new* here while it is finished but not yet in the Job's counters: it still has the tracking finalizer and is
-in no list of `status.uncountedTerminatedPods` (KEP-2307).
+A pod is called *new* here if it is finished but not yet in the Job's counters: it still has the tracking finalizer, and
+its uid is in no list of `status.uncountedTerminatedPods` (KEP-2307).
 
-Sets of completion indexes as the API writes them: `0,2-4,7`.
+`Indexes` is a set of completion indexes, which the API writes in the form `0,2-4,7`. Two neighbours are written `3,4`,
+longer runs `3-5` (k8s.io/api/batch/v1, JobStatus.completedIndexes). A set is stored as a sorted tuple of runs (first,
+last). So the cost of a Job with a million indexes depends on the number of gaps.
 
-Two neighbours are written `3,4`, longer runs `3-5` (k8s.io/api/batch/v1, JobStatus.completedIndexes). A set is a sorted
-tuple of closed runs, so that a Job of a million indexes costs what its gaps cost, not a million.
-
-podFailurePolicy and successPolicy of a Job: what a failed pod means, and when some successes are enough.
-
-The first rule that matches decides (KEP-3329, KEP-3998). Without a match a failure counts."""
+The last part evaluates podFailurePolicy, which determines the effect of a failed pod, and successPolicy, which
+determines the successes that complete a Job. The first rule that matches applies (KEP-3329, KEP-3998). If no rule
+matches, a failure counts towards the backoff limit."""
 
 from __future__ import annotations
 
@@ -48,8 +47,8 @@ class Indexes:
 
     @classmethod
     def parse(cls, text: str | None, below: int) -> Indexes:
-        """Return the indexes in `text` that are < `below`. Parts that are no numbers are ignored, as in
-        kube-controller-manager."""
+        """Return the indexes in `text` that are less than `below`. Parts of the text that are not numbers are ignored,
+        as in kube-controller-manager."""
         runs = []
         for part in (text or "").split(","):
             first, _, last = part.partition("-")
@@ -77,7 +76,7 @@ class Indexes:
         )
 
     def missing(self, count: int, below: int) -> list[int]:
-        """Return the lowest `count` numbers < `below` that are not in the set."""
+        """Return the lowest `count` numbers less than `below` that are not in the set."""
         found: list[int] = []
         for number in self._gaps(below):
             if len(found) >= count:
@@ -119,8 +118,8 @@ def _shown(first: int, last: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFailureEffect:
-    """The effect of a failed pod on its Job. `message` is set by FailJob only; `counts` is towards the backoff
-    limits."""
+    """The effect of a failed pod on its Job. `message`: the message of the action FailJob. `counts`: True if the
+    failure counts towards the backoff limits."""
 
     counts: bool = True
     fails_index: bool = False
@@ -141,7 +140,7 @@ def has_failed(pod: Object, spec: Mapping[str, Any]) -> bool:
 
 
 def judge(pod: Object, spec: Mapping[str, Any]) -> PodFailureEffect:
-    """Return the verdict of podFailurePolicy on a failed pod."""
+    """Return the effect that podFailurePolicy gives to a failed pod."""
     for number, rule in enumerate(spec.get("podFailurePolicy", {}).get("rules") or ()):
         reason = _exit_code(pod, rule) if rule.get("onExitCodes") else _pod_condition(pod, rule)
         if reason is None:
@@ -159,7 +158,7 @@ def judge(pod: Object, spec: Mapping[str, Any]) -> PodFailureEffect:
 
 
 def success_message(spec: Mapping[str, Any], succeeded: Indexes) -> str | None:
-    """Return the message of the first rule of successPolicy that `succeeded` meets."""
+    """Return the message of the first rule of successPolicy that the set of indexes `succeeded` satisfies."""
     rules: Iterable[Mapping[str, Any]] = spec.get("successPolicy", {}).get("rules") or ()
     for number, rule in enumerate(rules):
         if len(succeeded) and _meets(rule, succeeded, spec["completions"]):
@@ -202,7 +201,8 @@ def _name(pod: Object) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobObservation:
     """A Job and its pods. `succeeded` and `failed` include pods that are not yet in the status. `waiting`: index -> its
-    failed pod, whose finalizer stays until the index has its next pod, because that inherits the count of failures."""
+    failed pod. The finalizer of this pod stays until the index has its next pod, because the next pod takes over the
+    count of failures."""
 
     job: Object
     pods: tuple[Object, ...]

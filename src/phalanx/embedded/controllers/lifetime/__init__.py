@@ -1,7 +1,7 @@
 """Deletion of objects, and of the objects that depend on them.
 
-ownership           decide about an object whose owners are deleted
+ownership           decide whether an object whose owners are deleted stays
 garbage             the garbage collector
-pod_gc              too many finished pods, and pods of deleted nodes; finished Jobs
-namespace           the content of terminating namespaces; the default objects of each namespace
+pod_gc              delete surplus finished pods, pods of deleted nodes, and finished Jobs after their time to live
+namespace           delete the content of terminating namespaces; create the default objects of each namespace
 """

@@ -1,14 +1,15 @@
-"""The garbage collector: objects whose owners are gone go too, in the background, in the foreground, or are orphaned.
+"""The garbage collector. It deletes objects whose owners were deleted, in the background or in the foreground, or
+orphans them.
 
-It watches every deletable kind the server has, custom resources included, and keeps the graph of `ownership`. The
-graph alone never condemns an object: that an owner is absent is read from the server, because the watch of the
-owner's kind may be behind or the owner may never have existed.
+The collector watches every kind that the server can delete, custom resources included, and keeps the graph of owners
+(`ownership`). An object is never deleted because of the graph alone. The collector first reads from the server that the
+owner is absent, because the watch of the owner's kind may lag, or the owner may never have existed.
 
-- Background: the owner is gone; its dependents are deleted one by one.
-- Foreground: the owner carries the finalizer `foregroundDeletion`; its dependents are deleted, and when none is left
-  that blocks it, the finalizer is removed.
-- Orphan: the owner carries the finalizer `orphan`; references to it are removed from its dependents, then the
-  finalizer.
+- Background: the owner no longer exists; the collector deletes its dependents one by one.
+- Foreground: the owner has the finalizer `foregroundDeletion`. The collector deletes the dependents, and removes the
+  finalizer when no dependent that blocks the owner is left.
+- Orphan: the owner has the finalizer `orphan`. The collector removes the references to the owner from its dependents,
+  and then the finalizer.
 """
 
 from __future__ import annotations
@@ -48,12 +49,13 @@ _SYNC_S = 30.0  # the wait for the first lists, as in kube-controller-manager
 
 
 class UnknownKind(ApiError):
-    """The kind of an owner is not served: nothing can be said about the owner, so nothing is deleted."""
+    """Raised if the server does not serve the kind of an owner. Then it is unknown whether the owner exists, so its
+    dependents are not deleted."""
 
 
 class GarbageCollector:
-    """The garbage collector; call `run`. For built-in kinds it uses the shared caches of `calls.cache`; custom
-    resources it watches itself."""
+    """The garbage collector; call `run`. For built-in kinds it uses the shared caches of `calls.cache`. For custom
+    resources it has watches of its own."""
 
     def __init__(self, connection: Connection, calls: Calls, *, retry: Retry | None = None, workers: int = 32) -> None:
         self._connection, self._calls = connection, calls
@@ -66,7 +68,7 @@ class GarbageCollector:
         self._queue = WorkQueue("garbage", self._look, workers=workers, retry=retry or Retry(first_s=0.2, most_s=30.0))
 
     async def run(self) -> None:
-        """Collect until cancelled."""
+        """Delete or orphan dependents until cancelled."""
         self._calls.cache(CRDS).subscribe(lambda _: self._stale.set())
         await self._calls.cache(CRDS).synced.wait()
         try:
@@ -84,8 +86,9 @@ class GarbageCollector:
     # --- what is watched ------------------------------------------------------------------------------------------
 
     async def _synced(self) -> bool:
-        """Wait for the first list of each watched kind, with a bound: a kind may be served and not be readable. Return
-        False if the served kinds changed before that, because a kind that is gone is never listed."""
+        """Wait for the first list of each watched kind, but not longer than `_SYNC_S`, because a served kind may not be
+        readable. Return False if the served kinds changed in the meantime, because a kind that was removed is never
+        listed."""
         lists = asyncio.ensure_future(self._all_listed())
         change = asyncio.ensure_future(self._stale.wait())
         try:
@@ -138,7 +141,7 @@ class GarbageCollector:
         cache.subscribe(self._changed)
 
     def _unwatch(self, kind: Kind) -> None:
-        """Forget the kind and all its objects, because the kind is gone."""
+        """Forget the kind and all its objects, because the server does not serve the kind any more."""
         if (watch := self._watches.pop(kind, None)) is not None:
             watch.cancel()
             self._calls.detach(kind)
@@ -171,8 +174,8 @@ class GarbageCollector:
         self._wake_waiting(node.owners)
 
     def _all_known(self, node: OwnedObject) -> bool:
-        """Return True if every owner of the object exists and is not waiting for its dependents; then nothing is to be
-        done."""
+        """Return True if every owner of the object exists and is not waiting for its dependents. Then there is nothing
+        to do."""
         owners = [self.graph.nodes.get(owner.uid) for owner in node.owners]
         return all(owner is not None and not owner.waits_for_dependents for owner in owners)
 
@@ -253,8 +256,8 @@ class GarbageCollector:
     # --- writes ---------------------------------------------------------------------------------------------------
 
     async def _delete(self, node: OwnedObject, policy: str) -> None:
-        """Delete the object, but only in the version that was judged: if it has got another owner since then, it must
-        stay."""
+        """Delete the object, but only in the version about which the collector decided. If the object has got another
+        owner since then, it must stay."""
         if (obj := self._object(node)) is None:
             return
         try:
@@ -270,7 +273,7 @@ class GarbageCollector:
         await self._edit(node, without=owners)
 
     async def _edit(self, node: OwnedObject, *, without: set[str] | None = None, finalizer: str = "") -> None:
-        """Remove owner references or a finalizer. After a conflict the object is read again, and tried later."""
+        """Remove owner references or a finalizer. After a conflict, read the object again and retry later."""
         if (obj := self._object(node)) is None:
             return
         patch = _removals(obj, without or set(), finalizer)

@@ -1,10 +1,13 @@
-"""The namespace controller: a namespace that is deleted loses its content, then its finalizer, then itself.
+"""The namespace controller. When a namespace is deleted, it deletes the content of the namespace, and then removes the
+finalizer, so that the API server can remove the namespace.
 
-The content of every kind is deleted as a collection; objects with finalizers stay until somebody removes these. Until
-then the namespace says in its conditions what is left (k8s.io/kubernetes/pkg/controller/namespace/deletion).
+The controller deletes the objects of each kind as a collection. Objects with finalizers stay until other controllers
+remove these finalizers. Until then, the conditions of the namespace state which objects remain
+(k8s.io/kubernetes/pkg/controller/namespace/deletion).
 
-Create the default objects of every namespace: the service account `default`, and the ConfigMap `kube-root-ca.crt`
-with the certificate of the API's authority, with which pods verify the server.
+The second part, `AccountController`, creates the default objects of every namespace: the service account `default`, and
+the ConfigMap `kube-root-ca.crt` with the certificate of the API's authority. Pods verify the API server with this
+certificate.
 
 Source: k8s.io/kubernetes/pkg/controller/serviceaccount and pkg/controller/certificates/rootcacertpublisher."""
 
@@ -30,8 +33,8 @@ FINALIZER = "kubernetes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remains:
-    """The objects that still exist after all were deleted: the number of objects by kind and by finalizer, and the
-    failures."""
+    """The objects of a namespace that still exist after the deletion of all objects was requested: their numbers by
+    kind and by finalizer, and the errors."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     finalizers: Counter[str] = field(default_factory=Counter)
@@ -43,7 +46,7 @@ class Remains:
 
 
 class NamespaceController:
-    """Call `start`, then run `queue`."""
+    """The controller of terminating namespaces. Call `start`, then run `queue`."""
 
     def __init__(
         self, calls: Calls, *, retry: Retry | None = None, again_s: float = 1.0, clock: Clock = time.time
@@ -83,7 +86,7 @@ class NamespaceController:
         return Remains(kinds=left, finalizers=finalizers, failures=tuple(failures))
 
     async def _empty_of(self, kind: Kind, name: str, catalog: Catalog) -> list[Object] | ApiError:
-        """Delete all objects of a kind, and return the objects that still exist."""
+        """Delete all objects of a kind in the namespace, and return the objects that still exist."""
         try:
             items = await self._calls.list(kind, name)
             if not items:
@@ -136,7 +139,7 @@ class NamespaceController:
 
 
 def conditions_of(remains: Remains) -> list[dict[str, str]]:
-    """Return the five conditions of a namespace that is going, without their times."""
+    """Return the five conditions of a terminating namespace, without their times."""
     kinds = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(remains.kinds.items()))
     holders = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(remains.finalizers.items()))
     failed = f"Failed to delete all resource types, {len(remains.failures)} remaining: "
@@ -176,8 +179,8 @@ def _condition(kind: str, trouble: str, reason: str, fine: str) -> dict[str, str
 
 
 def merged(before: list[dict[str, Any]], after: list[dict[str, str]], now: str) -> list[dict[str, Any]]:
-    """Return the conditions `before`, replaced by those in `after`, with times: a condition whose status did not change
-    keeps its time of transition."""
+    """Return the conditions `before`, in which those of `after` replace conditions of the same type. A condition whose
+    status did not change keeps its time of transition; a condition whose status changed gets the time `now`."""
     known = {entry["type"]: entry for entry in before}
     result: list[dict[str, Any]] = []
     for entry in after:
@@ -191,7 +194,8 @@ DEFAULT, ROOT_CA = "default", "kube-root-ca.crt"
 
 
 class AccountController:
-    """Call `start`, then run `queue`. `root_ca`: the certificate (PEM) to publish; "": none is published."""
+    """The controller of the default objects of namespaces. Call `start`, then run `queue`. `root_ca`: the certificate
+    (PEM) to publish; "": none is published."""
 
     def __init__(self, calls: Calls, root_ca: str, *, retry: Retry | None = None) -> None:
         self._calls, self._root_ca = calls, root_ca
@@ -211,11 +215,11 @@ class AccountController:
             await self._make(CONFIG_MAPS, ROOT_CA, name, {"data": {"ca.crt": self._root_ca}})
 
     async def _make(self, kind: Kind, name: str, namespace: str, content: Object | None = None) -> None:
-        """Create the object if it does not exist. An existing one stays, because an older certificate of the same
-        authority is equally valid."""
+        """Create the object if it does not exist. An existing object is not changed, because an older certificate of
+        the same authority is equally valid."""
         body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, **(content or {})}
         try:
             await self._calls.create(kind, body, namespace)
         except ApiRefusal as error:
-            if error.code not in (403, 404, 409):  # the namespace is going, or gone
+            if error.code not in (403, 404, 409):  # the namespace is terminating or deleted
                 raise

@@ -1,9 +1,9 @@
 """Decide from its owner references what happens to an object. Pure functions.
 
 An object with owner references exists as long as one of its owners does
-(k8s.io/kubernetes/pkg/controller/garbagecollector). An owner is *solid* (it exists), *absent* (no object has that uid,
-or the one with its name has another uid: it may never have existed), or *waiting*: it is being deleted in the
-foreground and waits for its dependents to go first.
+(k8s.io/kubernetes/pkg/controller/garbagecollector). There are three states of an owner. It is *solid* if it exists. It
+is *absent* if no object has that uid, or if the object with the owner's name has another uid; such an owner may never
+have existed. It is *waiting* if it is being deleted in the foreground, and so waits for the deletion of its dependents.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ ORPHAN = "orphan"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """An entry of metadata.ownerReferences. `blocks`: the owner, deleted in the foreground, waits for this object."""
+    """An entry of metadata.ownerReferences. `blocks`: True if the owner, when it is deleted in the foreground, waits
+    for the deletion of this object."""
 
     uid: str
     api_version: str
@@ -32,7 +33,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedObject:
-    """A node of the graph: the facts that it keeps of an object."""
+    """A node of the graph of owners: the fields of an object that the graph stores."""
 
     uid: str
     kind: Kind
@@ -61,7 +62,7 @@ class OwnerState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """The object stays; no step is needed."""
+    """The object stays, and needs no change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ class Unlink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """The object is to be deleted; `policy` is Background, Foreground or Orphan."""
+    """The object must be deleted. `policy`: Background, Foreground or Orphan."""
 
     policy: str
 
@@ -95,14 +96,14 @@ def node_of(kind: Kind, obj: Object) -> OwnedObject:
 
 
 def same_links(old: Object, new: Object) -> bool:
-    """Return True if two states of an object are the same for the graph: equal owners, finalizers and deletion. Nearly
-    all changes are such, because they change only the status or the spec."""
+    """Return True if two versions of an object are the same for the graph: their owners, finalizers and deletion are
+    equal. Nearly all changes of objects concern only the status or the spec, and so do not matter to the graph."""
     before, after = old["metadata"], new["metadata"]
     return all(before.get(key) == after.get(key) for key in ("ownerReferences", "finalizers", "deletionTimestamp"))
 
 
 def judge(node: OwnedObject, state: Callable[[Reference], OwnerState], has_dependents: bool) -> Verdict:
-    """Return what becomes of an object that has owners and is not being deleted."""
+    """Return the decision about an object that has owners and is not being deleted: `Keep`, `Unlink` or `Delete`."""
     if not node.owners or (node.deleting and not node.waits_for_dependents):
         return Keep()
     states = {owner.uid: state(owner) for owner in node.owners}
@@ -112,14 +113,15 @@ def judge(node: OwnedObject, state: Callable[[Reference], OwnerState], has_depen
     if node.deleting:
         return Keep()
     if OwnerState.WAITING in states.values() and has_dependents:
-        return Delete(policy="Foreground")  # the chain below it goes first too
+        return Delete(policy="Foreground")  # its own dependents are deleted before it, too
     if ORPHAN in node.finalizers:
         return Delete(policy="Orphan")
     return Delete(policy="Foreground" if FOREGROUND in node.finalizers else "Background")
 
 
 class OwnerGraph:
-    """All known objects by uid, and the dependents of each owner by its uid, also if the owner is unknown."""
+    """All known objects by uid, and the dependents of each owner by the uid of the owner, even if the owner itself is
+    unknown."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, OwnedObject] = {}

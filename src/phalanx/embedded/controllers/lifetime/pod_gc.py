@@ -5,7 +5,8 @@ A missing node may appear soon (the watch lags, or a virtual machine is replaced
 waits for a while, and reads the node once more, before it fails and deletes the pods
 (k8s.io/kubernetes/pkg/controller/podgc).
 
-ttlSecondsAfterFinished: delete a finished Job with its pods this many seconds after its end (KEP-592)."""
+`TtlController` deletes a finished Job with its pods `ttlSecondsAfterFinished` seconds after the end of the Job
+(KEP-592)."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ _MISSED_FOR_S = 40.0
 
 
 class PodCollector:
-    """The collector of pods; call `run`. `most_finished`: if there are more finished pods, the oldest are deleted."""
+    """The collector of pods; call `run`. `most_finished`: the number of finished pods above which the oldest ones are
+    deleted."""
 
     def __init__(
         self,
@@ -67,8 +69,8 @@ class PodCollector:
                 await self._delete(pod)
 
     async def _lost_nodes(self, used: Iterable[str]) -> set[str]:
-        """Return the nodes that have been missing from the cache long enough, and that the API server does not have
-        either."""
+        """Return the nodes that pods name, that have been missing from the cache for long enough, and that the API
+        server does not have either."""
         now_s, missing = self._clock(), {name for name in used if name not in self._nodes.objects}
         self._missed_since = {name: self._missed_since.get(name, now_s) for name in missing}
         due = [name for name, since_s in self._missed_since.items() if now_s - since_s >= self._missed_for_s]
@@ -84,8 +86,8 @@ class PodCollector:
         return True
 
     async def _fail(self, pod: Object) -> None:
-        """Mark a pod of a lost node as failed. The condition DisruptionTarget tells its Job that the pod is not at
-        fault."""
+        """Mark a pod of a lost node as failed. The condition DisruptionTarget shows the Job controller that the pod did
+        not fail by itself."""
         if is_terminal(pod):
             return
         target = {
@@ -124,7 +126,7 @@ def _collection_order(pod: Object) -> tuple[bool, float]:
 
 
 class TtlController:
-    """Call `start`, then run `queue`."""
+    """The controller of the time to live of finished Jobs. Call `start`, then run `queue`."""
 
     def __init__(self, calls: Calls, *, retry: Retry | None = None, clock: Clock = time.time) -> None:
         self._calls, self._clock = calls, clock

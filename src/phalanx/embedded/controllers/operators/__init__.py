@@ -1,8 +1,8 @@
-"""Job kinds that others defined, run as their operators run them.
+"""Run the job kinds of other projects with the behaviour of their operators.
 
 Parts, lowest first:
 
-    conditions  conditions of a status
+    conditions  the conditions in a status
     training    PyTorchJob of the Kubeflow training operator
     volcano     Job, Command, JobFlow and CronJob of Volcano
     job_set     JobSet
@@ -10,5 +10,5 @@ Parts, lowest first:
     train_job   TrainJob of the Kubeflow Trainer
     appwrapper  AppWrapper of the CodeFlare project
     profiles    profiles of Koordinator that change pods as they are created
-    install     their definitions
+    install     install the definitions of these kinds
 """

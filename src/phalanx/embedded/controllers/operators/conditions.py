@@ -1,4 +1,5 @@
-"""Conditions of a status: one of each type, whose time is that of its last change of status."""
+"""Read and write the conditions in a status. There is one condition of each type, with the time at which its status
+last changed."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ Condition = dict[str, Any]
 def with_condition(
     conditions: list[Condition], kind: str, value: bool, reason: str, message: str, now: str
 ) -> list[Condition]:
-    """Return the conditions with this one added or replaced. `now`: as a metav1.Time."""
+    """Return the conditions after the condition of the type `kind` was added or replaced. `now`: the present time as a
+    metav1.Time."""
     status = "True" if value else "False"
     old = next((one for one in conditions if one["type"] == kind), None)
     if old is not None and (old["status"], old["reason"], old["message"]) == (status, reason, message):
@@ -23,6 +25,6 @@ def with_condition(
 
 
 def is_true(obj: Object, kind: str) -> bool:
-    """Return whether the condition `kind` of the object is True."""
+    """Return True if the condition `kind` of the object has the status True."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     return any(one["type"] == kind and one["status"] == "True" for one in conditions)

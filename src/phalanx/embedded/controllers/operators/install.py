@@ -1,8 +1,9 @@
 """Install the definitions of the operators' job kinds, and of ProvisioningRequests, if they are missing.
 
-The definitions are their projects' (`definitions.json`, from the published CustomResourceDefinitions, with open pod
-templates, whose types are in `training.template`). So the server accepts and refuses the same manifests. An existing
-definition, for example of the operator's own installation, is not changed.
+`definitions.json` has the definitions that the projects published as CustomResourceDefinitions, but without the types
+of pod templates. `training.definition` adds the types of these templates. So the server accepts and refuses the same
+manifests as with the projects' own definitions. An existing definition, for example of the operator's own installation,
+is not changed.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def _spelt_out(body: Object) -> Object:
 
 
 async def install_operators(connection: Connection) -> None:
-    """Install the definitions, and return when every kind is served. Unanswered requests are repeated. Raises
-    ApiError."""
+    """Install the definitions, and return when every kind is served. A request that the server does not answer is
+    repeated. Raises ApiError."""
     await asyncio.gather(*(_install(connection, body) for body in definitions()))
 
 

@@ -1,11 +1,12 @@
-"""Run AppWrappers like CodeFlare's controller, and like MCAD's for the first generation.
+"""Run AppWrappers like CodeFlare's controller; AppWrappers of the first generation (v1beta1) run like MCAD's controller
+runs them.
 
-A suspended AppWrapper has no components; the scheduler resumes it when all its pods have a node. Each component is then
-created as the user who created the AppWrapper; an admission policy recorded this user on it
-(`dialects.job_kinds.appwrapper`). So users get only objects that they may create themselves, and the server applies
-every check to them.
+A suspended AppWrapper has no components; the scheduler resumes it when all its pods have a node. The controller then
+creates each component (a wrapped object) in the name of the user who created the AppWrapper. An admission policy has
+recorded this user on the AppWrapper (`dialects.job_kinds.appwrapper`). So users get only objects that they may create
+themselves, and the API server applies every check to these objects.
 
-The facts about the kind AppWrapper that the controller gets from its caller
+The caller supplies what depends on the kind AppWrapper, as an object of the class `Wrapping`
 (`phalanx.dialects.job_kinds.appwrapper.wrapping`)."""
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from phalanx.errors import PhalanxError
 
 
 class Wrapping(Protocol):
-    """`label`: the label of components and pods with the AppWrapper's name. `uid`: the annotation of pods with the
-    AppWrapper's uid. `manager`: the name of this controller, in AppWrappers that name one. `creator`, `groups`: the
-    annotations with the creator."""
+    """What depends on the kind AppWrapper. `label`: the label of components and pods with the AppWrapper's name. `uid`:
+    the annotation of pods with the AppWrapper's uid. `manager`: the name of this controller, in AppWrappers that name
+    one. `creator`, `groups`: the annotations with the creator."""
 
     @property
     def kind(self) -> Kind: ...
@@ -45,30 +46,30 @@ class Wrapping(Protocol):
     def groups(self) -> str: ...
 
     def read(self, obj: Object) -> Object:
-        """Return the object in the shape of v1beta2, whatever generation it is of."""
+        """Return the AppWrapper in the format of v1beta2, whichever version it has."""
 
     def demand(self, spec: Mapping[str, Any]) -> Object | None:
-        """Return what the status of an object of the first generation (MCAD) says of its demand; None: it is of the
-        second."""
+        """Return the part of the status of an AppWrapper of the first generation (MCAD) that states its demand; None
+        for an AppWrapper of the second generation."""
 
     def expected(self, app_wrapper: Object) -> int:
-        """Return the expected number of pods. Raises PhalanxError for what cannot be created, ever."""
+        """Return the expected number of pods. Raises PhalanxError if the components can never be created."""
 
     def pod_sets(self, at: int, component: Mapping[str, Any]) -> Sequence[Object]:
         """Return the `podSets` of a component, as its status shows them."""
 
     def component_name(self, app_wrapper: Object, at: int) -> str:
-        """Return what a component is called; empty: it has no name."""
+        """Return the name of a component; "" if it has no name."""
 
     def component(self, app_wrapper: Object, at: int) -> Object:
         """Return the object to create for a component. Raises PhalanxError if the object can never be created."""
 
     def must_leave(self, pod: Mapping[str, Any], node_labels: Mapping[str, str]) -> bool:
-        """Return whether a pod of this spec is to leave a node with these labels."""
+        """Return True if a pod with this spec must leave a node with these labels."""
 
 
 COMPONENT: Final = "appwrapper"
-_POLL_S: Final = 2.0  # the interval of checks of objects that are being removed, and of kinds without a watch
+_POLL_S: Final = 2.0  # the interval between checks of objects that are being removed, and of kinds without a watch
 _ASK_S: Final = 2.0  # the pause until a kind that is not served is looked up again
 _FATAL: Final = frozenset({400, 403, 404, 405, 409, 422})
 
@@ -84,13 +85,13 @@ class AppWrapperController(Reconciler):
         self._catalog: Catalog | None = None
         self._asked_s = 0.0  # the time of the last discovery
         self._pods: dict[str, dict[str, Object]] = {}  # AppWrapper (namespace/name) -> uid -> pod
-        # Uid -> why a component cannot be created; True if it never can be.
+        # Uid -> (the error of creating a component, True if the error is permanent).
         self._faults: dict[str, tuple[str, bool]] = {}
         self._calls.cache(PODS).subscribe(self._on_pod)
 
     def _on_pod(self, change: Change) -> None:
-        """Keep the pods of each AppWrapper, and look at it again. A pod belongs to the AppWrapper that its label names,
-        whoever created the pod."""
+        """Store the pod with its AppWrapper, and reconcile the AppWrapper. A pod belongs to the AppWrapper that its
+        label names, whichever user created the pod."""
         obj = change.new or change.old
         name = (obj["metadata"].get("labels") or {}).get(self._wrapping.label) if obj is not None else None
         if obj is None or not name:
@@ -168,7 +169,7 @@ class AppWrapperController(Reconciler):
         return [pod for pod, notes in said if notes.get(self._wrapping.uid, meta["uid"]) == meta["uid"]]
 
     def _leaves(self, pod: Object) -> bool:
-        """Return whether the pod has devices on a node that Autopilot has marked for eviction."""
+        """Return True if the pod has devices of a node that Autopilot has marked for eviction."""
         node = self._calls.cache(NODES).objects.get((pod.get("spec") or {}).get("nodeName") or "")
         labels = (node or {}).get("metadata", {}).get("labels") or {}
         return bool(labels) and self._wrapping.must_leave(pod["spec"], labels)
@@ -177,7 +178,7 @@ class AppWrapperController(Reconciler):
         return f"{obj['spec']['components'][at]['template'].get('kind')} {self._wrapping.component_name(obj, at)}"
 
     async def _find(self, obj: Object, at: int) -> Object | None:
-        """Return the component if it exists and belongs to this AppWrapper."""
+        """Return the component with the index `at` if it exists and belongs to this AppWrapper."""
         kind = await self._kind(obj["spec"]["components"][at]["template"])
         name = self._wrapping.component_name(obj, at)
         if kind is None or not name:
@@ -279,15 +280,15 @@ def _each(obj: Object) -> range:
 
 
 def _failure(obj: Object) -> str:
-    """Return the failure in the status of a Job or PyTorchJob; "" if there is none. For components of other kinds only
-    their pods count, as upstream."""
+    """Return the failure in the status of a Job or PyTorchJob; "" if there is none. For components of other kinds, only
+    their pods determine whether they failed, as in the original controller."""
     said = condition(obj, "Failed") if obj["kind"] in ("Job", "PyTorchJob") else None
     return str(said.get("message") or "failed") if said is not None and said["status"] == "True" else ""
 
 
 def _deployed(known: Object | None, there: bool, fault: str, now_s: float) -> Object:
-    """Return the condition ResourcesDeployed of a component. Upstream spells its reason `CompononetDeleted` in this
-    way."""
+    """Return the condition ResourcesDeployed of a component. The reason `CompononetDeleted` is spelt as in the original
+    controller."""
     reason = "ComponentCreatedSuccessfully" if there else "ComponentCreationErrored" if fault else "CompononetDeleted"
     status = "True" if there else "False"
     since = known["lastTransitionTime"] if known is not None and known["status"] == status else write_moment(now_s)

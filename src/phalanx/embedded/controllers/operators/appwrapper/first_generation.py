@@ -3,12 +3,13 @@ second.
 
     Pending -> Running -> RunningHoldCompletion -> Completed
     Running -> Pending -> Running         too few pods run for too long: all objects are created again
-    Running -> Pending                    it was preempted, and waits again
-    Running -> Failed                     the time since the first dispatch is over, or an object cannot be created
+    Running -> Pending                    the AppWrapper was preempted, and waits again
+    Running -> Failed                     its time since the first dispatch is over, or an object cannot be created
     Running -> Deleted                    it reached its limit of retries
 
-It is complete when each item that names conditions has one of them, with any status, and its pods have ended. An
-AppWrapper whose items name no conditions goes on, as upstream. An AppWrapper without pods is dispatched at once.
+An AppWrapper is complete when each item that names conditions has one of these conditions, with any status, and the
+pods of the AppWrapper have ended. An AppWrapper whose items name no conditions never completes, as in MCAD. An
+AppWrapper without pods is dispatched at once.
 
 Source: pkg/controller/queuejob/queuejob_controller_ex.go of v1.40.0.
 """
@@ -23,7 +24,7 @@ from phalanx.client.moment import write_micro_moment
 from phalanx.embedded.controllers.operators.appwrapper.phases import Do, PhaseStep, Seen
 from phalanx.embedded.controllers.runtime.pod_state import phase, seconds
 
-_BACKOFF_S: Final = 1.0  # a longer wait is reported
+_BACKOFF_S: Final = 1.0  # a wait of at least this time is reported
 _ENDED: Final = ("Completed", "Failed", "Deleted")
 _SHORT: Final = "Insufficient resources to dispatch AppWrapper."
 
@@ -83,7 +84,8 @@ def _wait(at: PhaseStep, state: str, seen: Seen) -> None:
 
 
 def _dispatch(at: PhaseStep, seen: Seen) -> None:
-    """Dispatch it, because all its pods have a node. Objects of an earlier, failed attempt are removed first."""
+    """Dispatch the AppWrapper, because all its pods have a node. Objects of an earlier, failed attempt are removed
+    first."""
     if _last(at) == "PreemptCandidate" and (seen.there or seen.pods):
         _remove(at, seen)
         return
@@ -116,7 +118,7 @@ def _run(at: PhaseStep, spec: Mapping[str, Any], seen: Seen) -> None:
 
 
 def _hold_to_minimum(at: PhaseStep, spec: Mapping[str, Any], counts: Mapping[str, int]) -> None:
-    """Create all objects again if fewer pods than `minAvailable` have run for too long."""
+    """Create all objects again if for too long fewer pods than `minAvailable` have run."""
     scheduling = spec.get("schedulingSpec") or {}
     least = int(scheduling.get("minAvailable") or 0)
     requeuing = scheduling.get("requeuing") or {}
@@ -198,8 +200,8 @@ def _count(at: PhaseStep, seen: Seen) -> dict[str, int]:
 
 
 def _say(at: PhaseStep, kind: str, reason: str = "", message: str = "") -> None:
-    """Append a condition, and set the state to its type. There may be several conditions of one type; the last one is
-    the present state."""
+    """Append a condition, and set the state to its type. There may be several conditions of one type; the last
+    condition in the list is the present state."""
     now = write_micro_moment(at.now_s)
     said = {"type": kind, "status": "True", "lastUpdateMicroTime": now, "lastTransitionMicroTime": now}
     said |= {key: text for key, text in (("reason", reason), ("message", message)) if text}
@@ -207,7 +209,7 @@ def _say(at: PhaseStep, kind: str, reason: str = "", message: str = "") -> None:
     at.status["queuejobstate"] = kind
 
 
-_MOST: Final = 32  # conditions that are kept
+_MOST: Final = 32  # the most conditions that are kept
 
 
 def _last(at: PhaseStep) -> str:

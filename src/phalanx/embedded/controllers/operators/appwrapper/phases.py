@@ -4,14 +4,14 @@
     Running, Resuming -> Resetting -> Resuming        failed components are removed and created again, after a pause
     Resuming, Running, Resetting -> Suspending -> Suspended
 
-A reset keeps the quota and the nodes; success releases them at once. Success is determined by the pods, not by their
-owners, and one existing failed pod prevents it.
+An AppWrapper that is reset keeps its quota and its nodes. An AppWrapper that succeeds releases them at once. The pods
+determine the success, not their owners, and one existing failed pod prevents it.
 
 Source: internal/controller/appwrapper/appwrapper_controller.go of v1.2.1.
 
-Read the retries and grace periods from the annotations of an AppWrapper.
-
-A duration that cannot be read is the default; more than a day is cut to a day, and a success TTL to its default.
+The first part reads the retries and grace periods from the annotations of an AppWrapper. A duration that cannot be read
+is replaced by the default. A duration of more than a day is reduced to a day, and a longer time to live after success
+is reduced to its default.
 
 Source: internal/controller/appwrapper/appwrapper_controller.go, api/v1beta2/appwrapper_types.go of v1.2.1."""
 
@@ -45,7 +45,8 @@ _DEFAULTS_S: Final[Mapping[str, float]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrySettings:
-    """Times are in seconds. `terminal`, `retryable`: exit codes; with some retryable every other is terminal."""
+    """The retries and grace periods of an AppWrapper, in seconds. `terminal`, `retryable`: exit codes. If some exit
+    codes are retryable, every other exit code is terminal."""
 
     admission_s: float
     warmup_s: float
@@ -59,7 +60,7 @@ class RetrySettings:
     retryable: frozenset[int]
 
     def ends(self, code: int) -> bool:
-        """Return True if a container with this exit code is not retried."""
+        """Return True if the AppWrapper is not retried after a container ended with this exit code."""
         return code != 0 and (code in self.terminal or (bool(self.retryable) and code not in self.retryable))
 
 
@@ -101,8 +102,8 @@ class Do(Enum):
 
     NOTHING = "nothing"
     CREATE = "create"  # create the components that do not exist
-    DELETE = "delete"  # all components
-    FORCE = "force"  # and their pods, without grace
+    DELETE = "delete"  # delete all components
+    FORCE = "force"  # delete the components, and their pods without a grace period
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +126,8 @@ class Seen:
 
 @dataclass(slots=True)
 class PhaseStep:
-    """The next status, what is to be done, and when to look again (seconds since the epoch; 0: no need)."""
+    """The next status, the actions to take, and the time of the next reconciliation (seconds since the epoch; 0:
+    none)."""
 
     status: Object
     now_s: float
@@ -155,11 +157,11 @@ class PhaseStep:
         return seconds(found["lastTransitionTime"]) if found is not None else self.now_s
 
     def condition(self, kind: str) -> dict[str, Any] | None:
-        """Return the condition of that type; None: there is none."""
+        """Return the condition of the type `kind`; None if there is none."""
         return condition({"status": self.status}, kind)
 
     def wait(self, until_s: float) -> bool:
-        """Return whether the time `until_s` has passed. If not, the AppWrapper is reconciled again at that time."""
+        """Return True if the time `until_s` has passed. If not, the AppWrapper is reconciled again at that time."""
         if until_s > self.now_s:
             self.look_s = min(self.look_s, until_s) if self.look_s else until_s
         return until_s <= self.now_s
@@ -279,7 +281,7 @@ def _ready(at: PhaseStep, seen: Seen, settings: RetrySettings, counts: dict[str,
 
 
 def _reset(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
-    """Start again, unless all attempts are used, or a program ended with an exit code that is final."""
+    """Start a reset, unless all attempts are used, or a program ended with an exit code that is not retried."""
     tried = int(at.status.get("resettingCount") or 0)
     at.set("PodsReady", False, "Resetting")
     if tried >= settings.retries or any(settings.ends(code) for pod in seen.pods for code in _exit_codes(pod)):
@@ -316,8 +318,8 @@ def _succeeded(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
 
 
 def _removed(at: PhaseStep, seen: Seen, settings: RetrySettings) -> bool:
-    """Return True if no component and no pod exists any more. Otherwise request their deletion, and, after the grace
-    period `forceful_s`, the deletion of the pods without grace."""
+    """Return True if no component and no pod exists any more. Otherwise request the deletion of the components. After
+    the grace period `forceful_s`, also request the deletion of the pods without a grace period."""
     if not seen.there and not seen.pods:
         if at.condition("DeletingResources") is not None:
             at.set("DeletingResources", False, "DeletionComplete")
@@ -329,7 +331,7 @@ def _removed(at: PhaseStep, seen: Seen, settings: RetrySettings) -> bool:
 
 
 def _exit_codes(pod: Object) -> list[int]:
-    """Return the exit codes of its containers that ended."""
+    """Return the exit codes of the pod's containers that have ended."""
     if is_deleting(pod):
         return []
     entries = (pod.get("status") or {}).get("containerStatuses") or ()

@@ -1,7 +1,7 @@
-"""JobSet, run as its operator runs it.
+"""Run JobSets as their operator runs them.
 
 Parts, lowest first:
 
-    jobs        the Jobs that a JobSet is to have, and its Service
-    controller  does that; what it has come to, from its Jobs: status, and what to make, change and delete
+    jobs        make the Jobs of a JobSet, and its Service
+    controller  create, change and delete the Jobs of a JobSet, and compute its status from them
 """

@@ -1,9 +1,9 @@
 """Run JobSets (jobset.x-k8s.io/v1alpha2) like their operator, for one machine.
 
-Level-triggered: read the JobSet and its Jobs, let `judge` decide, carry that out, and write the status if it changed.
-Jobs are created and deleted by name, so that repeated steps are harmless.
+The controller is level-triggered. In each step it reads the JobSet and its Jobs, calls `judge`, carries out the
+decision, and writes the status if it changed. Jobs are created and deleted by name, so a repeated step does no harm.
 
-Compute a JobSet's status and the next steps from its Jobs. A pure function.
+`judge` is a pure function that computes the status of a JobSet and the next steps from its Jobs.
 
 For a failed Job the first matching rule of the failure policy applies, or else `maxRestarts`: the whole JobSet restarts
 (its Jobs are deleted and created again, with a higher restart attempt), one Job restarts, or the JobSet fails. The
@@ -58,7 +58,7 @@ class JobSetActions:
 
 @dataclass(slots=True)
 class _Part:
-    """The Jobs of one replicated job. `ready`: Jobs all of whose pods are."""
+    """The Jobs of one replicated job. `ready`: the Jobs of which all pods are ready."""
 
     ready: int = 0
     succeeded: int = 0
@@ -120,7 +120,7 @@ def _live(
     if not suspended and _in_order(job_set):
         _startup(said, done=all(_may_start(job_set, one, parts) for one in replicated_jobs(job_set)))
     status["conditions"] = said.conditions
-    waiting = {job["metadata"]["name"] for job in old}  # a Job of before has the name still
+    waiting = {job["metadata"]["name"] for job in old}  # a Job of the previous attempt still has the name
     create = tuple(one for one in wanted if one.name not in there and one.name not in waiting)
     open_jobs = [job for job in current if not _is_over(job) and not _is_going(job)]
     by_name = {one.name: one for one in wanted}
@@ -144,7 +144,7 @@ def _in_order(job_set: Object) -> bool:
 
 
 def _may_start(job_set: Object, part: Object, parts: Mapping[str, _Part]) -> bool:
-    """Return True if the dependencies of a replicated job are met, so that its Jobs may start."""
+    """Return True if the dependencies of a replicated job are satisfied, so that its Jobs may start."""
     needs = {one["name"]: one["status"] for one in part.get("dependsOn") or ()}
     if _in_order(job_set):
         names = [one["name"] for one in replicated_jobs(job_set)]
@@ -307,12 +307,12 @@ class JobSetController(Reconciler):
         await self._calls.patch(JOBS, job, {"spec": spec})
 
     async def _create(self, job_set: Object, kind: Kind, body: Object) -> None:
-        """Raises ApiError, after which the step is retried."""
+        """Create an object of the JobSet. Raises ApiError, after which the step is retried."""
         try:
             await create_owned(self._calls, kind, body, job_set)
         except ApiRefusal as refusal:
             if refusal.reason == "AlreadyExists" and kind == SERVICES:
-                return  # JobSets may share a subdomain
+                return  # JobSets may share a subdomain, and so its Service
             text = f"{kind.name} {body['metadata']['name']} could not be created: {refusal}"
             self.tell(job_set, "Warning", f"{kind.name}CreationFailed", text)
             raise

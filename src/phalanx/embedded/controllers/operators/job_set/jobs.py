@@ -1,7 +1,8 @@
-"""The Jobs of a JobSet, and the headless Service of its pods.
+"""Make the Jobs of a JobSet, and the headless Service of its pods.
 
-Names and labels are the operator's (`<jobset>-<replicated job>-<index>`), so that selectors and references work.
-Source: JobSet v0.12, pkg/controllers/jobset_controller.go and api/jobset/v1alpha2.
+Names and labels are the same as those that the operator writes (a Job is called `<jobset>-<replicated job>-<index>`),
+so that selectors and references work. Source: JobSet v0.12, pkg/controllers/jobset_controller.go and
+api/jobset/v1alpha2.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ NAME, REPLICATED_JOB, JOB_INDEX = f"{PREFIX}jobset-name", f"{PREFIX}replicatedjo
 ATTEMPT = f"{PREFIX}restart-attempt"
 COMPONENT = "jobset-controller"
 OPERATOR = "jobset.sigs.k8s.io/jobset-controller"  # the value of managedBy
-# The fields of its pods' template that may change while it is suspended.
+# The fields of the pod template that may change while the Job is suspended.
 MUTABLE = (("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector"))
 MUTABLE_LISTS = (("spec", "tolerations"), ("spec", "schedulingGates"))
-MOST_JOBS = 10_000  # Jobs of one JobSet
+MOST_JOBS = 10_000  # the most Jobs of one JobSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,8 @@ def replicated_jobs(job_set: Object) -> list[Object]:
 
 
 def replicas(job_set: Object) -> Iterator[Replica]:
-    """Yield every Job that the JobSet should have, in order. Raises ValueError if they are more than `MOST_JOBS`."""
+    """Yield a `Replica` for every Job that the JobSet should have, in order. Raises ValueError if there are more than
+    `MOST_JOBS`."""
     if (jobs := sum(map(count, replicated_jobs(job_set)))) > MOST_JOBS:
         raise ValueError(
             f"its replicas are {jobs} Jobs together, which are more than {MOST_JOBS}: make several JobSets"
@@ -54,13 +56,13 @@ def replicas(job_set: Object) -> Iterator[Replica]:
 
 
 def count(part: Object) -> int:
-    """Return how many Jobs a replicated job has."""
+    """Return the number of Jobs that a replicated job should have."""
     found = part.get("replicas")
     return 1 if found is None else int(found)
 
 
 def restarts(job_set: Object) -> int:
-    """Return how often it was restarted whole."""
+    """Return how often the whole JobSet was restarted."""
     return int((job_set.get("status") or {}).get("restarts") or 0)
 
 
@@ -114,8 +116,8 @@ def owner(obj: Object) -> dict[str, Any]:
 
 
 def template_patch(job_set: Object, replica: Replica, job: Object) -> Object:
-    """Return the changes of a Job's pod template before its resumption, as a merge patch. Maps are merged, as by the
-    operator; lists are the JobSet's."""
+    """Return the changes of a Job's pod template before its resumption, as a merge patch. As in the operator, maps are
+    merged, and a list of the JobSet replaces the list of the Job."""
     wanted, now = make_job(job_set, replica, suspended=False)["spec"]["template"], job["spec"]["template"]
     found: Object = {}
     for outer, name in MUTABLE:
@@ -131,7 +133,7 @@ def template_patch(job_set: Object, replica: Replica, job: Object) -> Object:
 
 
 def _words(job_set: Object, replica: Replica) -> dict[str, str]:
-    """Return the labels of a Job and its pods. Both objects have them as annotations, too."""
+    """Return the labels of a Job and its pods. The Job and its pods also have these values as annotations."""
     meta, part = job_set["metadata"], replica.part
     key = f"{meta['namespace']}/{replica.name}".encode()
     words: Mapping[str, str] = {
@@ -162,7 +164,8 @@ def _group(job_set: Object, replica: Replica) -> dict[str, str]:
 
 
 def _coordinator(job_set: Object) -> dict[str, str]:
-    """Return the coordinator pod of the JobSet, as a host name under `coordinator`; empty without a coordinator."""
+    """Return the host name of the JobSet's coordinator pod, under the key `coordinator`; an empty mapping if there is
+    no coordinator."""
     said = job_set["spec"].get("coordinator")
     if not said:
         return {}
