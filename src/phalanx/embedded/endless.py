@@ -1,4 +1,5 @@
-"""Work that goes on for ever, also after a defect: what one object brings out must not end what serves all others."""
+"""Repeat a task for ever, even after an unexpected error, so that an error that one object causes does not end the
+service for all other objects."""
 
 from __future__ import annotations
 
@@ -9,11 +10,12 @@ from collections.abc import Awaitable, Callable
 log = logging.getLogger(__name__)
 
 _FIRST_S, _MOST_S = 1.0, 60.0
-_WELL_S = 300.0  # after this time without an error, the pause starts small again
+_WELL_S = 300.0  # after this time without an error, the next pause is the shortest again
 
 
 async def endless(name: str, work: Callable[[], Awaitable[None]], *, first_s: float = _FIRST_S) -> None:
-    """Do `work`, until cancelled; again after a pause that grows, when it ends or fails. Failures are logged."""
+    """Run `work` until cancelled. When it ends or fails, run it again after a pause that grows with each failure.
+    Failures are logged."""
     loop, pause_s = asyncio.get_running_loop(), first_s
     while True:
         began_s = loop.time()

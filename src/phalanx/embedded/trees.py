@@ -1,8 +1,9 @@
-"""Trees of files removed, whatever a user has left in them: folders in folders without end, links, closed folders.
+"""Remove trees of files, whatever a user has left in them: deeply nested folders, links, and folders without
+permissions.
 
-`shutil.rmtree` follows no link, but it recurses: a thousand folders in each other end it with RecursionError. Here the
-folders within a folder are moved to the top of the tree before their own is removed, so the tree gets flat, and every
-name is one of a folder that is open. As root nothing else is done to a file than to remove it.
+`shutil.rmtree` follows no link, but it is recursive, so a thousand nested folders end it with RecursionError. This
+module moves the subfolders of a folder to the top of the tree before it removes the folder. So the tree becomes flat,
+and every name is relative to an open folder. As root, the module does nothing to a file except to remove it.
 """
 
 from __future__ import annotations
@@ -68,9 +69,9 @@ def _lift(name: str, top: int, names: Iterator[int]) -> bool:
 
 
 def _rename(name: str, folder: int, top: int, names: Iterator[int]) -> None:
-    """Move a folder to the top, under a name that nothing has there. Raises OSError."""
+    """Move a folder to the top, under a name that no entry there has. Raises OSError."""
     if os.geteuid() != 0:
-        with _opened(name, folder):  # a folder that is moved is written to: its entry `..` changes
+        with _opened(name, folder):  # moving a folder writes to it, because its entry `..` changes
             pass
     while True:
         try:
@@ -83,7 +84,7 @@ def _rename(name: str, folder: int, top: int, names: Iterator[int]) -> None:
 
 @contextmanager
 def _opened(name: str, folder: int | None) -> Iterator[int]:
-    """Open a folder and give its owner all rights in it, for a caller without root. Raises OSError."""
+    """Open a folder. A caller without root first gives the owner of the folder all rights in it. Raises OSError."""
     if os.geteuid() != 0:
         handle = os.open(name, _FOLDER | os.O_PATH, dir_fd=folder)
         try:

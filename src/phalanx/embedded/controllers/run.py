@@ -1,6 +1,7 @@
-"""All controllers in one event loop, over shared caches.
+"""Run all controllers in one event loop, with shared caches.
 
-Nothing is decided before the caches it needs were listed once: a Job whose pods are not known yet would get new ones.
+A controller decides nothing before the caches that it reads were filled from the API server once. Otherwise a Job whose
+pods are not in the cache yet would get new pods.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ _NEEDED: tuple[Kind, ...] = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The settings of all controllers. `in_flight`: the most simultaneous calls of all controllers together.
-    `events_window_s`: the time for which Events are gathered. `namespace_again_s`: the interval between two looks at a
+    `events_window_s`: the time for which Events are gathered. `namespace_again_s`: the interval between two checks of a
     terminating namespace. `node_grace_s`: the time without a renewal of its Lease after which a node is lost.
     `most_finished_pods`: the number of finished pods above which the oldest are deleted. `root_ca`: the certificate of
     the API's authority (PEM), which is published to pods; "": none is published. `volumes_dir`: the folder in which
@@ -88,14 +89,14 @@ class Settings:
 async def run_controllers(
     connection: Connection, informers: Informers, settings: Settings | None = None, clock: Clock = time.time
 ) -> None:
-    """Run until cancelled. `informers(kind)` gives the running, shared cache of a kind; it is asked at once for those
-    in use, and later for every other built-in kind that the server says it has."""
+    """Run the controllers until cancelled. `informers(kind)` returns the running, shared cache of a kind. It is called
+    at once for the kinds that controllers read, and later for every other built-in kind that the server serves."""
     settings = settings or Settings()
     await install_operators(connection)
     calls = Calls(connection, informers, in_flight=settings.in_flight)
     recorder = EventRecorder(calls, window_s=settings.events_window_s, writes_per_s=settings.events_per_s, clock=clock)
     index = OwnerPodIndex()
-    calls.cache(PODS).subscribe(index.take)  # first: everybody after it may ask the index
+    calls.cache(PODS).subscribe(index.take)  # subscribed first, because later subscribers read the index
     job_index = OwnerPodIndex()
     calls.cache(JOBS).subscribe(job_index.take)
     jobs = JobController(calls, index, recorder, settings.job, clock)
@@ -137,7 +138,7 @@ async def run_controllers(
 
 
 def _loops(context: ControllerContext) -> tuple[Reconciler, ...]:
-    """Return the controllers for one kind each. A kind that is not served yet does not delay the others."""
+    """Return the controllers that reconcile one kind each. A kind that is not served yet does not delay the others."""
     volcano = VolcanoJobController(context)
     return (
         CronJobController(context),

@@ -1,4 +1,5 @@
-"""Users of a shared machine: their accounts in the cluster, and the policies that limit what they may write.
+"""Give users of a shared machine accounts in the cluster, and define the admission policies that limit the fields that
+users may write.
 
 The first part makes a Unix user a user of the cluster, with the same user name, the names of the user's groups, and a
 token. Tokens are lines of the API server's token file, kube-apiserver's `--token-auth-file`:
@@ -33,12 +34,13 @@ from pathlib import Path
 from typing import Any
 
 USERS, MASTERS = "phalanx:users", "system:masters"
-_NAME_CHARS = 50  # a namespace has 63 at most
+_NAME_CHARS = 50  # the name of a namespace has 63 characters at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginAccount:
-    """An account. `uid`, `gid`: the Unix numbers. `groups`: the names of the user's groups in the cluster."""
+    """The account of a Unix user in the cluster. `uid`, `gid`: the numbers of the user and the group. `groups`: the
+    names of the user's groups in the cluster."""
 
     uid: int
     gid: int
@@ -75,9 +77,10 @@ def account_of(uid: int, gid: int) -> LoginAccount:
 
 
 def token_for(path: Path, account: LoginAccount) -> str:
-    """Return the account's token in the token file, or write a new one. The line gets the present groups of the user.
+    """Return the token of the account in the token file. If there is none, write a new one. The line in the file gets
+    the present groups of the user.
 
-    Raises OSError. Only one process may write the file."""
+        Raises OSError. Only one process may write the file."""
     rows = [row for row in csv.reader(path.read_text().splitlines()) if row]
     mine = next((row for row in rows if len(row) > 2 and row[2] == account.key), None)
     row = [mine[0] if mine else secrets.token_urlsafe(32), account.name, account.key, ",".join(account.groups)]
@@ -150,7 +153,7 @@ BINDING: dict[str, Any] = {
 
 
 def alike(*fields: str) -> str:
-    """Return a CEL expression that is true if these fields, which may be missing, have not changed."""
+    """Return a CEL expression that is true if the given fields, which may be missing, have not changed."""
     return " && ".join(
         f"(has(object.{field}) ? has(oldObject.{field}) && object.{field} == oldObject.{field}"
         f" : !has(oldObject.{field}))"
@@ -158,7 +161,7 @@ def alike(*fields: str) -> str:
     )
 
 
-# Fields by which a user who may change a ConfigMap could spoil it: `immutable`, or an owner that does not exist,
+# Fields by which a user who may change a ConfigMap could make it useless: `immutable`, or an owner that does not exist,
 # because of which the garbage collector would delete it.
 META = tuple(f"metadata.{field}" for field in ("labels", "annotations", "ownerReferences", "finalizers"))
 DATA_ALONE: dict[str, Any] = {

@@ -1,5 +1,5 @@
-"""The rights of coordinators of Slurm's accounts: to write users of their accounts, and accounts below, and nothing
-else.
+"""The rights of coordinators of Slurm's accounts. A coordinator may change the users of these accounts and the accounts
+below them, and nothing else.
 
 The site's ConfigMap (`phalanx.slurm.cluster.site`) has its own keys for each account NAME: `account.NAME` (shares,
 limits), `users.NAME`, `members.NAME`, `coordinators.NAME`, and `path.NAME`, the accounts from the topmost account to
@@ -7,18 +7,19 @@ NAME, separated by slashes. The coordinators of an account are the users whom an
 Slurm (measured, 22.05) a coordinator adds and changes users, names other coordinators, and adds accounts below. A
 coordinator changes shares and limits only of accounts below those that name the coordinator, and deletes no account.
 
-A role lets coordinators patch this object, the binding of the role, and queues. Three policies restrict them:
+A role lets coordinators patch this object, the binding of the role, and queues. Three admission policies restrict these
+patches:
 
-- In the site, to the keys of these accounts. A path that they write must be the path of the account above plus the
-name.
-  So no coordinator moves a foreign account below an own one, or an own account out of its limits.
-- In queues, to those of these accounts: the shares of users; in accounts below, also weight, limits and parent. Limits
-  of queues above hold in any case.
-- In the binding, to changes that remove no named coordinator.
+- In the site, coordinators may change only the keys of these accounts. A path that they write must be the path of the
+  account above plus the name. So no coordinator can move a foreign account below one of these accounts, or move one of
+  these accounts out of its limits.
+- Of the queues, coordinators may change only those of these accounts: the shares of users and, for accounts below, also
+  weight, limits and parent. The limits of queues above apply in any case.
+- In the binding, coordinators may make only changes that remove no named coordinator.
 
-The policies hold for users who may patch the site and may not replace it (`update`). Operators may do both, and other
-users neither. So no policy needs the list of coordinators, and a former coordinator who still has the role can write
-nothing.
+The policies apply to users who may patch the site but may not replace it (`update`). Operators may do both, and other
+users may do neither. So no policy needs a list of the coordinators, and a former coordinator who still has the role can
+write nothing.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ _ABOVE_NOT_HIS = "Access/permission denied: the account above it is none that yo
 
 
 def _names(*kinds: str) -> str:
-    """Return a CEL expression for the list of accounts with a changed key of one of these kinds."""
+    """Return a CEL expression for the list of accounts of which a key in the site has changed."""
     found = (
         f'variables.changed.filter(key, key.startsWith("{kind}.")).map(key, key.substring({len(kind) + 1}))'
         for kind in kinds
@@ -154,7 +155,7 @@ SITE_POLICY = _policy(
 
 _DATA = "params.data"
 _SITE_AS_DATA: Object = {
-    # Deny would refuse every writer of such an object, conditions or not. Without a site there are no coordinators.
+    # Deny would refuse every user who writes such an object. Without a site there are no coordinators.
     "paramRef": {"name": SITE, "namespace": _SYSTEM, "parameterNotFoundAction": "Allow"},
 }
 _OWN_OF_SITE = {"own": f"has({_DATA}) ? {_own(_DATA)} : []"}

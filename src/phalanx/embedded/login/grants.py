@@ -1,8 +1,9 @@
-"""The rights of users of a shared machine: to see queues, nodes and priorities, and all rights in a namespace of their
-own, up to a quota (`quota`).
+"""Grant rights to the users of a shared machine. Every user may read queues, nodes and priority classes, and has all
+rights in a namespace of the user's own, within a quota (`quota`).
 
-The roles are written at each start, so the roles of a newer program replace older ones. Only admins write namespaces,
-so only admins decide as which user pods run (`phalanx.embedded.node.machine.owners`)."""
+The roles are written at each start, so the roles of a newer program replace older ones. Only admins may write
+namespaces, so only admins decide as which Unix user the pods of a namespace run
+(`phalanx.embedded.node.machine.owners`)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from phalanx.embedded.login.quota import DEFAULT, give_quota, limit_system_prior
 UID, GID = "phalanx.dev/uid", "phalanx.dev/gid"
 USER = "phalanx.dev/user"  # the user of the namespace, for admission policies
 PRIORITY = "phalanx.dev/max-priority"  # the highest priority of a pod in the namespace
-MAX_PRIORITY = 1_000_000_000  # the highest of classes that admins make; higher ones are the system's
+MAX_PRIORITY = 1_000_000_000  # the highest priority of classes that admins make; system classes have higher ones
 _GROUP = "rbac.authorization.k8s.io"
 _CLUSTER_ROLES = Kind(group=_GROUP, plural="clusterroles", name="ClusterRole", namespaced=False)
 _CLUSTER_BINDINGS = Kind(group=_GROUP, plural="clusterrolebindings", name="ClusterRoleBinding", namespaced=False)
@@ -29,7 +30,7 @@ _READ = ["get", "list", "watch"]
 _WRITE = [*_READ, "create", "update", "patch", "delete"]
 _SEES, _OWNS = "phalanx:sees", "phalanx:owns"
 _ROLES = Kind(group=_GROUP, plural="roles", name="Role")
-# Slurm's users read the site; `sacctmgr` binds its operators and administrators.
+# Users of Slurm's commands read the site. `sacctmgr` adds users to the roles of operators and administrators.
 _SLURM, _OPERATES, _ADMINISTERS = "phalanx:slurm", "phalanx:slurm-operator", "phalanx:slurm-administrator"
 _SITE, _NUMBER, _USAGE = coordinators.SITE, "phalanx-slurm-number", "phalanx-usage"
 _SYSTEM = "kube-system"
@@ -123,8 +124,8 @@ async def install_grants(api: Connection, policies: Iterable[tuple[Kind, Object]
 async def give_namespace(
     api: Connection, account: LoginAccount, quota: Mapping[str, str] = DEFAULT, max_priority: int = MAX_PRIORITY
 ) -> str:
-    """Return the name of the account's namespace; make it if it is missing. `quota`, `max_priority`: limits of a
-    namespace without limits. Raises ApiError."""
+    """Return the name of the account's namespace. Create the namespace if it is missing. `quota`, `max_priority`: the
+    limits that are written if the namespace has none. Raises ApiError."""
     name = account.namespace()
     if not await _claimed(api, name, account, max_priority):
         name = account.namespace(numbered=True)
@@ -139,7 +140,7 @@ async def give_namespace(
 
 
 async def _claimed(api: Connection, name: str, account: LoginAccount, max_priority: int) -> bool:
-    """Return whether the namespace belongs to the account. Create it if it is missing."""
+    """Return True if the namespace belongs to the account. Create the namespace if it is missing."""
     notes = {UID: str(account.uid), GID: str(account.gid), USER: account.name, PRIORITY: str(max_priority)}
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": notes}}
     try:
@@ -152,7 +153,7 @@ async def _claimed(api: Connection, name: str, account: LoginAccount, max_priori
     if said.get(UID) != notes[UID]:
         return False
     missing = {key: text for key, text in notes.items() if key not in said or (key == USER and said[key] != text)}
-    if missing:  # an older program made it, or the user was renamed
+    if missing:  # an older version of Phalanx created it, or the user was renamed
         await api.patch(NAMESPACES, name, {"metadata": {"annotations": missing}})
     return True
 

@@ -54,8 +54,8 @@ async def require_quota(api: Connection, quota: Mapping[str, str]) -> None:
 
 
 async def limit_system_priorities(api: Connection) -> None:
-    """Leave the system's priority classes to namespaces with a quota for them, of which kube-system is one. Raises
-    ApiError."""
+    """Allow the system's priority classes only in namespaces with a quota for these classes, for example kube-system.
+    Raises ApiError."""
     names = ["system-node-critical", "system-cluster-critical"]
     selector = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": names}]}
     spec = {"hard": {"pods": "1G"}, "scopeSelector": selector}
@@ -68,11 +68,12 @@ async def limit_system_priorities(api: Connection) -> None:
 
 
 async def give_quota(api: Connection, namespace: str, quota: Mapping[str, str]) -> None:
-    """Create the quota and the limit range, unless the namespace has objects of their names. Raises ApiError."""
+    """Create the ResourceQuota and the LimitRange, unless the namespace already has objects with these names. Raises
+    ApiError."""
     if await _lacks(api, _RANGES, namespace) and (share := slot_share((await api.list(NODES))["items"])):
         try:
             await api.create(_RANGES, _range(share), namespace)
-        except ApiRefusal as error:  # an older namespace that is full gets it at a later login
+        except ApiRefusal as error:  # an existing namespace that is full gets the quota at a later login
             if error.code != _FORBIDDEN:
                 raise
     if await _lacks(api, _QUOTAS, namespace):
@@ -91,7 +92,8 @@ async def _lacks(api: Connection, kind: Kind, namespace: str) -> bool:
 
 
 def slot_share(nodes: Iterable[Object]) -> dict[str, str]:
-    """Return the cpu and memory per pod slot of the node with the least; empty without nodes."""
+    """Return the cpu and the memory per pod slot, each of the node that has the least; an empty mapping if there are no
+    nodes."""
     offered = [found for one in nodes if (found := (one.get("status") or {}).get("allocatable") or {}).get("pods")]
     shares = [(amount("cpu", one["cpu"]), amount("memory", one["memory"]), int(one["pods"])) for one in offered]
     if not shares:

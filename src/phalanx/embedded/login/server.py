@@ -1,7 +1,9 @@
-"""The socket at which users of this machine log in. The kernel names the connected user (SO_PEERCRED, unix(7)).
+"""Serve the socket at which users of this machine log in. The kernel reports the user of each connection (SO_PEERCRED,
+unix(7)).
 
-The server sends one JSON object and closes the connection: `kubeconfig` and `namespace`, or `error`. It reads no byte
-from the user, so no input can be wrong. A user has one login at a time, and the number of all logins is bounded.
+The server sends one JSON object and closes the connection: `kubeconfig` and `namespace`, or `error`. The server reads
+no byte from the user, so there is no input to check. A user can have one login at a time, and the number of
+simultaneous logins is limited.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ class LoginSettings:
 
 
 async def run_login(connection: Connection, settings: LoginSettings) -> None:
-    """Let users log in, until cancelled. Raises PhalanxError for a wrong socket or quota, and ApiError."""
+    """Let users log in, until cancelled. Raises PhalanxError for an invalid socket or quota, and ApiError."""
     await require_quota(connection, settings.quota)
     await install_grants(connection, settings.policies)
     async with _serving(settings.socket, _Logins(connection, settings).take):
@@ -91,7 +93,7 @@ def _listening(path: Path) -> Iterator[socket.socket]:
 
 
 def _require_nobody(path: Path) -> None:
-    """Raises PhalanxError if a process listens at the path."""
+    """Raise PhalanxError if a process listens at the path."""
     # The kernel refuses a connection of another type. Its error says whether a process listens.
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         try:

@@ -19,8 +19,8 @@ COMPONENT: Final = "pod-profiles"
 
 
 class Profiles(Protocol):
-    """`kind`: the kind of the profiles. `classes`: the PriorityClasses that they name. `made`: the kinds of the objects
-    that they become."""
+    """The translation of a kind of profiles. `kind`: the kind of the profiles. `classes`: the kind of the
+    PriorityClasses that profiles name. `made`: the kinds of the objects into which profiles are translated."""
 
     @property
     def kind(self) -> Kind: ...
@@ -35,7 +35,7 @@ class Profiles(Protocol):
 
 
 class ProfileController(Reconciler):
-    """The controller of one kind of profiles. `profiles`: the facts about the kind."""
+    """The controller of one kind of profiles. `profiles`: the translation of this kind."""
 
     component = COMPONENT
 

@@ -1,9 +1,9 @@
 """The parts that all controllers share.
 
-pod_state   questions about one pod; times as the API writes them; pods by their controller
-calls       one list and watch per kind, shared; calls to the API, and what their answers mean
-discovery   the kinds that are served
-recorder    events, alike ones combined
-reconciler  the base of the controllers of one kind, and what they share; keys that are to be looked at, each by one
+pod_state   read the state of a pod, and times in the format of the API; find pods by their controller
+calls       share one list and watch for each kind; call the API, and interpret its answers
+discovery   find the kinds that the server serves
+recorder    write Events, and combine similar ones
+reconciler  the base class of the controllers of one kind; a queue of keys to reconcile, each by one
             worker at a time
 """

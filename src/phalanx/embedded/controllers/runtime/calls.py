@@ -1,8 +1,8 @@
-"""The API as the controllers use it: one watch a kind, a bounded number of calls in flight, and every answer told to
-the caches.
+"""Call the API for the controllers: with one watch for each kind, a bounded number of simultaneous calls, and a cache
+that is updated with every answer.
 
-An answer that is told to the cache (`Informer.observe`, `forget`) takes the place of client-go's expectations: a
-controller never decides from a cache that does not know its own writes, so it cannot create a pod twice.
+The answer to each write updates the cache at once (`Informer.observe`, `forget`). This replaces the expectations of
+client-go: a controller never decides from a cache that lacks its own writes, so it cannot create a pod twice.
 """
 
 from __future__ import annotations
@@ -63,12 +63,13 @@ class SharedInformers:
 
 
 def gone(error: ApiRefusal) -> bool:
-    """Return True if the refusal means that the object does not exist any more, or that another object has its name."""
+    """Return True if the API server refused a call because the object does not exist any more, or because another
+    object now has its name."""
     return error.code == 404 or (error.code == 409 and "uid" in error.message.lower())
 
 
 class Calls:
-    """Writes and consistent reads of all controllers together."""
+    """The writes and the consistent reads of all controllers."""
 
     def __init__(self, connection: Connection, informers: Informers, *, in_flight: int = 64) -> None:
         self._connection, self._informers = connection, informers
@@ -76,7 +77,7 @@ class Calls:
         self._caches: dict[Kind, Informer] = {}
 
     def cache(self, kind: Kind) -> Informer:
-        """Return the shared informer of `kind`; from now on answers about the kind are told to it."""
+        """Return the shared informer of `kind`. From now on, answers about the kind update this informer."""
         if kind not in self._caches:
             self._caches[kind] = self._informers(kind)
         return self._caches[kind]
@@ -108,7 +109,7 @@ class Calls:
             return self._told(kind, await self._connection.create(kind, body, namespace))
 
     async def create_as(self, user: str, groups: Sequence[str], kind: Kind, body: Object, namespace: str) -> Object:
-        """Create an object as this user, who needs the right to do so. Raises ApiError."""
+        """Create an object in the name of this user, who needs the right to create it. Raises ApiError."""
         async with self._room:
             return self._told(kind, await self._connection.create(kind, body, namespace, acting=(user, *groups)))
 
@@ -129,7 +130,8 @@ class Calls:
     async def delete(
         self, kind: Kind, obj: Object, *, policy: str | None = None, grace_s: int | None = None, exact: bool = False
     ) -> None:
-        """Delete the object with this uid (`exact`: and this version). Raises ApiRefusal 404 or 409."""
+        """Delete the object if it still has this uid. `exact`: True to require also the same version. Raises ApiRefusal
+        404 or 409."""
         meta = obj["metadata"]
         conditions = {"uid": meta["uid"]} | ({"resourceVersion": meta["resourceVersion"]} if exact else {})
         body: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": conditions}
@@ -150,7 +152,7 @@ class Calls:
             self.forget(kind, obj)
 
     async def remove(self, kind: Kind, obj: Object, *, policy: str | None = "Background") -> None:
-        """Delete the object, unless it is gone already. Raises ApiError."""
+        """Delete the object. If it does not exist any more, do nothing. Raises ApiError."""
         try:
             await self.delete(kind, obj, policy=policy)
         except ApiRefusal as refusal:
@@ -158,7 +160,8 @@ class Calls:
                 raise
 
     def forget(self, kind: Kind, obj: Object) -> None:
-        """Note that `obj` is gone, because a call returned that. The watch reports it later."""
+        """Remove `obj` from the cache, because the answer to a call showed that it does not exist any more. The watch
+        reports the deletion later."""
         if (informer := self._caches.get(kind)) is not None:
             known = informer.objects.get(key_of(obj))
             if known is not None and known["metadata"]["uid"] == obj["metadata"]["uid"]:

@@ -1,4 +1,5 @@
-"""What the server serves: the kinds whose objects can be listed, watched and deleted, custom resources included."""
+"""Find the kinds that the server serves and whose objects can be listed, watched and deleted, custom resources
+included."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from phalanx.client.kind import Kind
 from phalanx.embedded.controllers.runtime.calls import Calls
 
 _NEEDED = {"list", "watch", "delete"}
-# Events expire by themselves and are news, not objects that anybody owns (kube-controller-manager ignores them too).
+# Events expire by themselves, and no other object owns them (kube-controller-manager ignores them, too).
 IGNORED = {("", "events"), ("events.k8s.io", "events")}
 
 

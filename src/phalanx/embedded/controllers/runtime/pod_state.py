@@ -3,7 +3,7 @@
 The first part reads times of the Kubernetes API (RFC 3339, whole seconds, UTC) as seconds since the epoch.
 
 The second part reads the state of a pod: active, terminating, ready, failed, its finish time, and the pod that it
-replaces. The definitions are those of k8s.io/kubernetes/pkg/controller (FilterActivePods, ActivePods,
+replaces. These terms are defined as in k8s.io/kubernetes/pkg/controller (FilterActivePods, ActivePods,
 CountTerminatingPods) and of its Job controller. Pods are plain JSON objects.
 
 The third part indexes pods by their controller, so that the reconciliation of a Job reads only its own pods. A Job may
@@ -116,7 +116,7 @@ def owner_reference(kind: Kind, owner: Object) -> dict[str, Any]:
 
 
 def completion_index(pod: Object) -> int | None:
-    """Return the index of a pod of an Indexed Job; None where there is none that can be read."""
+    """Return the completion index of a pod of an Indexed Job; None if the pod has no valid index."""
     text = pod["metadata"].get("annotations", {}).get(INDEX, "")
     return int(text) if text.isdigit() else None
 
@@ -127,8 +127,8 @@ def index_failures(pod: Object) -> int:
 
 
 def index_failures_all(pod: Object) -> int:
-    """Return how many earlier pods of the same index failed, with the failures that a policy ignored. The backoff of an
-    index grows with this number."""
+    """Return how many earlier pods of the same index failed, including the failures that the pod failure policy
+    ignored. The back-off of an index grows with this number."""
     return _count(pod, INDEX_FAILURES) + _count(pod, INDEX_IGNORED)
 
 
@@ -160,7 +160,8 @@ def finished_at(pod: Object) -> float:
 
 
 def failure_cause(pods: Iterable[Object]) -> str:
-    """Return which of the failed pods failed first, and how, as far as its status says; "" if none says."""
+    """Return the name of the pod that failed first, and how it failed according to its status; "" if no status states a
+    cause."""
     failed = sorted((pod for pod in pods if phase(pod) == "Failed"), key=finished_at)
     told = ((pod["metadata"]["name"], (pod.get("status") or {}).get("message")) for pod in failed)
     return next((f"pod {name}: {message[:_CAUSE_CHARS]}" for name, message in told if message), "")
@@ -187,7 +188,8 @@ def removal_rank(pod: Object, cost: int = 0, peers_on_node: int = 0) -> tuple[An
 
 
 def deletion_cost(pod: Object) -> int:
-    """Return the cost in the pod's annotation. A wrong one, which the API server refuses, counts as none."""
+    """Return the deletion cost in the pod's annotation. An invalid cost, which the API server refuses anyway, counts as
+    zero."""
     text = str((pod["metadata"].get("annotations") or {}).get(DELETION_COST, "0"))
     return int(text) if text.lstrip("-").isdecimal() and len(text) <= _INT32_CHARS else 0
 
@@ -204,7 +206,8 @@ _LEGACY_UID = "controller-uid"
 
 
 class OwnerPodIndex:
-    """The index is updated by `take`, which must be subscribed to the pods before any reader of the index."""
+    """An index of pods by their controller. `take` updates the index, and must be subscribed to changes of pods before
+    any reader of the index."""
 
     def __init__(self) -> None:
         self._owned: dict[str, dict[str, Object]] = {}
@@ -251,7 +254,7 @@ class OwnerPodIndex:
 
 
 def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Return whether the selector matches the labels. An empty selector selects everything; None selects nothing."""
+    """Return True if the selector matches the labels. An empty selector selects everything; None selects nothing."""
     if selector is None:
         return False
     wanted = selector.get("matchLabels") or {}

@@ -1,14 +1,15 @@
-"""The base of the controllers of one kind: reconcile an object when it, or an object that it controls, changes.
+"""The base class of the controllers of one kind. It reconciles an object when the object, or an object that it
+controls, changes.
 
 A controller defines how to reconcile one object (`reconcile`); this loop decides when. Terminating objects are left to
 the garbage collector. If a kind is not served yet, because its definition is missing, `run` waits for it, and no other
 controller is delayed.
 
-A queue of keys that workers reconcile: a key is in the queue at most once, two workers never have it at a time, and
-after a failure it comes back with a growing delay.
+`WorkQueue` is a queue of the keys of objects that workers reconcile. A key is in the queue at most once, two workers
+never reconcile the same key at a time, and after a failure the key is added again with a growing delay.
 
-The contract is that of client-go's rate-limiting workqueue. A key that is added while a worker has it is reconciled
-once more afterwards. A delayed key becomes ready at the earliest time that was requested."""
+The queue behaves like client-go's rate-limiting workqueue. A key that is added while a worker reconciles it is
+reconciled once more afterwards. A delayed key becomes ready at the earliest time that was requested."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """The delay after a failure: `first_s`, doubled each time, at most `most_s`."""
+    """The delay after a failure. It begins with `first_s`, doubles with each failure, and is at most `most_s`."""
 
     first_s: float = 1.0
     most_s: float = 60.0
@@ -43,8 +44,8 @@ class Retry:
 
 
 class WorkQueue:
-    """`work(key)` is called for every added key. If it raises an exception, it is called again after a delay that
-    grows. `on_defect(key, exception)`, if it is given, is called for exceptions that are no answer of the API."""
+    """A queue of keys. `work(key)` is called for every added key. If it raises an exception, it is called again after a
+    growing delay. `on_defect(key, exception)`, if it is given, is called for exceptions other than ApiError."""
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class WorkQueue:
         return len(self._ready) + len(self._running)
 
     def is_running(self, key: str) -> bool:
-        """Return whether a worker has the key at this moment."""
+        """Return True if a worker reconciles the key at this moment."""
         return key in self._running
 
     def add(self, key: str) -> None:
@@ -113,7 +114,7 @@ class WorkQueue:
             try:
                 await self._work(key)
                 self._failures.pop(key, None)
-            except Exception as error:  # one key reveals a defect: it is logged and tried again, and other keys go on
+            except Exception as error:  # one key causes a defect: log and retry it, and go on with other keys
                 self._fail(key, error)
             finally:
                 self._running.discard(key)

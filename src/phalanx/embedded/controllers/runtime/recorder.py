@@ -1,9 +1,9 @@
-"""Emit Events for users, with few writes.
+"""Write Events for users, with few API calls.
 
-Events of one time window are combined before they are written. Equal messages become one Event with a count. More than
-a few different messages with the same reason and object become one "(combined from similar events)", as in client-go's
-correlator. A repetition is a PATCH of the Event's count. The write rate is limited, and the oldest Events are dropped
-when too many are queued, because no component depends on them.
+Events of one time window are combined before they are written. Equal messages become one Event with a count. If there
+are more than `_SIMILAR` different messages with the same reason and object, they become one "(combined from similar
+events)", as in client-go's correlator. A repetition is a PATCH of the Event's count. The write rate is limited, and the
+oldest Events are dropped when too many are queued, because no component depends on them.
 """
 
 from __future__ import annotations

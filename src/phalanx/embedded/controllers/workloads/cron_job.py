@@ -5,9 +5,8 @@ was down), only the latest Job is created, unless `startingDeadlineSeconds` has 
 time zone is used. `CronKind` defines the kind of the created jobs, and when one has ended. Source:
 k8s.io/kubernetes/pkg/controller/cronjob.
 
-When a cron schedule is due: five fields (crontab(5)), `@hourly` and its like, or `@every 1h30m`.
-
-Where both the day of the month and the day of the week are restricted, either is enough. Source: the library of
+`schedule` reads a cron schedule: five fields (crontab(5)), a name such as `@hourly`, or `@every 1h30m`. If both the day
+of the month and the day of the week are restricted, a day that satisfies one of the two is due. Source: the library of
 Kubernetes, robfig/cron (`0` to `6` and names for days of the week, `?` as `*`)."""
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _BOUNDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 _DURATION = re.compile(r"(\d+)([smh])")
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
-# The most days that are searched: nearly always enough for a 29 February on a certain day of the week.
+# The most days that are searched. They are nearly always enough to find a 29 February on a given day of the week.
 _MOST_DAYS = 366 * 8
 
 Next = Callable[[datetime], datetime | None]
@@ -69,7 +68,7 @@ class _Fields:
         return day.month in self.months and either
 
     def after(self, moment: datetime) -> datetime | None:
-        """Return the first due time after `moment`, in its time zone; None: there is none for years."""
+        """Return the first due time after `moment`, in the time zone of `moment`; None if none was found for years."""
         start = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)
         for number in range(_MOST_DAYS):
             day = start + timedelta(days=number)
@@ -84,7 +83,7 @@ class _Fields:
 
 
 def schedule(text: str) -> Next:
-    """Return the function from a moment to the next due time after it. Raises ValueError for an invalid text."""
+    """Return a function that returns the next due time after a given moment. Raises ValueError for an invalid text."""
     if text.startswith("@every "):
         every = timedelta(seconds=sum(int(n) * _UNITS_S[unit] for n, unit in _DURATION.findall(text)))
         if not every:
@@ -135,9 +134,9 @@ _MOST_MISSED = 10_000  # the most due times that are examined, one by one
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CronKind:
-    """Objects of the kind `crons` create objects of the kind `jobs`. `scheduled_at`: the annotation with a job's due
-    time. `ended_well`: returns True if a job succeeded, None while it has not ended. `completed_at`: returns the time
-    of a job's success, as a metav1.Time; "" if it did not succeed."""
+    """The kinds that the controller works with: objects of the kind `crons` create objects of the kind `jobs`.
+    `scheduled_at`: the annotation with a job's due time. `ended_well`: returns True if a job succeeded, None while it
+    has not ended. `completed_at`: returns the time of a job's success, as a metav1.Time; "" if it did not succeed."""
 
     crons: Kind
     jobs: Kind
@@ -189,7 +188,8 @@ class CronJobController(Reconciler):
             self.look_after(cron, max(0.0, upcoming - self._clock()))
 
     async def _make(self, cron: Object, due_s: float, active: list[Object], status: dict[str, Any]) -> dict[str, Any]:
-        """Create the Job of a due time, if the concurrency policy allows it. Return the status after that."""
+        """Create the Job for a due time, if the concurrency policy allows it. Return the status of the CronJob after
+        that."""
         policy = cron["spec"].get("concurrencyPolicy")
         running = [job for job in active if not is_deleting(job)]
         if policy == "Forbid" and running:
@@ -213,7 +213,7 @@ class CronJobController(Reconciler):
         return {**status, "lastScheduleTime": write_moment(due_s)}
 
     async def _clear(self, cron: Object, own: list[Object]) -> None:
-        """Delete the oldest finished Jobs beyond the limits of the history."""
+        """Delete the oldest finished Jobs that exceed the limits of the history."""
         spec = cron["spec"]
         for well, limit in ((True, "successfulJobsHistoryLimit"), (False, "failedJobsHistoryLimit")):
             ended = [job for job in own if self._kind.ended_well(job) is well and not is_deleting(job)]
@@ -288,6 +288,6 @@ def _latest(after: Next, since_s: float, now_s: float, zone: tzinfo | None) -> t
         if upcoming is None or upcoming.timestamp() > now_s:
             return latest, upcoming.timestamp() if upcoming is not None else None
         latest, moment = upcoming.timestamp(), upcoming
-        if number == _MOST_MISSED - 2:  # nobody looked for very long: only the last hour counts
+        if number == _MOST_MISSED - 2:  # the controller was down for very long: only due times of the last hour count
             moment = datetime.fromtimestamp(now_s - 3600, zone)
     return latest, None

@@ -1,10 +1,11 @@
-"""The Deployment controller: a ReplicaSet for each template, grown and shrunk step by step. Source:
-pkg/controller/deployment.
+"""The Deployment controller. It keeps a ReplicaSet for each template of a Deployment, and changes their sizes step by
+step. Source: pkg/controller/deployment.
 
-A set's name ends with a hash of its template, so none is made twice; `deployment.kubernetes.io/revision` numbers them,
-as `kubectl rollout history` and `undo` read it.
+The name of a ReplicaSet ends with a hash of its template, so no template gets two ReplicaSets. The annotation
+`deployment.kubernetes.io/revision` numbers the ReplicaSets; `kubectl rollout history` and `undo` read it.
 
-How many pods of each template a Deployment wants now: a pure step from what is to what is next.
+`step` is a pure function that computes from the present sizes of the ReplicaSets how many pods each of them should have
+next.
 
 Source: pkg/controller/deployment (rolling, recreate), and the documentation of maxSurge and maxUnavailable."""
 
@@ -28,7 +29,7 @@ from phalanx.embedded.controllers.workloads.replica_set import FAILURE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """The pods of one ReplicaSet: how many it should have, has, and has available."""
+    """The numbers of pods of one ReplicaSet: the desired, the existing and the available pods."""
 
     wanted: int
     pods: int
@@ -36,7 +37,8 @@ class Size:
 
 
 def bounds(spec: Mapping[str, Any]) -> tuple[int, int]:
-    """Return (maxSurge, maxUnavailable) in pods. Not both are zero: nothing would ever move."""
+    """Return (maxSurge, maxUnavailable) in pods. At least one of them is greater than zero, because otherwise no pod
+    could ever be replaced."""
     rolling, count = (spec.get("strategy") or {}).get("rollingUpdate") or {}, int(spec.get("replicas", 1))
     surge = _pods(rolling.get("maxSurge", "25%"), count, up=True)
     unavailable = _pods(rolling.get("maxUnavailable", "25%"), count, up=False)
@@ -51,7 +53,7 @@ def _pods(amount: int | str, count: int, *, up: bool) -> int:
 
 
 def step(spec: Mapping[str, Any], new: Size, old: Sequence[Size]) -> tuple[int, list[int]]:
-    """Return how many pods the newest ReplicaSet, and each of the older ones, oldest first, is to have next."""
+    """Return the next number of pods of the newest ReplicaSet, and of each older ReplicaSet, the oldest first."""
     count = int(spec.get("replicas", 1))
     if (spec.get("strategy") or {}).get("type") == "Recreate":
         return (new.wanted if any(one.pods for one in old) else count), [0] * len(old)
@@ -119,14 +121,14 @@ class DeploymentController(Reconciler):
         return await self._calls.patch(REPLICA_SETS, replica_set, {"spec": {"replicas": count}})
 
     async def _forget(self, deployment: Object, old: list[Object]) -> None:
-        """Delete the oldest ReplicaSets without pods beyond the limit of the history."""
+        """Delete the oldest ReplicaSets without pods that exceed the limit of the history."""
         empty = [one for one in old if not _size(one).wanted and not _size(one).pods]
         for one in empty[: max(0, len(empty) - int(deployment["spec"].get("revisionHistoryLimit", 10)))]:
             await self._calls.remove(REPLICA_SETS, one)
 
     async def _tell_status(self, deployment: Object, new: Object | None, old: list[Object]) -> None:
         status = _status(deployment, new, old, write_moment(self._clock()))
-        # The Deployment's revision may have been written since.
+        # The revision of the Deployment may have been written since then.
         fresh = self.objects.get(key_of(deployment)) or deployment
         await self.write_status(fresh, status)
 
@@ -219,7 +221,7 @@ def _status(deployment: Object, new: Object | None, old: list[Object], now: str)
 
 
 def _failures(new: Object | None) -> list[dict[str, Any]]:
-    """Return the conditions of the newest ReplicaSet that say why its pods cannot be created."""
+    """Return the conditions of the newest ReplicaSet that state why its pods cannot be created."""
     conditions = ((new or {}).get("status") or {}).get("conditions") or ()
     return [one | {"lastUpdateTime": one["lastTransitionTime"]} for one in conditions if one["type"] == FAILURE]
 

@@ -1,15 +1,18 @@
-"""The addresses of a service, as Endpoints and as EndpointSlices. Pure: a service and pods in, objects out.
+"""Keep the Endpoints and EndpointSlices of services up to date. The first part computes these objects from a service
+and its pods by pure functions.
 
-A pod counts from when it has an address until it ends. It is ready if its condition says so and it is not being
-deleted, or if the service publishes addresses that are not ready. Endpoints have no place for pods that are going;
-slices say so.
+A pod is included from the time when it has an address until it ends. Its address is ready if the pod has the condition
+Ready and is not being deleted, or if the service publishes addresses that are not ready. Endpoints do not include
+terminating pods; EndpointSlices mark them as terminating.
 
 Source: k8s.io/kubernetes/pkg/controller/endpoint and k8s.io/endpointslice; KEP-1672 (terminating endpoints).
 
-Keeps Endpoints and EndpointSlices of every service that selects pods; those of others are their authors' to write.
+The second part is the controller. It writes Endpoints and EndpointSlices for every service with a selector. For a
+service without a selector, the user writes these objects.
 
-Pods of a gang become ready one after the other, so changes are gathered for a moment. Both kinds are owned by their
-service and go with it. Source: k8s.io/kubernetes/pkg/controller/{endpoint,endpointslice}."""
+The pods of a gang become ready one after the other, so the controller collects changes for a moment. The service owns
+the objects of both kinds, so they are deleted with the service. Source:
+k8s.io/kubernetes/pkg/controller/{endpoint,endpointslice}."""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def selects(service: Object, pod: Object) -> bool:
 
 
 def subsets(service: Object, pods: Sequence[Object]) -> list[Object]:
-    """Return the `subsets` of Endpoints: addresses grouped by the ports that they have."""
+    """Return the field `subsets` of Endpoints: the addresses, grouped by their ports."""
     early = bool(service["spec"].get("publishNotReadyAddresses"))
     grouped: dict[Ports, dict[str, list[Object]]] = {}
     for pod, ports in _members(service, pods):
@@ -60,7 +63,8 @@ def subsets(service: Object, pods: Sequence[Object]) -> list[Object]:
 
 
 def _cut(subset: Object) -> Object:
-    """Return the subset with at most `_MOST_IN_ENDPOINTS` addresses; ready addresses are kept first."""
+    """Return the subset with at most `_MOST_IN_ENDPOINTS` addresses. If it has more, addresses that are not ready are
+    removed first."""
     ready = subset.get("addresses", [])[:_MOST_IN_ENDPOINTS]
     unready = subset.get("notReadyAddresses", [])[: _MOST_IN_ENDPOINTS - len(ready)]
     return {
@@ -92,7 +96,7 @@ def endpoints(service: Object, pods: Sequence[Object]) -> Object:
 
 
 def slices(service: Object, pods: Sequence[Object]) -> list[Object]:
-    """Return the contents of the EndpointSlices of a service, one at least; their names are not decided here."""
+    """Return the contents of the EndpointSlices of a service, at least one. The caller chooses their names."""
     grouped: dict[Ports, list[Object]] = {}
     for pod, ports in _members(service, pods):
         grouped.setdefault(ports, []).append(_endpoint(service, pod))
@@ -204,7 +208,7 @@ class ServiceController(Reconciler):
     def _pod_changed(self, change: Change) -> None:
         _take_in(self._pods, change, _space)
         one = change.new or change.old
-        assert one is not None  # a change has at least one side
+        assert one is not None  # a change has an old or a new object
         for key, service in self._services.get(_space(one), {}).items():
             if any(pod is not None and selects(service, pod) for pod in (change.old, change.new)):
                 self.queue.add_after(key, _GATHER_S)

@@ -1,8 +1,8 @@
-"""The controllers of ReplicaSets and of ReplicationControllers, which differ in the kind alone: they keep as many pods
-as the set says, no more and no less. Source: pkg/controller/replicaset, pkg/controller/replication.
+"""The controllers of ReplicaSets and of ReplicationControllers, which differ only in the kind. They keep exactly as
+many pods as the spec requires. Source: pkg/controller/replicaset, pkg/controller/replication.
 
-Pods that nobody owns are not adopted. While pods are refused, the set has the condition ReplicaFailure with the words
-of the refusal, which its Deployment has, too.
+Pods without an owner are not adopted. While the API server refuses new pods, the set has the condition ReplicaFailure
+with the message of the API server. The Deployment of the set gets this condition, too.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ReplicaSetController(Reconciler):
         await self._tell_status(replica_set)
 
     async def _create(self, replica_set: Object, count: int) -> None:
-        """Create the pods in growing batches, so that an error that concerns all pods occurs only once. Raises
+        """Create `count` pods in growing batches, so that an error that concerns all pods occurs only once. Raises
         ApiError."""
         pod = _pod(self.kind, replica_set)
         for batch in slow_start([None] * count):
@@ -84,7 +84,7 @@ class ReplicationControllerController(ReplicaSetController):
 
 
 def _conditions(replica_set: Object, failed: str, why: str, now: str) -> list[dict[str, Any]]:
-    """Return the conditions; the condition of a failure stays unchanged while any failure lasts."""
+    """Return the conditions of the set. The condition of a failure stays unchanged until no failure is left."""
     before = (replica_set.get("status") or {}).get("conditions") or []
     others = [one for one in before if one["type"] != FAILURE]
     if not failed:

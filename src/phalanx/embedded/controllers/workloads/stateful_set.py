@@ -1,11 +1,13 @@
-"""The StatefulSet controller: pods that keep their names, hosts and claims, one after the other.
+"""The StatefulSet controller. It keeps pods with fixed names, host names and volume claims, and changes one pod after
+the other.
 
-`step` decides over plain objects. An ordered set creates or deletes one pod at a time, and waits until the pod is ready
-or deleted. A set with `podManagementPolicy: Parallel` creates or deletes all at once. Pods of an older template are
-replaced one at a time from the highest ordinal down to the partition. Source: pkg/controller/statefulset.
+`step` computes the decision from plain objects. An ordered set creates or deletes one pod at a time, and waits until
+the pod is ready or deleted. A set with `podManagementPolicy: Parallel` creates or deletes all at once. Pods of an older
+template are replaced one at a time from the highest ordinal down to the partition. Source: pkg/controller/statefulset.
 
-ControllerRevisions are not supported: a recreated pod below the partition gets the present template, and `kubectl
-rollout undo` finds no older one. Claims stay when their set is deleted or scaled down, whatever its retention policy.
+ControllerRevisions are not supported. So a recreated pod below the partition gets the present template, and `kubectl
+rollout undo` finds no older revision. Volume claims stay when their set is deleted or scaled down, whatever the
+retention policy of the set is.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ def step(stateful_set: Object, pods: Iterable[Object]) -> StatefulSetStep:
 
 
 def _update(stateful_set: Object, pods: list[Object]) -> StatefulSetStep:
-    """Replace the next pod of an older template, once all others are ready. `pods`: the highest ordinal first."""
+    """Replace the next pod of an older template, once all other pods are ready. `pods`: the pods of the set, the
+    highest ordinal first."""
     strategy = stateful_set["spec"].get("updateStrategy") or {}
     if strategy.get("type") == "OnDelete":
         return StatefulSetStep()
@@ -124,7 +127,7 @@ class StatefulSetController(Reconciler):
         try:
             await self._calls.create(PODS, pod, space)
         except ApiRefusal as refusal:
-            if refusal.reason != "AlreadyExists":  # it is this set's pod, which the cache does not have yet
+            if refusal.reason != "AlreadyExists":  # else the pod is this set's, but not yet in the cache
                 text = f"{what} failed error: {refusal}"
                 self.tell(stateful_set, "Warning", "FailedCreate", text)
             raise
@@ -177,8 +180,8 @@ def pod_of(stateful_set: Object, ordinal: int) -> Object:
 
 
 def status_of(stateful_set: Object, pods: list[Object]) -> dict[str, Any]:
-    """Return the status by these pods. The current revision is the older one until every pod has the present
-    template."""
+    """Return the status of the set with these pods. The field for the current revision names the older revision until
+    every pod has the present template."""
     new, before = revision(stateful_set), stateful_set.get("status") or {}
     live = [pod for pod in pods if not is_terminal(pod)]
     updated = [pod for pod in live if pod["metadata"].get("labels", {}).get(REVISION) == new]

@@ -6,13 +6,14 @@ WaitForFirstConsumer stays unbound until the scheduler has written the pod's nod
 the default class when it is processed, as in the real controller (`assignDefaultStorageClass`). If the class has
 another provisioner, that provisioner creates the volume and this controller binds it.
 
-A directory is named after its volume, which is named after the claim's uid: so a path in a user's object is never
-removed. Source: pkg/controller/volume/persistentvolume, sig-storage-lib-external-provisioner.
+The name of a volume is derived from the uid of its claim, and its directory has the name of the volume. So the
+controller never removes a path that a user wrote into an object. Source: pkg/controller/volume/persistentvolume,
+sig-storage-lib-external-provisioner.
 
-Which volume suits a claim, and what a volume that is made for a claim looks like.
-
-A volume suits if it is nobody's, of the claim's class and mode, offers its access modes, is large enough and has the
-labels that it selects; the smallest one is taken. Source: pkg/controller/volume/persistentvolume (`findBestMatch`)."""
+The first functions choose a volume for a claim, or make a new one. A volume is suitable if it belongs to no claim, has
+the class and the mode of the claim, offers the access modes of the claim, is large enough, and has the labels that the
+claim selects. The smallest suitable volume is chosen. Source: pkg/controller/volume/persistentvolume
+(`findBestMatch`)."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 def default_class(classes: Iterable[Object]) -> Object | None:
-    """Return the class of claims that name none: the newest of those marked so, as admission takes it."""
+    """Return the default class, which claims without a class get: the newest of the classes that are marked as default.
+    Admission chooses the same one."""
     marked = [one for one in classes if (one["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS) == "true"]
     return max(marked, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]), default=None)
 
@@ -58,7 +60,7 @@ def local_class(*, default: bool) -> Object:
 
 
 def is_for(volume: Object, claim: Object) -> bool:
-    """Return whether the volume says that it is this claim's: by name, and by uid if it has one."""
+    """Return True if the volume names this claim as its own: by the name and, if the volume states one, by the uid."""
     said, meta = volume["spec"].get("claimRef"), claim["metadata"]
     if not said or (said.get("namespace"), said.get("name")) != (meta["namespace"], meta["name"]):
         return False
@@ -66,7 +68,7 @@ def is_for(volume: Object, claim: Object) -> bool:
 
 
 def best_match(claim: Object, volumes: Iterable[Object]) -> Object | None:
-    """Return the volume for a claim that has none."""
+    """Return the most suitable volume for a claim that has none; None if no volume is suitable."""
     known = list(volumes)
     reserved = [one for one in known if is_for(one, claim)]
     fitting = [one for one in known if not one["spec"].get("claimRef") and _suits(one, claim)]
@@ -90,7 +92,7 @@ def _size(volume: Object) -> int:
 
 
 def refusal(claim: Object) -> str:
-    """Return why no directory can be made for the claim; "": one can."""
+    """Return why no directory can be made for the claim; "" if a directory can be made."""
     spec = claim["spec"]
     if spec.get("volumeMode") == "Block":
         return f"{PROVISIONER} makes directories, not block devices: leave volumeMode out"
@@ -124,7 +126,7 @@ def made_for(claim: Object, storage_class: Object, folder: Path) -> Object:
 
 
 def reference(claim: Object) -> Object:
-    """Return what a volume says of its claim."""
+    """Return the reference to the claim for the spec of a volume."""
     meta = claim["metadata"]
     return {
         "apiVersion": "v1",
@@ -155,7 +157,7 @@ class VolumeBinding:
         self.queue.on_defect = marking(recorder, self._claims, _COMPONENT)
 
     def start(self) -> None:
-        """Subscribe to the kinds that it reads."""
+        """Subscribe to changes of the kinds that the controller reads."""
         self._claims.subscribe(self._claim_changed)
         self._volumes.subscribe(self._volume_changed)
         self._classes.subscribe(lambda change: self._look_at_waiting())
@@ -303,8 +305,8 @@ class VolumeBinding:
             await self._release(volume)
 
     async def _has_gone(self, said: Object) -> bool:
-        """Return whether the claim is gone. The server is asked, because the watch of claims may be behind the watch of
-        volumes."""
+        """Return True if the claim does not exist any more. The claim is read from the API server, because the watch of
+        claims may lag behind the watch of volumes."""
         try:
             claim = await self._calls.get(VOLUME_CLAIMS, said["name"], said["namespace"])
         except ApiRefusal as error:

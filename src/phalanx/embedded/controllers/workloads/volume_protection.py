@@ -1,5 +1,6 @@
-"""Claims and volumes that are to be deleted stay while they are used: a claim by a pod that has not ended, a volume by
-the claim that it is bound to. Then the finalizer that admission gave them at birth is taken away.
+"""Keep deleted claims and volumes while they are used: a claim while a pod that has not ended uses it, and a volume
+while it is bound to a claim. After that, the controller removes the finalizer that admission added at the creation of
+the object.
 
 Source: k8s.io/kubernetes/pkg/controller/volume/{pvcprotection,pvprotection}."""
 
@@ -19,7 +20,8 @@ _OVER = ("Succeeded", "Failed")
 
 
 class VolumeProtection:
-    """Call `start`, then run `queue`. The key of a claim is `namespace/name`; the key of a volume is its name."""
+    """The controller of the finalizers of claims and volumes. Call `start`, then run `queue`. The key of a claim is
+    `namespace/name`; the key of a volume is its name."""
 
     def __init__(self, calls: Calls, *, retry: Retry | None = None) -> None:
         self._calls = calls
@@ -55,8 +57,8 @@ class VolumeProtection:
         await self._let_go(VOLUMES, volume, VOLUME_FINALIZER, used=used)
 
     async def _is_used(self, claim: str) -> bool:
-        """Return True if a pod that has not ended uses the claim. The server is asked before False is returned, because
-        the watch of pods may lag behind the watch of claims."""
+        """Return True if a pod that has not ended uses the claim. Before it returns False, the function reads the pods
+        from the API server, because the watch of pods may lag behind the watch of claims."""
         if _used(claim, self._pods.objects.values()):
             return True
         return _used(claim, await self._calls.list(PODS, claim.partition("/")[0]))
@@ -65,7 +67,7 @@ class VolumeProtection:
         finalizers = obj["metadata"].get("finalizers") or [] if obj is not None else []
         if obj is None or used or not is_deleting(obj) or finalizer not in finalizers:
             return
-        # The version, because the finalizers of other controllers may have changed.
+        # The patch names the version, because the finalizers of other controllers may have changed.
         meta = {"resourceVersion": obj["metadata"]["resourceVersion"]}
         try:
             await self._calls.patch(
@@ -85,8 +87,8 @@ def _over(pod: Object) -> bool:
 
 
 def claims_of(pod: Object) -> set[str]:
-    """Return the keys of the claims that a pod uses; an ephemeral volume's claim is named after the pod and the
-    volume."""
+    """Return the keys of the claims that a pod uses. The claim of an ephemeral volume has a name that consists of the
+    names of the pod and the volume."""
     meta, found = pod["metadata"], set()
     for volume in pod["spec"].get("volumes") or ():
         if named := volume.get("persistentVolumeClaim"):

@@ -28,9 +28,9 @@ from phalanx.errors import PhalanxError
 
 
 class Wrapping(Protocol):
-    """What depends on the kind AppWrapper. `label`: the label of components and pods with the AppWrapper's name. `uid`:
-    the annotation of pods with the AppWrapper's uid. `manager`: the name of this controller, in AppWrappers that name
-    one. `creator`, `groups`: the annotations with the creator."""
+    """The facts that depend on the kind AppWrapper. `label`: the label of components and pods with the AppWrapper's
+    name. `uid`: the annotation of pods with the AppWrapper's uid. `manager`: the name of this controller, in
+    AppWrappers that name one. `creator`, `groups`: the annotations with the creator."""
 
     @property
     def kind(self) -> Kind: ...

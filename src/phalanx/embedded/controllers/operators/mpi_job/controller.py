@@ -1,14 +1,14 @@
 """Run MPIJobs (kubeflow.org/v2beta1) like the Kubeflow MPI operator, for one machine.
 
-Level-triggered: read the job, its launcher Job and its pods, create missing objects, remove surplus ones, and write the
-status if it changed. Every object has a fixed name, so that repeated steps are harmless.
+The controller is level-triggered. In each step it reads the MPIJob, its launcher Job and its pods, creates missing
+objects, removes surplus ones, and writes the status if it changed. Every object has a fixed name, so a repeated step
+does no harm.
 
 A suspended MPIJob has a suspended launcher Job and no workers. With `launcherCreationPolicy: WaitForWorkersReady` the
 launcher is created when all workers are ready.
 
-Compute an MPIJob's status from its launcher and its workers. A pure function.
-
-It succeeds or fails with its launcher Job. It is running once the launcher's pod and all workers run. Source:
+`judge` is a pure function that computes the status of an MPIJob from its launcher and its workers. An MPIJob succeeds
+or fails with its launcher Job. It counts as running once the launcher's pod and all workers run. Source:
 kubeflow/mpi-operator caa3c47f, pkg/controller/mpi_job_controller_status.go."""
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class MPIJobController(Reconciler):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._jobs = self._calls.cache(JOBS)
-        self._told: dict[str, dict[str, str]] = {}  # uid of a job -> the data of its ConfigMap, once all else is made
+        self._told: dict[str, dict[str, str]] = {}  # uid of a job -> the data of its ConfigMap, once all else exists
         self._calls.cache(PODS).subscribe(lambda change: self._launcher_changed(change.new))
 
     def _launcher_changed(self, pod: Object | None) -> None:
@@ -244,7 +244,7 @@ def _runs(pod: Object) -> bool:
 
 
 def _number(job: Object, pod: Object) -> int:
-    """Return the place of a worker among all."""
+    """Return the index of a worker among all workers of the job."""
     return int(pod["metadata"]["name"].removeprefix(worker_name(job, 0)[:-1]))
 
 

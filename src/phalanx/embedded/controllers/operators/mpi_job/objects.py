@@ -1,15 +1,17 @@
 """Build the objects of an MPIJob: the launcher Job, worker pods, the list of hosts, a key for ssh, and a Service for
 the names.
 
-Names, labels, paths and variables are the operator's, so that its images and scripts work unchanged.
+Names, labels, paths and variables are the same as those of the operator, so that images and scripts made for it work
+unchanged.
 
 Source: kubeflow/mpi-operator caa3c47f, pkg/controller/mpi_job_controller.go.
 
-The remote shell of mpirun: a key pair for ssh and, where pods are processes of this machine, what stands in for ssh.
+The module also makes the remote shell of mpirun: a key pair for ssh and, where pods are processes of this machine, a
+replacement of ssh.
 
-Where a container's image is `host`, no sshd runs. A container that says nothing of what it runs then serves
-`remote_shell`, whose program lies in the job's ConfigMap and whose token is in the job's Secret, and mpirun is told to
-use it."""
+In a container with the image `host` no sshd runs. If such a container sets no command, it runs the server of
+`remote_shell`. The program of `remote_shell` is in the job's ConfigMap, and its token is in the job's Secret.
+Environment variables make mpirun use this program as its remote shell."""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ _KEYS = (("ssh-privatekey", "id_rsa"), ("ssh-publickey", "id_rsa.pub"), ("ssh-pu
 KEY_ITEMS: Final = tuple({"key": key, "path": path} for key, path in _KEYS)  # the Secret's items, as files for ssh
 SERVES: Final = ("python3", f"{CONFIG_AT}/{_AGENT}.py", "serve")
 
-# Every pod is a process of this machine with an address of its own on the loopback interface: they are different
-# hosts all the same, and no ssh is called.
+# Every pod is a process of this machine with an address of its own on the loopback interface. So the pods are different
+# hosts for mpirun, although no ssh is called.
 SINGLE_MACHINE: Final = {
     "OMPI_MCA_plm_rsh_agent": f"{CONFIG_AT}/{_AGENT}",
     "OMPI_MCA_plm_rsh_args": "",
@@ -53,7 +55,7 @@ def on_this_machine(container: Object) -> bool:
 
 
 def secret_data() -> dict[str, str]:
-    """Return the data of a job's Secret: a new key pair, and a new token for where there is no sshd."""
+    """Return the data of a job's Secret: a new key pair, and a new token for containers without sshd."""
     key = ec.generate_private_key(ec.SECP521R1())
     private = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + b"\n"
@@ -62,7 +64,7 @@ def secret_data() -> dict[str, str]:
 
 
 def programs() -> dict[str, str]:
-    """Return the files that stand in for ssh, for a ConfigMap that is mounted at CONFIG_AT with mode 0555."""
+    """Return the files of the replacement of ssh, for a ConfigMap that is mounted at CONFIG_AT with mode 0555."""
     program = resources.files(__package__ or "").joinpath(f"{_AGENT}.py").read_text()
     return {f"{_AGENT}.py": program, _AGENT: f'#!/bin/sh\nexec python3 {CONFIG_AT}/{_AGENT}.py "$@"\n'}
 
@@ -89,7 +91,7 @@ def replica(job: Object, role: str) -> Mapping[str, Any]:
 
 
 def worker_count(job: Object) -> int:
-    """Return the number of workers of the job. Raises ValueError if they are more than `MOST_WORKERS`."""
+    """Return the number of workers of the job. Raises ValueError if there are more than `MOST_WORKERS`."""
     said = replica(job, "Worker")
     found = 0 if not said else 1 if said.get("replicas") is None else int(said["replicas"])
     if found > MOST_WORKERS:
@@ -245,7 +247,8 @@ def _on_this_machine(job: Object) -> bool:
 
 
 def _add_env(container: Object, values: Mapping[str, str]) -> None:
-    """Put values before the container's own: of two of a name, the later counts."""
+    """Add environment variables before the container's own ones. If two variables have the same name, the later one
+    applies."""
     container["env"] = [
         *({"name": name, "value": text} for name, text in values.items()),
         *(container.get("env") or ()),

@@ -1,9 +1,9 @@
 """Start mpirun's daemons in other pods without sshd: run `serve` there, and `HOST COMMAND…` in the launcher.
 
 This separate program is in the job's ConfigMap. mpirun calls it as its remote shell (`plm_rsh_agent`) with a host and a
-command. The server in that pod runs the command like a shell, and the call returns its exit code. Both sides prove by a
-digest over a random number that they have the token of the job's Secret. The token is never sent, so no other program
-can run commands.
+command. The server in that pod runs the command like a shell, and the call returns its exit code. The server sends a
+random number. The client answers with the command and a digest of both, made with the token of the job's Secret, which
+proves that the client has this token. The token itself is never sent, so no other program can run commands.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ MOST_BYTES = 2**20
 
 
 def digest(*parts: str) -> str:
-    """Return a digest of these words, which proves that the sender has the token."""
+    """Return a digest of the given words with the token. It proves that the sender has the token."""
     return hmac.new(os.environ["MPI_RSH_TOKEN"].encode(), "\0".join(parts).encode(), hashlib.sha256).hexdigest()
 
 
@@ -71,7 +71,7 @@ def reach(host: str) -> socket.socket | None:
     resolve late."""
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
-        if is_here(host):  # the launcher, where ranks run as well
+        if is_here(host):  # the launcher itself, if ranks run in it
             return None
         try:
             return socket.create_connection((host, PORT))
@@ -82,7 +82,7 @@ def reach(host: str) -> socket.socket | None:
 
 
 def call(host: str, command: list[str]) -> int:
-    """Return the exit code of a command on a pod; 255, as of ssh: the connection broke."""
+    """Run a command in a pod, and return its exit code. If the connection broke, the exit code is 255, as with ssh."""
     connection = reach(host)
     if connection is None:
         return run(command)

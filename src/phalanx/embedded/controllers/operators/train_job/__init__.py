@@ -1,6 +1,6 @@
-"""TrainJob, with the behaviour of the Kubeflow Trainer. Parts, lowest first:
+"""Run TrainJobs like the Kubeflow Trainer. Parts, lowest first:
 
-mpi         hosts, key and remote shell of MPI runtimes
-job_set     the JobSet of a TrainJob, from its runtime
+mpi         add hosts, key and remote shell for MPI runtimes
+job_set     make the JobSet of a TrainJob from its training runtime
 controller  create the JobSet, and write the status
 """

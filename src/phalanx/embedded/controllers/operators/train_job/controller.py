@@ -1,7 +1,8 @@
-"""Runs TrainJobs (trainer.kubeflow.org/v1alpha1): what the Kubeflow Trainer does on a cluster, for one machine.
+"""Run TrainJobs (trainer.kubeflow.org/v1alpha1) like the Kubeflow Trainer, for one machine.
 
-A TrainJob has a JobSet of its name, made at once, suspended while it is; while it is suspended the JobSet follows what
-the TrainJob says. The JobSet's end is the TrainJob's.
+The controller creates a JobSet with the name of the TrainJob at once. The JobSet is suspended while the TrainJob is
+suspended. During this time, changes of the TrainJob also change the JobSet. The TrainJob ends when the JobSet ends,
+with the same result.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class TrainJobController(Reconciler):
         super().__init__(context)
         self._job_sets = self._calls.cache(JOB_SETS)
         self._runtimes = {name: self._calls.cache(kind) for name, kind in RUNTIMES.items()}
-        self._told: dict[str, dict[str, str]] = {}  # uid of a job -> the data of its ConfigMap, once that is made
+        self._told: dict[str, dict[str, str]] = {}  # uid of a job -> the data of its ConfigMap, once that exists
 
     async def reconcile(self, job: Object) -> None:
         if (job["spec"].get("managedBy") or OPERATOR) != OPERATOR:
@@ -94,8 +95,8 @@ class TrainJobController(Reconciler):
         return await self._end_in_time(job)
 
     async def _furnish(self, job: Object, runtime: Object, wanted: Object) -> None:
-        """Create the objects that pods of an MPI runtime mount, once; while the job is suspended, its list of hosts is
-        updated. Raises RuntimeFault if a foreign object has the name."""
+        """Create the objects that pods of an MPI runtime mount, once. While the job is suspended, keep its list of
+        hosts up to date. Raises RuntimeFault if a foreign object has the name of one of these objects."""
         policy, made = (runtime["spec"].get("mlPolicy") or {}).get("mpi"), self._made(job)
         if policy is None or (made is not None and not made["spec"].get("suspend")):
             return
@@ -110,7 +111,8 @@ class TrainJobController(Reconciler):
         self._told[uid] = data
 
     async def _create(self, job: Object, kind: Kind, body: Object) -> Object:
-        """Create the object, and return the existing one. Raises RuntimeFault if the name is another's."""
+        """Create the object if it does not exist, and return it. Raises RuntimeFault if a foreign object has its
+        name."""
         try:
             return (await create_owned(self._calls, kind, body, job))[0]
         except ApiRefusal as refusal:

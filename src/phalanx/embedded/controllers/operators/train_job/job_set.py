@@ -1,8 +1,9 @@
-"""The JobSet of a TrainJob: its runtime's template, with what the TrainJob says, and what frameworks are told.
+"""Make the JobSet of a TrainJob: the template of its training runtime, with the settings of the TrainJob, and with the
+variables that frameworks such as torchrun read.
 
-The replicated job whose template has the label `trainer.kubeflow.org/trainjob-ancestor-step: trainer` is the trainer,
-and its container `node` runs what the TrainJob says. torchrun is told by PET_* variables who its pods are and where the
-first of them listens; what Open MPI is told is `mpi`'s.
+The replicated job whose template has the label `trainer.kubeflow.org/trainjob-ancestor-step: trainer` is the trainer.
+Its container `node` runs the image and the command of the TrainJob. The PET_* variables give torchrun the number of its
+pods and the address of the first pod. The module `mpi` adds the settings of Open MPI.
 
 Source: Kubeflow Trainer v2.3, pkg/runtime/framework/plugins/{jobset,torch,mpi,plainml}.
 """
@@ -103,7 +104,8 @@ def _size(trainer: Object, nodes: int) -> None:
 
 
 def _names(over_mpi: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Return the names of the containers that run what the TrainJob says."""
+    """Return the names of the containers that run the command of the TrainJob. `over_mpi`: the MPI policy of the
+    runtime; None: it has none."""
     return (_CONTAINER, LAUNCHER) if over_mpi is not None and over_mpi.get("runLauncherAsNode") else (_CONTAINER,)
 
 
@@ -175,7 +177,7 @@ def _initialise(parts: Mapping[str, Object], step: str, said: Mapping[str, Any])
 
 
 def _patch(job: Object, template: Object, parts: dict[str, Object]) -> tuple[dict[str, str], dict[str, str]]:
-    """Carry out `runtimePatches`, in their order; return labels and annotations for the JobSet."""
+    """Apply the `runtimePatches` in their order. Return labels and annotations for the JobSet."""
     labels: dict[str, str] = {}
     notes: dict[str, str] = {}
     for entry in job["spec"].get("runtimePatches") or ():

@@ -1,8 +1,9 @@
-"""TrainJobs whose runtime's `mlPolicy` is `mpi` (Open MPI, and DeepSpeed and MLX over it): hosts, key and remote shell.
+"""Add hosts, key and remote shell to TrainJobs whose training runtime has the `mlPolicy` `mpi` (Open MPI, and DeepSpeed
+and MLX over Open MPI).
 
-The replicated job `launcher` runs mpirun and the replicated job `node` is where ranks run, with `runLauncherAsNode` the
-launcher too. Both have the job's key for ssh, the launcher has the list of hosts as well. Where a container's image is
-`host`, `mpi_job.rsh` stands in for ssh.
+The replicated job `launcher` runs mpirun, and the ranks run in the replicated job `node`. With `runLauncherAsNode`,
+ranks run in the launcher, too. The pods of both have the job's key for ssh; the launcher also has the list of hosts. In
+containers with the image `host`, `mpi_job.remote_shell` replaces ssh.
 
 Source: Kubeflow Trainer v2.3, pkg/runtime/framework/plugins/mpi and pkg/constants.
 """
@@ -28,17 +29,18 @@ from phalanx.embedded.controllers.operators.mpi_job.objects import (
     variables,
 )
 
-LAUNCHER, NODE = "launcher", "node"  # replicated jobs, and containers
+LAUNCHER, NODE = "launcher", "node"  # the names of the replicated jobs, and of their containers
 _HOSTFILE = "hostfile"
 _MOST_NODES = 10_000
 
 
 class Unsupported(ValueError):
-    """A policy requests something that is not supported. The text says what to do."""
+    """Raised if a policy requests a feature that is not supported. The text states what the user can do."""
 
 
 def node_count(policy: Mapping[str, Any], said: Mapping[str, Any]) -> int | None:
-    """Return the number of pods of `node`. None: the number that the runtime names. `said`: the TrainJob's trainer."""
+    """Return the number of pods of the replicated job `node`; None: the runtime's number applies. `said`: the field
+    `trainer` of the TrainJob."""
     if said.get("numNodes") is None:
         return None
     nodes = int(said["numNodes"])
@@ -59,7 +61,7 @@ def check(policy: Mapping[str, Any], said: Mapping[str, Any], names: Iterable[st
 
 
 def tell(job: Object, policy: Mapping[str, Any], said: Mapping[str, Any], parts: Mapping[str, Object]) -> None:
-    """Put key, hosts and variables into the templates of launcher and nodes."""
+    """Add the key, the hosts and the variables to the pod templates of the launcher and the nodes."""
     slots = _slots(policy, said, _first(parts))
     for name, pod in _pods(parts):
         here = any(on_this_machine(container) for container in _members(pod))
@@ -73,7 +75,7 @@ def tell(job: Object, policy: Mapping[str, Any], said: Mapping[str, Any], parts:
 
 
 def companions(job: Object, policy: Mapping[str, Any], job_set: Object) -> list[tuple[Kind, Object]]:
-    """Return the Secret and the ConfigMap that the pods of its JobSet mount."""
+    """Return the Secret and the ConfigMap that the pods of the TrainJob's JobSet mount."""
     said, parts = job["spec"].get("trainer") or {}, {str(one["name"]): one for one in replicated_jobs(job_set)}
     subdomain = str((job_set["spec"].get("network") or {}).get("subdomain") or job["metadata"]["name"])
     slots = _slots(policy, said, _first(parts))
@@ -118,12 +120,12 @@ def _members(pod: Object) -> Iterator[Object]:
 
 
 def _first(parts: Mapping[str, Object]) -> Object:
-    """Return the container whose resources are those of one training node."""
+    """Return the container whose resources determine the resources of one training node."""
     return next((container for _, pod in _pods(parts) for container in _members(pod)), {})
 
 
 def _hosts(job: Object, part: Object, subdomain: str) -> Iterator[str]:
-    """Yield the host names of the pods of a replicated job. Raises ValueError if they are more than `_MOST_NODES`."""
+    """Yield the host names of the pods of a replicated job. Raises ValueError if there are more than `_MOST_NODES`."""
     name, nodes = job["metadata"]["name"], int((part["template"].get("spec") or {}).get("parallelism") or 1)
     if nodes > _MOST_NODES:
         raise ValueError(f"{nodes} nodes, which are more than {_MOST_NODES}")

@@ -1,5 +1,5 @@
-"""PyTorchJobs, with the behaviour of the training operator.
+"""Run PyTorchJobs like the Kubeflow training operator.
 
-definition  the definition of the kind; the types of templates, for the definitions of several kinds
-controller  the controller; the status, from pods
+definition  the definition of the kind; the types of pod templates, for the definitions of several kinds
+controller  the controller; compute the status from pods
 """

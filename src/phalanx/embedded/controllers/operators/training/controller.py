@@ -1,14 +1,16 @@
 """Run PyTorchJobs (kubeflow.org/v1) like the Kubeflow training operator, for one machine.
 
-Level-triggered like the Job controller: read the job and its pods, let `status` decide, carry that out, and write the
-status if it changed. Pods are created and deleted by name, so that repeated steps are harmless.
+The controller is level-triggered like the Job controller. In each step it reads the job and its pods, decides, carries
+out the decision, and writes the status if it changed. Pods are created and deleted by name, so a repeated step does no
+harm.
 
-Compute a PyTorchJob's status and the next steps from its pods. A pure function.
+A pure function computes the status of a PyTorchJob and the next steps from its pods.
 
 The rules are the training operator's. The job succeeds with its Master, or, without a Master, when every Worker has
-succeeded (an elastic job: when one has). A failed pod is created again, unless its type never restarts, or restarts by
-exit code and the code is not retryable (below 128: no signal); then the job fails. So an evicted worker comes back.
-Times and conditions follow its common JobStatus.
+succeeded (an elastic job: when one has). A failed pod is created again, except in two cases: the restart policy of its
+replica type is Never, or the policy is ExitCode and the exit code is not retryable (below 128, so that no signal ended
+the pod). In these two cases the job fails. So an evicted worker is created again. Times and conditions follow the
+operator's common JobStatus.
 
 Source: pkg/controller.v1/common and pytorch/pytorchjob_controller.go of kubeflow/training-operator v1.9.0."""
 
@@ -86,7 +88,7 @@ class _Conditions:
         self.entries.append({**words, "lastTransitionTime": since, "lastUpdateTime": self.now})
 
     def deny(self, *kinds: str) -> None:
-        """Set each of these conditions to False if it was True."""
+        """Set each of the given conditions to False if it was True."""
         for kind in kinds:
             old = next((one for one in self.entries if one["type"] == kind and one["status"] == "True"), None)
             if old is not None:
@@ -126,7 +128,7 @@ def judge(job: Object, pods: Sequence[Object], now_s: float) -> TrainingActions:
 
 
 def broken_status(job: Object, message: str, now_s: float) -> dict[str, Any]:
-    """Return the status of a job that cannot be dealt with: what it was, and a condition that says so."""
+    """Return the status of a job that cannot be reconciled: its earlier status, and a condition with the reason."""
     old = job.get("status")
     held = old.get("conditions") if isinstance(old, dict) else None
     listed = held if isinstance(held, list) else []
@@ -200,7 +202,8 @@ def _counts(job: Object, kind: str, tally: _Tally) -> dict[str, Any]:
 
 
 def _exit_code(pod: Object) -> int:
-    """Return the highest exit code of its containers. A pod without one was evicted, which is retryable."""
+    """Return the highest exit code of the pod's containers. A pod without an exit code was evicted, so it is
+    retried."""
     containers = (pod.get("status") or {}).get("containerStatuses") or ()
     ended = ((one.get("state") or {}).get("terminated") or {} for one in containers)
     return max((int(one["exitCode"]) for one in ended if "exitCode" in one), default=_RETRYABLE)
@@ -214,7 +217,7 @@ def _deadline_s(status: dict[str, Any], policy: Object) -> float:
 def _failure(
     specs: Any, tallies: dict[str, _Tally], pods: Sequence[Object], policy: Object, now_s: float, deadline_s: float
 ) -> tuple[str, str] | None:
-    """Return why the job has failed: reason and message. None: it has not failed."""
+    """Return the reason and the message of the job's failure; None if the job has not failed."""
     if deadline_s and now_s >= deadline_s:
         return "DeadlineExceeded", "Job was active longer than specified deadline"
     limit = policy.get("backoffLimit")
@@ -250,7 +253,8 @@ def _end(
 
 
 def _leftovers(job: Object, pods: Sequence[Object]) -> tuple[Object, ...]:
-    """Return the pods to delete, by cleanPodPolicy: none, the running ones, or all."""
+    """Return the pods to delete after the end of the job. By cleanPodPolicy these are none, the running pods, or all
+    pods."""
     policy = (job["spec"].get("runPolicy") or {}).get("cleanPodPolicy") or "None"
     if policy == "None":
         return ()
@@ -321,7 +325,8 @@ class TrainingController(Reconciler):
             await self._calls.patch(PYTORCH_JOBS, job, {"status": found.status}, subresource="status")
 
     async def _create(self, job: Object, kind: Kind, body: Object) -> None:
-        """Create the object, unless the job's own exists. Raises ApiError, after which the step is retried."""
+        """Create the object, unless the job already has an object of this name. Raises ApiError, after which the step
+        is retried."""
         try:
             _, created = await create_owned(self._calls, kind, body, job)
         except ApiRefusal as refusal:

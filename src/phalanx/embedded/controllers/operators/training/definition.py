@@ -1,9 +1,9 @@
-"""PyTorchJobs as the Kubeflow training operator runs them: their pods and services, and the definition of the kind.
+"""Make the pods and services of PyTorchJobs like the Kubeflow training operator, and the definition of the kind.
 
 The first part makes the pods and services of a PyTorchJob, with the operator's names and labels. Pod i of a type is
 `JOB-TYPE-i`, and a headless service of that name selects this pod only. The Master has rank 0; without a Master, the
-first Worker has it. The other pods find rank 0 by its name in MASTER_ADDR. RANK and WORLD_SIZE count pods, or processes
-where `nprocPerNode` is a number; the PET_ variables have the same values for torchrun.
+first Worker has it. The other pods find rank 0 by the host name in MASTER_ADDR. RANK and WORLD_SIZE count pods, or
+processes where `nprocPerNode` is a number; the PET_ variables have the same values for torchrun.
 
 The second part has the types of the fields of pod and Job templates, for the definitions of all kinds with templates.
 Fields that operators read or write have the same types here, and are required, as in the operators' definitions. Other
@@ -38,7 +38,7 @@ TYPES = ("Master", "Worker")  # the replica types, in the order of their ranks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingReplica:
-    """A pod that the job wants. `rank` counts pods."""
+    """A pod that the job should have. `rank`: the number of the pod, counted over all pods of the job."""
 
     type: str
     index: int
@@ -53,7 +53,7 @@ def replica_specs(job: Object) -> dict[str, Mapping[str, Any]]:
 
 
 def count(spec: Mapping[str, Any]) -> int:
-    """Return the number of replicas of a type. Raises ValueError if they are more than `MOST_REPLICAS`."""
+    """Return the number of replicas of a type. Raises ValueError if there are more than `MOST_REPLICAS`."""
     found = 1 if spec.get("replicas") is None else int(spec["replicas"])
     if found > MOST_REPLICAS:
         raise ValueError(f"{found} replicas, which are more than {MOST_REPLICAS}")

@@ -1,12 +1,12 @@
-"""Volcano's Job and its related kinds, with the behaviour of vc-controller-manager.
+"""Run Volcano's Job and its related kinds like vc-controller-manager.
 
 kinds       Volcano's kinds, labels and annotations
 job_spec    a Job's spec, with its defaults: tasks, `minAvailable`; the action that follows from an event
-plugins     the changes of plugins to pods, and their further objects
+plugins     the plugins of a Job: how they change its pods, and which further objects they create
 pods        the pods and the PodGroup of a Job
 decide      the next steps of a Job
 controller  the controller
-commands    what users ask for once; queues that close
-flows       Jobs that follow each other, and Jobs made by a schedule
-pod_groups  the PodGroups of pods that name none
+commands    Commands, which are carried out once; close queues
+flows       JobFlows: Jobs that start after other Jobs; Jobs that a schedule creates
+pod_groups  create PodGroups for pods that name none
 """

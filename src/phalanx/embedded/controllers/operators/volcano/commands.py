@@ -1,8 +1,10 @@
-"""Commands (bus.volcano.sh/v1alpha1): what a user asks for once, of a Job or a Queue, as `vcctl` does.
+"""Carry out Commands (bus.volcano.sh/v1alpha1): actions on a Job or a Queue that a user requests once, for example with
+`vcctl`.
 
-A Command is deleted first and carried out then, so it happens at most once. Commands on queues count in the namespace
-`default` alone, where `vcctl` writes them: queues are everybody's, and who owns a namespace must not close them. On a
-Queue CloseQueue and OpenQueue write `status.state`: the scheduler reads it."""
+The controller deletes a Command before it carries the Command out, so the action happens at most once. Commands on
+queues are accepted only in the namespace `default`, to which `vcctl` writes them. Queues belong to the whole cluster,
+so the owner of another namespace must not close them. CloseQueue and OpenQueue write `status.state` of the Queue, which
+the scheduler reads."""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, R
 
 log = logging.getLogger(__name__)
 
-_OF_QUEUES = "default"  # the namespace of their Commands
-# A valid object name: other words of users never become part of a path.
+_OF_QUEUES = "default"  # the namespace of Commands on queues
+# A valid object name. No other text of a user may become part of a URL path.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _BY_PARENT = "volcano.sh/closed-by-parent"
 
@@ -52,7 +54,7 @@ class CommandController(Reconciler):
                 await self._operate(target, action)
             else:
                 log.warning("a command on the queue %s in %s counts only in %s", name, space, _OF_QUEUES)
-        else:  # the uid in `target` is not compared, as in Volcano: people write Commands by hand
+        else:  # the uid in `target` is not compared, as in Volcano, because people write Commands by hand
             text = f"Start to execute command {action}, and clean it up to make sure executed not more than once."
             self.tell(target, "Normal", "CommandIssued", text)
             self._to_job(f"{space}/{name}", action)
@@ -112,7 +114,8 @@ class CommandController(Reconciler):
 
 
 class QueueController(Reconciler):
-    """Changes a queue from Closing to Closed when it has no PodGroup any more."""
+    """The controller of closing queues. It changes the state of a queue from Closing to Closed when the queue has no
+    PodGroup any more."""
 
     kind, component, owns, reads = QUEUES, COMPONENT, (), (POD_GROUPS,)
 

@@ -1,10 +1,13 @@
-"""Runs Volcano's Jobs (batch.volcano.sh/v1alpha1): what its vc-controller-manager does on a cluster, for one machine.
+"""Run Volcano's Jobs (batch.volcano.sh/v1alpha1) like vc-controller-manager, for one machine.
 
-Level-triggered: look at the job, its pods and its PodGroup, let `decide` judge, write the status, do what it says. The
-status is written first, and only upon the state that was judged, so nothing is done twice: a restart that is counted is
-carried out by the next look where this one did not come to it. A pod that others delete is seen once, as it goes.
+The controller is level-triggered. In each step it reads the job, its pods and its PodGroup, calls `decide`, writes the
+status, and carries out the decision. The status is written first, and only if the job still has the version that was
+read. So no action happens twice. If the controller crashes after it has counted a restart in the status, the next step
+carries out the restart. The watch reports the deletion of a pod by another client only once, so the controller
+remembers it until the next step.
 
-Pods exist as soon as the job does, and wait for their gang's start; Volcano makes them when it has taken the job up.
+The controller creates the pods as soon as the job exists, and the pods wait for the start of their gang. Volcano
+creates the pods later, when the PodGroup has the phase Inqueue.
 """
 
 from __future__ import annotations
@@ -53,9 +56,9 @@ class VolcanoJobController(Reconciler):
         self._groups, self._claims = self._calls.cache(POD_GROUPS), self._calls.cache(VOLUME_CLAIMS)
         self._priorities = self._calls.cache(PRIORITY_CLASSES)
         self._commands: dict[str, str] = {}  # job -> the action that a Command of its user requests
-        self._evicted: dict[str, dict[str, float]] = {}  # uid of a job -> names of pods that others deleted, and when
+        self._evicted: dict[str, dict[str, float]] = {}  # uid of a job -> name of a pod that others deleted -> time
         self._taking: set[str] = set()  # uids of pods that this controller deletes
-        self._hosts: dict[str, int] = {}  # uid of a job -> the generation that its ConfigMap was made for
+        self._hosts: dict[str, int] = {}  # uid of a job -> the generation for which its ConfigMap was made
         self._calls.cache(PODS).subscribe(self._pod_changed)
         self._calls.cache(JOBS).subscribe(self._job_changed)
 
@@ -141,7 +144,8 @@ class VolcanoJobController(Reconciler):
         await self._ensure(owner, PODS, make_pod(owner, job, task, index, claims))
 
     async def _expire(self, owner: Object, job: JobSpec, status: Mapping[str, Any], now_s: float) -> None:
-        """Delete a finished job if its time to live is over; otherwise look at the job again when it will be."""
+        """Delete a finished job if its time to live is over. Otherwise reconcile the job again at the end of that
+        time."""
         state = status.get("state") or {}
         if job.ttl_s is None or state.get("phase") not in FINISHED or not state.get("lastTransitionTime"):
             return
@@ -151,7 +155,7 @@ class VolcanoJobController(Reconciler):
         else:
             self.look_after(owner, due_s - now_s)
 
-    # --- what it has beside its pods ----------------------------------------------------------------------------------
+    # --- objects other than pods ----------------------------------------------------------------------------------
 
     def _group(self, job: JobSpec) -> Object | None:
         return self._groups.objects.get(f"{job.namespace}/{group_name(job)}")
@@ -174,7 +178,8 @@ class VolcanoJobController(Reconciler):
                 self.tell(owner, "Warning", "PodGroupPending", text)
 
     async def _prepare(self, owner: Object, job: JobSpec, status: dict[str, Any]) -> bool:
-        """Create the objects that the pods need, and note them in the status. Return True if all exist."""
+        """Create the objects that the pods need, and record them in the status. Return True if all these objects
+        exist."""
         if not await self._claim_volumes(owner, job, status):
             return False
         controlled = status.setdefault("controlledResources", {})
@@ -199,8 +204,8 @@ class VolcanoJobController(Reconciler):
                 await self._ensure(owner, kind, body)
 
     async def _keep_hosts(self, owner: Object, job: JobSpec) -> None:
-        """Write the lists of hosts again. They follow the job's size, which may have changed since its first
-        generation."""
+        """Write the lists of hosts again, because the number of the job's pods may have changed since they were
+        written."""
         generation = int(owner["metadata"].get("generation") or 1)
         if "svc" not in job.plugins or generation == 1 or self._hosts.get(job.uid) == generation:
             return
@@ -220,8 +225,8 @@ class VolcanoJobController(Reconciler):
             await self._calls.patch(POD_GROUPS, there, {"spec": changed})
 
     async def _claim_volumes(self, owner: Object, job: JobSpec, status: dict[str, Any]) -> bool:
-        """Create a claim for each volume that names none, and write its name into the Job. Return True if all claims
-        exist."""
+        """Create a PersistentVolumeClaim for each volume that names none, and write the name of the claim into the Job.
+        Return True if all claims exist."""
         named = [dict(one) for one in job.volumes]
         for at, volume in enumerate(named):
             if volume.get("volumeClaimName"):
@@ -244,7 +249,7 @@ class VolcanoJobController(Reconciler):
         return True
 
     async def _ensure(self, owner: Object, kind: Kind, body: Object) -> None:
-        """Create an object of the job, unless the job's own exists. Raises ApiError."""
+        """Create an object of the job, unless the job already has an object of this name. Raises ApiError."""
         meta = {**body["metadata"], "ownerReferences": [owner_reference(JOBS, owner)]}
         full = {"apiVersion": kind.api_version, "kind": kind.name, **body, "metadata": meta}
         try:

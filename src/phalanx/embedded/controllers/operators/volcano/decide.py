@@ -1,8 +1,10 @@
-"""What becomes of a Job: a pure function from its spec, status and pods to the status that it should have and what is
-to be done. The phases and the order of their rules are those of pkg/controllers/job/state of Volcano v1.15.1.
+"""Decide the next steps of a Job. `decide` is a pure function: from the spec, the status and the pods of a Job it
+computes the new status and the actions to take. The phases and the order of their rules are those of
+pkg/controllers/job/state of Volcano v1.15.1.
 
-Kept as they are there: every restart, of a pod too, raises `retryCount`, and the restart that raises it to `maxRetry`
-never happens; of a job without policies a failed pod changes nothing but the counts until all pods have ended.
+Two rules are surprising, and are the same as in Volcano. Every restart increments `retryCount`, even the restart of a
+single pod, and a restart that would make `retryCount` equal to `maxRetry` never happens. In a job without policies, a
+failed pod changes only the counts until all pods have ended.
 """
 
 from __future__ import annotations
@@ -222,7 +224,7 @@ def _missing(scene: Scene) -> Iterator[tuple[VolcanoTask, int]]:
 
 
 def _may_begin(scene: Scene, task: VolcanoTask) -> bool:
-    """Return whether the tasks on which the task depends have progressed far enough."""
+    """Return True if the tasks on which this task depends have progressed far enough."""
     if not task.depends_on:
         return True
     ready = (_far_enough(scene, name) for name in task.depends_on)
@@ -272,8 +274,8 @@ def _status(
     ended: bool = False,
     creating: Iterable[tuple[VolcanoTask, int]] = (),
 ) -> dict[str, Any]:
-    """Return the status in the phase `after`. `killed`: the whole job is taken away. `ended`: it has just finished.
-    Both raise the version. `creating`: pods that are about to be made."""
+    """Return the status in the phase `after`. `killed`: True if all pods of the job are deleted. `ended`: True if the
+    job has just finished. Both increment the version. `creating`: the number of pods that are about to be created."""
     old, now = scene.status, write_moment(scene.now_s)
     state, conditions = dict(old.get("state") or {}), list(old.get("conditions") or ())
     if state.get("phase") != after:

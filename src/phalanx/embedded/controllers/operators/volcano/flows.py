@@ -1,7 +1,9 @@
-"""JobFlows (flow.volcano.sh/v1alpha1): Jobs made of JobTemplates, each when those that it depends on are Completed.
+"""Run JobFlows (flow.volcano.sh/v1alpha1). A JobFlow creates a Job from each of its JobTemplates, once the Jobs on
+which this Job depends are Completed.
 
-The Job of a template is `<flow>-<template>`. As in Volcano v1.15.1, the fields `probe` and `patch` are read by nobody:
-a dependency is met by completion alone, and a JobTemplate's spec is taken as it is. A flow that failed stays so.
+The Job of a template is `<flow>-<template>`. As in Volcano v1.15.1, the fields `probe` and `patch` have no effect: only
+the completion of a Job satisfies a dependency, and the spec of a JobTemplate is used unchanged. A failed flow stays
+failed.
 
 Source: pkg/controllers/jobflow of Volcano v1.15.1."""
 
@@ -69,7 +71,7 @@ class JobFlowController(Reconciler):
         self._templates.subscribe(self._template_changed)
 
     def _template_changed(self, change: Change) -> None:
-        """Check flows again that wait for the template."""
+        """Reconcile the flows that wait for the changed template."""
         if change.new is not None and change.old is None:
             space, name = change.new["metadata"]["namespace"], change.new["metadata"]["name"]
             for key, flow in self.objects.items():
@@ -128,7 +130,7 @@ class JobFlowController(Reconciler):
             self.tell(flow, "Warning", "FailedCreate", f"job {name}: {refusal}")
             if refusal.reason != "AlreadyExists":
                 raise
-            self.look_after(flow, _TEMPLATE_WAIT_S)  # another flow's Job: wait until it is deleted
+            self.look_after(flow, _TEMPLATE_WAIT_S)  # a Job of another flow has the name: wait until it is deleted
         else:
             self.tell(flow, "Normal", "Created", f"create a job named {name}!")
 

@@ -3,10 +3,9 @@
 Volcano's webhook writes the defaults into the object. This module applies them when it reads, so an object without them
 has the same meaning. Source: pkg/webhooks/admission/jobs/mutate of Volcano v1.15.1.
 
-Lifecycle policies of a Job and its tasks: which action follows from what happened.
-
-A task's policies are searched before its job's, and the first that fits decides. A pod that a former version of the job
-made counts no more, and neither does one that the controller itself is taking away. Source:
+The second part applies the lifecycle policies of a Job and its tasks: it chooses the action that follows from an event.
+The policies of a task are searched before those of its job, and the first policy that matches applies. Pods of an
+earlier version of the job cause no event, and neither do pods that the controller itself deletes. Source:
 pkg/controllers/job/job_controller_util.go (applyPolicies) of Volcano v1.15.1."""
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from phalanx.embedded.controllers.runtime.pod_state import finished_at, is_delet
 
 MOST_PODS = 10_000  # pods of one Job
 _RETRIES = 3
-# What controllers read, and plugins write, of a template: of another shape no pod could be made. A tuple is a list of
-# its one element; an empty mapping may say anything.
+# The fields of a template that controllers read and plugins write, with their types. A tuple stands for a list of
+# elements of its one type; an empty mapping allows any content.
 Shape: TypeAlias = "Mapping[str, Shape] | tuple[Shape] | type[str]"
 _ANY: Shape = {}
 _CONTAINER: Shape = {
@@ -50,14 +49,14 @@ _WITH_SERVICE = frozenset({"tensorflow", "pytorch", "mpi", "ray"})
 
 
 class JobFault(Exception):
-    """A fault that makes a Job impossible, with what to write instead."""
+    """Raised if a Job can never run as it is written. The text states what to write instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolcanoTask:
-    """`minimum`: how many of its `replicas` pods must start together. `most_restarts`: the restarts of its containers
-    before the event TaskFailed; negative: unlimited. `partition`: the number of pods in a partition; 0: no
-    partitions."""
+    """A task of a Job. `minimum`: how many of its `replicas` pods must start together. `most_restarts`: the restarts of
+    its containers before the event TaskFailed; negative: unlimited. `partition`: the number of pods in a partition; 0:
+    no partitions."""
 
     name: str
     replicas: int
@@ -74,7 +73,8 @@ class VolcanoTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """`minimum`: how many pods of all tasks must start together. `plugins`: name -> arguments."""
+    """The spec of a Job, with defaults. `minimum`: how many pods of all tasks must start together. `plugins`: name ->
+    arguments."""
 
     name: str
     namespace: str
@@ -97,7 +97,7 @@ class JobSpec:
         return sum(task.replicas for task in self.tasks)
 
     def task(self, name: str) -> VolcanoTask | None:
-        """Return the task of that name; None: there is none."""
+        """Return the task with this name; None if there is none."""
         return next((task for task in self.tasks if task.name == name), None)
 
 
@@ -130,8 +130,9 @@ def read_job(job: Object) -> JobSpec:
 
 
 def never_starts(job: JobSpec) -> str:
-    """Return why no pod of the job can ever start, and how to mend it; empty if some can. The gang then needs pods of a
-    task that waits until another task of the gang runs (`dependsOn`). Volcano lets such a job wait without a word."""
+    """Return why no pod of the job can ever start, and how the user can change that; "" if some pods can start. No pod
+    can start if the gang needs pods of a task that waits until another task of the same gang runs (`dependsOn`).
+    Volcano lets such a job wait for ever, and reports nothing."""
     late = [task for task in job.tasks if task.depends_on]
     first = sum(task.replicas for task in job.tasks if not task.depends_on)
     of_tasks = sum(task.minimum for task in job.tasks)
@@ -223,7 +224,7 @@ class Happened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """An action that a policy asks for, at `at_s`. `delay`: as its policy says it; empty: none."""
+    """An action that a policy requests for the time `at_s`. `delay`: the text of the delay in the policy; "": none."""
 
     action: str
     at_s: float
@@ -232,7 +233,7 @@ class Due:
 
 
 def go_seconds(text: str) -> float | None:
-    """Return the seconds of a Go duration such as `1m30s`; None: it is none."""
+    """Return the seconds of a Go duration such as `1m30s`; None if the text is no duration."""
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text.lstrip("+"):
         return None
@@ -240,7 +241,7 @@ def go_seconds(text: str) -> float | None:
 
 
 def due_action(job: JobSpec, happened: Iterable[Happened]) -> Due | None:
-    """Return the action that is due first; None: nothing that happened has a policy."""
+    """Return the action that is due first; None if no policy matches any of these events."""
     found = [due for what in happened if (due := _due(job, what)) is not None]
     return min(found, key=lambda due: due.at_s, default=None)
 
@@ -269,7 +270,8 @@ def happenings(
     job: JobSpec, version: int, pods: Sequence[Object], evicted: Mapping[str, float], group_unknown_s: float | None
 ) -> Iterator[Happened]:
     """Yield the events that follow from the job's pods. `evicted`: name of a pod that others deleted -> time of its
-    deletion. `group_unknown_s`: the time since which the PodGroup is in the phase Unknown; None: it is not."""
+    deletion. `group_unknown_s`: the time at which the PodGroup entered the phase Unknown; None: it is in another
+    phase."""
     current = [pod for pod in pods if version_of(pod) >= version and not is_deleting(pod)]
     alive = {pod["metadata"]["name"] for pod in current if phase(pod) == "Running"}
     for pod in current:
@@ -319,7 +321,7 @@ def version_of(pod: Object) -> int:
 
 
 def task_of(pod: Object) -> str:
-    """Return the task that a pod is of."""
+    """Return the name of the pod's task."""
     return str((pod["metadata"].get("annotations") or {}).get(kinds.TASK_SPEC, ""))
 
 

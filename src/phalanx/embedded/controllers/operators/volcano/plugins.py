@@ -1,31 +1,32 @@
-"""The plugins of a Job: their changes to its pods, and their further objects.
+"""Apply the plugins of a Job: change its pods, and make the further objects of the plugins.
 
-A plugin's arguments, as Go's flag package reads them: `--x=y`, `-x=y` and `--x y`. An unknown or invalid one ends
-the reading, and the arguments after it keep their defaults.
+The arguments of a plugin are read as by Go's flag package: `--x=y`, `-x=y` and `--x y`. After an unknown or invalid
+argument, all further arguments keep their defaults.
 
-The host names of a job's pods, by task: `<hostname>.<subdomain>`.
+The pods of a job have the host names `<hostname>.<subdomain>`. If the template of a task sets `hostname`, all pods of
+this task have the same host name. Source: pkg/controllers/job/helpers and plugins/distributed-framework of Volcano
+v1.15.1.
 
-The hostname in a template applies to all its pods, so the task then has one host name. Source:
-pkg/controllers/job/helpers and plugins/distributed-framework of Volcano v1.15.1.
+The plugins tensorflow, pytorch, mpi, ray and hcclrank give each process of a distributed program its role and rank.
 
-tensorflow, pytorch, mpi, ray and hcclrank: who each process of a distributed program is, as its framework asks.
+Source: pkg/controllers/job/plugins/distributed-framework of Volcano v1.15.1. As in Volcano, RANK is 0 for every pod of
+pytorch's master task, and the containers of ray run ray, whatever command their template has.
 
-Source: pkg/controllers/job/plugins/distributed-framework of Volcano v1.15.1. Kept as they are there: RANK is 0 for
-every pod of pytorch's master task, and ray's containers run ray whatever command their template has.
-
-ssh: a key that all pods of the job share, in a Secret that is mounted where ssh looks for it.
+The plugin ssh gives all pods of the job one key, in a Secret that is mounted where ssh reads keys.
 
 The Secret `<job>-ssh` has the private key (RSA, 2048 bits, PKCS#1), its public line twice, as `id_rsa.pub` and
 `authorized_keys`, and a `config` with an entry for each pod. Source:
 pkg/controllers/job/plugins/ssh of Volcano v1.15.1.
 
-svc: a headless Service of the job's name, so that its pods have names, and the names as files and variables.
+The plugin svc makes a headless Service with the name of the job, so that its pods have host names, and gives the pods
+these names as files and variables.
 
-ConfigMap `<job>-svc`, mounted at /etc/volcano, has for each task T (`-` as `_`) `T.host`, one host a line, and the keys
-`VC_<T>_HOSTS` (comma separated) and `VC_<T>_NUM`, which every container has as variables too. A NetworkPolicy lets only
-the job's own pods in. Source: pkg/controllers/job/plugins/svc of Volcano v1.15.1.
+ConfigMap `<job>-svc`, mounted at /etc/volcano, has for each task T (with `_` for `-`) the key `T.host` with one host in
+each line, and the keys `VC_<T>_HOSTS` (comma separated) and `VC_<T>_NUM`. Every container also has the latter two as
+variables. A NetworkPolicy allows only connections from the job's own pods. Source: pkg/controllers/job/plugins/svc of
+Volcano v1.15.1.
 
-The plugins of a Job, by name: what each does to a pod, and the objects that the job has for it."""
+The last part applies all plugins of a Job to a pod, by their names."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ _TRUE, _FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false"
 
 
 def read_flags(arguments: Sequence[str], defaults: Mapping[str, str | int | bool]) -> dict[str, str | int | bool]:
-    """Return the defaults with what the arguments say instead."""
+    """Return the defaults, replaced by the values of the arguments."""
     found, rest = dict(defaults), list(arguments)
     while rest:
         name, equals, value = rest.pop(0).partition("=")
@@ -82,7 +83,7 @@ def pod_name(job: str, task: str, index: int) -> str:
 
 
 def host(job: JobSpec, task: VolcanoTask, index: int) -> str:
-    """Return the name under which others reach that pod."""
+    """Return the host name under which other pods reach this pod."""
     spec: Mapping[str, Any] = task.template.get("spec") or {}
     return f"{spec.get('hostname') or pod_name(job.name, task.name, index)}.{spec.get('subdomain') or job.name}"
 
@@ -249,7 +250,8 @@ _KEY_DEFAULTS: dict[str, str | int | bool] = {
 
 
 def key_pair(arguments: Sequence[str]) -> tuple[str, str]:
-    """Return (private, public): the job's own, or new ones. Making them takes a tenth of a second and more."""
+    """Return the private and the public key: those in the arguments, or a new pair. A new pair takes a tenth of a
+    second or more."""
     said = read_flags(arguments, _KEY_DEFAULTS)
     if said["ssh-private-key"] and said["ssh-public-key"]:
         return str(said["ssh-private-key"]), str(said["ssh-public-key"])

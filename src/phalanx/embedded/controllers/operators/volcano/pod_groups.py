@@ -1,9 +1,10 @@
-"""Makes the PodGroups of pods of Volcano's scheduler that name none: one for each owner, or for each pod without one.
+"""Create PodGroups for pods that name Volcano's scheduler but no PodGroup: one PodGroup for each owner of pods, or for
+each pod without an owner.
 
 The API server names the group on each such pod when the pod is created (`apiserver.admission.volcano`), so the
-scheduler never sees a pod without its group. `scheduling.volcano.sh/group-min-member` on the owner (a ReplicaSet, which
-has the annotations of its Deployment, a StatefulSet or a DaemonSet) says how many pods start together; without it each
-pod starts by itself.
+scheduler never sees a pod without its group. `scheduling.volcano.sh/group-min-member` on the owner sets how many pods
+start together; without this annotation each pod starts by itself. The owner is a ReplicaSet (which has the annotations
+of its Deployment), a StatefulSet or a DaemonSet.
 
 Source: pkg/controllers/podgroup of Volcano v1.15.1."""
 
@@ -20,7 +21,7 @@ from phalanx.embedded.controllers.runtime.calls import gone
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_terminal, owner_reference
 from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
 
-_OF_PODS: Final = "podgroup-"  # the beginning of the names that the API server gives
+_OF_PODS: Final = "podgroup-"  # the prefix of the names that the API server gives to these groups
 _MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
 _QUEUE: Final = "scheduling.volcano.sh/queue-name"
 _TOPOLOGY_MODE: Final = f"{kinds.PREFIX}network-topology-mode"
@@ -46,7 +47,7 @@ class PodGroupController(Reconciler):
         of = controller_of(pod)
         owner = None if of is None else await self._owner(of, meta["namespace"])
         if of is not None and owner is None:
-            return  # the garbage collector takes the pod, too
+            return  # the garbage collector deletes the pod, too
         group = make_group(name, pod, owner)
         if owner is not None and (why := never_complete(owner, group["spec"]["minMember"])):
             for about in (owner, pod):
@@ -71,8 +72,8 @@ class PodGroupController(Reconciler):
 
 
 def never_complete(owner: Object, minimum: int) -> str:
-    """Return why there can never be `minimum` pods at the same time, and how the user can change that; "" if there can
-    be."""
+    """Return why the owner can never have `minimum` pods at the same time, and how the user can change that; "" if it
+    can."""
     spec, kind = owner.get("spec") or {}, owner["kind"]
     replicas = int(spec.get("replicas", 1))
     if kind != "DaemonSet" and minimum > replicas:
@@ -90,7 +91,7 @@ def never_complete(owner: Object, minimum: int) -> str:
 
 
 def make_group(name: str, pod: Object, owner: Object | None) -> Object:
-    """Return the PodGroup of a pod and of all others of its owner. `owner`: None if the pod has none."""
+    """Return the PodGroup of a pod and of all other pods of the same owner. `owner`: None if the pod has no owner."""
     meta, spec = pod["metadata"], pod.get("spec") or {}
     said = {**((owner or {}).get("metadata", {}).get("annotations") or {}), **(meta.get("annotations") or {})}
     text = str(said.get(_MIN_MEMBER) or "")

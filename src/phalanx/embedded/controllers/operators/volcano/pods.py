@@ -1,7 +1,7 @@
-"""The pods and the PodGroup of a Job, as Volcano's controller makes them.
+"""Make the pods and the PodGroup of a Job like Volcano's controller.
 
-Pod i of a task is `<job>-<task>-<i>`. It says whose it is in annotations and labels, and its gang by the annotation
-`scheduling.k8s.io/group-name`: the PodGroup `<job>-<uid>`. Source: pkg/controllers/job/job_controller_util.go and
+Pod i of a task is `<job>-<task>-<i>`. Annotations and labels of the pod name its job and its task. The annotation
+`scheduling.k8s.io/group-name` names its PodGroup, `<job>-<uid>`. Source: pkg/controllers/job/job_controller_util.go and
 job_controller_actions.go of Volcano v1.15.1.
 """
 
@@ -20,7 +20,7 @@ from phalanx.embedded.controllers.runtime.pod_state import owner_reference
 
 _TO_PODS = ("preemptable", "cooldown-time", "revocable-zone")
 _TO_LABELS = ("preemptable", "cooldown-time")
-_DISRUPTION = ("jdb-min-available", "jdb-max-unavailable")  # the first that is there
+_DISRUPTION = ("jdb-min-available", "jdb-max-unavailable")  # the first one that the job has applies
 
 
 def group_name(job: JobSpec) -> str:
@@ -74,7 +74,7 @@ def make_pod(owner: Object, job: JobSpec, task: VolcanoTask, index: int, claims:
 
 
 def _mount_volumes(job: JobSpec, spec: Object, claims: Sequence[str]) -> None:
-    """Mount the volumes in every container. A claim that two volumes name is one volume of the pod."""
+    """Mount the volumes in every container. If two volumes name the same claim, the pod has one volume for both."""
     for volume, claim in zip(job.volumes, claims, strict=False):
         name = f"{job.name}-{claim}"[:63] if volume.get("volumeClaimName") else claim[:63]
         listed = spec.get("volumes") or []
@@ -194,13 +194,15 @@ def _requests(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _asked(container: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the requests, and the limits of resources without a request."""
+    """Yield (resource, amount) for each request of the container, and for each limit of a resource without a
+    request."""
     resources = container.get("resources") or {}
     return _amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
 
 def _amounts(said: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield (resource, amount). A text that is no amount is left out, because the server refuses the pod for it."""
+    """Yield (resource, amount). A value that is not a valid amount is left out, because the API server refuses such a
+    pod anyway."""
     for resource, text in said.items():
         try:
             yield resource, parse(str(text))
@@ -209,5 +211,6 @@ def _amounts(said: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _quantity(resource: str, amount: Any) -> str:
-    """Return the amount as a quantity: in thousandths (`m`) if it is not a whole number."""
+    """Return the amount as a Kubernetes quantity. An amount that is not a whole number is written in thousandths
+    (`m`)."""
     return str(int(amount)) if amount == int(amount) else f"{int(amount * 1000)}m"
