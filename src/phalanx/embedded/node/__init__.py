@@ -1,12 +1,12 @@
 """A node of the embedded Kubernetes: pods as processes of this machine, or simulated.
 
-container   one container's process, its files and its limits
+container   the process of one container, its files and its limits
 images      images of containers on this machine's disk
 network     addresses and names
-pod         one pod: its requests, its status, its environment; pure except for files
+pod         one pod: its requests, its status, its environment; pure functions, except for those that write files
 machine     the machine as a node: its resources, and its Node object
 streams     exec, attach and port-forward
 agent       start, watch and stop pods and their containers
-simulated   nodes and pods that exist in the API alone
+simulated   nodes and pods that exist only in the API
 run         run all of these in one process
 """

@@ -1,7 +1,7 @@
-"""The pods of this node: admit or reject them, and find their processes after a restart.
+"""Manage the pods of this node: admit or reject them, and find their processes again after a restart of the agent.
 
-When the agent starts, it handles pods that it admitted before first, and then new pods in the order of their creation.
-The requests of a pod count until none of its processes is left.
+When the agent starts, it first handles the pods that it has admitted before, and then new pods in the order of their
+creation. The node's resources stay charged with the requests of a pod until no process of the pod is left.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Agent:
             for pod in sorted(mine.values(), key=lambda pod: pod["metadata"]["creationTimestamp"]):
                 try:
                     self._consider(pod)
-                except Exception:  # one pod reveals a defect, which must not end other pods
+                except Exception:  # a defect that one pod causes must not end other pods
                     log.exception("pod %s/%s", pod["metadata"]["namespace"], pod["metadata"]["name"])
             pods.subscribe(self._take)
             await asyncio.Event().wait()
@@ -97,7 +97,7 @@ class Agent:
         if "deletionTimestamp" in pod["metadata"]:
             self._keep(pod, PodRecord.of(pod, self.around.settings.address, at(time.time()), {}))
 
-    # --- taking ---------------------------------------------------------------------------------------------------
+    # --- admission ---------------------------------------------------------------------------------------------------
 
     def _admit(self, pod: Object) -> Rejection | None:
         """Admit the pod, and return None; or return the reason for which it is rejected."""
@@ -153,7 +153,7 @@ class Agent:
                 container.move()
 
     def _free_devices(self, taken: Sequence[PodRecord]) -> dict[str, Sequence[str]]:
-        """Return resource -> the ids of its healthy devices that no pod has."""
+        """Return resource -> the ids of its healthy devices that are assigned to no pod."""
         pool = self.around.devices
         used: dict[str, list[str]] = {resource: [] for resource in pool.resources}
         for record in taken:
@@ -184,7 +184,7 @@ class Agent:
         self._spawn(self._record_and_run(kept) if is_new else kept.run())
 
     async def _record_and_run(self, pod: AgentPod) -> None:
-        """Put the pod on record before anything of it starts, so that the next agent finds it."""
+        """Write the record of the pod before any process of it starts, so that the next agent finds the pod."""
         folder, record = self.around.pod_dir(pod.record.uid), pod.record
         try:
             await asyncio.to_thread(record.write, folder)
@@ -205,7 +205,7 @@ class Agent:
         assert self._group is not None
         self._group.create_task(work)  # type: ignore[arg-type]  # every caller gives a coroutine
 
-    # --- turning away ---------------------------------------------------------------------------------------------
+    # --- rejection ---------------------------------------------------------------------------------------------
 
     async def _refuse(self, pod: Object, rejection: Rejection) -> None:
         meta = pod["metadata"]
@@ -231,7 +231,7 @@ class Agent:
 
     async def _was_mistaken(self, pod: Object) -> bool:
         """Read the node from the API server, and try to admit the pod again. Return True if it was admitted now. The
-        first rejection may come from a cache that is older than the scheduler's."""
+        first rejection may be due to a cache that is older than the scheduler's cache."""
         try:
             self._nodes.observe(await self.around.connection.get(NODES, self.around.name))
         except ApiError:
@@ -241,8 +241,8 @@ class Agent:
     # --- the disk -------------------------------------------------------------------------------------------------
 
     async def watch_disk(self, told: Callable[[], Awaitable[None]]) -> None:
-        """Measure the disk usage of pods and evict pods that use too much, until cancelled. `told`: writes the
-        pressures of the node into its status."""
+        """Measure the disk usage of pods and evict pods that use too much, until cancelled. `told`: a function that
+        writes the pressure conditions of the node into its status."""
         while True:
             await asyncio.sleep(self.around.settings.patience.disk_look_s)
             self._share_cpus(again=True)  # CPUs of pods that have ended return to the shared pool
@@ -277,7 +277,8 @@ class Agent:
     # --- after a restart --------------------------------------------------------------------------------------------
 
     def _find_again(self, mine: dict[str, Object]) -> None:
-        """Continue the recorded pods, and remove everything of recorded pods whose object is gone."""
+        """Continue the recorded pods. Remove all processes and files of recorded pods whose object does not exist any
+        more."""
         for record in records(self.around.settings.pods_dir):
             if record.uid in mine:
                 self._keep(mine[record.uid], record)

@@ -1,4 +1,5 @@
-"""One attempt of a container while it runs: the tasks that watch it, its health, its hooks, and how it is stopped."""
+"""Watch one attempt (one start of a container) while it runs. The module runs its probes and its hooks, and stops
+it."""
 
 from __future__ import annotations
 
@@ -16,15 +17,16 @@ from phalanx.embedded.node.container.log.reading import last_lines
 from phalanx.embedded.node.container.probe import Health
 from phalanx.embedded.node.pod.cause import out_of_memory
 
-_LOOK_S = 0.05  # the interval of checks for the run record of a container that another process started
-# The part of the log that FallbackToLogsOnError takes as the termination message.
+_LOOK_S = 0.05  # the interval between checks for the run record of a container that another process started
+# The part of the log that becomes the termination message with FallbackToLogsOnError.
 _MESSAGE_BYTES, _MESSAGE_LINES = 2048, 80
 _LOG_END_BYTES, _LOG_END_LINES = 1024, 5  # the end of the log that the reason of the end quotes
 
 
 class AttemptWatch:
-    """An attempt that runs, or is about to. `doomed`: why it must end and start again: a probe's verdict, or a failed
-    hook. `tell`: records an Event; `changed`: called when the state of the container may have changed."""
+    """An attempt that runs or is about to run. `doomed`: why the container must be restarted (a failed probe or a
+    failed hook); "" if it need not. `tell`: records an Event; `changed`: called when the state of the container may
+    have changed."""
 
     def __init__(
         self,
@@ -42,7 +44,7 @@ class AttemptWatch:
         self._hook: asyncio.Task[None] | None = None
         self._stopping_since_s: float | None = None
         self._terminated = False  # SIGTERM was sent
-        if isinstance(state, Planned):  # an agent that is gone started it just now
+        if isinstance(state, Planned):  # an earlier agent started it a moment ago
             self._end = asyncio.create_task(self._await_record())
         else:
             self._end = asyncio.create_task(self._await_end())
@@ -65,12 +67,12 @@ class AttemptWatch:
             self._health.close()
 
     def stop(self, grace_s: float, told: str, event: str = "") -> float:
-        """Take the step of stopping that is due: SIGTERM, later SIGKILL. Return the Unix time of the next step. `told`:
-        the reason for stopping."""
+        """Take the next step of stopping the attempt: send SIGTERM, and later SIGKILL. Return the Unix time of the next
+        step. `told`: the reason for stopping."""
         now_s = time.time()
         if self._stopping_since_s is None:
             self._stopping_since_s = now_s
-            with suppress(OSError):  # a full disk costs us the reason, not the stop
+            with suppress(OSError):  # if the disk is full, the reason is lost, but the attempt is stopped
                 self._attempt.note(told)
             self._tell("Killing", event or f"Stopping container {self._container['name']}")
             if command := _hook_command(self._container, "preStop"):
@@ -108,7 +110,8 @@ class AttemptWatch:
 
 
 async def run_post_start(attempt: Attempt, container: Object) -> str:
-    """Run the hook that follows the start. Return why the attempt is doomed if the hook fails; otherwise ""."""
+    """Run the postStart hook. If it fails, return the reason, for which the container is then restarted; otherwise
+    ""."""
     command = _hook_command(container, "postStart")
     failure = await run_hook(attempt, command, None) if command else ""
     return f"PostStartHook failed: {failure}" if failure else ""

@@ -1,5 +1,5 @@
-"""One container of a pod on this node, from attempt to attempt: its known state, and why the next attempt waits.
-`stop` is level-triggered: it may be called in every iteration, and takes the step that is due.
+"""Manage one container of a pod on this node over all its attempts (starts): its known state, and why the next attempt
+waits. `stop` is level-triggered: the caller may call it in every iteration, and it takes the step that is due.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class Container:
 
     @property
     def doomed(self) -> str:
-        """Return why the running attempt must end and start again; "" if it need not."""
+        """Return why the running attempt must be ended and the container restarted; "" if it need not."""
         return self._watch.doomed if self._watch is not None else ""
 
     # --- its state ----------------------------------------------------------------------------------------------------
 
     def refresh(self) -> Known:
-        """Read the state of the attempt again."""
+        """Read the state of the present attempt again from its files."""
         if self._attempt is None or self.known.state is None:
             return self.known
         state = self._attempt.settle()
@@ -85,7 +85,7 @@ class Container:
         return self.known
 
     def _adopt(self, attempt: Attempt) -> None:
-        """Take this attempt as the present one, whatever its state is."""
+        """Make this attempt the present one, whatever its state is."""
         self.release()
         self._attempt, state, spec = attempt, attempt.settle(), attempt.spec
         self.known = replace(self.known, number=attempt.number, state=state, waiting=None, ready=False, started=False)
@@ -102,7 +102,7 @@ class Container:
             self.known = replace(self.known, ready=self._watch.is_ready, started=self._watch.is_started)
 
     def _note_end(self, attempt: Attempt, end: Exited) -> None:
-        """Note that the attempt has ended. Called once for each attempt."""
+        """Note that the attempt has ended. The caller calls this once for each attempt."""
         self.release()
         end = clean_up(attempt, end, self.spec)
         long = end.finished_s - end.started_s > 2 * self._around.settings.patience.backoff_most_s
@@ -118,7 +118,7 @@ class Container:
     # --- its attempts -------------------------------------------------------------------------------------------------
 
     async def start(self, pod_with_status: Object) -> None:
-        """Start the next attempt. If that is not possible, `known.waiting` gets the reason."""
+        """Start the next attempt. If that is not possible, set `known.waiting` to the reason."""
         if (image := self._image()) is None:
             return
         number = 0 if self._attempt is None else self._attempt.number + 1
@@ -155,7 +155,7 @@ class Container:
         return await run_spec(start)
 
     def _image(self) -> Image | None:
-        """Return the container's image on this machine; otherwise the container waits."""
+        """Return the container's image on this machine. If there is none, return None and let the container wait."""
         if (found := self._around.image(self.spec["image"])) is not None:
             return found
         patience = self._around.settings.patience
@@ -184,14 +184,14 @@ class Container:
                 Path(file).write_text(listed(self._around.shared_cpus))
 
     def stop(self, grace_s: float, told: str, event: str = "") -> float | None:
-        """Take the step of stopping that is due, as `AttemptWatch.stop`; None if nothing runs."""
+        """Take the next step of stopping the container, as `AttemptWatch.stop` does. Return None if no attempt runs."""
         return self._watch.stop(grace_s, told, event) if self._watch is not None else None
 
     # --- reports ------------------------------------------------------------------------------------------------------
 
     def _tell_start(self, *, is_routine: bool) -> None:
-        """Record the start as Events. `is_routine`: the container starts for the first time and did not wait. Such a
-        start makes no Event, because the status of the pod says the same."""
+        """Record the start as Events. `is_routine`: the container starts for the first time and did not wait. No Event
+        is recorded for such a start, because the status of the pod shows the same."""
         state = self.known.state
         failed = state if isinstance(state, Exited) and state.reason == "StartError" else None
         if failed is not None or not is_routine:

@@ -2,8 +2,9 @@
 
 The usage of a pod is its emptyDir volumes on the disk, its private /tmp, and its logs. Its limit is the sum of its
 containers' `ephemeral-storage` limits; an emptyDir may also have a `sizeLimit`. When the disk is nearly full, the node
-reports DiskPressure (which keeps new pods away) and evicts one pod after another until there is space. Pods above their
-request go first, of these the lowest priority, and then the largest excess.
+reports DiskPressure (which keeps new pods away) and evicts one pod after another until there is space. Pods that exceed
+their request are evicted first. Among these, the pod with the lowest priority is first, and then the pod that exceeds
+its request most.
 
 A separate process, du(1), counts the files, so that a pod with millions of files does not slow other pods. Source of
 texts and ranks: pkg/kubelet/eviction (eviction_manager.go, helpers.go).
@@ -24,9 +25,9 @@ from phalanx.embedded.node.pod.admission import limits, requests
 
 Object = Mapping[str, Any]
 STORAGE = "ephemeral-storage"
-_DU_S = 60.0  # one pod's files are not counted for longer
+_DU_S = 60.0  # the longest time for counting the files of one pod
 _RESERVE_BYTES, _RESERVE_PART = 1 << 30, 20  # the disk is low if less than 1 GiB, or less than 1/20 of it, is free
-_LEAST_BYTES = 1 << 20  # a pod with less is not evicted
+_LEAST_BYTES = 1 << 20  # a pod that has written less is not evicted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ def is_limited(pod: Object) -> bool:
 
 
 def over_limit(pod: Object, scratch: Scratch) -> str:
-    """Return why the pod must go, in the kubelet's words and with the figures; "" if it need not."""
+    """Return why the pod must be evicted, as the kubelet's message with the figures; "" if it need not."""
     for name, most in _volume_limits(pod).items():
         if scratch.volumes.get(name, 0) > amount(STORAGE, most):
             return (
@@ -94,7 +95,8 @@ def room(folder: Path, reserve_bytes: int | None) -> tuple[int, bool]:
 
 
 async def measure(folder: Path, volumes: Path, pod: Object) -> Scratch:
-    """Return the disk usage of a pod's folder. If the count takes too long, it is what was counted until then."""
+    """Return the disk usage of a pod's folder. If the count takes too long, return the bytes that were counted until
+    then."""
     named = {one["name"]: volumes / one["name"] for one in pod["spec"].get("volumes") or () if "emptyDir" in one}
     places = {name: path.resolve() for name, path in named.items() if path.exists()}
     sizes = await _du([folder, *places.values()])

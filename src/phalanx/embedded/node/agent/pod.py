@@ -1,8 +1,9 @@
-"""One pod on this node, from admission to the deletion of its object: one task that observes, acts and reports.
+"""Manage one pod on this node, from its admission to the deletion of its object. One task observes the containers,
+acts, and reports the status.
 
-Every iteration is the same (level-triggered): observe the containers, compute the next steps, take them, write the
-status if it changed, and wait for an event or a timer. So a failed iteration is repeated, and a killed agent continues
-from the state in the files and the API.
+Every iteration does the same (level-triggered): it reads the state of the containers, computes the next steps, takes
+them, writes the status if it changed, and waits for an event or a timer. So a failed iteration is repeated, and a
+killed agent continues from the state in the files and the API.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from phalanx.embedded.trees import remove_tree
 
 log = logging.getLogger(__name__)
 
-_RETRY_S = 0.5  # the pause after a call that was not answered
+_RETRY_S = 0.5  # the pause after an API call that was not answered
 _MOMENT_S = 0.1  # the time between the start of a program and its report
 _FORCED_GRACE_S = 1.0  # the grace period of a pod whose object does not exist any more
 _PEERS_S, _PEERS_AGAIN_S = 1.0, 0.02  # the longest wait for the peers' addresses; the pause between two reads
@@ -57,7 +58,7 @@ class AgentPod:
         self._alone_from_s = time.monotonic() + _PEERS_S
         self.containers: dict[str, Container] = {}
         self._take_in_containers()
-        # One that ended in an earlier life of the agent only waits for its deletion.
+        # A pod that ended under an earlier agent only waits for its deletion.
         up = any(isinstance(one.known.state, RunningAttempt | Planned) for one in self.containers.values())
         self.holds = up or (pod.get("status") or {}).get("phase") not in TERMINAL
 
@@ -88,7 +89,7 @@ class AgentPod:
     def known(self) -> dict[str, Known]:
         return {name: container.refresh() for name, container in self.containers.items()}
 
-    # --- turns --------------------------------------------------------------------------------------------------------
+    # --- iterations --------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Run the pod until no process and no object of it is left. If the task is cancelled, the processes go on."""
@@ -104,14 +105,14 @@ class AgentPod:
         self._ended(self)
 
     async def _turn(self) -> float | None:
-        """Take one step. Return the Unix time at which the next step is due, even if nothing changes before; None:
-        there is none."""
+        """Run one iteration. Return the Unix time at which the next iteration is due even if nothing changes until
+        then; None if no time is set."""
         try:
             return await (self._work() if self.holds else self._finish())
         except (ApiError, OSError) as error:
             log.warning("pod %s/%s: %s", self.record.namespace, self.record.name, error)
             return time.time() + _RETRY_S
-        except Exception as error:  # a defect that one pod brings out must not end all the others
+        except Exception as error:  # a defect that one pod causes must not end all other pods
             log.exception("pod %s/%s", self.record.namespace, self.record.name)
             self._around.tell.tell(self.pod, "FailedSync", f"error syncing pod: {error!r}", kind="Warning")
             return time.time() + 10 * _RETRY_S
@@ -133,20 +134,21 @@ class AgentPod:
             dues.append(await self._volumes.renew_tokens(self.pod, now_s))
         if (settled_s := self._settled_s(found)) > now_s:
             dues.append(settled_s)
-        elif not (found.start and self._wake.is_set()):  # a turn that goes on at once reports once, at its end
+        elif not (found.start and self._wake.is_set()):  # if the next iteration follows at once, it reports
             await self._report(found)
         return min((due for due in dues if due is not None), default=None)
 
     def _awaits_peers(self) -> bool:
-        """Return True while the pods of its job get their addresses: a program looks for its peers when it starts."""
+        """Return True while pods of the same job still wait for their addresses. The containers start after that,
+        because a program may look up its peers when it starts."""
         if self._is_among_peers or time.monotonic() >= self._alone_from_s:
             return False
         self._is_among_peers = self._around.naming.knows_peers(self.pod)
         return not self._is_among_peers
 
     def _settled_s(self, found: Steps) -> float:
-        """Return the Unix time from which the start of the containers may be reported. The start and the end of a
-        program that runs only for a moment are then one report."""
+        """Return the Unix time from which the start of the containers may be reported. If a program ends before this
+        time, one report contains both its start and its end."""
         if found.done or found.stop or self.pod["spec"].get("restartPolicy", "Always") == "Always":
             return 0.0
         states = [one.known.state for one in self.containers.values()]
@@ -157,8 +159,8 @@ class AgentPod:
         return steps(self.pod["spec"], self.known(), now_s, self._around.back_off, stopping=stopping)
 
     def _is_stopping(self) -> bool:
-        """Return True if the pod must end: it is deleted, has exceeded its deadline, was evicted, or was ended by
-        somebody else (a drain, a lost node)."""
+        """Return True if the pod must end, because it is deleted, has exceeded its deadline, or was evicted, or because
+        another component has ended it (a drain, a lost node)."""
         ended = self.record.failure is not None or (self.pod.get("status") or {}).get("phase") in TERMINAL
         return self._gone or ended or "deletionTimestamp" in self.pod["metadata"]
 
@@ -180,7 +182,7 @@ class AgentPod:
         if self._is_stopping() or not self.holds:
             return
         self.record = replace(self.record, failure=("Evicted", message), disrupted=disrupted)
-        with suppress(OSError):  # a full disk; the API is told all the same
+        with suppress(OSError):  # the disk is full; the API gets the reason in any case
             self.record.write(self._around.pod_dir(self.record.uid))
         self._around.tell.tell(self.pod, "Evicted", message, kind="Warning")
         self._wake.set()
@@ -240,7 +242,7 @@ class AgentPod:
         return True
 
     def _with_addresses(self) -> Object:
-        """Return the pod as the downward API shows it: with addresses, whether or not the status was written yet."""
+        """Return the pod as the downward API shows it, with its addresses, even if its status was not written yet."""
         host = self._around.settings.address
         addresses = {"hostIP": host, "hostIPs": [{"ip": host}]}
         addresses |= {"podIP": self.record.pod_ip, "podIPs": [{"ip": self.record.pod_ip}]}
@@ -255,7 +257,7 @@ class AgentPod:
             self._gone = not await self._status.write(self.pod, status)
         if found.done and (self._gone or self._status.written == status):
             self.holds = False
-            self._volumes.remove()  # of an ended pod only the logs stay
+            self._volumes.remove()  # only the logs of an ended pod stay
             self._wake.set()
 
     # --- the end ------------------------------------------------------------------------------------------------------
@@ -296,7 +298,7 @@ class AgentPod:
 
 
 def keep_logs(around: Surroundings, record: PodRecord) -> None:
-    """Keep the logs of a pod that goes; without space for that they go with it."""
+    """Keep the logs of a pod that is deleted. If the disk has no space for that, the logs are deleted with the pod."""
     kept = KeptPod(
         namespace=record.namespace,
         pod=record.name,

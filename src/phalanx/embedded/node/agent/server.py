@@ -1,9 +1,9 @@
-"""The node's own endpoint, which the API server asks for logs and for streams into pods: /containerLogs, /exec and
-/attach, each with NAMESPACE/POD/CONTAINER behind it, /portForward/NAMESPACE/POD, /stats/summary, and /keptLogs: what
-pods wrote that are gone.
+"""Serve the node's own endpoint, from which the API server gets logs and streams into pods. Its paths are
+/containerLogs, /exec and /attach, each followed by NAMESPACE/POD/CONTAINER, /portForward/NAMESPACE/POD, /stats/summary,
+and /keptLogs, the logs of deleted pods.
 
-It listens on loopback and answers only who shows the token in DIR/kubelet.token, a file that both sides can read. With
-a certificate in DIR/pki it speaks HTTPS.
+The endpoint listens on the loopback interface, and answers only requests with the token in DIR/kubelet.token, a file
+that the API server and the node can read. If DIR/pki has a certificate, it serves HTTPS.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class Endpoint:
         return self._stranger(request) or web.json_response(self._meter.summary())
 
     async def logs(self, request: web.Request) -> web.StreamResponse:
-        """Answer as the kubelet's endpoint of that name: plain text, or 400 or 404 with a line that states the
-        reason."""
+        """Answer like the kubelet's endpoint /containerLogs: with plain text, or with the code 400 or 404 and a line
+        that states the reason."""
         if (refusal := self._stranger(request)) is not None:
             return refusal
         namespace, name, container = (request.match_info[part] for part in ("namespace", "pod", "container"))
@@ -115,14 +115,14 @@ class Endpoint:
         return await _stream(request, attempt.log, options, lambda: _is_over(attempt))
 
     async def kept(self, request: web.Request) -> web.Response:
-        """Return the pods of a namespace that are gone, and whose logs are kept."""
+        """Return the deleted pods of a namespace whose logs are kept."""
         if (refusal := self._stranger(request)) is not None:
             return refusal
         found = await asyncio.to_thread(self._agent.around.kept_logs.of, request.match_info["namespace"])
         return web.Response(body=msgspec.json.encode({"items": found}), content_type="application/json")
 
     async def kept_log(self, request: web.Request) -> web.StreamResponse:
-        """Return the log of a container that is gone, as `logs` does."""
+        """Return the log of a container of a deleted pod, in the same way as `logs`."""
         if (refusal := self._stranger(request)) is not None:
             return refusal
         namespace, uid, container = (request.match_info[part] for part in ("namespace", "uid", "container"))
@@ -157,7 +157,7 @@ class Endpoint:
         return await (execute if request.match_info["what"] == "exec" else attach)(request, attempt)
 
     async def port_forward(self, request: web.Request) -> web.StreamResponse:
-        """Forward connections to the pod's own address, and to no other address of this machine."""
+        """Forward connections to the address of the pod, and to no other address of this machine."""
         if (refusal := self._stranger(request)) is not None:
             return refusal
         name = request.match_info["pod"]

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class PodStatusWriter:
-    """The statuses of one pod. `written`: the last one that was written; None: none was."""
+    """Writes the status of one pod. `written`: the status that was written last; None: none was written."""
 
     def __init__(self, around: Surroundings) -> None:
         self.written: dict[str, Any] | None = None
@@ -30,8 +30,8 @@ class PodStatusWriter:
         self._backed_off: dict[str, set[int]] = defaultdict(set)  # container -> restarts whose pause was reported
 
     def compute(self, pod: Object, record: PodRecord, known: Mapping[str, Known], *, over: bool) -> dict[str, Any]:
-        """Return the status of the pod. `over`: no container runs or will run again. The pauses before restarts are
-        reported by Events."""
+        """Return the status of the pod. `over`: True if no container runs or will run again. Also record Events about
+        the pauses before restarts."""
         place = Place(
             cause=pod_cause(pod, known) if over else "",
             disrupted=_disruption(record, {name: one for name, one in known.items() if not is_ephemeral(pod, name)}),
@@ -77,7 +77,7 @@ class PodStatusWriter:
 
 
 def _disruption(record: PodRecord, known: Mapping[str, Known]) -> str:
-    """Return the message if the pod ended through no fault of its own; otherwise ""."""
+    """Return the message of the pod's disruption if the pod did not end by its own fault; otherwise ""."""
     if record.failure is not None and record.disrupted:
         return record.failure[1]
     ends = (one.state for one in known.values())

@@ -1,11 +1,12 @@
-"""What pods and the machine use now, in the form of the kubelet's /stats/summary.
+"""Measure the CPU and memory usage of pods and the machine, in the format of the kubelet's /stats/summary.
 
-The kernel counts the processor time of a control group since its beginning; a rate needs two looks. `Meter.look` is
-called every few seconds and keeps one reading of each container, so that a question is answered at once, with the mean
-since the look before the last: 10 to 20 s. A container that is younger is measured from its start.
+The kernel counts the processor time of a control group since its creation, so a rate needs two readings. `Meter.look`
+is called every ten seconds, and keeps readings of each container. So a request is answered at once, with the mean since
+the reading before the last one, that is, of the last 10 to 20 s. For a container that is younger, it is the mean since
+its start.
 
-Memory is the working set, as the kubelet has it: what is used less file pages that were not touched lately, which the
-kernel takes back first (cadvisor, `setMemoryStats`). A container without a control group is not told.
+Memory is the working set as in the kubelet: the used memory without the inactive file pages, which the kernel reclaims
+first (cadvisor, `setMemoryStats`). A container without a control group is left out.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _BUSY = (0, 1, 2, 5, 6, 7)  # user, nice, system, irq, softirq, steal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The counters at `at_s` (Unix time)."""
+    """The counters of a container or the machine at the Unix time `at_s`."""
 
     at_s: float
     cpu_ns: int
@@ -56,13 +57,13 @@ class Meter:
         self._before = self._last
 
     async def run(self) -> None:
-        """Look every ten seconds, until cancelled."""
+        """Call `look` every ten seconds, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             self.look()
 
     def look(self) -> None:
-        """Keep a reading of everything."""
+        """Take and keep a reading of each running container and of the machine."""
         self._before = self._last
         self._last = {"": read_machine()} | {one.key: one.now for one in self._containers()}
 
@@ -101,7 +102,7 @@ def _stats(earlier: Reading, now: Reading) -> dict[str, Any]:
 
 
 def read_group(dirs: Sequence[str]) -> Reading | None:
-    """Return the counters of a container's control groups, of either version; None where they do not say both."""
+    """Return the counters of a container's control groups, of version 1 or 2; None if a counter is missing."""
     at_s = time.time()
     cpu_ns = memory_bytes = None
     for place in map(Path, dirs):

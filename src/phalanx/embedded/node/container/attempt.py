@@ -1,8 +1,9 @@
-"""The state of one run of one container, from its files: planned, running, or ended.
+"""Read the state of one attempt (one start of a container) from its files: planned, running, or ended.
 
-The shim writes the files (see `shim`), and this module reads them for the agent. The state is correct after any crash
-of either. Without a run record, and with a free lock, no program was started. With a run record, a free lock, and no
-exit record, the shim was killed, and the kernel killed the program with it.
+The shim, the parent process of the container's program, writes the files (see `shim`), and this module reads them for
+the agent. The state is correct after any crash of the shim or the agent. Without a run record, and with a free lock, no
+program was started. With a run record, a free lock, and no exit record, the shim was killed, and the kernel killed the
+program with it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from phalanx.embedded.node.container.durable import write_whole
 from phalanx.embedded.node.container.shim.record import boot_id, start_ticks
 from phalanx.embedded.node.container.shim.starting import launch
 
-# Reasons of ends that only settling records.
+# Reasons that only `settle` records, for the ends of attempts whose shim was killed.
 LOST, REBOOT, NEVER_STARTED = "ContainerStatusUnknown", "NodeReboot", "NeverStarted"
 _LOST = "The supervisor of this container was killed, and the container with it."
 _REBOOT = "The machine was rebooted while this container ran."
@@ -35,8 +36,8 @@ _NEVER = "The node agent was killed before this container was started."
 class Mount:
     """A mount: `target` in the container shows `source`, a file or directory of the machine, or the path `below` it.
     `by_user`: True if the pod's user named the source. `kind`: the required type of the source, as in hostPath; "" for
-    any. `no_links`: True if the path of the source may contain no symbolic link. The last two apply to confined
-    programs."""
+    any. `no_links`: True if the path of the source may contain no symbolic link. `kind` and `no_links` apply only to
+    confined programs."""
 
     source: str
     target: str
@@ -67,7 +68,8 @@ class Root:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A process of the machine. `start`: in clock ticks since boot, against a reused pid."""
+    """A process of the machine. `start`: its start time in clock ticks since boot, which reveals that the pid was
+    reused."""
 
     pid: int
     start: int
@@ -108,7 +110,7 @@ class RunSpec:
     stdin: bool = False
     stdin_once: bool = False  # the input ends when the first attached client disconnects
     tty: bool = False
-    hash: str = ""  # the hash of the container's spec, which shows a change
+    hash: str = ""  # the hash of the container's spec, which reveals a change
 
     @property
     def own_processes(self) -> bool:
@@ -124,11 +126,11 @@ class Planned:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningAttempt:
     shim_pid: int
-    shim_start: int  # clock ticks since boot, against a reused pid
+    shim_start: int  # clock ticks since boot; reveals a reused pid
     pid: int
     pid_start: int
     started_s: float
-    boot_id: str = ""  # the boot of the machine in which it began; empty: not known
+    boot_id: str = ""  # the boot of the machine during which it began; "": unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +212,7 @@ class Attempt:
         except FileNotFoundError:
             return None
 
-    # --- doing ----------------------------------------------------------------------------------------------------
+    # --- actions ----------------------------------------------------------------------------------------------------
 
     async def start(self, spec: RunSpec) -> State:
         """Start the program, and return the state once the start or its failure is recorded."""
@@ -228,7 +230,7 @@ class Attempt:
         if isinstance(state, Exited) or (lock := self._lock()) is None:
             return state
         try:
-            state = self.state()  # again: the shim may have written it as its last act
+            state = self.state()  # read it again, because the shim may have written it just before its end
             if isinstance(state, Exited):
                 return state
             if isinstance(state, RunningAttempt):

@@ -1,15 +1,15 @@
-"""What a container may use of the machine, by control groups (cgroups(7)).
+"""Limit the resources of containers by control groups (cgroups(7)).
 
-Device files that the processes of a group may not open.
+The first part prevents the processes of a group from opening certain device files.
 
-Under version 1 the devices controller keeps a list. Version 2 has no such file: the kernel asks a program of type
-BPF_PROG_TYPE_CGROUP_DEVICE that is attached to the group, each time a process in it or below opens a device file or
-makes one (bpf(2), include/uapi/linux/bpf.h). Ours compares kind, major and minor number with those that are withheld.
-It goes with the group. Programs of groups above, such as systemd's DeviceAllow, hold as well: all must allow.
+In version 1 the devices controller has a list of devices. Version 2 has no such list. Instead the kernel runs a program
+of type BPF_PROG_TYPE_CGROUP_DEVICE each time a process in the group or below opens or creates a device file (bpf(2),
+include/uapi/linux/bpf.h). Phalanx's program compares kind, major and minor number with the denied devices, and is
+removed with the group. Access also needs the consent of the programs of all groups above, such as systemd's
+DeviceAllow.
 
-Limits of a container, and the files of a cgroup that state them, in versions 1 and 2.
-
-Resource limits by control groups, if this process may create them: v1, v2, or both (cgroups(7)).
+The second part translates the limits of a container into the files of a control group, in versions 1 and 2. The third
+part creates the groups, if this process may do so.
 
 Groups are created below the agent's own group, never at the root, because the agent's group is the delegated part of
 the tree. For each of cpu, memory and pids the hierarchy with that controller is used. Limits that cannot be enforced
@@ -74,8 +74,8 @@ def _device(path: str) -> DeviceNumber | None:
 
 
 def _program(devices: Iterable[DeviceNumber]) -> bytes:
-    """Return the instructions: 0 (no) for these devices, 1 for all others. The context has three words: kind in its
-    lower half and the access asked in its upper one, major, minor."""
+    """Return the instructions of the program, which returns 0 (deny) for these devices and 1 for all others. Its
+    context has three words: the kind (lower half) and the requested access (upper half), major, minor."""
     code = [
         _instruction(_LOAD_WORD, _KIND, _CONTEXT, 0),
         _instruction(_AND, _KIND, value=0xFFFF),
@@ -133,11 +133,12 @@ _CPU_PERIOD_US = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CgroupLimits:
-    """None: no limit. `cpu_request_milli` is a share among neighbours, the others are ceilings.
+    """The limits of a container; None: no limit. `cpu_request_milli` is a share relative to other groups; all other
+    amounts are upper limits.
 
-    `cpus`: on which it runs; empty: on all. `others_files`: device files that it may not open. `huge_pages_bytes`: by
-    size of the page in KiB; sizes that are not named are not limited. `rdma`: by RDMA device, amounts by what the
-    kernel counts there (hca_handle, hca_object)."""
+        `cpus`: the CPUs on which the container runs; empty: on all. `others_files`: device files that it may not open.
+    `huge_pages_bytes`: by size of the page in KiB; sizes that are not named are not limited. `rdma`: by RDMA device,
+    amounts by what the kernel counts there (hca_handle, hca_object)."""
 
     cpu_request_milli: int = 0
     cpu_limit_milli: int | None = None
@@ -196,7 +197,8 @@ def _offered(place: Path, besides: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def settings(hierarchy: Hierarchy, limits: CgroupLimits) -> Mapping[str, str]:
-    """Return file -> content. Shares and quota as the kubelet computes them (pkg/kubelet/cm/helpers_linux.go)."""
+    """Return file of the group -> content. Shares and quota are computed like the kubelet's
+    (pkg/kubelet/cm/helpers_linux.go)."""
     shares = max(2, min(limits.cpu_request_milli * 1024 // 1000, 262144))
     quota = limits.cpu_limit_milli and max(limits.cpu_limit_milli * _CPU_PERIOD_US // 1000, 1000)
     memory, pids = limits.memory_limit_bytes, limits.pids_limit
@@ -255,8 +257,8 @@ class ControlGroup:
 
 
 class Cgroups:
-    """Makes and removes groups of containers. `problems` says which limits are not enforced, and why;
-    `devices_refusal` why device files cannot be withheld, empty where they can."""
+    """Creates and removes the groups of containers. `problems`: the limits that are not enforced, and why.
+    `devices_refusal`: why access to device files cannot be denied; "" if it can."""
 
     def __init__(self, found: list[Hierarchy], name: str, cpu_milli: int = 1000) -> None:
         """`cpu_milli`: the CPU time that the node offers, in thousandths of a CPU."""
@@ -330,7 +332,8 @@ class Cgroups:
         remove(tuple(str(hierarchy.own / self._name) for hierarchy in self.usable))
 
     def _withholding(self) -> Hierarchy | None:
-        """Return the tree in which device files can be withheld from containers; None: `devices_refusal` says why."""
+        """Return the hierarchy in which access to device files can be denied; None if there is none, with the reason in
+        `devices_refusal`."""
         for hierarchy in self.usable:
             if "devices" in hierarchy.controllers:
                 return hierarchy
@@ -353,14 +356,14 @@ class Cgroups:
         place = hierarchy.own / self._name
         place.mkdir(exist_ok=True)
         if "cpuset" in hierarchy.controllers and hierarchy.version == 1:
-            # A group without cpus may hold no process; those below take ours over.
+            # A group without cpus may contain no process; the groups below get the cpus of this process.
             for file in ("cpuset.cpus", "cpuset.mems"):
                 _write(place, {file: (hierarchy.own / file).read_text()})
             _write(place, {"cgroup.clone_children": "1"})
         if hierarchy.version == 2:
             try:
                 _delegate(hierarchy.own, hierarchy.controllers)
-            except OSError:  # EBUSY: processes sit in it, at least this one
+            except OSError:  # EBUSY: processes are in it, at least this one
                 leaf = hierarchy.own / _LEAF
                 leaf.mkdir(exist_ok=True)
                 (leaf / "cgroup.procs").write_text("0")

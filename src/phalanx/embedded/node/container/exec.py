@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from phalanx.embedded.node.container.attempt import Attempt, RunningAttempt, RunSpec
 from phalanx.embedded.node.container.shim.starting import interpreter, shim_command
 
-_OUTPUT_BYTES = 10 * 1024  # bytes of a probe's output that are kept
+_OUTPUT_BYTES = 10 * 1024  # the most bytes of a probe's output that are kept
 _AS_WHOM = ("user", "group", "groups", "confined", "user_namespace", "capabilities", "no_new_rights")
 _ENTERED = (*_AS_WHOM, "cwd", "oom_score")
 _LET_GO_S = 1.0  # a killed process ends within a moment
@@ -76,8 +76,8 @@ def _spawn(spec: RunSpec, pid: int, command: Sequence[str]) -> subprocess.Popen[
 
 
 async def _ended(process: subprocess.Popen[bytes], words: bytearray) -> None:
-    """Wait until the process has ended; `words` gets the beginning of its output. Its own child processes are not
-    waited for, although they may still have its output open."""
+    """Wait until the process has ended, and add the beginning of its output to `words`. Do not wait for its child
+    processes, although they may still have the output open."""
     assert process.stdout is not None
     loop, gone, output = asyncio.get_running_loop(), asyncio.Event(), process.stdout.fileno()
     handle = os.pidfd_open(process.pid)
@@ -125,8 +125,9 @@ def entering(spec: RunSpec, pid: int, command: Sequence[str], env: Mapping[str, 
     """Enter the container's namespaces by nsenter(1), or by Phalanx's own program if the container belongs to another
     user or has its own root.
 
-    That program has the agent's rights until it is inside. The dynamic linker reads some environment variables. So the
-    program gets the pod's environment as text in an unnamed file, and sets it only for the command."""
+    Phalanx's program has the agent's rights until it is in the namespaces. Some environment variables would change the
+    behaviour of its dynamic linker. So it gets the pod's environment as text in an unnamed file, and sets it only for
+    the command."""
     if spec.root is None and not spec.confined:
         nsenter = _nsenter(spec, pid)
         yield ContainerEntrance(argv=(*nsenter, *command), env=env, cwd=None if nsenter else spec.cwd)

@@ -1,7 +1,8 @@
-"""Whether containers can have mounts and a host name of their own here: as root, or in a user namespace.
+"""Find out which kinds of isolation this machine supports: whether containers can have mounts and a host name of their
+own, as root or in a user namespace.
 
-Tried once, when the agent starts, by what containers will do. Where neither goes, pods run all the same, without
-volumes and without finding each other by name; the agent says so.
+When the agent starts, it tries once the operations that containers need. If neither root nor a user namespace allows
+them, pods still run, but without volumes, and they cannot find each other by name. The agent reports that.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _tried_root(place: Path, *, layered: bool) -> str:
 
 
 def _tried(*words: str) -> str:
-    """Run a test in a separate process. Return why it failed; "" if it did not."""
+    """Run a test in a separate process. Return why the test failed; "" if it succeeded."""
     try:
         answer = subprocess.run(
             shim_command(*words),

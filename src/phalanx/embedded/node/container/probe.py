@@ -1,7 +1,7 @@
 """Probes of one running container: startup first, then readiness and liveness (pkg/kubelet/prober).
 
-Without a probe a container is ready as soon as it runs. The state of a probe changes only after as many equal results
-as its threshold.
+Without a probe a container is ready as soon as it runs. The state of a probe changes only after a number of equal
+results in a row, its threshold.
 
 The agent opens the connections of probes. An agent that is root can reach every pod. So the probes of a confined
 container connect to its own pod only, and follow no redirect: otherwise a user could make root connect to other users'
@@ -24,8 +24,8 @@ Object = Mapping[str, Any]
 
 
 class Health:
-    """Run the probes from creation to `close`. `tell` is called at each change; its text is the reason to kill the
-    container, if any."""
+    """Runs the probes of a container from its creation to `close`. `tell` is called at each change of the container's
+    health. Its argument is the reason for which the container must be killed, or ""."""
 
     def __init__(
         self, container: Object, attempt: Attempt, address: str, started_s: float, tell: Callable[[str], None]
@@ -136,7 +136,7 @@ async def _connect(host: str, port: int, timeout_s: float) -> tuple[bool, str]:
 
 
 def _port(port: int | str, container: Object) -> int:
-    """Return the number of a port that is given by number, or by the name that the container gives it; 0: no port has
+    """Return the number of a port that is given by its number or by its name in the container's spec; 0 if no port has
     this name."""
     if isinstance(port, int) or port.isdigit():
         return int(port)

@@ -1,7 +1,7 @@
-"""Images of containers on this machine's disk: where they come from, how they are unpacked, and who uses them.
+"""Import, unpack and store images of containers on the disk of this machine.
 
-store    what there is: records by name, and layers that images share; names of images
-unpack   archives of files, with bounds
-layout   OCI layouts and archives, and Docker's
-sources  an image from whatever it is given as; trees of files copied, where layers cannot be mounted
+store    the stored images: a record for each name, and layers that images share; names of images
+unpack   unpack archives of files, with limits on their size
+layout   read OCI layouts and archives, and the archives of Docker
+sources  import an image from any of several sources; copy trees of files, where layers cannot be mounted
 """

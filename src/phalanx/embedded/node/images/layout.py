@@ -1,7 +1,8 @@
-"""An image as files of a folder: an OCI image layout (image-spec, image-layout.md), or what `docker save` writes.
+"""Read an image from the files of a folder: an OCI image layout (image-spec, image-layout.md), or the output of `docker
+save`.
 
-Every blob is held against its digest. Which of several images is meant says the tag; which of several platforms, the
-machine.
+Every blob is checked against its digest. If there are several images, the tag selects one of them. If an image exists
+for several platforms, the platform of this machine is selected.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ import msgspec
 from phalanx.embedded.node.images.unpack import folder, open_inside, read_bounded
 from phalanx.errors import PhalanxError
 
-_JSON_BYTES = 8 << 20  # the longest manifest or configuration
-_MOST_LAYERS = 127  # Docker's limit
+_JSON_BYTES = 8 << 20  # the most bytes of a manifest or configuration
+_MOST_LAYERS = 127  # the most layers, as in Docker
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # image-spec names them as Go does
 _TAG = "org.opencontainers.image.ref.name"
@@ -62,7 +63,7 @@ class _Saved(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class Execution(msgspec.Struct, frozen=True, rename="pascal"):
-    """The configuration that an image gives its containers: image-spec, config.md, `config`."""
+    """The configuration of an image for its containers (image-spec, config.md, `config`)."""
 
     entrypoint: list[str] | None = None
     cmd: list[str] | None = None
@@ -83,7 +84,8 @@ class _Config(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaidOut:
-    """An image of a layout. `layers`: paths in it, the lowest first; `diff_ids`: the SHA-256 of each, unpacked."""
+    """An image in a layout. `layers`: the paths of its layers in the layout, the lowest first. `diff_ids`: the SHA-256
+    of each unpacked layer."""
 
     digest: str
     execution: Execution
@@ -92,7 +94,7 @@ class LaidOut:
 
 
 def read_layout(path: Path, tag: str = "") -> LaidOut:
-    """Return the image with that tag; "": the only one. Raises PhalanxError."""
+    """Return the image with the tag `tag`; with "", the only image of the layout. Raises PhalanxError."""
     try:
         with folder(path) as root:
             found = _of_oci(root, path, tag) if (path / "oci-layout").exists() else _of_docker(root, path, tag)
@@ -120,7 +122,7 @@ def _of_oci(root: int, path: Path, tag: str) -> LaidOut:
 
 
 def _descend(root: int, path: Path, named: list[_Descriptor], depth: int = 0) -> _Manifest:
-    """Return the manifest for this machine's platform, which may be named by nested indices."""
+    """Return the manifest for this machine's platform. Indices may be nested: an index may name other indices."""
     mine = [one for one in named if one.platform is None or _suits(one.platform)]
     if len(mine) != 1 or depth > 3:
         tags = sorted({one.annotations.get(_TAG, "") for one in named} - {""})
@@ -185,7 +187,7 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-# --- what is packed ---------------------------------------------------------------------------------------------------
+# --- archives ---------------------------------------------------------------------------------------------------
 
 _BY_MAGIC: dict[bytes, Callable[[IO[bytes]], Any]] = {
     b"\x1f\x8b": gzip.open,
@@ -197,7 +199,7 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open an archive of the user, and yield its content, which is decompressed while it is read. Raises
+    """Open an archive that a user provides, and yield its content, which is decompressed while it is read. Raises
     PhalanxError."""
     try:
         with path.open("rb") as file, _unpacked(file, str(path)) as content:

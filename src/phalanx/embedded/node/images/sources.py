@@ -1,12 +1,10 @@
 """Import an image from an OCI layout, an archive, a folder, a registry, or a Debian suite.
 
-skopeo reads registries, with their logins and signatures, and debootstrap makes Debian systems. They get arguments of a
-command line, never of a shell, and no argument can be taken for an option.
+skopeo reads registries, with their logins and signatures, and debootstrap makes Debian systems. Both programs are
+called without a shell, and no argument that a user gives can be read as an option.
 
-Copy the layers of an image into one tree of files, for machines without overlay mounts, and for root file systems in
-a folder.
-
-A link is copied as a link. Device files and sockets are left out."""
+`copy_tree` copies the layers of an image into one tree of files, for machines without overlay mounts, and copies root
+file systems from a folder. A link is copied as a link. Device files and sockets are left out."""
 
 from __future__ import annotations
 
@@ -135,7 +133,7 @@ def _from_disk(store: ImageStore, name: str, source: str, allowance: Allowance) 
 
 
 def _path_and_tag(source: str) -> tuple[Path, str]:
-    """Split PATH[:TAG], in skopeo's notation, for an existing path."""
+    """Split PATH[:TAG] (skopeo's notation) into an existing path and the tag."""
     path = Path(source)
     if path.exists() or ":" not in source:
         return path, ""
@@ -172,7 +170,7 @@ def _add_layer(store: ImageStore, path: Path, layer: str, diff_id: str, allowanc
 
 
 def _whole(store: ImageStore, name: str, draft: Path, source: str) -> StoredImage:
-    """Treat a root file system as an image with one layer, which no other image shares."""
+    """Store a root file system as an image with one layer, which no other image shares."""
     layer = f"root-{uuid.uuid4().hex}"
     store.keep(draft, layer)
     image = LaidOut(digest=layer, execution=Execution(), layers=(), diff_ids=(layer,))
@@ -212,7 +210,8 @@ def _from_registry(store: ImageStore, name: str, source: str, allowance: Allowan
 def build_debian(
     store: ImageStore, name: str, suite: str, mirror: str = "", include: Sequence[str] = ()
 ) -> StoredImage:
-    """Return a small Debian system as an image: `debootstrap --variant=minbase`. Raises PhalanxError."""
+    """Build a small Debian system by `debootstrap --variant=minbase`, and return it as an image. Raises
+    PhalanxError."""
     name = normalized(name)
     if not _SUITE.fullmatch(suite):
         raise PhalanxError(f"{suite!r} is no name of a release; write bookworm, trixie or another")

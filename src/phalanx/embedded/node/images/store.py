@@ -1,4 +1,4 @@
-"""The images of this machine: a record for each name, and the layers, each stored once.
+"""Store the images of this machine: a record for each name, and each layer once.
 
     images/names/HASH.json   the image of one name; written atomically
     images/layers/DIGEST/    the files of a layer, or of a root file system
@@ -7,7 +7,7 @@
 A layer without a record and without a running container is deleted. Only the owner may enter the folder, because files
 in it may have the set-user-ID bit.
 
-Names of images, as registries and container runtimes read them (github.com/distribution/reference).
+`normalized` reads names of images like registries and container runtimes (github.com/distribution/reference).
 
 `debian` is `docker.io/library/debian:latest`: an image that is imported under one of these names can be used under the
 others."""
@@ -40,7 +40,7 @@ _NAME = re.compile(
 
 
 def normalized(name: str) -> str:
-    """Return the name in full: registry, path, and tag or digest. Raises PhalanxError."""
+    """Return the full name: registry, path, and tag or digest. Raises PhalanxError."""
     found = _NAME.fullmatch(name) if len(name) <= _MOST else None
     if found is None:
         raise PhalanxError(
@@ -66,7 +66,7 @@ _PATIENCE_S, _LOOK_S = 10.0, 0.05
 
 class StoredImage(msgspec.Struct, frozen=True, kw_only=True):
     """The record of an image. `layers`: the names of the layers' folders, the lowest first. `digest`: the digest of the
-    image's configuration; for a root file system, a name of its own. `source`: the origin of the image."""
+    image's configuration; for a root file system, an identifier of its own. `source`: the origin of the image."""
 
     name: str
     digest: str
@@ -152,7 +152,7 @@ class ImageStore:
         return record
 
     def sweep(self) -> int | None:
-        """Delete unused layers, and return their number; None if the lock is held by others. Raises OSError."""
+        """Delete unused layers, and return their number; None if another process holds the lock. Raises OSError."""
         if not self._layers.is_dir():
             return 0
         with self._locked(fcntl.LOCK_EX) as got:

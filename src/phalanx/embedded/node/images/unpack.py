@@ -32,13 +32,13 @@ from phalanx.embedded.node.container.shim.syscalls import IN_ROOT, NO_MAGICLINKS
 from phalanx.errors import PhalanxError
 
 _HOW = IN_ROOT | NO_MAGICLINKS
-_DEEPEST = 128  # folders in folders
+_DEEPEST = 128  # the most nested folders
 FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 @contextmanager
 def folder(path: Path) -> Iterator[int]:
-    """Open the folder in this context, and yield a handle on it. Raises OSError."""
+    """Open the folder for this context, and yield a handle on it. Raises OSError."""
     handle = os.open(path, FOLDER)
     try:
         yield handle
@@ -47,12 +47,13 @@ def folder(path: Path) -> Iterator[int]:
 
 
 def open_inside(root: int, path: str, flags: int = os.O_RDONLY | os.O_CLOEXEC) -> int:
-    """Return a handle on what `path` is below `root`. Raises OSError."""
+    """Return a handle on the file or folder `path` below `root`. Raises OSError."""
     return open_resolved(root, path, _HOW, flags)
 
 
 def folder_inside(root: int, parts: tuple[str, ...]) -> int:
-    """Return a handle on a folder below `root`, which is made if it is missing, with all above it. Raises OSError."""
+    """Return a handle on a folder below `root`. Create the folder and the folders above it if they are missing. Raises
+    OSError."""
     if len(parts) > _DEEPEST:
         raise OSError(errno.ENAMETOOLONG, f"more than {_DEEPEST} folders deep", "/".join(parts)[:200])
     path = "/".join(parts) or "."
@@ -63,7 +64,7 @@ def folder_inside(root: int, parts: tuple[str, ...]) -> int:
 
 
 def read_bounded(root: int, path: str, most_bytes: int) -> bytes:
-    """Return a whole small file below `root`. Raises OSError, PhalanxError."""
+    """Return the whole content of a small file below `root`. Raises OSError, PhalanxError."""
     with os.fdopen(open_inside(root, path), "rb") as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
@@ -76,7 +77,7 @@ def read_bounded(root: int, path: str, most_bytes: int) -> bytes:
 _PIECE_BYTES = 1 << 20
 _HEADER_BYTES = 1 << 20  # the most bytes of long names and extended headers
 _LOOK_BYTES = 256 << 20  # the free disk space is checked after this many written bytes
-_KEPT_FREE = 20  # the twentieth part of the disk stays free
+_KEPT_FREE = 20  # one twentieth of the disk stays free
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 _LARGE_ID = 1 << 31
 _EXTENDED = (
@@ -130,7 +131,8 @@ class _Counted:
 
 
 class _Header(tarfile.TarInfo):
-    """A member whose headers are bounded: Python's reader would take any into memory."""
+    """A member of an archive with headers of bounded size. Python's own reader would read headers of any size into
+    memory."""
 
     def _proc_member(self, archive: tarfile.TarFile) -> Any:
         if self.type in _EXTENDED and self.size > _HEADER_BYTES:
@@ -160,7 +162,7 @@ def unpack(source: IO[bytes], target: Path, allowance: Allowance, *, layer: bool
 
 
 class _Files:
-    """Makes the members of one archive."""
+    """Creates the files, folders and links of one archive."""
 
     def __init__(self, root: int, allowance: Allowance, target: Path, *, layer: bool) -> None:
         self._root, self._allowance, self._target, self._layer = root, allowance, target, layer
@@ -230,8 +232,9 @@ class _Files:
             file.write(piece)
 
     def _set(self, path: str, member: tarfile.TarInfo) -> None:
-        """Set owner (as root), mode and time. Without root, the user must be able to open his own files."""
-        follow = path.count("/") == 4  # the folder itself, by its handle
+        """Set the owner (only as root), the mode and the time. Without root, the mode always lets the user open the
+        user's own files."""
+        follow = path.count("/") == 4  # the path is that of an open folder's handle
         if self._is_root:
             if not (0 <= member.uid < _LARGE_ID and 0 <= member.gid < _LARGE_ID):
                 raise tarfile.ReadError(f"{member.name[:200]} has the owner {member.uid}:{member.gid}")
@@ -240,7 +243,7 @@ class _Files:
             least = 0 if self._is_root else 0o700 if member.isdir() else 0o400
             os.chmod(path, (member.mode & 0o7777) | least)
         if capability := member.pax_headers.get("SCHILY.xattr.security.capability"):
-            with suppress(OSError):  # not everywhere, and not everybody
+            with suppress(OSError):  # not all file systems and not all users may do so
                 os.setxattr(path, "security.capability", capability.encode("utf-8", "surrogateescape"))
         with suppress(OSError, OverflowError):
             os.utime(path, (member.mtime, member.mtime), follow_symlinks=follow)

@@ -2,11 +2,11 @@
 
 settings       the settings of an agent
 machine        the resources of the machine
-rdma           RDMA cards, divided among containers
+rdma           divide RDMA cards among containers
 events         Events about pods
-devices        further named devices: device plugins, and devices that a file lists
-cpus           CPUs that containers have for themselves
-registration   the Node and its lease
+devices        other devices with names: device plugins, and devices that a file lists
+cpus           assign CPUs to single containers
+registration   write the Node and its Lease
 owners         the Unix users of pods on a shared machine
 surroundings   the objects that all pods of the machine share
 """

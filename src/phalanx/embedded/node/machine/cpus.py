@@ -1,9 +1,11 @@
-"""Cpus of one's own: the static policy of the kubelet's cpu manager (pkg/kubelet/cm/cpumanager), on request.
+"""Assign exclusive CPUs to containers, by the static policy of the kubelet's CPU manager (pkg/kubelet/cm/cpumanager),
+if the settings enable it.
 
-A container of a Guaranteed pod (limits equal to requests, of cpu and memory, in all its containers) that asks whole
-cpus is given that many for itself; everybody else runs on the others, of which one at least always stays. A container's
-cpus come from one NUMA node where any has enough, the one with the fewest left; threads of one core are given together
-where there are any. Which cpus a pod has is on disk with its record.
+A pod is Guaranteed if in all its containers the limits of cpu and memory equal the requests. A container of such a pod
+that requests a whole number of CPUs gets this number of CPUs for itself. All other containers run on the remaining
+CPUs, of which there is always at least one. If some NUMA node has enough free CPUs, all CPUs of the container come from
+one NUMA node: of those with enough, the one with the fewest free CPUs. The threads of one core are assigned together
+where possible. The record of a pod on disk contains its CPUs.
 """
 
 from __future__ import annotations
@@ -29,13 +31,13 @@ def machine_cpus(system: Path = _SYSTEM) -> tuple[Cpus, ...]:
 
 
 def _numa_node(cpu: int, system: Path) -> int:
-    """Return the number of the cpu's NUMA node; 0 where the kernel tells none."""
+    """Return the number of the CPU's NUMA node; 0 if the kernel reports none."""
     names = (place.name.removeprefix("node") for place in (system / f"cpu{cpu}").glob("node*"))
     return next((int(name) for name in names if name.isdigit()), 0)
 
 
 def _core(cpu: int, system: Path) -> int:
-    """Return the first thread of a cpu's core."""
+    """Return the number of the first thread of the CPU's core."""
     try:
         text = (system / f"cpu{cpu}/topology/thread_siblings_list").read_text()
         return int(text.replace("-", ",").split(",")[0])
@@ -58,8 +60,8 @@ def _is_guaranteed(container: Object) -> bool:
 
 
 def allot_cpus(spec: Object, nodes: Sequence[Cpus], taken: Iterable[int]) -> dict[str, Cpus]:
-    """Return container -> its own cpus. `nodes`: the machine's cpus by NUMA node. Raises LookupError with how many are
-    asked and how many are there."""
+    """Return container -> its exclusive CPUs. `nodes`: the machine's CPUs by NUMA node. `taken`: the CPUs that other
+    pods have. Raises LookupError with the requested number and the free number of CPUs."""
     used, found = set(taken), dict[str, Cpus]()
     asked, left = exclusive_cpus(spec), sum(cpu not in used for node in nodes for cpu in node)
     if asked and sum(asked.values()) >= left:

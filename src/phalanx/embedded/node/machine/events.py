@@ -1,7 +1,8 @@
-"""Events as the kubelet records them: one object per thing that happened, counted up when it happens again.
+"""Record Events like the kubelet: one object for each kind of occurrence, whose count is increased when it occurs
+again.
 
-They are news for people. Losing one harms nothing, so they are written by one task behind a bounded queue, and a
-failed write is dropped.
+Events only inform users, so the loss of an Event does no harm. One task writes the Events from a bounded queue, and a
+failed write is not repeated.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from phalanx.embedded.node.pod.status import at
 log = logging.getLogger(__name__)
 
 _QUEUE = 10_000
-_REMEMBERED = 4096  # events that may still be counted up
+_REMEMBERED = 4096  # Events whose count may still be increased
 
 
 class Occurrences:

@@ -41,7 +41,7 @@ def host_name() -> str:
 
 
 def capacity(data_dir: Path, gpus: tuple[Gpu, ...], max_pods: int, overrides: Mapping[str, str]) -> dict[str, str]:
-    """Return what the node offers, as quantities; `overrides` win."""
+    """Return the resources that the node offers, as quantities. `overrides` replace the amounts that were found."""
     memory_kib = int(Path("/proc/meminfo").read_text().split("MemTotal:")[1].split()[0])
     pages = huge_pages()
     # Huge pages are reserved, so ordinary memory is less.
@@ -59,7 +59,7 @@ def capacity(data_dir: Path, gpus: tuple[Gpu, ...], max_pods: int, overrides: Ma
 
 
 def huge_pages(folder: Path = Path("/sys/kernel/mm/hugepages")) -> dict[int, int]:
-    """Return size in KiB -> how many pages of that size the machine has set aside."""
+    """Return page size in KiB -> the number of huge pages of this size that the machine has reserved."""
     found = {}
     for place in folder.glob("hugepages-*kB"):
         count = _text(str(place / "nr_hugepages"))
@@ -96,7 +96,8 @@ def _gpu(line: str) -> Gpu:
 
 
 def _device_file(bus: str) -> str:
-    """Return the file of the GPU in a PCI slot, by the number that its driver gave it; "" where nobody says."""
+    """Return the device file of the GPU in a PCI slot, by the number that its driver gave it; "" if the number is
+    unknown."""
     domain, _, rest = bus.lower().partition(":")
     text = _text(f"/proc/driver/nvidia/gpus/{domain[-4:]}:{rest}/information")
     minor = next((line.split(":")[1].strip() for line in text.splitlines() if line.startswith("Device Minor")), "")

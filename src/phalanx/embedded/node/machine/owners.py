@@ -21,7 +21,7 @@ _MOST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineOwner:
-    """A Unix user, by numbers. `name` and `home` are "" where the machine knows none of that number."""
+    """A Unix user, by numbers. `name` and `home` are "" if the machine has no user with this number."""
 
     user: int
     group: int
@@ -44,7 +44,8 @@ class Owners:
         self._namespaces = namespaces
 
     def of(self, namespace: str) -> MachineOwner:
-        """Return the owner of a namespace. Raises EnvironmentFault: unknown namespace, or its owner is not a number."""
+        """Return the owner of a namespace. Raises EnvironmentFault if the namespace is unknown, or if its annotations
+        are not numbers."""
         known = self._namespaces.objects.get(namespace)
         if known is None:
             raise EnvironmentFault(f"namespace {namespace} is not known to this node yet")

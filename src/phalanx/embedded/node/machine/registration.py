@@ -142,14 +142,14 @@ async def keep_registered(
 
 
 async def keep_lease(connection: Connection, name: str, node_uid: str, renew_s: float, duration_s: int) -> None:
-    """Renew until cancelled."""
+    """Renew the Lease of the node until cancelled."""
     while True:
         kept = await _quietly(renew_lease(connection, name, node_uid, duration_s))
         await asyncio.sleep(renew_s if kept else min(_RETRY_S, renew_s))
 
 
 async def renew_lease(connection: Connection, name: str, node_uid: str, duration_s: int) -> None:
-    """Renew the node's lease by one PATCH; the lease is made if it is not there. Raises ApiError."""
+    """Renew the Lease of the node by one PATCH. Create the Lease if it does not exist. Raises ApiError."""
     now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     spec = {"holderIdentity": name, "leaseDurationSeconds": duration_s, "renewTime": now}
     try:

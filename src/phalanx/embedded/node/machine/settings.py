@@ -11,7 +11,7 @@ from phalanx.embedded.node.container.image import Image
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """The kubelet's times. Tests shorten them; users have no reason to."""
+    """The kubelet's intervals and time-outs. Only tests change them."""
 
     lease_renew_s: float = 10.0
     lease_duration_s: int = 40
@@ -19,11 +19,11 @@ class Patience:
     # CrashLoopBackOff and ImagePullBackOff: pkg/kubelet/kubelet.go, MaxContainerBackOff and backOffPeriod.
     backoff_first_s: float = 10.0
     backoff_most_s: float = 300.0
-    # A container's missing ConfigMap, or a volume that cannot be set up, is looked at again after this.
+    # A container's missing ConfigMap, or a volume that cannot be set up, is retried after this time.
     config_retry_s: float = 5.0
     # The interval of the measurements of pods' disk usage.
     disk_look_s: float = 10.0
-    # Devices that a file lists are looked for so often.
+    # The interval of checks for the devices that a file lists.
     device_look_s: float = 5.0
 
 
@@ -63,7 +63,8 @@ class NodeSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedSettings:
-    """Simulated nodes. `nodes`: their number; all are equal. `time_scale`: with 10 a pod of 200 s ends after 20 s."""
+    """The settings of simulated nodes. `nodes`: their number; all are equal. `time_scale`: the factor by which pods run
+    faster: with 10, a pod of 200 s ends after 20 s."""
 
     nodes: int = 100
     cpu: str = "100"

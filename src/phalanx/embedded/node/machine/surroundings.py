@@ -43,7 +43,7 @@ class Surroundings:
     name: str
     allocatable: Mapping[str, str]
     gpus: tuple[Gpu, ...]
-    has_gpus: bool  # whole ones, or parts of some
+    has_gpus: bool  # whole GPUs, or parts of GPUs
     rdma_cards: tuple[str, ...]
     devices: DevicePool
     cgroups: Cgroups
@@ -56,15 +56,16 @@ class Surroundings:
     tell: Occurrences
     shared_cpus: set[int]  # the CPUs of containers without exclusive CPUs; empty: all CPUs
     pressures: set[str]  # the node's conditions that report a problem now (Registration)
-    observe: Callable[[Object], Any]  # takes in the answer to a write, before the watch tells it
+    observe: Callable[[Object], Any]  # adds the answer to a write to the cache before the watch reports it
 
     def device_files(self, gpus: Sequence[str]) -> tuple[str, ...]:
-        """Return the device files of GPUs, with those that all of NVIDIA's share."""
+        """Return the device files of these GPUs, and those that all NVIDIA GPUs share."""
         own = [gpu.device_file for gpu in self.gpus if gpu.index in gpus and gpu.device_file]
         return tuple(path for path in (*own, *(SHARED_FILES if own else ())) if os.path.exists(path))
 
     def others_files(self, own: Iterable[str]) -> tuple[str, ...]:
-        """Return device files that a container must not open: of devices that are given by name, and not to it."""
+        """Return the device files that a container must not open: the files of devices that are assigned by name,
+        without the container's `own` files."""
         files = {gpu.device_file for gpu in self.gpus if gpu.device_file} | self.devices.known_files
         return tuple(sorted(files - set(own)))
 
@@ -103,8 +104,8 @@ class Surroundings:
         )
 
     def device_ids(self) -> list[str]:
-        """Return the ids of the node's GPUs. If the machine has none and the settings name a number, return as many
-        numbers."""
+        """Return the ids of the node's GPUs. If the machine has no GPU and the settings state a number of GPUs, return
+        as many numbers."""
         count = int(self.allocatable.get(GPU, "0"))
         known = [gpu.index for gpu in self.gpus]
         return known[:count] if known else [str(number) for number in range(count)]
@@ -147,8 +148,8 @@ class Surroundings:
         return BackOff(first_s=patience.backoff_first_s, most_s=patience.backoff_most_s)
 
     def variables(self, *, own_root: bool = False) -> dict[str, str]:
-        """Return the variables of every container: of the agent's environment only PATH, and not even that for a
-        container with its own root."""
+        """Return the variables that every container gets. PATH and HOME are those of the agent; a container with its
+        own root gets a default PATH instead of both."""
         server = urlsplit(self.connection.server)
         here = {"PATH": os.environ.get("PATH") or _PATH, "HOME": os.path.expanduser("~")}
         return {

@@ -1,4 +1,4 @@
-"""A container whose image is not on this machine: why it waits, and the Events about that, as the kubelet has them."""
+"""Compute why a container waits whose image is not on this machine, and the Events about that, as the kubelet does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phalanx.embedded.node.pod.lifecycle import Waiting
 
 
 class ImageWait(NamedTuple):
-    """`events`: (reason, message, type) of each Event to record."""
+    """The wait for a missing image. `events`: (reason, message, type) of each Event to record."""
 
     waiting: Waiting
     events: tuple[tuple[str, str, str], ...]

@@ -1,10 +1,11 @@
-"""The root of a container with an image: where its files lie, and what is allowed in it.
+"""Make the root of a container with an image: the place of its files, and the capabilities of its processes.
 
-What a container writes lies below its pod's volumes, counts as the pod's scratch, and goes with it; a container that is
-started again begins with its image's files. Where layers cannot be mounted over each other, they are copied.
+The files that a container writes are below the volumes of its pod. They count as disk usage of the pod, and are deleted
+with it. A container that is restarted begins with the files of its image again. If layers cannot be mounted over each
+other on this machine, they are copied.
 
-A container's capabilities are Docker's default ones without those that reach the machine (MKNOD, NET_RAW), with what
-the container adds and drops; on a machine that is shared there are none.
+A container has Docker's default capabilities, except those that affect the machine (MKNOD, NET_RAW). To these, the
+container may add capabilities, and it may drop some. On a shared machine, containers have no capabilities.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ _RESOLVER = "/etc/resolv.conf"
 def root_of(
     image: Image, place: Path, isolation: Isolation, spec: Object, pod: Object, devices: tuple[tuple[str, str], ...]
 ) -> Root:
-    """Make a root for one run of a container at `place`. Raises EnvironmentFault, OSError."""
+    """Make the root for one attempt of a container in the folder `place`. Raises EnvironmentFault, OSError."""
     if isolation.root_refusal:
         raise EnvironmentFault(
             f"image {spec['image']} needs a root of its own, which this machine does not allow "
@@ -128,7 +129,8 @@ def root_of(
 
 
 def _forget_older(place: Path) -> None:
-    """Remove what earlier runs of the container left. A sibling's name may begin as its own does: `a`, `a-b`."""
+    """Remove the files of earlier attempts of the container. The name of another container may begin with the name of
+    this one (`a` and `a-b`)."""
     own = re.compile(rf"{re.escape(place.name.rpartition('-')[0])}-[0-9]+")
     for older in list(place.parent.iterdir()) if place.parent.exists() else ():
         if own.fullmatch(older.name):
@@ -144,7 +146,7 @@ def _take_status(layer: Path, upper: Path) -> None:
 
 
 def resolver(mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
-    """Return the machine's way to resolve names, unless the container mounts its own."""
+    """Return a mount of the machine's resolv.conf, unless the container mounts another file there."""
     if not os.path.exists(_RESOLVER) or any(mount.target == _RESOLVER for mount in mounts):
         return ()
     return (Mount(source=os.path.realpath(_RESOLVER), target=_RESOLVER, read_only=True),)

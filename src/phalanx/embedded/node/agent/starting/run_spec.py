@@ -1,4 +1,4 @@
-"""What one start of a container runs: its command, environment, user, files and limits."""
+"""Compute the settings of one start of a container: its command, environment, user, files and limits."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _PIDS = 8192  # the most processes of a user's container, so that a fork bomb ha
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerStart:
-    """A start of a container. `pod`: its pod, with addresses. `spec`: its part of the pod's spec. `number`: the
-    number of the attempt. `owner`: the user who owns the namespace; None: the machine is not shared."""
+    """A start of a container. `pod`: its pod, with addresses. `spec`: the container's part of the pod's spec. `number`:
+    the number of the attempt. `owner`: the user who owns the namespace; None: the machine is not shared."""
 
     pod: Object
     spec: Object
@@ -55,8 +55,8 @@ class ContainerStart:
 
 
 async def run_spec(start: ContainerStart) -> RunSpec:
-    """Return what the container's process gets, and make its files and its control group. Raises EnvironmentFault,
-    ApiError, OSError."""
+    """Return the settings of the container's process, and create its files and its control group. Raises
+    EnvironmentFault, ApiError, OSError."""
     around, spec, pod, image, owner = start.around, start.spec, start.pod, start.image, start.owner
     asked = await environment(spec, pod, around.allocatable, around.look_up)
     gpus = start.record.devices.get(start.name, ())
@@ -103,7 +103,7 @@ async def run_spec(start: ContainerStart) -> RunSpec:
 
 
 def fenced(record: PodRecord, around: Surroundings, user: int) -> Fenced:
-    """Return the processes of the pod as the network fence knows them."""
+    """Return the user and the address of the pod, for the rules that separate users' connections (`network.fence`)."""
     return Fenced(user=user, address="" if record.pod_ip == around.settings.address else record.pod_ip)
 
 
@@ -154,7 +154,7 @@ def _target(start: ContainerStart) -> Process | None:
 def _mounts(start: ContainerStart, asked: Mapping[str, str], granted: GrantedDevices) -> tuple[Mount, ...]:
     """Raises EnvironmentFault, OSError."""
     around, pod, image, owner, root = start.around, start.pod, start.image, start.owner, start.folder / VOLUMES
-    files = () if image.layers else granted.files  # into a root of its own they come with the others of /dev
+    files = () if image.layers else granted.files  # its own root gets them with its other files of /dev
     moved = tuple(Mount(source=one.source, target=one.target) for one in files if one.source != one.target)
     mounts = (*image.paths, *granted.mounts, *moved, *volumes.mounts(start.spec, pod, root, asked))
     if owner is not None:

@@ -1,4 +1,4 @@
-"""The user and the group as which a container's processes run."""
+"""Determine the user and the group of a container's processes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def owner_user(owner: MachineOwner, spec: Object, pod: Object) -> tuple[int, int
 
 
 def requested_user(spec: Object, pod: Object, image: Image) -> tuple[int | None, int | None]:
-    """Return runAsUser and runAsGroup: the container's, otherwise the pod's. Raises EnvironmentFault if the agent may
-    not start processes of this user."""
+    """Return runAsUser and runAsGroup of the container or, where it does not set them, of the pod. Raises
+    EnvironmentFault if the agent may not start processes of this user."""
     context = security_context(spec, pod)
     user, group = context.get("runAsUser"), context.get("runAsGroup")
     if os.geteuid() != 0:
-        if image.layers:  # the user namespace maps the user inside of it
+        if image.layers:  # the user is mapped in the container's user namespace
             return None, None
         if (user not in (None, os.geteuid())) or (group not in (None, os.getegid())):
             raise EnvironmentFault(

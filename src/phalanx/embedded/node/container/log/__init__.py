@@ -1,5 +1,5 @@
 """The output of a container.
 
-reading   the log of one attempt, as `kubectl logs` asks for it
-kept      the logs of pods that are gone
+reading   read the log of one attempt, with the options of `kubectl logs`
+kept      keep the logs of deleted pods
 """

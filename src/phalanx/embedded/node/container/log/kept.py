@@ -25,7 +25,8 @@ _MOST_PODS = 5_000  # the most pods of a namespace that are listed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptPod:
-    """A pod that is gone. `owner`: KIND/NAME of its controller. `started_s`, `ended_s`: seconds since the epoch."""
+    """A deleted pod whose logs are kept. `owner`: KIND/NAME of its controller. `started_s`, `ended_s`: seconds since
+    the epoch."""
 
     namespace: str
     pod: str
@@ -46,7 +47,7 @@ class KeptLogs:
         self._folder, self._most_bytes, self._most_s = data_dir / FOLDER, most_bytes, most_s
 
     def keep(self, pod: KeptPod, folder: Path) -> None:
-        """Move the logs out of the folder of a pod. Raises OSError."""
+        """Move the logs from the folder of a pod to the kept logs. Raises OSError."""
         logs = [path for path in folder.glob("*/*.log*") if path.is_file() and not path.is_symlink()]
         logs = [path for path in logs if path.stat().st_size]
         if not logs or self._most_bytes <= 0:
@@ -65,7 +66,8 @@ class KeptLogs:
         return sorted(_records(self._folder / namespace), key=lambda pod: (pod.started_s, pod.pod))
 
     def log(self, namespace: str, uid: str, container: str, *, previous: bool = False) -> Path | None:
-        """Return the log of the last attempt of a container, or of the one before; None: it is not kept."""
+        """Return the log of the last attempt of a container, or with `previous` the log of the attempt before; None if
+        the log is not kept."""
         if not all(_NAME.fullmatch(part) for part in (namespace, uid, container)):
             return None
         logs = sorted((self._folder / namespace / uid / container).glob("*.log"), key=lambda path: int(path.stem))
@@ -83,7 +85,7 @@ class KeptLogs:
     def _prune(self, namespace: Path, most_bytes: int, now_s: float) -> None:
         known = {pod.uid: pod for pod in _records(namespace)}
         for folder in namespace.iterdir():
-            if folder.name not in known:  # the node was killed while it moved these logs
+            if folder.name not in known:  # the node agent was killed while it moved these logs
                 shutil.rmtree(folder, ignore_errors=True)
         total = 0
         for number, pod in enumerate(sorted(known.values(), key=lambda pod: -pod.ended_s)):

@@ -1,7 +1,7 @@
 """Read the log of one attempt, in lines `TIME stdout|stderr F|P TEXT`, with the options of `kubectl logs`.
 
 A long log consists of several files (`shim`): the newest, and older ones with a number, the oldest with the highest.
-They are read as one. A reader keeps a file open, which may be renamed in the meantime.
+This module reads these files as one log. A reader keeps a file open, because the file may be renamed in the meantime.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ class LogOptions:
 
 
 def since_text(moment: dt.datetime) -> str:
-    """Return a time as the log stamps it, to compare with."""
+    """Return the time in the format of the log, so that it can be compared with the times of lines."""
     return moment.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
 
 
 async def read(path: Path, options: LogOptions, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
-    """Yield the text, piece by piece; with `follow`, until `ended` says that nothing more can come."""
+    """Yield the text of the log in pieces. With `follow`, continue until `ended` returns True, after which no more
+    output can come."""
     left = options.limit_bytes
     async for piece in _pieces(path, options, ended):
         if left is not None:
@@ -56,7 +57,7 @@ async def _pieces(path: Path, options: LogOptions, ended: Callable[[], bool]) ->
     try:
         while True:
             over = ended()  # checked before reading, so that all output until then is read below
-            later = _after(path, file)  # likewise, because a file with a successor no longer grows
+            later = _after(path, file)  # also before reading, because a file with a successor does not grow any more
             rest = b""  # every file ends with its last line, or is written to
             while chunk := file.read(_CHUNK):
                 *lines, rest = (rest + chunk).split(b"\n")
@@ -75,7 +76,7 @@ async def _pieces(path: Path, options: LogOptions, ended: Callable[[], bool]) ->
 
 
 def _files(path: Path) -> list[BinaryIO]:
-    """Return the files of the log, open, the oldest first. Raises FileNotFoundError: there is none."""
+    """Return the open files of the log, the oldest first. Raises FileNotFoundError if there is none."""
     while True:
         newest = path.stat().st_ino
         found: list[BinaryIO] = []
@@ -88,7 +89,8 @@ def _files(path: Path) -> list[BinaryIO]:
 
 
 def _begin(path: Path, lines: int | None) -> BinaryIO:
-    """Return the file with the first of the last `lines` lines, positioned at that line; None: all lines."""
+    """Return the file that contains the first of the last `lines` lines (None: of all lines), positioned at that
+    line."""
     files = _files(path)
     at = 0
     if lines is not None:
@@ -136,7 +138,8 @@ def _render(lines: list[bytes], options: LogOptions) -> Iterator[bytes]:
 
 
 def _tail_offset(file: BinaryIO, lines: int) -> int:
-    """Return where the last `lines` lines begin; read backwards, so that a large log costs no more than its tail."""
+    """Return the offset at which the last `lines` lines begin. The file is read backwards, so that the cost does not
+    depend on the size of the whole log."""
     position = file.seek(0, 2)
     if lines == 0:
         return position
@@ -162,7 +165,7 @@ def _nth_from_end(block: bytes, skip: int) -> int:
 
 
 def last_lines(path: Path, lines: int, most_bytes: int) -> str:
-    """Return the end of the log, for a termination message."""
+    """Return the last lines of the log, for a termination message."""
     if not path.exists():
         return ""
     text = b""

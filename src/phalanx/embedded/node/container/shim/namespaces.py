@@ -74,7 +74,8 @@ def enter_user_namespace(user: int, group: int) -> None:
 
 
 def join_processes(pid: int, start: int, *, user_namespace: bool) -> None:
-    """Let future children join the PID namespace of process `pid`, which started at `start`. Raises SyscallRefused."""
+    """Make future child processes join the PID namespace of the process `pid`, which started at `start`. Raises
+    SyscallRefused."""
     names = ("user", "pid") if user_namespace else ("pid",)
     handles = [step("entering the target container", partial(_namespace, pid, name)) for name in names]
     if step("entering the target container", partial(start_ticks, pid)) != start:
@@ -127,7 +128,8 @@ def _mount_all(mounts: list[dict[str, Any]], spec: dict[str, Any]) -> None:
 
 
 def _mount_here(source: int, one: dict[str, Any]) -> None:
-    """Mount by plain mount(2): the user who named the paths is the user of this process."""
+    """Make the mount by mount(2) with paths. This is safe because the user who named the paths is the user of this
+    process."""
     target = one["target"]
     step(f"making the mount point {target}", partial(_mount_point, os.fstat(source).st_mode, target))
     mount(f"mounting {target}", f"/proc/self/fd/{source}", target, None, MS_BIND | MS_REC)
@@ -136,8 +138,8 @@ def _mount_here(source: int, one: dict[str, Any]) -> None:
 
 
 def _mount_for_user(source: int, one: dict[str, Any], spec: dict[str, Any], account: int | None) -> None:
-    """Mount by file handles alone. A path that root follows could lead through the user's mounts, even of /proc, or
-    could change a moment later."""
+    """Make the mount by file handles only. A path that root follows could lead through mounts of the user, even of
+    /proc, or could change a moment later."""
     target = one["target"]
     tree = copied_tree(f"taking {one['source']}", source)
     if one["read_only"]:
@@ -152,7 +154,7 @@ def _mount_for_user(source: int, one: dict[str, Any], spec: dict[str, Any], acco
 
 
 def _is_at(handle: int, path: str) -> bool:
-    """Return True if the path still leads to the open file: no mount has hidden it."""
+    """Return True if the path still leads to the open file, so that no mount has hidden the file."""
     with suppress(OSError):
         return os.path.samestat(os.fstat(handle), os.stat(path))
     return False

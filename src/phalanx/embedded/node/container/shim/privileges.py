@@ -61,7 +61,7 @@ def give_up_new_rights() -> None:
 def _keep_capabilities(kept: list[int]) -> None:
     for number in range(_CAPABILITIES):
         if number not in kept and libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0) != 0:
-            break  # beyond the last that this kernel knows
+            break  # beyond the last capability that this kernel knows
 
 
 def _of_image(said: str, group: int | None, groups: list[int] | None) -> tuple[int, int, list[int]]:
@@ -79,7 +79,7 @@ def _of_image(said: str, group: int | None, groups: list[int] | None) -> tuple[i
 
 
 def _number(name: str, path: str, fields: int) -> int:
-    """Return the id for a name; a number is an id, even if some user has it as a name."""
+    """Return the id for a name. A number is taken as an id, even if it is the name of a user."""
     if name.isdigit():
         return int(name)
     row = next((row for row in _accounts(path, fields) if row[0] == name), None)

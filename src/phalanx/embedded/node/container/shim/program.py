@@ -62,7 +62,7 @@ def become(spec: dict[str, Any], shim: int, streams: tuple[int, int, int], ended
 
 
 def _take_oom_score(spec: dict[str, Any]) -> None:
-    with suppress(OSError):  # a better one than it has is root's to give
+    with suppress(OSError):  # only root may lower it below the present score
         write_text("/proc/self/oom_score_adj", str(spec.get("oom_score", 0)))
 
 
@@ -70,7 +70,7 @@ def _take_terminal(spec: dict[str, Any]) -> None:
     """Give the terminal to the program and its user. Raises SyscallRefused."""
     step("taking the terminal", partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0))
     if spec.get("user") is not None:
-        with suppress(OSError):  # not ours to give, in a user namespace
+        with suppress(OSError):  # not possible in a user namespace
             os.fchown(0, spec["user"], -1)
 
 
@@ -102,7 +102,7 @@ def enter(spec: dict[str, Any]) -> NoReturn:
         _enter_working_directory(spec)
         if spec.get("capabilities") is not None:
             hide_from_program(spec["capabilities"])
-        if program := os.fork():  # into the namespace of processes, which is for children alone
+        if program := os.fork():  # fork, because only child processes enter the PID namespace
             _end_as(program)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         _execute(spec, spec["argv"])
@@ -120,7 +120,8 @@ def _join(pid: int, *, user_namespace: bool) -> None:
 
 
 def _end_as(program: int) -> NoReturn:
-    """Wait for the program, pass signals on to it, and end with its exit code (after a signal, 128 plus its number)."""
+    """Wait for the program and pass signals on to it. Then end with its exit code or, if a signal ended the program,
+    with 128 plus the number of the signal."""
     for number in PASSED_ON:
         signal.signal(number, partial(_pass_on, program))
     _, status = os.waitpid(program, 0)

@@ -1,4 +1,4 @@
-"""What a shim leaves behind, whole or not at all, and by what a process is known again."""
+"""Write the files of a shim atomically, and identify a process by its pid and its start time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def write_whole(path: str, value: dict[str, Any]) -> None:
-    """Write the file durably with all of `value`, or not at all."""
+    """Write `value` durably to the file. After a crash, the file has either the whole value or its earlier content."""
     handle = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as file:
         json.dump(value, file)
@@ -28,6 +28,6 @@ def start_ticks(pid: int) -> int:
 
 
 def boot_id() -> str:
-    """Return the id of this boot of the machine, another one after each (proc_sys_kernel(5))."""
+    """Return the id of this boot of the machine. Each boot has another id (proc_sys_kernel(5))."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()

@@ -99,8 +99,8 @@ def _copied_path(path: str) -> int:
 
 
 def _processes(stage: str) -> int:
-    """Mount a /proc of the container's own, and return a handle on it. In a user namespace the kernel allows it only
-    where the machine's /proc is fully visible."""
+    """Mount a /proc of the container's own, and return a handle on it. In a user namespace, the kernel allows this
+    mount only if the machine's /proc is fully visible."""
     mount("mounting /proc", "proc", stage, "proc", _PROC)
     tree = _copied_path(stage)
     call("mounting /proc", libc.umount2(os.fsencode(stage), MNT_DETACH))
@@ -110,7 +110,7 @@ def _processes(stage: str) -> int:
 def _mount_layers(root: dict[str, Any], *, user_namespace: bool) -> None:
     """Mount the layers of the image over each other. They are passed to the kernel by handles, because a path may be
     too long or contain a colon."""
-    if not root["layers"]:  # the stage has its files already
+    if not root["layers"]:  # the stage already contains all files
         mount("mounting the root", root["stage"], root["stage"], None, MS_BIND | MS_REC)
         mount("mounting the root", "none", root["stage"], None, MS_BIND | MS_REMOUNT | MS_NODEV)
         return
@@ -190,7 +190,7 @@ def _make_proc(processes: int, *, hide: bool) -> None:
 def _make_dev(devices: list[tuple[int, str]], *, user_namespace: bool) -> None:
     os.close(_folder("/dev"))
     mount("mounting /dev", "tmpfs", "/dev", "tmpfs", MS_NOSUID, "mode=755,size=65536k")
-    for tree, path in devices:  # no volume is there yet
+    for tree, path in devices:  # no volume is mounted there yet
         _attach(path, tree, mount_point(path, {}, file=not stat.S_ISDIR(os.fstat(tree).st_mode)))
     for name, target in _LINKS.items():
         os.symlink(target, f"/dev/{name}")

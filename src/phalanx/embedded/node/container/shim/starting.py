@@ -27,7 +27,7 @@ _BOOT = (
 )
 _BARE = ("-I", "-S", "-c")
 _NAME, _MFD_EXEC, _TRIAL_S = "phalanx-python", 0x10, 10.0
-_TRIES, _PAUSE_S = 1000, 0.01  # requests for a shim, and the pause between two
+_TRIES, _PAUSE_S = 1000, 0.01  # the most attempts to request a shim, and the pause between two attempts
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
@@ -64,14 +64,15 @@ async def launch(stem: str) -> None:
 
 
 async def _ask(stem: str, handle: int) -> None:
-    """Send the stem and the descriptor to the process that forks shims; start that process where there is none."""
+    """Send the stem (the common beginning of the paths of the container's files) and the descriptor to the process that
+    forks shims. If there is no such process, start it."""
     path = interpreter()
     for _ in range(_TRIES):
         forks = _forks.get(path) or _started(path)
         try:
             socket.send_fds(forks.channel, [os.fsencode(stem)], [handle])
             return
-        except BlockingIOError:  # many start at once, and the process has not taken them yet
+        except BlockingIOError:  # many shims start at once, and the process has not read earlier requests yet
             await asyncio.sleep(_PAUSE_S)
         except (BrokenPipeError, ConnectionResetError):  # the process that forks was killed
             forks.channel.close()
@@ -125,7 +126,7 @@ def _copy() -> int:
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        copy = os.memfd_create(_NAME, flags)  # before Linux 6.3, where all can be run
+        copy = os.memfd_create(_NAME, flags)  # before Linux 6.3, which runs any such file
     with open(sys.executable, "rb") as source:
         while os.sendfile(copy, source.fileno(), None, 1 << 24):
             pass

@@ -14,9 +14,9 @@ import termios
 import time
 from contextlib import suppress
 
-# As the kubelet's containerLogMaxSize and containerLogMaxFiles.
+# The defaults of the kubelet's containerLogMaxSize and containerLogMaxFiles.
 _LOG_BYTES, LOG_FILES = 10 << 20, 5
-DATA, RESIZE, END = range(3)  # sorts of frames: input, the size of the terminal (struct winsize), no more input
+DATA, RESIZE, END = range(3)  # types of frames: input, the size of the terminal (struct winsize), the end of the input
 FRAME_MOST = 4000
 _HEAD = 3
 _END_OF_TRANSMISSION = b"\x04"
@@ -109,7 +109,7 @@ class Input:
 
     def __init__(self, path: str, target: int, *, tty: bool) -> None:
         os.mkfifo(path, 0o600)
-        self.source = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)  # never at its end
+        self.source = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)  # also for writing, so it never ends
         self.target, self._tty = target, tty
         self._frames, self._pending, self._over = b"", b"", False
         os.set_blocking(target, False)

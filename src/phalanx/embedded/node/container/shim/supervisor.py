@@ -5,9 +5,9 @@ The agent has a process that forks supervisors (`serve`). This process has impor
 supervisor takes the time of a fork, and shares the memory of Python with all others. It ends with the agent; the
 supervisors stay.
 
-STEM.spec.json defines the program. The supervisor writes three files, each atomically: STEM.run.json (the process and
-its start time; durable *before* the program starts), STEM.log (the output, in lines with time stamps, as container
-runtimes write it) and STEM.exit.json (the end).
+STEM is the common beginning of the paths of a container's files. STEM.spec.json defines the program. The supervisor
+writes three files, each atomically: STEM.run.json (the process and its start time; durable *before* the program
+starts), STEM.log (the output, in lines with time stamps, as container runtimes write it) and STEM.exit.json (the end).
 
 STEM.lock is held (flock(2)) from before the start until the end is recorded. A process that gets the lock can be sure
 that no shim runs, without trusting a process id. A shim that finds STEM.run.json starts no program, so a container is
@@ -60,7 +60,7 @@ from phalanx.embedded.node.container.shim.syscalls import (
 )
 
 _STEM_BYTES = 1 << 16
-_POLL_MS = 1000  # every wake-up has a signal; this is for the one that the kernel merged with another
+_POLL_MS = 1000  # signals wake it up; the timeout is for a signal that the kernel merged with another
 _NOBODY = 65534
 START_FAILED = 128  # the exit code of a container that could not be started, as containerd reports it
 
@@ -96,7 +96,7 @@ class Shim:
         shim = os.getpid()
         if has_own_processes(self.spec):
             separate_processes(self.spec)
-            signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # process 1 would not get them without its handlers
+            signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # process 1 gets no signal for which it has no handler
         self.main = os.fork()
         if self.main == 0:
             try:
@@ -116,7 +116,7 @@ class Shim:
         os.write(go[1], b"g")
         os.close(go[1])
         with os.fdopen(failed[0], "rb") as file:
-            problem = file.read().decode(errors="replace")  # ends at exec, which closes the other end
+            problem = file.read().decode(errors="replace")  # ends at the exec, which closes the other end
         return streams, problem
 
     def _standard_streams(self) -> tuple[tuple[int, int, int], list[ShimStream]]:
@@ -199,8 +199,8 @@ class Shim:
 
 
 def separate_processes(spec: dict[str, Any]) -> None:
-    """Let future children have a new PID namespace, or another container's; this process stays in its own. Raises
-    SyscallRefused."""
+    """Make future child processes enter a new PID namespace, or that of another container. This process stays in its
+    own PID namespace. Raises SyscallRefused."""
     if (target := spec.get("processes_of")) is not None:
         join_processes(target["pid"], target["start"], user_namespace=bool(spec.get("user_namespace")))
         return
@@ -321,7 +321,7 @@ def serve() -> None:
         message, handles, _, _ = socket.recv_fds(channel, _STEM_BYTES, 1)
         if not message:
             return
-        with suppress(OSError):  # no process is to be had: the agent finds the container not started
+        with suppress(OSError):  # no process can be created: the agent finds that the container was not started
             if os.fork() == 0:
                 _begin(message.decode(errors="surrogateescape"), handles[0])
         for handle in handles:

@@ -26,8 +26,8 @@ _OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC = 0x1, os.O_CLOEXEC
 _MOVE_MOUNT_F_EMPTY_PATH, _MOVE_MOUNT_T_EMPTY_PATH = 0x4, 0x40
 _MOUNT_ATTR_RDONLY = 0x1
 AT_FDCWD = _AT_FDCWD  # a path of the machine
-# How a path is followed, openat2(2): not into another mount; not by links of /proc; by no symbolic link; only to what
-# is below the directory, else EXDEV; as if the directory was the root.
+# Flags of openat2(2) for following a path: into no other mount; by no link of /proc; by no symbolic link; only to files
+# below the directory, else EXDEV; as if the directory was the root.
 NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH, IN_ROOT = 0x01, 0x02, 0x04, 0x08, 0x10
 _HANDLE = os.O_PATH | os.O_CLOEXEC
 
@@ -101,7 +101,7 @@ def copied_tree(what: str, handle: int) -> int:
 
 
 def attach(what: str, tree: int, point: int) -> None:
-    """Put a detached copy of a mount at the directory of the handle `point`. Raises SyscallRefused."""
+    """Attach a detached copy of a mount to the directory of the handle `point`. Raises SyscallRefused."""
     flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
     call(what, libc.syscall(_MOVE_MOUNT, tree, b"", point, b"", flags))
 

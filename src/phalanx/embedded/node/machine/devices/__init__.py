@@ -1,6 +1,6 @@
-"""Devices that are assigned to containers by name, from several sources.
+"""Assign devices with names, from several sources, to containers.
 
 pool        the devices of all sources, and their health; devices that a file lists
-plugins     device plugins, as the kubelet serves them; the messages of the kubelet's device plugins
-gpus        parts of NVIDIA's GPUs; AMD's GPUs
+plugins     serve device plugins like the kubelet; the messages between the kubelet and device plugins
+gpus        parts of NVIDIA GPUs, and AMD GPUs
 """

@@ -1,17 +1,20 @@
-"""AMD's GPUs: found by what their driver (amdkfd) tells, offered as `amd.com/gpu`.
+"""Find AMD GPUs and parts of NVIDIA GPUs. The node offers AMD GPUs, which the driver amdkfd lists, as the resource
+`amd.com/gpu`.
 
-The driver lists what can compute below /sys/class/kfd/kfd/topology/nodes: a node with SIMD units is a GPU, and has the
-number of its render file (/dev/dri/renderD128 …). Programs of ROCm open that and /dev/kfd, which all GPUs share, and
-see the GPUs that ROCR_VISIBLE_DEVICES names (ROCm documentation, "GPU isolation techniques"): by unique id where they
-have one, else by index. If AMD's device plugin registers, its devices of that resource take the place of these.
+The driver lists the machine's processors below /sys/class/kfd/kfd/topology/nodes. An entry with SIMD units is a GPU,
+and states the number of its render file (/dev/dri/renderD128 …). Programs of ROCm open the render file and /dev/kfd,
+which all GPUs share. They see the GPUs that ROCR_VISIBLE_DEVICES names (ROCm documentation, "GPU isolation
+techniques"): by the unique id if the GPU has one, otherwise by the index. If AMD's device plugin registers, its devices
+of this resource replace these GPUs.
 
 NVIDIA's Multi-Instance GPUs (MIG): GPUs that are divided into instances with their own memory and multiprocessors.
 
-A GPU in MIG mode is not offered whole; its instances are, by profile, as the resource that NVIDIA's own device plugin
-gives them (its strategy "mixed"): `nvidia.com/mig-1g.10gb`. They are found once, when the node starts. To divide a GPU
-again, drain it, and restart the node afterwards. CUDA_VISIBLE_DEVICES names the instance that a program uses. The GPU's
-file, and those of its instances (/dev/nvidia-caps, numbered in mig-minors), are hidden from containers without an
-instance of the GPU; containers with different instances of one GPU are separated by that variable alone."""
+A GPU in MIG mode is not offered as a whole. Instead the node offers its instances, with one resource for each profile,
+for example `nvidia.com/mig-1g.10gb`. The names are those of NVIDIA's device plugin with the strategy "mixed". The node
+finds the instances once, at its start. To divide a GPU in another way, drain the node, and restart the agent
+afterwards. CUDA_VISIBLE_DEVICES names the instance that a program uses. Containers without an instance of a GPU cannot
+open the device file of the GPU and those of its instances (/dev/nvidia-caps, numbered in mig-minors). Containers with
+different instances of one GPU are separated only by CUDA_VISIBLE_DEVICES."""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ class AmdGpu:
 
 
 def find_amd_gpus(topology: Path = _TOPOLOGY) -> tuple[AmdGpu, ...]:
-    """Return the GPUs that the driver lists, in its order; nothing where there is no driver."""
+    """Return the GPUs that the driver lists, in the driver's order; none if there is no driver."""
     places = [place for place in topology.iterdir() if place.name.isdigit()] if topology.is_dir() else []
     return tuple(_gpus(sorted(places, key=lambda place: int(place.name))))
 
@@ -74,7 +77,7 @@ def _properties(path: Path) -> dict[str, int]:
 
 
 class AmdGpus:
-    """The GPUs, as a source of the pool."""
+    """The AMD GPUs, as a source of the pool."""
 
     def __init__(self, gpus: Sequence[AmdGpu]) -> None:
         self._gpus = {one.id: one for one in gpus}
@@ -87,7 +90,7 @@ class AmdGpus:
         return frozenset({_SHARED_FILE, *(one.render_file for one in self._gpus.values())})
 
     async def allocate(self, ids: Ids) -> GrantedDevices:
-        """Return what a container with these GPUs is given. Raises PhalanxError."""
+        """Return the device files and the variables of a container with these GPUs. Raises PhalanxError."""
         if unknown := [one for one in ids if one not in self._gpus]:
             raise PhalanxError(f"this machine has no GPU {', '.join(unknown)} any more")
         paths = (_SHARED_FILE, *(self._gpus[one].render_file for one in ids))
@@ -111,12 +114,12 @@ class MigInstance:
 
     @property
     def resource(self) -> str:
-        """Return the resource; NVIDIA writes the `+` of a profile as a dot."""
+        """Return the name of the resource. NVIDIA writes the `+` of a profile as a dot in it."""
         return f"nvidia.com/mig-{self.profile.replace('+', '.')}"
 
 
 def find_instances() -> tuple[MigInstance, ...]:
-    """Return the instances that nvidia-smi lists; nothing where there is none or it has no answer."""
+    """Return the instances that nvidia-smi lists; none if nvidia-smi is missing or fails."""
     try:
         answer = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=_NVIDIA_SMI_S, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -145,7 +148,8 @@ def instance_files(gpu_file: str, minors: Path = _MINORS) -> tuple[str, ...]:
 
 
 class MigInstances:
-    """The instances of one profile. `files`: by index of a GPU, the device files that its users open."""
+    """The instances of one profile, as a source of the pool. `files`: index of a GPU -> the device files that programs
+    open to use it."""
 
     def __init__(self, instances: Sequence[MigInstance], files: Mapping[str, tuple[str, ...]]) -> None:
         self._instances, self._files = {one.uuid: one for one in instances}, files
@@ -154,7 +158,7 @@ class MigInstances:
         return tuple(sorted(self._instances))
 
     async def allocate(self, ids: Ids) -> GrantedDevices:
-        """Return what a container with these instances is given. Raises PhalanxError."""
+        """Return the device files and the variables of a container with these instances. Raises PhalanxError."""
         if unknown := [one for one in ids if one not in self._instances]:
             raise PhalanxError(f"this machine has no MIG instance {', '.join(unknown)} any more")
         paths = dict.fromkeys(path for one in ids for path in self._files.get(self._instances[one].gpu, ()))

@@ -1,4 +1,5 @@
-"""Device plugins, as the kubelet serves them (v1beta1): those of GPU, FPGA and RDMA vendors register unchanged.
+"""Serve device plugins like the kubelet (v1beta1), so that the plugins of GPU, FPGA and RDMA vendors can register
+unchanged.
 
 A plugin is a separate program. It serves a socket in the node's folder, and calls Register on the node's socket
 (`kubelet.sock`) with its socket's name and its resource. The node calls its ListAndWatch, whose stream reports the
@@ -9,7 +10,8 @@ after a restart of the kubelet.
 A program that may write to the folder can offer devices and choose containers' mounts. So the folder must belong to
 root or to the agent's user.
 
-The messages between the kubelet and device plugins, version v1beta1, as classes of the protobuf library.
+The module also defines the messages between the kubelet and device plugins (v1beta1) as classes of the protobuf
+library.
 
 Source of names and numbers: k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/api.proto."""
 
@@ -93,7 +95,7 @@ class DevicePlugin:
                 log.warning("the device plugin of %s has gone, and its devices with it", self._resource)
 
     async def allocate(self, ids: Ids) -> GrantedDevices:
-        """Return the mounts, files and variables of a container with these devices. Raises PhalanxError."""
+        """Return the mounts, device files and variables of a container with these devices. Raises PhalanxError."""
         asked = message("AllocateRequest")()
         asked.container_requests.add().devices_ids.extend(ids)
         try:
@@ -169,8 +171,8 @@ class _Registration:
 
 
 async def serve_plugins(folder: Path, pool: DevicePool) -> None:
-    """Let device plugins register, until cancelled. Raises PhalanxError, OSError: the folder is not ours alone, or a
-    kubelet has it."""
+    """Let device plugins register, until cancelled. Raises PhalanxError or OSError if other users may write to the
+    folder, or if a kubelet uses the folder."""
     async with asyncio.TaskGroup() as group, _serving(folder, _Registration(folder, pool, group)):
         log.info("device plugins register at %s", folder / SOCKET)
         await asyncio.Event().wait()

@@ -1,11 +1,11 @@
-"""The devices of one node other than GPUs: extended resources whose units have names.
+"""Manage the devices of one node other than whole NVIDIA GPUs: extended resources whose units have names.
 
-The source of a resource reports its devices and their health, again at each change. It also returns the environment,
-mounts and device files for a container that uses them. The node's capacity is the number of healthy devices. The node
-records the devices of each pod, and assigns none twice. If the source of a resource ends, the capacity becomes zero;
-containers keep their devices.
+A source of devices, for example a device plugin, offers a resource. It reports its devices and their health at its
+start and at each change. It also returns the environment, mounts and device files for a container that uses them. The
+node's capacity is the number of healthy devices. The node records the devices of each pod, and assigns none twice. If
+the source of a resource ends, the capacity becomes zero; containers keep their devices.
 
-Devices that a file lists: any generic resource of this machine, such as licences, boards or instruments.
+A file may list devices of any generic resource of this machine, such as licences, boards or instruments:
 
     resources:
       lab.example.org/scope:
@@ -43,7 +43,7 @@ class DeviceFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantedDevices:
-    """The grant of devices to a container."""
+    """The mounts, device files and variables that a container gets for its devices."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
@@ -59,7 +59,7 @@ class DeviceSource(Protocol):
     """A source that offers devices of a resource."""
 
     async def allocate(self, ids: Ids) -> GrantedDevices:
-        """Return what the container is given. Raises PhalanxError."""
+        """Return the grant for a container with the devices `ids`. Raises PhalanxError."""
 
 
 class DevicePool:
@@ -79,7 +79,7 @@ class DevicePool:
         return frozenset(self._healthy)
 
     def require_free(self, resource: str) -> None:
-        """Raises PhalanxError if the resource has an invalid name, or if the node itself offers it."""
+        """Raise PhalanxError if the resource has an invalid name, or if the node itself offers this resource."""
         if "/" not in resource or resource.partition("/")[0].endswith("kubernetes.io") or len(resource) > 253:
             raise PhalanxError(f"{resource[:253]!r} is no name of an extended resource; write DOMAIN/NAME")
         if resource in self._own:
@@ -92,7 +92,7 @@ class DevicePool:
         await self._set(resource, tuple(sorted(healthy)))
 
     async def withdraw(self, resource: str, source: DeviceSource) -> None:
-        """Remove the source, because it is gone. If another source has taken its place, do nothing."""
+        """Remove the devices of a source that has ended. If another source now offers the resource, do nothing."""
         if self._sources.get(resource) is source:
             del self._sources[resource]
             await self._set(resource, ())
@@ -105,7 +105,7 @@ class DevicePool:
         await self._changed()
 
     def free(self, resource: str, taken: Iterable[str]) -> Ids:
-        """Return the healthy devices that nobody has."""
+        """Return the healthy devices of the resource that are not in `taken`."""
         used = set(taken)
         return tuple(one for one in self._healthy.get(resource, ()) if one not in used)
 
@@ -164,7 +164,7 @@ class ListedDevices:
 
 
 def read_devices(path: Path) -> dict[str, ListedDevices]:
-    """Return what a file lists, by the names of resources. Raises PhalanxError."""
+    """Return the devices that a file lists, by the name of their resource. Raises PhalanxError."""
     try:
         said = msgspec.convert(yaml.safe_load(path.read_text()), type=_File)
     except (OSError, UnicodeDecodeError) as error:
@@ -184,7 +184,7 @@ def read_devices(path: Path) -> dict[str, ListedDevices]:
 
 
 async def watch_listed(path: Path, pool: DevicePool, look_s: float) -> None:
-    """Offer what the file lists, until cancelled."""
+    """Offer the devices that the file lists, until cancelled."""
     offered, told = read_devices(path), ""
     while True:
         try:
