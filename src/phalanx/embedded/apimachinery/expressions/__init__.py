@@ -1,4 +1,4 @@
-"""Expressions over objects.
+"""Expressions over objects: JSONPath, regular expressions and CEL.
 
 jsonpath           paths of printed columns and of the scale subresource
 pattern            regular expressions

@@ -1,17 +1,20 @@
-"""MutatingAdmissionPolicy and ValidatingAdmissionPolicy (admissionregistration.k8s.io/v1): admission written in CEL.
+"""MutatingAdmissionPolicy and ValidatingAdmissionPolicy (admissionregistration.k8s.io/v1): admission rules that users
+write in CEL.
 
-A policy says what to do (mutations, or validations) and to which requests (`matchConstraints`, `matchConditions`); it
-acts only where a binding names it (`matchResources` narrows further). Mutations come first: an ApplyConfiguration is
-merged into the object by the merge keys of its kind, a JSONPatch is applied as it is. Then, at the end of admission,
-every validation must hold; the binding decides whether a violation denies or warns.
+A policy defines what to do (mutations or validations) and for which requests (`matchConstraints`, `matchConditions`).
+It takes effect only through bindings that name it, and `matchResources` of a binding may narrow its requests further.
+Mutating policies run first: an ApplyConfiguration is merged into the object by the merge keys of its kind, and a
+JSONPatch is applied unchanged. At the end of admission, the object must satisfy every validation. The binding
+determines whether a violation denies the request or only causes a warning.
 
-A kind may be served in several versions, and a rule names some of them. With `matchPolicy: Equivalent`, the default, it
-is about requests in any version: expressions see the object in the version that the rule names. A write to a
+A kind may be served in several versions, and a rule names some of them. With `matchPolicy: Equivalent`, the default, a
+rule matches requests in any version, and expressions get the object in the version that the rule names. A write to a
 subresource (`pods/status`, `pods/binding`) matches only rules that name this subresource.
 
-An expression that cannot be evaluated is a failure of the policy: `failurePolicy` Fail refuses the request, Ignore
-passes it. Source: KEP-3488, KEP-3962 and k8s.io/apiserver/pkg/admission/plugin/policy. Not served: `paramRef.selector`
-(the binding is refused at its write), audit annotations (there is no audit log).
+If an expression cannot be evaluated, the policy has failed: with `failurePolicy` Fail, the server refuses the request;
+with Ignore, it ignores the failure. Source: KEP-3488, KEP-3962 and k8s.io/apiserver/pkg/admission/plugin/policy. Two
+features are not supported: `paramRef.selector` (a write of such a binding is refused) and audit annotations (there is
+no audit log).
 """
 
 from __future__ import annotations
@@ -32,11 +35,12 @@ _CODES = {"Invalid": 422, "Forbidden": 403, "Unauthorized": 401, "RequestEntityT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """A request under admission. `obj`: the object to store (None for DELETE). `namespace`: its Namespace object.
+    """A request under admission. `obj`: the object to store; None for DELETE. `namespace`: the Namespace object of its
+    namespace.
 
-    `forms`: the kinds as which such objects are served, including `resource`. `part`: the written kind if it is a
-    subresource of another (Binding, Scale). `rights`: the rights of the user; None if they are unknown, so that
-    expressions about them cannot be evaluated."""
+    `forms`: the kinds as which such objects are served, including `resource`. `part`: the written kind, if it is a
+    subresource of another kind (Binding, Scale). `rights`: the rights of the user; None if they are unknown, so that
+    expressions about rights cannot be evaluated."""
 
     resource: Resource
     forms: tuple[Resource, ...] = ()
@@ -58,7 +62,7 @@ class Review:
         return converted(form, obj)
 
     def kept(self, form: Resource, obj: Object) -> Object:
-        """Return an object, which is in the version of `form`, in the version of the request."""
+        """Convert an object from the version of `form` to the version of the request."""
         if self.part is not None or self.obj is None or _has_form(form, self.obj):
             return obj
         return stored_form(form, obj) | {key: self.obj[key] for key in ("kind", "apiVersion")}
@@ -71,9 +75,9 @@ def _has_form(form: Resource, obj: Object) -> bool:
 @dataclass(frozen=True, slots=True)
 class BoundPolicy:
     """A policy with its binding. `view`: the fields that its expressions read. `form`: the version of the kind that its
-    rule names; None: kind and operation alone do not decide whether the policy applies to a request. `asked`: the
-    fields that the conditions of all policies of this request read; None: the conditions of this policy read parameters
-    or variables of the policy, too."""
+    rule names; None if more than the kind and the operation decides whether the policy applies to a request. `asked`:
+    the fields that the conditions of all policies for this kind of request read; None if the conditions of this policy
+    also read parameters or variables of the policy."""
 
     policy: Object
     binding: Object
@@ -83,8 +87,8 @@ class BoundPolicy:
 
 
 class PolicyReader:
-    """The reads that policies need: all objects of a kind in this group, and the parameters that a binding names. The
-    policies of each kind are cached until `forget`."""
+    """The reading functions that policies need: for all objects of a kind in this API group, and for the parameters
+    that a binding names. The policies for each kind are cached until `forget` is called."""
 
     def __init__(
         self,
@@ -99,7 +103,8 @@ class PolicyReader:
         self._known.clear()
 
     def bound(self, plural: str, review: Review) -> tuple[BoundPolicy, ...]:
-        """Return the policies that may apply to the kind and operation of the request, in the order of evaluation."""
+        """Return the policies that may apply to the kind and operation of the request, in the order in which they are
+        evaluated."""
         key = (plural, *kind_of(review))
         known = self._known.get(key)
         if known is None:
@@ -123,7 +128,7 @@ class PolicyReader:
 
 
 def kind_of(review: Review) -> tuple[str, ...]:
-    """Return the properties by which rules select requests, except the names of objects."""
+    """Return the properties of a request by which rules select it, except the name of the object."""
     of = review.resource
     scope = "Namespaced" if of.namespaced else "Cluster"
     return of.group, of.version, of.plural, scope, review.subresource, review.operation
@@ -149,12 +154,12 @@ def _conditions(policy: Object) -> list[str]:
 
 
 def _are_plain(conditions: Iterable[str]) -> bool:
-    """Return whether the conditions read the request alone, and no parameters or variables of the policy."""
+    """Return True if the conditions read only the request, and no parameters or variables of the policy."""
     return not any("variables" in text or "params" in text for text in conditions)
 
 
 def _is_narrowed(constraints: Mapping[str, Any]) -> bool:
-    """Return whether more than kind and operation decides if the constraints match a request."""
+    """Return True if more than the kind and the operation decides whether the constraints match a request."""
     by_object = ("excludeResourceRules", "namespaceSelector", "objectSelector")
     return any(constraints.get(key) for key in by_object) or any(
         rule.get("resourceNames") for rule in constraints.get("resourceRules") or ()
@@ -166,7 +171,7 @@ Patch = Callable[[Resource, Object, Any], Object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patches:
-    """The two ways in which a mutation changes an object. Both return a new object."""
+    """The two ways in which a mutation can change an object. Both functions return a new object."""
 
     merge: Patch
     json: Patch
@@ -200,18 +205,19 @@ def _request(review: Review, form: Resource) -> dict[str, Any]:
 
 
 class _Broken(Exception):
-    """A condition of a policy fails, and failure means refusal."""
+    """Raised if a match condition of a policy cannot be evaluated and the failure policy is Fail."""
 
 
 @dataclass
 class _Case:
-    """A policy bound to a request, and the variables its expressions see. `form`: the version that its rule names."""
+    """A policy that is applied to a request, with the variables that its expressions use. `form`: the version that its
+    rule names."""
 
     bound: BoundPolicy
     review: Review
     form: Resource
     params: Object | None = None
-    broken: str = ""  # why the policy cannot be evaluated, which counts as a violation
+    broken: str = ""  # the reason why the policy cannot be evaluated, which counts as a violation
     _scope: CelScope | None = None  # the scope of the object `_seen`
     _seen: Object | None = None
     _shown: Object | None = None
@@ -231,15 +237,15 @@ class _Case:
         return spec
 
     def shown(self) -> Object | None:
-        """Return the object that expressions see. It is the same Python object at each call, because results about it
+        """Return the object as expressions get it. Each call returns the same Python object, because results about it
         are cached."""
         if self._shown is None:
             self._shown = self.review.shown(self.form, self.review.obj)
         return self._shown
 
     def evaluate(self, text: str, obj: Object | None) -> Any:
-        """Evaluate the expression on the object. The first expression that uses variables of the policy causes their
-        evaluation, in order; each variable may use the earlier ones."""
+        """Evaluate the expression on the object. The first expression that uses variables of the policy causes all of
+        them to be evaluated, in their order; each variable may use the earlier ones."""
         if self._scope is None or self._seen is not obj:
             self._scope = _scope(self.bound.view, self.review, self.form, obj, self.params)
             self._seen, self._computed = obj, False
@@ -273,8 +279,8 @@ class _Case:
 
 
 def named(review: Review, form: Resource) -> dict[str, dict[str, str]]:
-    """Return the fields of `request` that name kind and resource: in the version of `form` (`kind`, `resource`), and in
-    the version of the request (`requestKind`, `requestResource`)."""
+    """Return the fields of `request` that name the kind and the resource: in the version of `form` (`kind`,
+    `resource`), and in the version of the request (`requestKind`, `requestResource`)."""
     found: dict[str, dict[str, str]] = {}
     for of, kind, resource in ((form, "kind", "resource"), (review.resource, "requestKind", "requestResource")):
         said = review.part or of
@@ -284,11 +290,12 @@ def named(review: Review, form: Resource) -> dict[str, dict[str, str]]:
 
 
 def mutate(review: Review, reader: PolicyReader, patches: Patches, *, reinvoked: bool = False) -> Object:
-    """Return the object after every mutating policy that applies; `review.obj` itself if none does. Raises `ApiError`.
+    """Return the object after every mutating policy that applies; `review.obj` itself if none applies. Raises
+    `ApiError`.
 
-    Policies act in the order of their names, twice if one with `reinvocationPolicy: IfNeeded` could react to a change
-    that a later one made. `reinvoked`: a webhook has changed the object after the policies, so only policies with
-    `reinvocationPolicy: IfNeeded` act."""
+    Policies run in the order of their names. They run a second time if a policy with `reinvocationPolicy: IfNeeded`
+    could react to a change by a later policy. `reinvoked`: True if a webhook has changed the object after the policies
+    ran; then only policies with `reinvocationPolicy: IfNeeded` run."""
     assert review.obj is not None
     obj = review.obj
     cases = list(_cases("mutatingadmissionpolicies", review, reader))
@@ -323,10 +330,11 @@ def validate(review: Review, reader: PolicyReader) -> list[str]:
 
 
 def _cases(plural: str, review: Review, reader: PolicyReader) -> Iterator[_Case]:
-    """Yield every (policy, binding) that the request matches, match conditions included."""
+    """Yield every pair of a policy and a binding that the request matches, including the match conditions."""
     if review.resource.group == GROUP:
-        return  # policies do not apply to policies, so that a wrong policy can always be corrected
-    # Shared by all policies, because passing an object to the library costs more than an evaluation.
+        return  # policies do not apply to policies, so that users can always correct a wrong policy
+    # All policies share these scopes, because passing an object to the library costs more than evaluating an
+    # expression.
     scopes: dict[str, CelScope] = {}
     for bound in reader.bound(plural, review):
         narrowed = bound.binding["spec"].get("matchResources")
@@ -351,8 +359,8 @@ def _cases(plural: str, review: Review, reader: PolicyReader) -> Iterator[_Case]
 
 
 def matched(constraints: Mapping[str, Any], review: Review, *, rules_required: bool = True) -> Resource | None:
-    """Return the version of the kind in which `MatchResources` constraints match the request; None if they do not
-    match. They match if some resource rule and both selectors match, and no exclusion does."""
+    """Return the version of the kind in which the constraints (`MatchResources`) match the request; None if they do not
+    match. They match if a resource rule and both selectors match, and no exclusion matches."""
     rules, form = constraints.get("resourceRules") or (), review.resource
     if rules or rules_required:
         found = _form(constraints, rules, review)
@@ -370,8 +378,8 @@ def matched(constraints: Mapping[str, Any], review: Review, *, rules_required: b
 
 
 def _home(review: Review) -> Object | None:
-    """Return the object whose labels a namespace selector matches: the namespace of the object, or the object if it is
-    a namespace."""
+    """Return the object whose labels a namespace selector is compared with: the object's namespace, or the object
+    itself if it is a namespace."""
     if review.resource.key == ("", "namespaces"):
         return review.old or review.obj
     return review.namespace
@@ -382,13 +390,13 @@ def _labels(obj: Object | None) -> Mapping[str, str] | None:
 
 
 def about(constraints: Mapping[str, Any], review: Review) -> bool:
-    """Return True if a resource rule matches such requests, for some object."""
+    """Return True if a resource rule matches such requests for at least some object."""
     rules = constraints.get("resourceRules") or ()
     return any(_about(rule, review, form) for rule in rules for form in _forms(constraints, review))
 
 
 def _form(constraints: Mapping[str, Any], rules: Iterable[Mapping[str, Any]], review: Review) -> Resource | None:
-    """Return the first version that a rule matches. The version of the request is tried first."""
+    """Return the first version of the kind that a rule matches. The version of the request is tried first."""
     for form in _forms(constraints, review):
         if any(_rule_matches(rule, review, form) for rule in rules):
             return form
@@ -406,7 +414,7 @@ def _rule_matches(rule: Mapping[str, Any], review: Review, form: Resource) -> bo
 
 
 def _about(rule: Mapping[str, Any], review: Review, resource: Resource) -> bool:
-    """Return whether a rule matches the request in all fields other than the names of objects."""
+    """Return True if a rule matches the request in all fields other than the names of objects."""
     scope = rule.get("scope", "*")
     return (
         _listed(rule.get("operations"), review.operation)
@@ -429,8 +437,8 @@ def _listed(values: Iterable[str] | None, wanted: str) -> bool:
 
 
 def selected(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Return whether a `LabelSelector` object (metav1) selects the labels. All of matchLabels and matchExpressions must
-    hold; an empty selector selects everything."""
+    """Return True if a `LabelSelector` object (metav1) selects the labels. All matchLabels and matchExpressions must be
+    satisfied; an empty selector selects everything."""
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
     return all(_expression_holds(one, labels) for one in selector.get("matchExpressions") or ())
@@ -452,8 +460,9 @@ def _expression_holds(one: Mapping[str, Any], labels: Mapping[str, str]) -> bool
 
 
 def _params(case: _Case, reader: PolicyReader) -> list[Object | None]:
-    """Return the parameter objects of the binding, with each of which the policy is evaluated; [None] without
-    parameters, [] if the policy does not apply because none exists. Raises `ApiError` where that means refusal."""
+    """Return the parameter objects of the binding; the policy is evaluated once with each of them. Return [None] for a
+    binding without parameters, and [] if the policy does not apply because no parameter object exists. Raises
+    `ApiError` if a missing parameter object means that the request is refused."""
     kind, ref = case.spec.get("paramKind"), case.binding["spec"].get("paramRef")
     if not kind or not ref:
         return [None]
@@ -471,8 +480,8 @@ def _params(case: _Case, reader: PolicyReader) -> list[Object | None]:
 
 
 def applies(bound: BoundPolicy, review: Review, form: Resource) -> bool:
-    """Return whether all match conditions hold. Raises `ApiError` if one cannot be evaluated, and failure means
-    refusal."""
+    """Return True if all match conditions are true. Raises `ApiError` if a condition cannot be evaluated and the
+    failure policy is Fail."""
     case = _Case(bound=bound, review=review, form=form)
     try:
         return _conditions_hold(case)
@@ -481,8 +490,8 @@ def applies(bound: BoundPolicy, review: Review, form: Resource) -> bool:
 
 
 def _conditions_hold(case: _Case, scope: CelScope | None = None) -> bool:
-    """Return True if all match conditions hold. `scope`: shared by the conditions of several policies; None: a new
-    one."""
+    """Return True if all match conditions are true. `scope`: a scope that the conditions of several policies share;
+    None to create a new one."""
     for condition in case.spec.get("matchConditions") or ():
         text = condition["expression"]
         try:
@@ -497,7 +506,7 @@ def _conditions_hold(case: _Case, scope: CelScope | None = None) -> bool:
 
 
 def _mutated(case: _Case, obj: Object, patches: Patches) -> Object:
-    """Return the object after the mutations of the policy, in the version that the policy's rule names."""
+    """Return the object after the policy's mutations, in the version that the policy's rule names."""
     obj = case.review.shown(case.form, obj) or obj
     kind = case.review.part or case.form
     for mutation in case.spec.get("mutations") or ():
@@ -519,7 +528,7 @@ def _mutated(case: _Case, obj: Object, patches: Patches) -> Object:
 
 
 def _violations(case: _Case) -> Iterator[tuple[str, str]]:
-    """Yield (message, reason) for each validation that does not hold."""
+    """Yield (message, reason) for each validation that the object does not satisfy."""
     for rule in case.spec.get("validations") or ():
         reason = rule.get("reason") or "Invalid"
         try:
@@ -537,5 +546,5 @@ def _message(case: _Case, rule: Mapping[str, Any]) -> str:
             if isinstance(text, str) and text.strip():
                 return text.strip()
         except ExpressionError:
-            pass  # the plain message is used, as in the real server
+            pass  # use the plain message, like kube-apiserver
     return rule.get("message") or f"failed expression: {rule['expression']}"

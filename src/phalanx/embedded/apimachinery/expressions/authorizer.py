@@ -1,9 +1,9 @@
-"""The variable `authorizer` of admission expressions: it checks other rights of the user who makes the request.
+"""The variable `authorizer` of admission expressions, which checks other rights of the user who makes the request.
 
     authorizer.group("").resource("configmaps").namespace("kube-system").name("site").check("update").allowed()
 
-Each call returns the question so far as a map, and `check` adds the answer. Not served: `serviceAccount`,
-`requestResource` and the selectors; an expression that names them fails. Source:
+Each call returns the question so far as a map, and `check` adds the result. The functions `serviceAccount` and
+`requestResource` and the selectors are not supported: an expression that uses them fails. Source:
 k8s.io/apiserver/pkg/cel/library/authz.go.
 """
 
@@ -17,8 +17,8 @@ AUTHORIZER: Check = {}
 
 
 class AuthorizationQuestion(NamedTuple):
-    """A question about a right. `resource`: the resource, with a slash and its subresource if there is one. `path`: the
-    path, if the question is about no resource. `namespace`: empty for the cluster scope."""
+    """A question about a right. `resource`: the resource, with a slash and the subresource if there is one. `path`: the
+    path, if the question is not about a resource. `namespace`: empty for the cluster scope."""
 
     verb: str
     group: str = ""
@@ -32,7 +32,8 @@ Rights = Callable[[AuthorizationQuestion], bool]
 
 
 def asking(rights: Rights | None) -> dict[str, Callable[..., Any]]:
-    """Return the functions with which an expression checks rights; none if the rights are unknown."""
+    """Return the functions by which an expression checks rights. There are none if the rights of the user are
+    unknown."""
     if rights is None:
         return {}
 

@@ -1,4 +1,4 @@
-"""Common parts of all kinds.
+"""The parts of the API that all kinds share.
 
 status       errors as Status objects
 resource     a served kind: its names, verbs and strategy; the user of a request

@@ -1,8 +1,10 @@
-"""Validate ObjectMeta: names by kind, labels, annotations, owners, finalizers, and changes by updates.
+"""Validate ObjectMeta: names (by the rules of each kind), labels, annotations, owners, finalizers, and the changes that
+an update makes.
 
-Source: k8s.io/apimachinery/pkg/api/validation/objectmeta.go and the name functions of each kind's strategy. The real
-server checks metadata twice on an update (in rest.BeforeUpdate and again in the kind's own validation), so a 422
-contains causes two or three times. Clients compare them, so this module repeats them too.
+Source: k8s.io/apimachinery/pkg/api/validation/objectmeta.go and the name functions of each kind's strategy. On an
+update, kube-apiserver checks metadata twice (in rest.BeforeUpdate, and again in the kind's own validation), so a
+response 422 contains the same causes two or three times. Clients compare these causes, so this module repeats them,
+too.
 """
 
 from __future__ import annotations
@@ -38,8 +40,9 @@ NAME_FORMATS: Mapping[tuple[str, str], Callable[[str], Problems]] = {
     ("rbac.authorization.k8s.io", "rolebindings"): formats.path_segment,
 }
 
-# How often the validation of a kind checks metadata on an update, in addition to rest.BeforeUpdate: as an update, and
-# again as on create. All others do each once, but for admission policies and webhooks (see `_own_rounds`).
+# How often the validation of a kind checks metadata on an update, in addition to rest.BeforeUpdate: by the rules for an
+# update, and by those for a create. Most kinds do each once; admission policies and webhooks are exceptions (see
+# `_own_rounds`).
 _OWN_ROUNDS: Mapping[tuple[str, str], tuple[int, int]] = {
     ("", "events"): (0, 0),
     ("", "limitranges"): (0, 1),
@@ -64,7 +67,7 @@ _OWN_ROUNDS: Mapping[tuple[str, str], tuple[int, int]] = {
     ("storage.k8s.io", "csinodes"): (0, 1),
     ("storage.k8s.io", "volumeattachments"): (0, 1),
 }
-# Groups whose kinds ask of finalizers only that they are qualified names.
+# API groups for whose kinds a finalizer needs no domain: it only has to be a qualified name.
 _ANY_FINALIZER = frozenset({"coordination.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io"})
 
 
@@ -74,7 +77,7 @@ def name_format(resource: Resource) -> Callable[[str], Problems]:
 
 
 def validate_create(resource: Resource, obj: Object) -> list[Cause]:
-    """Return the errors in the metadata of a new object, whose name has been generated already."""
+    """Return the errors in the metadata of a new object. A name from `generateName` has been set before."""
     meta = obj.get("metadata") or {}
     return [*validate(meta, resource.namespaced, name_format(resource)), *_unqualified_finalizers(resource, meta)]
 
@@ -108,7 +111,7 @@ def validate(
 
 
 def _collections(meta: Mapping[str, Any], path: str) -> list[Cause]:
-    """Return the errors in labels, annotations and owners, which are checked on create and on update."""
+    """Return the errors in labels, annotations and owners. Both a create and an update check these."""
     causes: list[Cause] = []
     if labels := meta.get("labels"):
         causes += label_causes(labels, f"{path}.labels")
@@ -171,7 +174,7 @@ def finalizer_causes(finalizers: Sequence[str], path: str) -> list[Cause]:
 
 
 def _unqualified_finalizers(resource: Resource, meta: Mapping[str, Any]) -> list[Cause]:
-    """Return an error for each finalizer of a built-in kind that has no domain and is no standard finalizer."""
+    """Return an error for each finalizer of a built-in kind that has no domain and is not a standard finalizer."""
     if resource.custom or resource.group in _ANY_FINALIZER:
         return []
     text = "name is neither a standard finalizer name nor is it fully qualified"
@@ -183,8 +186,8 @@ def _unqualified_finalizers(resource: Resource, meta: Mapping[str, Any]) -> list
 
 
 def validate_update(resource: Resource, obj: Object, old: Object, subresource: str = "") -> list[Cause]:
-    """Return the forbidden changes of the metadata. For a write to a subresource the kind's own validation is not
-    repeated."""
+    """Return an error for each forbidden change of the metadata. For a write to a subresource, the errors that the
+    kind's own validation would find again are not repeated."""
     meta, before = obj["metadata"], old["metadata"]
     updated = _update_causes(meta, before)
     if not any(meta.get(key) != before.get(key) for key in _CHECKED_ANEW):

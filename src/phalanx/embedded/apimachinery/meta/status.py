@@ -1,8 +1,8 @@
-"""Refusals of the API server: a `Status` object, raised as `ApiError`.
+"""Errors of the API server. Each refusal is raised as an `ApiError`, which becomes a `Status` object in the response.
 
-Every refusal in this package is an `ApiError`. The HTTP layer catches it in one place, and sends its `status()` with
-its `code`. Reasons, codes and message forms are those of k8s.io/apimachinery/pkg/api/errors and
-k8s.io/apimachinery/pkg/util/validation/field, so that a client which parses them cannot tell the difference.
+The HTTP layer catches every `ApiError` in one place, and sends its `status()` with its `code`. Reasons, codes and the
+forms of messages are those of k8s.io/apimachinery/pkg/api/errors and k8s.io/apimachinery/pkg/util/validation/field, so
+that a client which parses them sees no difference.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import msgspec
 from phalanx.embedded.apimachinery.limits import CAUSES
 from phalanx.embedded.apimachinery.schema.scalars import go_quoted
 
-NO_FIELD = "<nil>"  # the field of a cause that is about no field, or about the whole object
+NO_FIELD = "<nil>"  # the field of a cause that concerns no field, or the whole object
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """An entry of `status.details.causes`: `reason` is a FieldValue* constant, `field` a path like `spec.x[0]`."""
+    """An entry of `status.details.causes`. `reason`: one of the constants FieldValue*. `field`: the path of the field,
+    such as `spec.x[0]`."""
 
     reason: str
     message: str
@@ -33,7 +34,7 @@ class Cause:
 
 
 class ApiError(Exception):
-    """A refusal, as the real server words it. `details` goes into the Status as it is."""
+    """A refusal with the message of kube-apiserver. `details`: copied into the Status."""
 
     def __init__(
         self,
@@ -47,10 +48,11 @@ class ApiError(Exception):
     ) -> None:
         super().__init__(message)
         self.code, self.reason, self.message = code, reason, message
-        # None: the Status has no details; empty: it has an empty object, as those of unknown paths do.
+        # With None, the Status has no details. With an empty mapping, it has an empty object, as for an unknown path.
         self.details = None if details is None else dict(details)
         self.retry_after_s = retry_after_s
-        self.metadata = dict(metadata or {})  # metadata of the Status: `continue`, if the list must begin again
+        # metadata of the Status: `continue`, with which the client can continue an expired list
+        self.metadata = dict(metadata or {})
 
     def status(self) -> dict[str, Any]:
         """Return the `v1.Status` object."""
@@ -78,7 +80,7 @@ def _details(group: str, kind: str, name: str = "") -> dict[str, Any]:
 
 
 def qualified(plural: str, group: str) -> str:
-    """Return the name of a resource in messages: `pods`, `jobs.batch`."""
+    """Return the name of a resource as messages show it: `pods`, `jobs.batch`."""
     return f"{plural}.{group}" if group else plural
 
 
@@ -88,7 +90,7 @@ def not_found(group: str, plural: str, name: str) -> ApiError:
 
 
 def already_exists(group: str, plural: str, name: str, *, is_going: bool = False) -> ApiError:
-    """Return the 409 for a name that another object has. `is_going`: whether that object is being deleted."""
+    """Return the error 409 for a name that another object has. `is_going`: True if that object is being deleted."""
     message = f'{qualified(plural, group)} "{name}" already exists'
     message = f"object is being deleted: {message}" if is_going else message
     return ApiError(409, "AlreadyExists", message, details=_details(group, plural, name))
@@ -109,8 +111,8 @@ def bad_request(why: str) -> ApiError:
 
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiError:
-    """Return a 422. The message contains one cause as it is, and several in brackets, as `field.ErrorList.ToAggregate`
-    does. If there are very many causes, only the first ones are listed."""
+    """Return an error 422. Its message contains a single cause unchanged, and several causes in brackets, like
+    `field.ErrorList.ToAggregate`. If there are very many causes, the message lists only the first ones."""
     told, more = causes[:CAUSES], len(causes) - CAUSES
     lines = list(dict.fromkeys(cause.line() for cause in told))
     if more > 0:
@@ -127,8 +129,8 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiErr
 
 
 def shown(value: object) -> str:
-    """Return a value in the form of messages: texts in quotes, numbers and booleans without, other values as Go's
-    JSON."""
+    """Return a value in the form of messages: texts in quotes, numbers and booleans without quotes, and other values as
+    Go prints them in JSON."""
     match value:
         case None:
             return "null"

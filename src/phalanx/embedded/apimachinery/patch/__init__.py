@@ -1,4 +1,4 @@
-"""Objects changed by patches, and who owns which field.
+"""Patches of objects, and the managers that own the fields of an object.
 
 json_patch       JSON patch and JSON merge patch
 strategic        strategic merge patch

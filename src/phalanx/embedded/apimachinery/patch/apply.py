@@ -1,12 +1,13 @@
-"""Server-side apply: a manager sends the fields that it wants of an object, and the server records the manager of each
-field.
+"""Server-side apply: a manager sends the fields of an object that it wants to set, and the server records the manager
+of each field.
 
-The configuration is merged into the live object. A field that another manager has set to another value is a conflict,
-unless the apply is forced and takes the field over. A field that this manager applied before and leaves out now is
-removed, unless another manager owns it too. Applying to a name that does not exist creates the object.
+The sent configuration is merged into the live object. If another manager has set one of the fields to another value,
+the apply fails with a conflict, or, with `force`, takes over the field. A field that this manager applied before and
+now leaves out is removed, unless another manager owns it, too. Applying to a name that does not exist creates the
+object.
 
-Everything here is a pure function of the live object and the configuration; nothing given is changed and the result
-shares what it can. Sources: structured-merge-diff/v6/merge/update.go, KEP-555.
+All functions here are pure functions of the live object and the configuration. They do not change their arguments, and
+the result shares unchanged parts with them. Sources: structured-merge-diff/v6/merge/update.go, KEP-555.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ def apply(
     subresource: str = "",
     now: str,
 ) -> Object:
-    """Return the object as `manager` wants it, with its managedFields; `live` None creates it. `now` is an RFC 3339
-    time.
+    """Return the object after `manager` has applied `config`, with its managedFields. `live`: the object before; None
+    to create it. `now`: the present as an RFC 3339 time.
 
     Raises ApiError: 400 for another kind or a configuration with managedFields, 409 for conflicts, 500 for a field
     that the schema does not have.
@@ -95,7 +96,7 @@ def apply(
         raise conflict_error(found)
     if live is not None and former is not None and not change and former.fields == mine.fields:
         return live
-    if live is not None and not change:  # the real server notes a time only with a change of the object
+    if live is not None and not change:  # kube-apiserver records a new time only if the object changes
         mine = replace(mine, time=former.time if former else "")
     result = {**after, "metadata": dict(after.get("metadata") or {})}
     store(result, [*taken(others, change), mine])
@@ -108,7 +109,7 @@ def _new_object(resource: Resource) -> Object:
 
 
 def _before_first_apply(resource: Resource, live: Object | None, subresource: str, now: str) -> list[FieldOwner]:
-    """Return the owners of the fields of an object that was not tracked until now."""
+    """Return the owners of the fields of an object that has not been tracked so far."""
     if live is None:
         return []
     tracked = {**live, "metadata": dict(live["metadata"])}
@@ -117,7 +118,7 @@ def _before_first_apply(resource: Resource, live: Object | None, subresource: st
 
 
 def _seen(change: Comparison, reset: Node) -> Comparison:
-    """Return the change without fields that a write through this endpoint cannot set. `reset`: these fields."""
+    """Return the change without the fields that a write to this endpoint cannot set. `reset`: these fields."""
     if not reset:
         return change
     removed, written = ({k: v for k, v in one.items() if k not in reset} for one in (change.removed, change.written))
@@ -125,14 +126,15 @@ def _seen(change: Comparison, reset: Node) -> Comparison:
 
 
 def _pruned(wanted: Object, owned: Node, former: Node, kind: Type) -> Object:
-    """Return the object without fields that this manager applied before (`former`), no longer applies, and no other
-    manager owns (`owned`)."""
+    """Return the object without the fields that this manager applied before (`former`) and no longer applies, and that
+    no other manager owns (`owned`)."""
     last = with_named_fields(former, kind)
     all_fields = with_named_fields(field_set(wanted, kind), kind)
     stripped = _left(without(wanted, last, kind))
     kept = union(with_named_fields(field_set(stripped, kind), kind), with_named_fields(owned, kind))
     again = _left(without(wanted, difference(all_fields, kept), kind))
-    # Only fields of this manager are removed, not fields without an owner, and not fields that an updater has replaced.
+    # Only fields of this manager are removed. Fields without an owner stay, and so do fields that an updater has
+    # replaced.
     gone = difference(all_fields, with_named_fields(field_set(again, kind), kind))
     return _left(without(wanted, intersection(gone, last), kind))
 
@@ -167,15 +169,15 @@ def _text(value: Any) -> str:
 
 
 def not_convertible(config: Object, why: str) -> ApiError:
-    """Return the 500 for a configuration in which a value has the right JSON type but does not parse as the type of its
-    field. `why`: the error of the parser."""
+    """Return the error 500 for a configuration in which a value has the right JSON type but cannot be parsed as the
+    type of its field. `why`: the error of the parser."""
     kind = _group_version_kind(config["apiVersion"], config["kind"])
     what = f"unable to convert unstructured object to {kind}: {why}"
     return ApiError(500, "", f"failed to convert new object ({_described(config)}) to proper version: {what}")
 
 
 def _described(config: Object) -> str:
-    """Return `NAMESPACE/NAME; GROUP/VERSION, Kind=KIND` of a configuration, for messages."""
+    """Return a description of a configuration for messages: `NAMESPACE/NAME; GROUP/VERSION, Kind=KIND`."""
     metadata = config.get("metadata")
     found = metadata if isinstance(metadata, dict) else {}
     place = f"{_text(found.get('namespace'))}/{_text(found.get('name'))}"
@@ -189,7 +191,7 @@ def _group_version_kind(version: str, kind: str) -> str:
 
 
 def conflict_error(found: Iterable[tuple[FieldOwner, Node]]) -> ApiError:
-    """Return the 409 with one cause for each field, in the words of
+    """Return the error 409 with one cause for each field, and with the messages of
     k8s.io/apimachinery/pkg/util/managedfields/internal/conflict.go."""
     held = sorted(((owner.named(), [path_text(path) for path in paths(fields)]) for owner, fields in found))
     causes = [{"reason": "FieldManagerConflict", "message": f"conflict with {name}", "field": path}

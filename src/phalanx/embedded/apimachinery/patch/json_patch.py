@@ -1,9 +1,9 @@
-"""JSON patch (RFC 6902) and JSON merge patch (RFC 7386) as the real API server applies them.
+"""Apply JSON patches (RFC 6902) and JSON merge patches (RFC 7386) as kube-apiserver does.
 
-The real server uses the fourth major version of the Go library evanphx/json-patch, and clients depend on where it
-departs from the RFC: `replace` creates a field that is missing, `test` with null passes on a field that is missing,
-a negative index counts from the end. The Python libraries follow the RFC and copy the whole document first; the
-document here is never changed, and what a patch does not touch is shared with the result.
+Kube-apiserver uses the fourth major version of the Go library evanphx/json-patch, and clients depend on its differences
+from the RFC: `replace` creates a missing field, `test` with null succeeds for a missing field, and a negative index
+counts from the end. The Python libraries follow the RFC, and first copy the whole document. This module never changes
+the document, and the result shares with it all parts that the patch does not change.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request
 
 # k8s.io/apiserver/pkg/endpoints/handlers/patch.go
 MAX_OPERATIONS = 10_000
-# Values that all operations together may copy: the real server bounds the bytes that its `copy` copies.
+# The number of values that all operations of a patch together may copy. Kube-apiserver limits the bytes that `copy`
+# operations copy.
 _WORK = 2_000_000
 _INDEX = re.compile("-?[0-9]{1,9}")
 
 
 class _DoesNotApply(Exception):
-    """The operation cannot be carried out on this document."""
+    """Raised if the operation cannot be applied to this document."""
 
 
 def json_patch(current: Any, patch: Any) -> Any:
-    """Return `current` after all operations, in order. Raises ApiError: 400 if the patch is no list of operations, 422
-    if an operation does not apply."""
+    """Return `current` after all operations, in their order. Raises ApiError 400 if the patch is not a list of
+    operations, and 422 if an operation cannot be applied."""
     if not isinstance(patch, list) or not all(isinstance(one, dict | None) for one in patch):
         raise bad_request(f"json: cannot unmarshal {go_kind(patch)} into Go value of type jsonpatch.Patch")
     if len(patch) > MAX_OPERATIONS:
@@ -51,8 +52,8 @@ def json_patch(current: Any, patch: Any) -> Any:
 
 
 def _cost(document: Any, operation: Mapping[str, Any]) -> int:
-    """Return the cost of the operation: the number of values in the containers on its path, which are copied, and ten
-    times the values of a `copy`, which are decoded from text."""
+    """Return the cost of the operation. It is the number of values in the containers on its path, which are copied. For
+    a `copy`, ten times the number of copied values are added, because they are decoded from text."""
     op, path = operation["op"], _parts(operation["path"])
     if op == "test":
         return 1
@@ -82,14 +83,15 @@ def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
             return _add(_remove(document, source), path, _get(document, source))
         case "copy":
             held = msgspec.json.encode(_get(document, _parts(operation["from"])))
-            return _add(document, path, msgspec.json.decode(held))  # a copy, because the two places may differ later
+            # a copy, because later operations may change one of the two places
+            return _add(document, path, msgspec.json.decode(held))
         case "test" if _equal(_get(document, path), operation.get("value")):
             return document
     raise _DoesNotApply
 
 
 def _parts(pointer: Any) -> list[str]:
-    """Return the parts of a JSON pointer: metadata, labels, ex.io/y for `/metadata/labels/ex.io~1y`."""
+    """Return the parts of a JSON pointer; for `/metadata/labels/ex.io~1y` these are metadata, labels and ex.io/y."""
     if not isinstance(pointer, str):
         raise _DoesNotApply
     if not pointer.startswith("/"):
@@ -100,7 +102,7 @@ def _parts(pointer: Any) -> list[str]:
 
 
 def _index(items: list[Any], part: str, *, end: int) -> int:
-    """Return the index that `part` names; a negative number counts from the end. `end`: the first index that is too
+    """Return the index that `part` names. A negative number counts from the end. `end`: the lowest index that is too
     large."""
     place = int(part) if _INDEX.fullmatch(part) else None
     if place is None or not -end <= place < end:
@@ -109,7 +111,7 @@ def _index(items: list[Any], part: str, *, end: int) -> int:
 
 
 def _step(container: Any, part: str) -> Any:
-    """Return the value at `part` of the container; None if an object has no such field."""
+    """Return the value at `part` of the container; None if an object has no field of this name."""
     if isinstance(container, list):
         return container[_index(container, part, end=len(container))]
     if isinstance(container, dict):
@@ -124,7 +126,7 @@ def _get(document: Any, path: list[str]) -> Any:
 
 
 def _with(container: Any, part: str, value: Any) -> Any:
-    """Return a copy of the container with another value at a place that exists (any field of an object does)."""
+    """Return a copy of the container with another value at a valid place. In an object every field name is valid."""
     if isinstance(container, list):
         place = _index(container, part, end=len(container))
         return [*container[:place], value, *container[place + 1 :]]
@@ -132,8 +134,8 @@ def _with(container: Any, part: str, value: Any) -> Any:
 
 
 def _changed(document: Any, path: list[str], change: Any) -> Any:
-    """Return a copy of the document in which `change(container, last part)` replaces the container at the end of the
-    path. Only the containers on the path are copied."""
+    """Return a copy of the document in which the container at the end of the path is replaced by `change(container,
+    last part of the path)`. Only the containers on the path are copied."""
     if not isinstance(document, dict | list):
         raise _DoesNotApply
     if len(path) == 1:
@@ -170,7 +172,7 @@ def _remove(document: Any, path: list[str]) -> Any:
 
 
 def _equal(found: Any, wanted: Any) -> bool:
-    """Return whether two JSON values are equal; unlike in Python, true is not 1."""
+    """Return True if two JSON values are equal. Unlike in Python, true does not equal 1."""
     if isinstance(found, bool) or isinstance(wanted, bool):
         return found is wanted
     if isinstance(found, dict) and isinstance(wanted, dict):
@@ -181,7 +183,8 @@ def _equal(found: Any, wanted: Any) -> bool:
 
 
 def merge_patch(current: Any, patch: Any) -> Any:
-    """Return `current` after a merge patch: objects are merged, null removes a field, any other value replaces it."""
+    """Return `current` after a merge patch: objects are merged, null removes a field, and any other value replaces the
+    old value."""
     if not isinstance(patch, dict):
         raise bad_request("Invalid JSON Patch")
     return _merged(current, patch)
@@ -200,7 +203,8 @@ def _merged(current: Any, patch: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_nulls(value: Any) -> Any:
-    """Return a new value without nulls in its objects, because there is nothing that they could remove."""
+    """Return a new value without the nulls in its objects, because a new object has no fields that they could
+    remove."""
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
@@ -212,7 +216,8 @@ _FIELDS = ("op", "path", "from", "value")
 
 
 def wrong_operation(patch: Any) -> str:
-    """Return which part of a JSON patch has the wrong type, in the words of the strict decoder; "" if none has."""
+    """Return the error about a part of a JSON patch that has the wrong type, with the message of the strict decoder; ""
+    if all types are right."""
     if patch is None:
         return ""
     if not isinstance(patch, list):
@@ -227,13 +232,13 @@ def wrong_operation(patch: Any) -> str:
 
 
 def unknown_fields(patch: Iterable[Any]) -> Iterator[str]:
-    """Yield the paths of the fields that no operation of a JSON patch has."""
+    """Yield the paths of fields in the patch that no operation of a JSON patch has."""
     for place, operation in enumerate(patch):
         yield from (f"[{place}].{name}" for name in operation or () if name not in _FIELDS)
 
 
 def go_kind(value: Any) -> str:
-    """Return what the Go decoder calls a JSON value."""
+    """Return the Go decoder's name for the type of a JSON value."""
     match value:
         case dict():
             return "object"

@@ -1,9 +1,9 @@
-"""`metadata.managedFields`: the owners of fields, and the effect of a write on them.
+"""`metadata.managedFields`: which managers own the fields of an object, and how a write changes that.
 
 An entry belongs to a manager, an operation (Apply or Update) and a subresource. A write by Update takes the changed
-fields from all other managers; removed fields have no owner. An object without managedFields is not tracked: the first
-apply records all its fields as set by `before-first-apply`, as the real server does.
-docs/decisions/0011-managed-fields.md says which new objects are tracked from their creation.
+fields from all other managers. Removed fields have no owner. An object without managedFields is not *tracked*: the
+first apply records that `before-first-apply` has set all its fields, as in kube-apiserver.
+docs/decisions/0011-managed-fields.md names the new objects that are tracked from their creation.
 
 Sources: k8s.io/apimachinery/pkg/util/managedfields, structured-merge-diff/v6/merge/update.go, KEP-555.
 """
@@ -33,8 +33,8 @@ from phalanx.embedded.apimachinery.schema.typed import Comparison, compare
 
 BEFORE_FIRST_APPLY, ANCIENT = "before-first-apply", "ancient-changes"
 MAX_UPDATE_MANAGERS = 10
-# Controllers write objects of these kinds very often, and no client applies them. So their managed fields are not
-# recorded when they are created (decision 11).
+# Controllers write objects of these kinds very often, and no client applies them. So the server does not record their
+# managed fields when they are created (decision 11).
 _UNTRACKED = frozenset({("", "Event"), ("events.k8s.io", "Event"), ("coordination.k8s.io", "Lease")})
 
 # Fields of every object that no manager owns.
@@ -53,8 +53,9 @@ _METADATA = "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 class FieldOwner(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry. An applier is the same whatever version it applies in; an updater is not. (A Struct, because every
-    write makes some: a dataclass costs ten times as much.)"""
+    """An entry of managedFields. An applier keeps its entry when it applies another version of the kind; an updater
+    gets a new one. (The class is a Struct, because every write creates some entries, and a dataclass would cost ten
+    times as much.)"""
 
     manager: str
     operation: str
@@ -62,7 +63,7 @@ class FieldOwner(msgspec.Struct, frozen=True, kw_only=True):
     subresource: str = ""
     time: str = ""
     fields: Node
-    # The stored entry. It is written again unchanged if the fields have not changed.
+    # The stored entry, which is written again unchanged if its fields have not changed.
     source: Mapping[str, Any] | None = None
 
     @property
@@ -71,7 +72,8 @@ class FieldOwner(msgspec.Struct, frozen=True, kw_only=True):
         return self.manager, self.operation, version, self.subresource
 
     def named(self) -> str:
-        """Return the manager as conflicts name it: `"one"`, `"two" with subresource "status" using v1`."""
+        """Return the manager's name as messages about conflicts show it: `"one"`, `"two" with subresource "status"
+        using v1`."""
         text = f'"{self.manager}"'
         if self.subresource:
             text += f' with subresource "{self.subresource}"'
@@ -79,7 +81,8 @@ class FieldOwner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(metadata: Mapping[str, Any]) -> list[FieldOwner]:
-    """Return the entries; none for `[{}]`, with which a client resets the record, and none for an invalid record."""
+    """Return the entries of an object's metadata. There are none for an invalid record, or for `[{}]`, by which a
+    client resets the record."""
     try:
         return [_owner(entry) for entry in metadata.get("managedFields") or () if entry]
     except (KeyError, TypeError, AttributeError):
@@ -87,14 +90,14 @@ def read(metadata: Mapping[str, Any]) -> list[FieldOwner]:
 
 
 def _read_sent(sent: Iterable[Mapping[str, Any]]) -> list[FieldOwner]:
-    """Return the entries of a record that a client wrote, whose sets are in any order."""
+    """Return the entries of a record that a client sent. The elements of its field sets may be in any order."""
     ordered = [{**entry, "fieldsV1": sorted_set(entry.get("fieldsV1") or {})} for entry in sent if entry]
     return read({"managedFields": ordered})
 
 
 def _is_record(sent: Any) -> bool:
-    """Return whether the entries that a client sent have the form of field sets. Otherwise the stored record stays, as
-    in the real server."""
+    """Return True if the entries that a client sent have the form of field sets. Otherwise the server keeps the stored
+    record, like kube-apiserver."""
     return isinstance(sent, list) and all(
         isinstance(entry, dict) and _is_set(entry.get("fieldsV1") or {}) for entry in sent
     )
@@ -107,7 +110,7 @@ def _is_set(node: Any) -> bool:
 
 
 def _is_element(key: str) -> bool:
-    """Return whether the key is an element of a field set: f:FIELD, k:{"name":"x"}, v:VALUE or i:INDEX."""
+    """Return True if the key is an element of a field set: f:FIELD, k:{"name":"x"}, v:VALUE or i:INDEX."""
     form, rest = key[:2], key[2:]
     try:
         match form:
@@ -133,7 +136,7 @@ def _owner(entry: Mapping[str, Any]) -> FieldOwner:
 
 
 def write(owners: Iterable[FieldOwner]) -> list[Object]:
-    """Return the entries in the form of the metadata, in the real server's order. Entries without fields are left
+    """Return the entries in the form of the metadata, in kube-apiserver's order. Entries without fields are left
     out."""
     kept = [owner for owner in owners if owner.fields]
     if all(owner.time for owner in kept):
@@ -144,7 +147,7 @@ def write(owners: Iterable[FieldOwner]) -> list[Object]:
 
 
 def _timeless_order(one: FieldOwner, other: FieldOwner) -> int:
-    """Compare two entries by what both of them have: an entry that a write of a Scale made has no time."""
+    """Compare two entries without their times, because an entry that a write of a Scale has created has no time."""
     timed = bool(one.time and other.time)
     first, second = (
         (owner.operation, owner.time if timed else "", owner.manager, owner.api_version, owner.subresource)
@@ -167,7 +170,7 @@ def _entry(owner: FieldOwner) -> Object:
 
 
 def store(obj: Object, owners: Iterable[FieldOwner]) -> None:
-    """Put the entries into the object's metadata."""
+    """Write the entries into the object's metadata."""
     if entries := write(owners):
         obj["metadata"]["managedFields"] = entries
     else:
@@ -175,7 +178,7 @@ def store(obj: Object, owners: Iterable[FieldOwner]) -> None:
 
 
 def type_for(resource: Resource) -> Type:
-    """Return the schema by which fields of a kind are owned."""
+    """Return the schema of a kind that determines which of its fields managers can own."""
     if resource.schema_name:
         return schema.type_of(resource.schema_name)
     source = resource.schema or {}
@@ -203,7 +206,8 @@ def _custom_type(found: Mapping[str, Any]) -> Type:
 
 @lru_cache(maxsize=256)
 def empty_object(schema_name: str) -> Object:
-    """Return an empty object of a built-in kind, in which structs by value exist already. Callers must not edit it."""
+    """Return an empty object of a built-in kind, which already contains the structs by value. Callers must not edit
+    it."""
     found: Object = {}
     if schema_name:
         schema.decode(schema.type_of(schema_name), found)
@@ -211,7 +215,7 @@ def empty_object(schema_name: str) -> Object:
 
 
 def reset_fields(resource: Resource, subresource: str) -> Node:
-    """Return the fields that a write through this endpoint cannot set, and so cannot own."""
+    """Return the fields that a write to this endpoint cannot set, and so cannot own."""
     if not subresource:
         return {"f:status": MEMBER} if resource.subresource("status") else {}
     if subresource == "status":
@@ -220,15 +224,15 @@ def reset_fields(resource: Resource, subresource: str) -> Node:
 
 
 def is_tracked_from_birth(resource: Resource, obj: Object) -> bool:
-    """Return whether the record of a new object begins with its creator (decision 11). It does not for pods of
-    a controller."""
+    """Return True if the server records the creator of a new object as a manager (decision 11). It does not for pods
+    that a controller creates."""
     if (resource.group, resource.kind) == ("", "Pod"):
         return not any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
     return (resource.group, resource.kind) not in _UNTRACKED
 
 
 def track_create(resource: Resource, obj: Object, manager: str, now: str, subresource: str = "") -> None:
-    """Record in a new object that `manager` has set all of its fields that can be set through this endpoint."""
+    """Record in a new object that `manager` has set all fields that can be set through this endpoint."""
     kind, gone = type_for(resource), reset_fields(resource, subresource)
     fields: dict[str, Node] = {}
     for key, value in sorted(_ownable(obj).items()):
@@ -247,7 +251,7 @@ def track_create(resource: Resource, obj: Object, manager: str, now: str, subres
     obj["metadata"]["managedFields"] = [{**head, "fieldsType": "FieldsV1", "fieldsV1": fields, **tail}]
 
 
-# Decoded field sets are cached, because objects from one template have equal sets, and no set is ever changed.
+# Decoded field sets are cached: objects from one template have equal sets, and no set is ever changed.
 _REMEMBERED_BYTES = 16 * 1024
 
 
@@ -257,18 +261,19 @@ def _born_again(kind: Type, schema_name: str, key: str, data: bytes) -> Node:
 
 
 def _born(kind: Type, schema_name: str, key: str, value: Any) -> Node:
-    """Return the fields that one field of a new object sets."""
+    """Return the set of fields that one top-level field of a new object sets."""
     empty = empty_object(schema_name)
     change = compare({key: empty[key]} if key in empty else {}, {key: value}, kind)
     written = difference(change.written, STRIPPED)
-    if schema_name and isinstance(spec := written.get("f:spec"), dict):  # no pointer in any kind, so never set itself
+    # never a pointer in Go, so no manager owns the field `spec` itself
+    if schema_name and isinstance(spec := written.get("f:spec"), dict):
         written = {**written, "f:spec": {name: node for name, node in spec.items() if name != SELF}}
     return written
 
 
 def track_update(resource: Resource, obj: Object, old: Object, manager: str, subresource: str, now: str) -> None:
-    """Record in `obj` which fields this update of `old` has set, changed and removed. The cost depends on the
-    differences only."""
+    """Record in `obj` which fields this update of `old` has set, changed and removed. The cost depends only on the
+    differences between the two objects."""
     sent, held = obj["metadata"].get("managedFields"), old["metadata"].get("managedFields")
     if sent == [{}] or not (sent or held):
         obj["metadata"].pop("managedFields", None)
@@ -294,8 +299,8 @@ def track_update(resource: Resource, obj: Object, old: Object, manager: str, sub
 
 
 def _only_later(owners: Iterable[FieldOwner], mine: FieldOwner) -> bool:
-    """Return True if the manager sets only fields that it owned before and no other manager owns. This is the usual
-    case for controllers."""
+    """Return True if the manager sets only fields that it owned before and that no other manager owns. Controllers
+    usually do."""
     former, others = _split(owners, mine)
     if not former or difference(mine.fields, former[0].fields):
         return False
@@ -303,7 +308,7 @@ def _only_later(owners: Iterable[FieldOwner], mine: FieldOwner) -> bool:
 
 
 def _split(owners: Iterable[FieldOwner], mine: FieldOwner) -> tuple[list[FieldOwner], list[FieldOwner]]:
-    """Return the entries of the same manager, and of all others."""
+    """Return two lists of entries: those of the same manager, and those of all other managers."""
     former: list[FieldOwner] = []
     others: list[FieldOwner] = []
     key = mine.key
@@ -313,13 +318,14 @@ def _split(owners: Iterable[FieldOwner], mine: FieldOwner) -> tuple[list[FieldOw
 
 
 def _ownable(obj: Object) -> Object:
-    """Return the fields of an object that a manager can own."""
+    """Return the fields of an object that managers can own."""
     metadata = {key: value for key, value in obj["metadata"].items() if key not in _OWNERLESS}
     return {**obj, "metadata": metadata}
 
 
 def taken(owners: Iterable[FieldOwner], change: Comparison) -> list[FieldOwner]:
-    """Return the owners after a change: other managers lose the changed fields, and all lose the removed fields."""
+    """Return the owners after a change: other managers lose the changed fields, and all managers lose the removed
+    fields."""
     gone = change.touched()
     return [_less(owner, gone) for owner in owners]
 
@@ -330,8 +336,8 @@ def _less(owner: FieldOwner, gone: Node) -> FieldOwner:
 
 
 def entered(owners: Iterable[FieldOwner], mine: FieldOwner) -> list[FieldOwner]:
-    """Return the owners with `mine` added to what its manager had; the oldest updaters are joined if they are too
-    many."""
+    """Return the owners after `mine` was added to the fields of its manager. If there are too many updaters, the oldest
+    ones are joined."""
     former, others = _split(owners, mine)
     if mine.fields:
         fields = mine.fields
@@ -342,7 +348,7 @@ def entered(owners: Iterable[FieldOwner], mine: FieldOwner) -> list[FieldOwner]:
 
 
 def capped(owners: list[FieldOwner]) -> list[FieldOwner]:
-    """Return at most ten updaters: the oldest are joined into one, `ancient-changes`."""
+    """Return the owners with at most ten updaters: the oldest updaters are joined into one, `ancient-changes`."""
     updaters = sorted((o for o in owners if o.operation == "Update" and o.fields), key=lambda owner: owner.time)
     excess = len(updaters) - MAX_UPDATE_MANAGERS
     if excess <= 0:
@@ -356,6 +362,6 @@ def capped(owners: list[FieldOwner]) -> list[FieldOwner]:
 
 
 def conflicts(owners: Iterable[FieldOwner], applier: FieldOwner, change: Comparison) -> list[tuple[FieldOwner, Node]]:
-    """Return (owner, fields) for the fields of other managers that an apply would change."""
+    """Return (owner, fields) for those fields of other managers that an apply would change."""
     found = [(owner, intersection(owner.fields, change.written)) for owner in owners if owner.key != applier.key]
     return [(owner, fields) for owner, fields in found if fields]

@@ -1,8 +1,8 @@
-"""Apply a PATCH; the media type of the body selects the kind of patch.
+"""Apply the body of a PATCH request. Its media type determines the kind of patch.
 
-`current` is never changed. The result shares unchanged values with it, so the cost depends on the patch and not on the
-size of the object; a caller must copy the result before editing it. Server-side apply is in `apply.py`: it merges the
-managers' intents instead of patching the stored object.
+`current` is never changed. The result shares unchanged values with `current`, so the cost depends on the patch and not
+on the size of the object. A caller must copy the result before editing it. Server-side apply is in `apply.py`, because
+it merges the configurations of managers instead of patching the stored object.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def apply_patch(media_type: str, current: dict[str, Any], patch: Any, schema_nam
 
 
 def unsupported_media_type(*, custom: bool) -> ApiError:
-    """415 for a PATCH body: routes of built-in kinds and of custom resources word it differently."""
+    """Return the error 415 for the body of a PATCH. The paths of built-in kinds and of custom resources have different
+    messages."""
     if not custom:
         return ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
     accepted = f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"

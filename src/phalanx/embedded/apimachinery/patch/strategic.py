@@ -1,15 +1,16 @@
-"""Strategic merge patch: a merge patch that merges lists by the key that identifies their items.
+"""Strategic merge patch: a merge patch that merges lists item by item, by the key that identifies an item.
 
-A list whose schema says `patchStrategy: merge` is merged item by item: scalars as a set, objects by their
-`patchMergeKey`. Directives inside the patch say what a value cannot: `$patch: replace|delete` on an object or an item,
-`$deleteFromPrimitiveList/F`, `$setElementOrder/F` and `$retainKeys`. Every other list is replaced.
+A list whose schema has `patchStrategy: merge` is merged item by item: scalars as a set, and objects by their
+`patchMergeKey`. Directives inside the patch express what a plain value cannot: `$patch: replace|delete` in an object or
+an item, `$deleteFromPrimitiveList/F`, `$setElementOrder/F` and `$retainKeys`. Every other list is replaced.
 
-The order of a merged list is that of `$setElementOrder` where it is given, else that of the patch's items; items that
-only the server has keep their places relative to each other and come after the patch's items unless the old list
-had them before. That is why a finalizer that a patch adds becomes the first.
+The items of a merged list are in the order of `$setElementOrder`, or, without it, in the order of the patch's items.
+Items that only the server's list has keep their relative order. They come after the patch's items, unless they preceded
+them in the old list. For this reason a finalizer that a patch adds becomes the first one.
 
-The arguments are not changed. The result shares with them all parts that the patch does not change. Source of the
-rules: k8s.io/apimachinery/pkg/util/strategicpatch/patch.go and the design document strategic-merge-patch.md.
+The functions do not change their arguments. The result shares with the arguments all parts that the patch does not
+change. Source of the rules: k8s.io/apimachinery/pkg/util/strategicpatch/patch.go and the design document
+strategic-merge-patch.md.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Json = dict[str, Any]
 
 
 def strategic_merge(current: Json, patch: Any, kind: Type | None) -> Json:
-    """Return `current` with the patch merged into it. Raises ApiError 400, 422 or 500, as the real server does."""
+    """Return `current` with the patch merged into it. Raises ApiError 400, 422 or 500, like kube-apiserver."""
     if not isinstance(patch, dict):
         raise bad_request(f"json: cannot unmarshal {go_kind(patch)} into Go value of type map[string]interface {{}}")
     return _merge_object(current, patch, kind)
@@ -62,7 +63,8 @@ def _merge_object(current: Json, patch: Json, kind: Type | None) -> Json:
 
 
 def _child(kind: Type | None, key: str) -> Type | None:
-    """Return the type of the field; None if the schema does not define it, so that its lists are not merged by key."""
+    """Return the type of a field; None if the schema does not define the field, so that lists below it are not merged
+    by key."""
     return kind.child(key) if kind is not None else None
 
 
@@ -115,8 +117,8 @@ def _merge_list(old: list[Any], patch: list[Any], kind: Type | None, order: list
 
 
 def _all_objects(old: list[Any], patch: list[Any]) -> bool:
-    """Return True if all items of both lists are objects, False if all are scalars. Raises ApiError for a mixture or a
-    list of lists, which cannot be merged."""
+    """Return True if all items of both lists are objects, and False if all are scalars. Raises ApiError for mixed items
+    or for lists of lists, which cannot be merged."""
     items = [*old, *patch]
     kinds = {type(item) for item in items}
     if kinds == {dict}:
@@ -169,8 +171,8 @@ def _same(item: Any) -> Any:
 
 
 def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: Callable[[Any], Any]) -> list[Any]:
-    """Return the merged items in their final order. Items that `order` names are in this order; the other items stay in
-    the order of the old list, and the two sequences are interleaved."""
+    """Return the merged items in their final order. Items that `order` names are in that order, and the other items
+    stay in the order of the old list; the two sequences are interleaved."""
     wanted = _places(order, key)
     named: list[Any] = []
     others: list[Any] = []
@@ -183,7 +185,7 @@ def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: Callable[
     before = _places(old, key)
     others.sort(key=lambda item: before.get(key(item), -1))
     woven: list[Any] = []
-    at = 0  # the other items before this index are in `woven`
+    at = 0  # the index before which all other items are already in `woven`
     for item in named:
         place = before.get(key(item))
         while at < len(others) and place is not None and before.get(key(others[at]), place) < place:
@@ -194,7 +196,7 @@ def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: Callable[
 
 
 def _places(items: list[Any], key: Callable[[Any], Any]) -> dict[Any, int]:
-    """Return key -> the index of the first item with it."""
+    """Return a mapping from each key to the index of the first item with that key."""
     places: dict[Any, int] = {}
     for place, item in enumerate(items):
         places.setdefault(key(item), place)
@@ -202,8 +204,8 @@ def _places(items: list[Any], key: Callable[[Any], Any]) -> dict[Any, int]:
 
 
 def _merge_ordered(result: Json, patch: Json, name: str, kind: Type | None) -> None:
-    """Apply `$setElementOrder/name`: merge the list under `name`, if the patch has one, and then bring its items into
-    the given order."""
+    """Apply `$setElementOrder/name`: merge the list `name`, if the patch contains it, and then sort its items by the
+    directive."""
     order, old, new = patch[ELEMENT_ORDER + name], result.get(name), patch.get(name)
     if not isinstance(order, list) or not isinstance(new or [], list) or not _can_order(order, old, new):
         raise bad_request("invalid patch format of setElementOrder list")
@@ -217,13 +219,14 @@ def _merge_ordered(result: Json, patch: Json, name: str, kind: Type | None) -> N
 
 
 def _can_order(order: list[Any], *lists: list[Any] | None) -> bool:
-    """Return whether `order` fits the lists: objects can only order objects, and scalars only scalars."""
+    """Return True if `order` fits the lists: a list of objects needs an order of objects, and a list of scalars an
+    order of scalars."""
     of_objects = any(isinstance(item, dict) for items in lists for item in items or ())
     return all(isinstance(item, dict) == of_objects and not isinstance(item, list) for item in order)
 
 
 def _check_order(items: list[Any], order: list[Any], key: str) -> None:
-    """Check that every item of the patch is in the list `$setElementOrder`, in the same order."""
+    """Check that every item of the patch is in the list `$setElementOrder`, and that both lists have the same order."""
     wanted = [item.get(key) if isinstance(item, dict) else item for item in order]
     have = [
         _key_of(item, key) if isinstance(item, dict) else item
@@ -249,8 +252,8 @@ _GONE = object()
 
 
 def _fresh(value: Any) -> Any:
-    """Return a value of the patch for a field that the object does not have: without nulls and without directives,
-    because there is nothing to remove or to order."""
+    """Return a value of the patch without its nulls and directives. It is for a field that the object does not have, in
+    which there is nothing to remove or to order."""
     if isinstance(value, dict):
         if DIRECTIVE in value:
             return _GONE
@@ -270,7 +273,7 @@ def _fresh(value: Any) -> Any:
 
 
 def _failure(message: str) -> ApiError:
-    """Return the 500 for an error that the real server returns without a reason."""
+    """Return the error 500 that corresponds to an error without a reason in kube-apiserver."""
     return ApiError(500, "", message)
 
 

@@ -1,4 +1,4 @@
-"""Types of fields, their values, and objects that follow them.
+"""The types of fields, the formats of values, and the decoding of objects by their schema.
 
 quantity       amounts: 500m, 1Gi
 formats        names, labels, ports, addresses

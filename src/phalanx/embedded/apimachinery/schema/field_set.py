@@ -1,13 +1,14 @@
-r"""Sets of fields, kept as they stand in `managedFields`: the FieldsV1 trie is the data structure.
+r"""Sets of fields, stored in the form that `managedFields` has in JSON (FieldsV1): a tree of path elements.
 
-`{"f:spec": {"f:replicas": {}, "f:ports": {"k:{\"port\":80}": {".": {}, "f:port": {}}}}}` is a set of three paths. A
-node is a mapping from path elements to nodes; `.` in it says that the path to the node is itself in the set, and so
-does an empty node. Elements are `f:NAME` (field or map key), `k:JSON` (list item by its keys), `v:JSON` (item of a
-set), `i:INDEX`. Keeping the wire form means that reading and writing managedFields costs nothing.
+For example, `{"f:spec": {"f:replicas": {}, "f:ports": {"k:{\"port\":80}": {".": {}, "f:port": {}}}}}` is a set of three
+paths. A node is a mapping from path elements to nodes. A node that is empty or contains `.` means that the path to the
+node is itself in the set. Path elements are `f:NAME` (a field or map key), `k:JSON` (a list item, named by its keys),
+`v:JSON` (an item of a set), and `i:INDEX`. Because the sets keep the form of JSON, reading and writing managedFields
+needs no conversion.
 
 Sets are immutable: every operation returns a new set, which shares the unchanged parts. The elements of a node are in
-the order in which the real server writes them, and every operation keeps that order; `sorted_set` makes it. Source:
-sigs.k8s.io/structured-merge-diff/v6/fieldpath; the encoding is in serialize-pe.go there.
+the order in which kube-apiserver writes them. Every operation keeps that order, and `sorted_set` establishes it.
+Source: sigs.k8s.io/structured-merge-diff/v6/fieldpath (the encoding is in serialize-pe.go).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _JUST_SELF: Node = {SELF: {}}
 
 
 def is_member(node: Node) -> bool:
-    """Return whether the path to this node is in the set. The root has no path, so it is not a valid argument."""
+    """Return True if the path to this node is in the set. The root has no path, so it is not a valid argument."""
     return not node or SELF in node
 
 
@@ -113,8 +114,8 @@ def intersection(one: Node, other: Node) -> Node:
 
 
 def paths(root: Node, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield every path in the set, as elements, in the order of the real server: of one parent first all members, then
-    what is below them."""
+    """Yield every path in the set, as a tuple of elements, in kube-apiserver's order: below each parent first all
+    members, and then the paths below them."""
     children = sorted(_children(root))
     yield from ((*prefix, element) for element, node in children if is_member(node))
     for element, node in children:
@@ -122,7 +123,7 @@ def paths(root: Node, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
 
 
 def path_text(path: tuple[str, ...]) -> str:
-    """Return the path as conflicts name it: `.spec.containers[name="c"].image`."""
+    """Return the path as messages about conflicts show it: `.spec.containers[name="c"].image`."""
     return "".join(map(_element_text, path))
 
 
@@ -142,10 +143,10 @@ def _element_text(element: str) -> str:
 
 
 def in_order(node: Node) -> Node:
-    """Return the node with its elements in order."""
+    """Return the node with its direct elements in kube-apiserver's order."""
     return {element: node[element] for element in sorted(node)} if len(node) > 1 else node
 
 
 def sorted_set(root: Node) -> Node:
-    """Return the set in canonical order."""
+    """Return the set with the elements of all nodes in kube-apiserver's order."""
     return {element: sorted_set(root[element]) for element in sorted(root)}

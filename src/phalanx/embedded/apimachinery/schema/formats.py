@@ -1,7 +1,9 @@
-"""Formats of names and values: each function says what is wrong with a text, in the words of the real server.
+"""Check the formats of names and values. Each function returns the errors in a text, with the messages of
+kube-apiserver.
 
 Source: k8s.io/apimachinery/pkg/util/validation (RFC 1123, RFC 1035, qualified names, label values, ports, IPs). An
-empty list means that the text is right. Results are cached: a cluster repeats its names, keys and values endlessly.
+empty list means that the text is valid. Results are cached, because the objects of a cluster repeat the same names,
+keys and values many times.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ EMPTY_ERROR = "must be non-empty"
 
 
 def _regex_error(message: str, pattern: str, *examples: str) -> str:
-    """Return the message of `validation.RegexError`, with its odd two blanks before `or`."""
+    """Return the message of `validation.RegexError`, which has two blanks before `or`."""
     if not examples:
         return f"{message} (regex used for validation is '{pattern}')"
     shown = " or ".join(f"'{one}', " for one in examples)
@@ -58,7 +60,8 @@ def _regex_error(message: str, pattern: str, *examples: str) -> str:
 
 
 def length_error(limit: int, unit: str = "characters") -> str:
-    """Return the message about a text that is too long. The real server counts bytes, and says so of labels only."""
+    """Return the message about a text that is too long. Kube-apiserver counts bytes, but its message names bytes only
+    for labels."""
     return f"must be no more than {limit} {unit}"
 
 
@@ -106,7 +109,8 @@ http_header_name = _matched(
 
 
 def dns_label(text: str) -> Problems:
-    """Check a name without dots. Of a subdomain, which is a label but for its dots, the dots alone are named."""
+    """Check a name without dots. If the text would be valid with its dots as a subdomain, the only error is about the
+    dots."""
     found = _label(text)
     if not found or "." not in text or re.fullmatch(_SUBDOMAIN, text) is None:
         return found
@@ -144,12 +148,13 @@ def qualified_name(text: str) -> Problems:
 
 
 def as_prefix(text: str) -> str:
-    """Return the text that is checked for a prefix of a name: a dash may end a prefix, but no name."""
+    """Return the text to check for a prefix of a name: unlike a name, a prefix may end with a dash."""
     return text[:-2] + "a" if text.endswith("-") and len(text) > 1 else text
 
 
 def env_name(text: str) -> Problems:
-    """Check the name of an environment variable: any printable ASCII characters except `=` (since 1.34)."""
+    """Check the name of an environment variable, which may contain all printable ASCII characters except `=` (since
+    1.34)."""
     return () if _printable_env.fullmatch(text) else (ENV_ERROR,)
 
 
@@ -161,7 +166,7 @@ def config_key(text: str) -> Problems:
 
 
 def domain_path(text: str) -> Problems:
-    """Check a domain with a path, such as `example.com/path` (`Job.spec.managedBy`)."""
+    """Check a domain that is followed by a path, such as `example.com/path` (`Job.spec.managedBy`)."""
     domain, slash, path = text.partition("/")
     if not slash or not domain or not path:
         return ('must be a domain-prefixed path (such as "acme.io/foo")',)
@@ -176,7 +181,7 @@ def port_number(port: int) -> Problems:
 
 @cached(1024)
 def port_name(text: str) -> Problems:
-    """Check the name of a port: an IANA service name."""
+    """Check the name of a port, which must be an IANA service name."""
     found = []
     if len(text) > 15:
         found.append("must be no more than 15 characters")
@@ -200,7 +205,7 @@ def ip(text: str) -> Problems:
 
 
 def outer_ip(text: str) -> Problems:
-    """Check that an address can be reached from other machines: ValidateNonSpecialIP."""
+    """Check that other machines can reach an address (ValidateNonSpecialIP)."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:

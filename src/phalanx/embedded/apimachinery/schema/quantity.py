@@ -1,8 +1,9 @@
-"""Quantities as the API server reads and prints them: `"0.5"` of a CPU becomes `"500m"`, `"1024Ki"` becomes `"1Mi"`.
+"""Parse and print quantities as the API server does: `"0.5"` of a CPU becomes `"500m"`, and `"1024Ki"` becomes `"1Mi"`.
 
-The form a client wrote decides the family of suffixes (binary `Ki`, decimal `k`, exponent `e3`); within it the
-shortest exact form is printed. Amounts are exact: an integer count of billionths, rounded up, as k8s.io/apimachinery
-pkg/api/resource does. Everything is cached by its text, because a cluster uses few distinct quantities.
+The text that a client wrote determines the family of suffixes (binary `Ki`, decimal `k`, exponent `e3`). A quantity is
+printed in its shortest exact form within this family. Amounts are exact integers, which count billionths and are
+rounded up, as in k8s.io/apimachinery pkg/api/resource. Results are cached by their text, because a cluster uses few
+different quantities.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from phalanx.embedded.apimachinery.caching import cached
 
 NANO = 10**9
 _MILLI = 10**6  # the number of nano units in a milli unit
-# Of the documentation: "no quantity may represent a number greater than 2^63-1 in magnitude … will be capped".
+# From Kubernetes' documentation: "no quantity may represent a number greater than 2^63-1 in magnitude … will be
+# capped".
 GREATEST = 2**63 - 1
 _EXACT_DIGITS = 40  # with more digits before or after the point, results are not exact
-_EXPONENT_DIGITS = 19  # the most digits of a 64 bit integer
+_EXPONENT_DIGITS = 19  # the most digits of a 64-bit integer
 _DIGITS = Context(prec=2 * _EXACT_DIGITS, rounding=ROUND_UP, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _FORM = re.compile(r"([+-]?)([0-9]*+)(?:\.([0-9]*+))?([A-Za-z]*+)([+-]?[0-9]*+)")
 _LOOSE = re.compile(r"^([+-]?(?=[0-9.])[0-9]*+\.?[0-9]*+)([eEinumkKMGTP]*+[-+]?[0-9]*+)$")
@@ -40,12 +42,12 @@ class Family(Enum):
 
 
 class QuantityError(ValueError):
-    """The text is not a quantity. The message is that of the real parser."""
+    """Raised for a text that is not a quantity. The message is that of kube-apiserver's parser."""
 
 
 @cached(16384)
 def parse(text: str) -> tuple[int, Family]:
-    """Return (billionths, rounded away from zero; family of suffixes). Raises QuantityError."""
+    """Return the amount in billionths, rounded away from zero, and the family of its suffix. Raises QuantityError."""
     found = _FORM.fullmatch(text)
     if found is None or not (found[2] or found[3]):
         raise QuantityError(FORMAT_ERROR if not _LOOSE.match(text) else SUFFIX_ERROR)
@@ -56,9 +58,9 @@ def parse(text: str) -> tuple[int, Family]:
 
 
 def _bounded(whole: str, fraction: str, factor: int, power: int) -> int:
-    """Return the billionths of `whole.fraction * factor * 10**power`, rounded up. The cost does not depend on the
-    exponent: an amount far above the greatest becomes the greatest, and one far below a billionth becomes a
-    billionth."""
+    """Return the billionths of `whole.fraction * factor * 10**power`, rounded up. The time does not depend on the
+    exponent: an amount far above the greatest quantity becomes the greatest quantity, and an amount far below a
+    billionth becomes a billionth."""
     number = _DIGITS.create_decimal(f"{whole or 0}.{fraction or 0}")
     if not number:
         return 0
@@ -71,7 +73,7 @@ def _bounded(whole: str, fraction: str, factor: int, power: int) -> int:
 
 
 def _scale(letters: str, exponent: str) -> tuple[int, int, Family]:
-    """Return a factor, a power of ten, and the family of a suffix. Raises QuantityError."""
+    """Return the factor, the power of ten and the family that a suffix stands for. Raises QuantityError."""
     if letters in ("e", "E") and exponent not in ("", "+", "-"):
         if len(exponent) > _EXPONENT_DIGITS:
             raise QuantityError(SUFFIX_ERROR)
@@ -87,14 +89,14 @@ def _scale(letters: str, exponent: str) -> tuple[int, int, Family]:
 
 @cached(16384)
 def canonical(text: str) -> str:
-    """Return the form that the server stores and prints. Raises QuantityError."""
+    """Return the text that the server stores and prints for a quantity. Raises QuantityError."""
     return printed(*parse(text))
 
 
 @cached(16384)
 def in_thousandths(text: str) -> str:
-    """Return the canonical form, rounded up to whole thousandths, as amounts in resource lists are. Raises
-    QuantityError."""
+    """Return the canonical text, rounded up to whole thousandths, which is how the server stores amounts in resource
+    lists. Raises QuantityError."""
     nano, family = parse(text)
     thousandths = -(-abs(nano) // _MILLI)
     return printed(thousandths * _MILLI if nano >= 0 else -thousandths * _MILLI, family)
@@ -128,6 +130,6 @@ def of(value: str | int | float) -> int:
 
 
 def add(left: str, right: str) -> str:
-    """Return the sum. Its suffixes are of the family of the left summand, as in `Quantity.Add`."""
+    """Return the sum of two quantities. Its suffix is of the family of the left one, as in `Quantity.Add`."""
     amount, family = parse(left)
     return printed(amount + parse(right)[0], family)

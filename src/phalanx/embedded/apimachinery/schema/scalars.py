@@ -1,7 +1,7 @@
-"""Decode single values as Go does: texts, numbers, quantities, times and bytes, with Go's error messages.
+"""Decode single values as Go does: texts, numbers, quantities, times and bytes. The error messages are Go's.
 
-A decoder takes a JSON value and a list for unknown fields (which only objects use), and returns the value in its
-canonical form. The messages are those of sigs.k8s.io/json and of the types' own UnmarshalJSON.
+A decoder takes a JSON value and a list, to which decoders of objects add unknown fields, and returns the value in its
+canonical form. The messages are those of sigs.k8s.io/json and of the UnmarshalJSON methods of Go's types.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ Decoder = Callable[[Any, list[str]], Any]
 
 _INT_LIMITS = {"int32": 2**31, "int64": 2**63}
 _NUMBERS = ("int32", "int64", "float64")
-# What Go calls the values of a decoded JSON text.
+# Go's names for the types of values in a decoded JSON text.
 _MAP_KINDS = {bool: "bool", int: "int64", float: "float64", str: "string", list: "slice", dict: "map"}
 _BASE64 = "illegal base64"
 
 
 class DecodeError(ValueError):
-    """A value has the wrong type. `str()` is the message of the real decoder, without its prefix."""
+    """Raised for a value of the wrong type. `str()` returns the message of kube-apiserver's decoder, without its
+    prefix."""
 
     def __init__(self, template: str, *, typed: bool = False, value: Any = None) -> None:
         super().__init__(template)
         self.template, self.owner, self.path, self.typed = template, "", "", typed
-        self.value = value  # has the wrong type
-        self.parsed = False  # the type of the field parses JSON itself, as a time does
+        self.value = value  # the value of the wrong type
+        self.parsed = False  # True if the type of the field parses JSON itself, as a time does
 
     def inside(self, field: str, owner: str) -> DecodeError:
-        """Return this error with its path extended by `field`, as seen from the object `owner`."""
+        """Return this error with its path extended by `field`, a field of the object type `owner`."""
         self.path = f"{field}.{self.path}" if self.path else field
         self.owner = self.owner or owner
         return self
@@ -46,7 +47,8 @@ class DecodeError(ValueError):
         return f"json: cannot unmarshal {found} into {where} of type {wanted}"
 
     def converted(self) -> str:
-        """Return the message of the converter of maps, which decodes what an apply or a strategic patch makes."""
+        """Return the message of Go's converter of maps, which decodes the result of an apply or of a strategic merge
+        patch."""
         if not self.typed:
             return f"error decoding from json: {self.template}" if _BASE64 in self.template else self.template
         found, wanted = self.template.split("|")
@@ -78,7 +80,7 @@ _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/\r\n]")
 
 
 def base64(value: Any, _: list[str]) -> Any:
-    """Decode bytes: check that the value is a text in base64, and return the text."""
+    """Decode bytes: check that the value is a base64 text, and return that text."""
     if value.__class__ is not str:
         raise mismatch(value, "[]uint8")
     body = value.rstrip("=")
@@ -118,7 +120,7 @@ def amount(value: Any, _: list[str]) -> str:
 
 
 def resource_amount(value: Any, _: list[str]) -> str:
-    """Decode a quantity of a resource list (requests, limits, capacity …), and return its canonical form."""
+    """Decode a quantity of a resource list (such as requests, limits or capacity), and return its canonical form."""
     return _quantity(value, quantity.in_thousandths)
 
 
@@ -144,7 +146,7 @@ def int_or_string(value: Any, _: list[str]) -> Any:
 
 
 def _unparsable(value: Any, go: str) -> DecodeError:
-    """Return the error of a type that parses JSON itself."""
+    """Return the error of a Go type that parses JSON itself."""
     error = mismatch(value, go)
     error.parsed = True
     return error
@@ -175,7 +177,7 @@ def canonical_time(text: str) -> str:
 
 @cached(4096)
 def canonical_microtime(text: str) -> str:
-    """Return the time as RFC 3339 in UTC with six decimals of the second, which the text must have, too. Raises
+    """Return the time as RFC 3339 in UTC with six decimals of the second. `text` must have six decimals, too. Raises
     DecodeError."""
     layout = "2006-01-02T15:04:05.000000Z07:00"
     if text and not re.search(r":\d\d\.\d{6}(Z|[+-])", text):
@@ -224,7 +226,7 @@ _ESCAPES = {sign: f"\\{letter}" for sign, letter in zip('\\"\a\b\f\n\r\t\v', '\\
 
 
 def go_quoted(text: str) -> str:
-    """Return a text in quotes as Go's `%q` has it."""
+    """Return a text in quotes, as Go prints it with `%q`."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     signs = (_ESCAPES.get(sign) or (sign if sign.isprintable() else _escaped(ord(sign))) for sign in text)

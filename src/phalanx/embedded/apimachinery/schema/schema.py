@@ -1,13 +1,14 @@
-"""The schema of the kinds: the type of each field, the merge rule of its lists, and its decoding.
+"""The schema of kinds: the types of their fields, the rules by which lists merge, and the decoding of objects.
 
-`Type` is one node of a schema: a definition of the published OpenAPI document (package kubernetes-validate) or the
-structural schema of a custom resource. Nodes are created on first use, because a server uses a tenth of the 770
-definitions.
+`Type` is one node of a schema: either a definition in the published OpenAPI document (which the package
+kubernetes-validate contains) or the structural schema of a custom resource. Nodes are created at their first use,
+because a server uses a tenth of the 770 definitions.
 
-The real server decodes a request into a Go struct and prints that struct again. `decode` has the same effect on a JSON
-value: unknown fields are removed (and reported), `null` means absent, quantities and times get their canonical form,
-empty optional fields are removed, and structs by value are added. It runs closures that are compiled once for each
-definition: a Pod of 60 fields takes some 25 µs. Facts about Go structs that the definitions lack are in `gotypes`.
+Kube-apiserver decodes a request into a Go struct and encodes that struct again. `decode` has the same effect on a JSON
+value: unknown fields are removed and reported, `null` fields are removed, quantities and times get their canonical
+form, empty optional fields are removed, and structs by value are added. `decode` runs closures that are compiled once
+for each definition, so that a Pod of 60 fields takes about 25 µs. `gotypes` has those facts about Go structs that the
+definitions lack.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ Shape = Literal[
     "any",
 ]
 
-# Whole; by field or key; by item; "free": objects by key, all else whole.
+# How managers own a value: "leaf" as a whole, "map" by field or key, "list" by item, "free" objects by key and all
+# other values as a whole.
 Owned = Literal["leaf", "map", "list", "free"]
 
 SOURCE = "kubernetes-json-schema/v1.36.0-local/_definitions.json"
@@ -59,8 +61,9 @@ _PLAIN: dict[Shape, type] = {"string": str, "boolean": bool}
 
 @cache
 def definitions() -> Mapping[str, Mapping[str, Any]]:
-    """Return all definitions, by name (`io.k8s.api.core.v1.Pod`), as JSON schema with x-kubernetes-* extensions."""
-    # The package is not imported, because that would import jsonschema, which is not needed.
+    """Return all definitions by name (such as `io.k8s.api.core.v1.Pod`), as JSON schemas with x-kubernetes-*
+    extensions."""
+    # The package itself is not imported, because it would import jsonschema, which is not needed here.
     package = find_spec("kubernetes_validate")
     assert package is not None
     assert package.origin is not None
@@ -71,7 +74,7 @@ def definitions() -> Mapping[str, Mapping[str, Any]]:
 
 @cache
 def type_of(name: str) -> Type:
-    """Return the node of a definition. Raises KeyError for a name that does not exist."""
+    """Return the node of a definition. Raises KeyError if there is no definition of that name."""
     return Type(definitions()[name], name=name)
 
 
@@ -81,10 +84,11 @@ def structural(schema: Mapping[str, Any]) -> Type:
 
 
 class Type:
-    """A node of a schema. `raw` has the x-kubernetes-* extensions of this occurrence (field), not of the type."""
+    """A node of a schema. `raw`: the schema of this field, with its x-kubernetes-* extensions, which may differ from
+    those of the field's type."""
 
     def __init__(self, raw: Mapping[str, Any], *, name: str = "", go: str = "") -> None:
-        self.raw, self.named = raw, go  # `named`: the named Go type of a scalar, or of a list's items
+        self.raw, self.named = raw, go  # the name of the Go type of a scalar, or of the items of a list
         ref = raw.get("$ref")
         self.name: str = ref.rsplit("/", 1)[-1] if ref else name
         self.body: Mapping[str, Any] = definitions()[self.name] if ref else raw
@@ -94,7 +98,7 @@ class Type:
 
     @cached_property
     def shape(self) -> Shape:
-        """Return the sort of JSON values of this type: object, list, text and so on."""
+        """Return the kind of JSON values that the type has: object, list, text and so on."""
         if special := _SPECIAL.get(self.name):
             return special
         if self.body.get("x-kubernetes-int-or-string"):
@@ -115,7 +119,7 @@ class Type:
 
     @cached_property
     def fields(self) -> Mapping[str, Type]:
-        """Return the declared fields of an object; all references to a definition share one mapping."""
+        """Return the declared fields of an object. All references to one definition share the same mapping."""
         if self.name and self.raw is not definitions().get(self.name):
             return type_of(self.name).fields
         kind, properties = self.kind, self.body.get("properties", {})
@@ -125,12 +129,12 @@ class Type:
 
     @cached_property
     def items(self) -> Type | None:
-        """Return the type of a list's items, or of a map's values."""
+        """Return the type of the items of a list, or of the values of a map."""
         inner = self.body.get("items") if self.shape == "list" else self.body.get("additionalProperties")
         return Type(inner, go=self.named) if isinstance(inner, Mapping) else None
 
     def child(self, key: str) -> Type | None:
-        """Return the field of an object or the value of a map; None where nothing is declared."""
+        """Return the type of a field of an object, or of a value of a map; None if none is declared."""
         return self.fields.get(key) or (self.items if self.shape in ("map", "any") else None)
 
     @cached_property
@@ -145,14 +149,14 @@ class Type:
 
     @cached_property
     def map_type(self) -> str:
-        """Return the type of an object or map for server-side apply: `granular` (the default) or `atomic`, which is
-        owned as a whole."""
+        """Return the type of an object or map for server-side apply: `granular` (the default), or `atomic` if managers
+        own it as a whole."""
         return str(self._extension("map-type") or "granular")
 
     @cached_property
     def owned(self) -> Owned:
-        """The form in which server-side apply owns values of the type. It is computed once, because every field of
-        every new object needs it."""
+        """Return how managers own values of the type in server-side apply. The result is computed once, because every
+        field of every new object needs it."""
         match self.shape:
             case "any" if self.preserves_unknown:
                 return "free"
@@ -164,12 +168,13 @@ class Type:
 
     @cached_property
     def merge_key(self) -> str:
-        """Return the key by which a strategic merge patch pairs the items of a list; empty if there is none."""
+        """Return the key by which a strategic merge patch matches the items of a list; empty if there is none."""
         return str(self._extension("patch-merge-key") or "")
 
     @cached_property
     def patch_strategy(self) -> tuple[str, ...]:
-        """Return a subset of `merge`, `replace`, `retainKeys`; empty means replace for lists and merge for objects."""
+        """Return the patch strategies, a subset of `merge`, `replace` and `retainKeys`. Without a strategy, a patch
+        replaces lists and merges objects."""
         return (
             tuple(str(self._extension("patch-strategy") or "").replace(" ", "").split(","))
             if self._extension("patch-strategy")
@@ -178,8 +183,8 @@ class Type:
 
     @cached_property
     def map_key_defaults(self) -> Mapping[str, Any]:
-        """Return the defaults of the keys of an associative list, which server-side apply needs to identify items. A
-        key that Go's struct always has is empty if an item leaves it out."""
+        """Return the defaults of the keys of an associative list, by which server-side apply identifies items. A key
+        that is always present in Go's struct is empty if an item leaves it out."""
         if self.items is None:
             return {}
         item = self.items
@@ -198,12 +203,12 @@ class Type:
 
     @cached_property
     def kind(self) -> str:
-        """Return the last part of the name: `PodSpec` for `io.k8s.api.core.v1.PodSpec`."""
+        """Return the last part of the definition's name: `PodSpec` for `io.k8s.api.core.v1.PodSpec`."""
         return self.name.rsplit(".", 1)[-1]
 
     @cached_property
     def go(self) -> str:
-        """Return the name of the Go type in decoding errors."""
+        """Return the name of the Go type that messages about decoding show."""
         match self.shape:
             case "object":
                 return f"{self.name.rsplit('.', 2)[-2]}.{self.kind}" if self.name.count(".") > 1 else self.kind
@@ -225,7 +230,8 @@ class Type:
 
     @cached_property
     def decoder(self) -> Decoder:
-        """The compiled decoder: `(value, unknown) -> value`; appends paths of unknown fields to `unknown`."""
+        """Return the compiled decoder of the type: it takes a value and a list, appends the paths of unknown fields to
+        the list, and returns the decoded value."""
         if self.name and self.raw is not definitions().get(self.name):
             return type_of(self.name).decoder
         return _compile(self)
@@ -276,14 +282,14 @@ _SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPr
 
 
 def _schema_or_other(value: Any, unknown: list[str]) -> Any:
-    """Return the decoded schema of `items` or `additionalProperties`, or the value itself if it is no object. The real
-    server does not report unknown fields in it."""
+    """Return the decoded schema of `items` or `additionalProperties`, or the value itself if it is not an object.
+    Kube-apiserver does not report unknown fields in such a schema."""
     return type_of(_SCHEMA).decoder(value, []) if value.__class__ is dict else value
 
 
 def _object(node: Type) -> Decoder:
-    """Prune and check an object. Most of the time is spent in this loop: `plain` lets non-empty texts and `true` pass
-    without a call."""
+    """Return a decoder that checks an object and removes its unknown fields. Decoding spends most of its time in this
+    loop, so `plain` lets non-empty texts and `true` pass without a call."""
     owner, go, fields = node.kind, node.go, node.fields
     plain = {key: known for key, child in fields.items() if (known := _plain_class(child))}
     decoders: dict[str, Decoder] = {}
@@ -328,7 +334,7 @@ def _object(node: Type) -> Decoder:
 
 
 def _plain_class(node: Type) -> type | None:
-    """Return the Python class whose non-empty values need no change for this type; None if there is none."""
+    """Return the Python class whose non-empty values this type accepts unchanged; None if there is none."""
     return _PLAIN.get(node.shape) if node.body.get("format") != "byte" else None
 
 
@@ -337,7 +343,7 @@ def _prefix(unknown: list[str], start: int, key: str) -> None:
 
 
 def _droppable(node: Type) -> frozenset[str]:
-    """Return the fields that vanish when empty: `omitempty` and not a pointer."""
+    """Return the fields that are removed when empty: those with `omitempty` that are not pointers."""
     required = set(node.body.get("required", ()))
     known = node.name.startswith(go_fields.KNOWN)
     kept = go_fields.POINTERS.get(node.kind, frozenset()) | go_fields.NO_OMITEMPTY.get(node.kind, frozenset())
@@ -351,7 +357,8 @@ def _droppable(node: Type) -> frozenset[str]:
 
 
 def _fills(node: Type) -> Iterable[tuple[str, Callable[[], Any]]]:
-    """Yield the fields that are printed even if they are not set, each with a function that creates its zero value."""
+    """Yield the fields that are printed even if they are not set, each with the function that creates the zero
+    value."""
     if not node.name.startswith(go_fields.KNOWN):
         return
     none: frozenset[str] = frozenset()
@@ -370,7 +377,7 @@ def _nothing() -> None:
 
 
 def _zero(node: Type) -> Callable[[], Any]:
-    """Return a function that creates the zero value of a type, as it is printed."""
+    """Return a function that creates the zero value of a type as Go prints it."""
     match node.shape:
         case "object":
             return lambda: node.decoder({}, [])

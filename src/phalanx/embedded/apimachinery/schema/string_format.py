@@ -1,6 +1,6 @@
-"""The `format` of strings in the schemas of custom resources: those that the API server checks.
+"""The values of `format` for strings in the schemas of custom resources that the API server checks.
 
-Unknown formats are ignored, as the real server does. Source: k8s.io/kube-openapi/pkg/validation/strfmt.
+Unknown formats are ignored, as in kube-apiserver. Source: k8s.io/kube-openapi/pkg/validation/strfmt.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _uuid(version: str) -> re.Pattern[str]:
 
 
 def _is_isbn(value: str, length: int) -> bool:
-    """Return whether a number of a book, in which blanks and dashes do not count, has the right last digit."""
+    """Return True if an ISBN has the right check digit. Blanks and dashes do not count."""
     digits = re.sub(r"[\s-]+", "", value)
     if length == 10:
         weighed = (
@@ -52,13 +52,13 @@ def _is_isbn(value: str, length: int) -> bool:
 
 
 def fits(value: str, name: str) -> bool:
-    """Return whether the string has this format."""
+    """Return True if the string has this format."""
     check = _CHECKS.get(name.replace("-", ""))
     return check is None or check(value)
 
 
 def is_known(name: str, sort: str) -> bool:
-    """Return whether values of a type are checked for this format; others are ignored."""
+    """Return True if the server checks values of this type for the format; it ignores other formats."""
     match sort:
         case "" | "string":
             return name.replace("-", "") in _CHECKS

@@ -1,16 +1,18 @@
-"""Operations on values with a schema: the set of their fields, the difference of two values, and merging.
+"""Operations on values with a schema: the set of their fields, the difference of two values, merging, and finding
+errors.
 
-Server-side apply uses them for lists and maps. There are three cases. A *leaf* (a scalar, or an atomic object or list)
-is owned and replaced as a whole. In an object or map every key has its own owners. In a list of type `map` or `set`
-every item has its own owners, and is found by its keys or its value. Below `x-kubernetes-preserve-unknown-fields`
-objects are granular and lists are leaves; such a field has no type (None).
+Server-side apply uses these operations on lists and maps. There are three cases. A *leaf* (a scalar, or an atomic
+object or list) is owned and replaced as a whole. In an object or map, every key has its own owners. In a list of type
+`map` or `set`, every item has its own owners, and is identified by its keys or its value. Below
+`x-kubernetes-preserve-unknown-fields`, objects are granular and lists are leaves; a field there has no type (None).
 
-Sets of fields are the tries of `field_set`. Source: sigs.k8s.io/structured-merge-diff/v6/typed.
+Sets of fields have the form that `field_set` describes. Source: sigs.k8s.io/structured-merge-diff/v6/typed.
 
-Find the errors of an applied configuration against its kind's schema, in the words of structured-merge-diff.
+`problems` finds the errors of an applied configuration against its kind's schema, with the messages of
+structured-merge-diff.
 
-An apply is refused for a field that the schema does not have, where every other write drops the field: what cannot
-be owned must not look applied."""
+An apply with a field that the schema does not have is refused, whereas every other write drops the field. No manager
+can own such a field, so the field must not seem to be applied."""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ _encode = msgspec.json.encode
 
 
 def form_of(value: Any, kind: Kind) -> Form:
-    """Return the form in which a value is owned."""
+    """Return the form in which managers own a value."""
     owned = kind.owned if kind is not None else "free"
     if owned == "free":
         return "map" if isinstance(value, dict) else "leaf"
@@ -48,12 +50,12 @@ def form_of(value: Any, kind: Kind) -> Form:
 
 
 def below(kind: Kind, key: str) -> Kind:
-    """Return the type of a field or map key."""
+    """Return the type of the field or map key `key`."""
     return kind.child(key) if kind is not None else None
 
 
 def item_element(item: Any, kind: Type) -> str:
-    """Return the path element of a list item: `k:{"name":"c"}` or `v:"x"`."""
+    """Return the path element of a list item, such as `k:{"name":"c"}` or `v:"x"`."""
     if kind.list_type == "map" and isinstance(item, dict):
         defaults = kind.map_key_defaults
         keys = {key: item[key] if key in item else defaults.get(key) for key in kind.map_keys}
@@ -62,7 +64,7 @@ def item_element(item: Any, kind: Type) -> str:
 
 
 def _items(value: Any, kind: Type) -> dict[str, Any]:
-    """Return a list's items by path element; of duplicates the first."""
+    """Return the items of a list by their path elements. Of duplicate items, only the first is in the result."""
     found: dict[str, Any] = {}
     for item in value if isinstance(value, list) else ():
         found.setdefault(item_element(item, kind), item)
@@ -77,7 +79,7 @@ def _fields(value: Any) -> Mapping[str, Any]:
 
 
 def field_set(value: Any, kind: Kind) -> Node:
-    """Return the fields that a configuration sets: its leaves, its list items, the keys of its maps."""
+    """Return the fields that a configuration sets: its leaves, its list items, and the keys of its maps."""
     return dict(_set_children(value, kind))
 
 
@@ -120,13 +122,14 @@ class Comparison:
 
 
 def compare(old: Any, new: Any, kind: Kind) -> Comparison:
-    """Return the difference of two objects. The cost depends on the differences, because equal subtrees are skipped."""
+    """Return the difference of two objects. The cost depends only on the differences, because equal subtrees are
+    skipped."""
     removed, written = _compare(old, new, kind)
     return Comparison(removed or {}, written or {})
 
 
 def _compare(old: Any, new: Any, kind: Kind) -> tuple[Node | None, Node | None]:
-    """Return the removed and the written fields of two different values; one of them may be absent."""
+    """Return the removed and the written fields of two different values. One of the two values may be absent."""
     if old is ABSENT:
         return None, _all_of(new, kind)
     if new is ABSENT:
@@ -156,8 +159,8 @@ def _compare(old: Any, new: Any, kind: Kind) -> tuple[Node | None, Node | None]:
 
 
 def _all_of(value: Any, kind: Kind) -> Node:
-    """Return the fields of a value that exists on one side only. Most written values are new, so this function avoids
-    comparisons and does not enter leaves."""
+    """Return the fields of a value that exists only before or only after a write. Most written values are new, so for
+    speed this function compares nothing and does not enter leaves."""
     form = form_of(value, kind)
     if not value or form == "leaf":
         return MEMBER
@@ -197,8 +200,8 @@ def merged(live: Any, config: Any, kind: Kind) -> Any:
 
 
 def _merged_list(live: list[Any], config: list[Any], kind: Type) -> list[Any]:
-    """Return the merged list. Items of both lists are in the order of `config`; items that only `live` has keep their
-    places between them."""
+    """Return the merged list. Items of both lists are in the order of `config`. Items that only `live` has keep their
+    positions between them."""
     held = [(item_element(item, kind), item) for item in live]
     wanted, before = _items(config, kind), dict(reversed(held))
     shared = (element for element in wanted if element in before)
@@ -220,7 +223,7 @@ def _merged_list(live: list[Any], config: list[Any], kind: Type) -> list[Any]:
 
 
 def without(value: Any, fields: Node, kind: Kind) -> Any:
-    """Return `value` without the fields in the set; ABSENT if an object or list would be empty."""
+    """Return `value` without the fields in the set; ABSENT if the resulting object or list would be empty."""
     form = form_of(value, kind)
     if form == "map" and isinstance(value, dict):
         kept = {}
@@ -243,8 +246,8 @@ def _left(value: Any, node: Node | None, kind: Kind) -> Any:
 
 
 def with_named_fields(root: Node, kind: Kind) -> Node:
-    """Return the set, extended by each declared field that has fields below it in the set: if everything below a
-    struct's field is removed, the field is removed, too."""
+    """Return the set, extended by each declared field of which the set has fields below it. So a struct's field is
+    removed if all fields below it are."""
     result: dict[str, Node] = {}
     for element, node in root.items():
         if element == ".":
@@ -266,7 +269,7 @@ _GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64"}
 
 
 def problems(value: Any, kind: Kind, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield one line per problem: `.spec.nope: field not declared in schema`."""
+    """Yield one line for each error, such as `.spec.nope: field not declared in schema`."""
     if kind is None or value is None:
         return
     match kind.shape:
@@ -316,7 +319,7 @@ def _list_problems(value: Any, kind: Type, path: tuple[str, ...]) -> Iterator[st
 
 
 def _item_problem(item: Any, kind: Type) -> str:
-    """Return the reason for which a list item has no valid key; "" if it has one."""
+    """Return the reason why a list item has no valid key; "" if its key is valid."""
     if kind.list_type != "map":
         return ""
     if item is None:
@@ -339,7 +342,7 @@ def _type(value: Any) -> str:
 
 
 def _literal(value: Any) -> str:
-    """Return a decoded value as Go's `%#v` has it."""
+    """Return a decoded value as Go prints it with `%#v`."""
     match value:
         case dict():
             inside = ", ".join(f"{go_quoted(key)}:{_literal(value[key])}" for key in sorted(value))

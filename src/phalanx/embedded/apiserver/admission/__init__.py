@@ -1,4 +1,4 @@
-"""Admission: the steps that may change or refuse a write, after authorization and before storage.
+"""Admission: the steps that may change or refuse a write, after its authorization and before it is stored.
 
 limit_ranger        LimitRanges: defaults and bounds
 resource_quota      ResourceQuotas

@@ -1,8 +1,8 @@
-"""Admission: the plug-ins of a default kube-apiserver that matter to jobs and pods, one function each.
+"""Admission plug-ins: one function for each plug-in of a default kube-apiserver that affects jobs and pods.
 
-They run after defaulting and before validation, in the order of the real server, and may edit the object or raise
-`ApiError`. They read other objects (the namespace, limit ranges, priority classes) through `Reader`. The lists at the
-end assign plug-ins to kinds; a kind without plug-ins costs one look-up.
+The plug-ins run after defaulting and before validation, in the order of kube-apiserver. They may edit the object, or
+raise `ApiError`. They read other objects (the namespace, limit ranges, priority classes) through `Reader`. The lists at
+the end of the module assign plug-ins to kinds; for a kind without plug-ins, a write costs one look-up.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission and k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.
 """
@@ -29,29 +29,30 @@ DEFAULT_POLICY = "PreemptLowerPriority"
 
 
 class Reader(Protocol):
-    """Read access to the stored objects. They are shared with other readers, so a caller may not edit them."""
+    """Read access to the stored objects. The objects are shared with other readers, so a plug-in must not edit them."""
 
     def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
 
     def list(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
-        """Yield all objects of a kind, or those of one namespace."""
+        """Yield all objects of a kind, or only those of one namespace."""
 
     def decided(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
-        """Yield the stored objects and those of unfinished writes. This costs more, and is for values that must not be
-        granted twice."""
+        """Yield the objects of a kind after the last decided writes, including writes that are not on the disk yet.
+        This costs more than `list`. It is for values that must not be granted twice."""
 
     def addressed(self) -> Iterable[Object]:
-        """Yield all services that have addresses: those that are decided, and those about which webhooks are asked."""
+        """Yield all services that have addresses: those of the last decided writes, and those about which the server is
+        asking webhooks."""
 
     def held(self, namespace: str) -> quota.HeldQuota:
-        """Return the number of objects of a namespace, including those of unfinished writes."""
+        """Return the number of objects of a namespace, including the objects of writes that are not on the disk yet."""
 
 
 Plugin = Callable[[Resource, Object, Object | None, Reader], None]
 
 
 def namespace_lifecycle(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Refuse to create an object in a namespace that does not exist or is being deleted."""
+    """Refuse to create an object in a namespace that does not exist or that is being deleted."""
     namespace = obj["metadata"].get("namespace")
     if not namespace or old is not None:
         return
@@ -71,7 +72,7 @@ def _terminating(resource: Resource, name: str, namespace: str) -> ApiError:
 
 
 def service_account(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Mount a token into each pod that names a service account."""
+    """Mount a token into each new pod that names a service account."""
     name, meta = obj["spec"].get("serviceAccountName"), obj["metadata"]
     if old is not None or not name:
         return
@@ -85,7 +86,7 @@ def service_account(resource: Resource, obj: Object, old: Object | None, reader:
 
 
 def taint_nodes_by_condition(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Taint a new node, so that it takes no pods until it is ready."""
+    """Taint a new node, so that pods are not scheduled to it until it is ready."""
     if old is not None:
         return
     taints = obj["spec"].setdefault("taints", [])
@@ -94,7 +95,7 @@ def taint_nodes_by_condition(resource: Resource, obj: Object, old: Object | None
 
 
 def priority(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Set spec.priority from spec.priorityClassName. Refuse a pod in which a user has set another priority."""
+    """Set spec.priority from spec.priorityClassName. Refuse a pod whose user has set another priority."""
     spec = obj["spec"]
     if old is not None:
         for key in ("priority", "preemptionPolicy"):
@@ -127,9 +128,9 @@ def _priority_of(resource: Resource, pod: Object, reader: Reader) -> tuple[int, 
 
 
 def limited_priorities(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """If kube-system has a quota for the system's priority classes, allow pods of these classes only in namespaces with
-    such a quota, like the ResourceQuota plug-in with `limitedResources`. `phalanx up --shared` creates the quota.
-    Raises `ApiError` 403."""
+    """Check pods of the system's priority classes. If kube-system has a quota for these classes, such pods are allowed
+    only in namespaces with such a quota, like in the ResourceQuota plug-in with `limitedResources`. `phalanx up
+    --shared` creates the quota. Raises `ApiError` 403."""
     namespace = obj["metadata"].get("namespace", "")
     if old is not None or obj["spec"].get("priorityClassName") not in SYSTEM:
         return
@@ -144,9 +145,9 @@ def limited_priorities(resource: Resource, obj: Object, old: Object | None, read
 
 
 def priority_cap(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Refuse objects that request a higher priority than the annotation `phalanx.dev/max-priority` of their namespace,
-    in any template. Pods are not the only ones to be checked, because a Job is ranked, and preempts others, before it
-    has pods. Raises `ApiError` 403."""
+    """Refuse an object that requests a higher priority, in any of its templates, than the annotation
+    `phalanx.dev/max-priority` of its namespace allows. Not only pods are checked, because a Job has a rank, and may
+    preempt other jobs, before it has pods. Raises `ApiError` 403."""
     namespace = obj["metadata"].get("namespace")
     home = reader.get("", "namespaces", "", namespace) if namespace else None
     text = ((home or {}).get("metadata", {}).get("annotations") or {}).get(MAX_PRIORITY, "")
@@ -160,7 +161,7 @@ def priority_cap(resource: Resource, obj: Object, old: Object | None, reader: Re
 
 
 MAX_PRIORITY = "phalanx.dev/max-priority"
-# Fields, and labels of Kueue and KubeRay, that name a priority class.
+# Fields, and labels of Kueue and KubeRay, whose value is the name of a priority class.
 _CLASS_KEYS = frozenset(
     {"priorityClassName", "priorityClass", "kueue.x-k8s.io/priority-class", "ray.io/priority-class-name"}
 )
@@ -168,7 +169,7 @@ _NO_TEMPLATES = frozenset({("", "configmaps"), ("", "secrets"), ("", "events"), 
 
 
 def _priorities(part: object) -> Iterator[str | int]:
-    """Yield the names of priority classes, and the priorities, in any part of an object."""
+    """Yield the names of priority classes, and the priorities, in an object or in a part of it."""
     waiting = [part]
     while waiting:
         match waiting.pop():
@@ -187,7 +188,8 @@ def _priorities(part: object) -> Iterator[str | int]:
 
 
 def _value(said: str | int, reader: Reader) -> int:
-    """Return the priority; 0 for a class that does not exist, because no pod can have it."""
+    """Return the priority that a number or the name of a class stands for; 0 for a class that does not exist, because
+    no pod can have it."""
     if isinstance(said, int):
         return said
     found = (
@@ -198,7 +200,8 @@ def _value(said: str | int, reader: Reader) -> int:
 
 
 def default_priority_class(reader: Reader) -> Object | None:
-    """Return the PriorityClass of pods that name none: the lowest class that is marked as global default."""
+    """Return the PriorityClass of pods that name no class: among the classes that are marked as global default, the one
+    with the lowest priority."""
     marked = [one for one in reader.list("scheduling.k8s.io", "priorityclasses") if one.get("globalDefault")]
     return min(marked, key=lambda one: int(one.get("value", 0)), default=None)
 
@@ -223,7 +226,7 @@ def pod_group_priority(resource: Resource, obj: Object, old: Object | None, read
 
 
 def pod_group_workload(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Check that the Workload and the template of a PodGroup exist."""
+    """Check that the Workload and its template to which a PodGroup refers exist."""
     reference = (obj["spec"].get("podGroupTemplateRef") or {}).get("workload")
     if old is not None or not reference:
         return
@@ -250,7 +253,8 @@ def one_default_priority_class(resource: Resource, obj: Object, old: Object | No
 
 
 def default_toleration_seconds(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Let a pod stay for five minutes on a node that does not answer, unless the pod sets another time."""
+    """Add tolerations by which a pod stays on a node that does not respond for five minutes, unless the pod sets
+    another time."""
     tolerations = obj["spec"].get("tolerations") or ()
     missing = [
         key
@@ -268,7 +272,7 @@ def _for_a_while(key: str) -> Object:
 
 
 def runtime_class(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Set spec.overhead, node selector and tolerations of a pod from its RuntimeClass."""
+    """Set spec.overhead, the node selector and the tolerations of a pod from its RuntimeClass."""
     if old is not None:
         return
     spec = obj["spec"]
@@ -304,7 +308,7 @@ def _pod_rejected(resource: Resource, pod: Object, why: str) -> ApiError:
 
 
 def storage_object_in_use_protection(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Add the finalizer that delays the deletion of a claim or volume while it is used."""
+    """Add the finalizer that delays the deletion of a volume claim or volume while it is used."""
     if old is not None:
         return
     short = "pvc" if resource.plural == "persistentvolumeclaims" else "pv"
@@ -314,7 +318,7 @@ def storage_object_in_use_protection(resource: Resource, obj: Object, old: Objec
 
 
 def volume_claim_resize(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Check that a bound claim grows only if its class allows it. Raises `ApiError` 403."""
+    """Check that a bound volume claim grows only if its class allows it. Raises `ApiError` 403."""
     if old is None or (old.get("status") or {}).get("phase") != "Bound":  # otherwise validation checks the change
         return
     asked = (((one["spec"].get("resources") or {}).get("requests") or {}) for one in (obj, old))
@@ -332,8 +336,8 @@ def volume_claim_resize(resource: Resource, obj: Object, old: Object | None, rea
 
 
 def ephemeral_containers(resource: Resource, obj: Object, old: Object, reader: Reader) -> None:
-    """Refuse to add containers to a pod whose node would never start them: kubectl debug would wait for ever. Raises
-    `ApiError` 403."""
+    """Refuse to add ephemeral containers to a pod whose node would never start them, because kubectl debug would wait
+    for ever. Raises `ApiError` 403."""
     late, name = obj["spec"].get("ephemeralContainers") or (), obj["spec"].get("nodeName")
     if not name or len(late) <= len(old["spec"].get("ephemeralContainers") or ()):
         return
@@ -345,8 +349,8 @@ def ephemeral_containers(resource: Resource, obj: Object, old: Object, reader: R
 
 
 def limit_ranges(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Apply the LimitRanges of the namespace: set defaults of containers, and check the bounds of containers, pods and
-    claims."""
+    """Apply the LimitRanges of the namespace: set the defaults of containers, and check the limits on containers, pods
+    and volume claims."""
     if old is None:
         ranges = list(reader.list("", "limitranges", obj["metadata"].get("namespace", "")))
         if ranges:
@@ -354,8 +358,8 @@ def limit_ranges(resource: Resource, obj: Object, old: Object | None, reader: Re
 
 
 def resource_quota(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Refuse an object that exceeds a ResourceQuota of its namespace. Claims and services may grow (pods: see
-    `resized`), and any object in bytes (`grown`)."""
+    """Refuse an object that exceeds a ResourceQuota of its namespace. An update is checked here only for volume claims
+    and services. For pods see `resized`, and for the quota of bytes see `grown`."""
     namespace = obj["metadata"].get("namespace")
     if namespace and (old is None or resource.key in (CLAIMS, SERVICES)):
         _hold(resource, obj, old, namespace, reader)
@@ -368,14 +372,14 @@ def _hold(resource: Resource, obj: Object, old: Object | None, namespace: str, r
 
 
 def grown(resource: Resource, obj: Object, old: Object, reader: Reader) -> None:
-    """Check that a change does not exceed the bytes that quotas leave to the namespace. Raises `ApiError` 403."""
+    """Check that a change does not exceed the bytes that quotas allow the namespace. Raises `ApiError` 403."""
     namespace = obj["metadata"].get("namespace")
     if namespace and (quotas := list(reader.list("", "resourcequotas", namespace))):
         quota.enforce_growth(resource, obj, old, quotas, reader.held(namespace))
 
 
 def resized(resource: Resource, obj: Object, old: Object, reader: Reader) -> None:
-    """Check a pod whose containers are resized by the rules for a new pod. Raises `ApiError` 403."""
+    """Check a pod whose containers are resized by the rules that apply to a new pod. Raises `ApiError` 403."""
     meta = obj["metadata"]
     namespace = meta.get("namespace", "")
     if ranges := list(reader.list("", "limitranges", namespace)):
@@ -384,7 +388,8 @@ def resized(resource: Resource, obj: Object, old: Object, reader: Reader) -> Non
 
 
 def addresses(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Assign cluster addresses and node ports to services (the real server does this in their REST storage)."""
+    """Assign cluster addresses and node ports to services (kube-apiserver does this in the REST storage of
+    services)."""
     before = old["spec"] if old is not None else {}
     service_addresses.allocate(obj, before, reader.addressed())
 
@@ -393,7 +398,7 @@ PODS, NODES, SERVICES = ("", "pods"), ("", "nodes"), ("", "services")
 POD_GROUPS, WORKLOADS = ("scheduling.k8s.io", "podgroups"), ("scheduling.k8s.io", "workloads")
 CLAIMS, VOLUMES = ("", "persistentvolumeclaims"), ("", "persistentvolumes")
 
-# Which plug-in sees which kinds (None: all), in the order of the real server.
+# Each plug-in with the kinds whose writes it gets (None: all kinds), in kube-apiserver's order.
 PLUGINS: tuple[tuple[Plugin, frozenset[Key] | None], ...] = (
     (namespace_lifecycle, None),
     (limit_ranges, frozenset({PODS, CLAIMS})),
@@ -421,6 +426,7 @@ def _plugins_of(key: Key) -> tuple[Plugin, ...]:
 
 
 def admit(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Run all plug-ins for one write. They may edit `obj`, and may raise ApiError. `old` is None for a create."""
+    """Run all plug-ins for one write. They may edit `obj`, and may raise ApiError. `old`: the object before the write;
+    None for a create."""
     for plugin in _plugins_of(resource.key):
         plugin(resource, obj, old, reader)

@@ -1,4 +1,4 @@
-"""LimitRanger: the defaults that limit ranges add to a pod, and the pods that they refuse.
+"""The plug-in LimitRanger: it adds the defaults of limit ranges to a pod, and refuses pods that exceed their limits.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/limitranger.
 """
@@ -19,7 +19,7 @@ ANNOTATION = "kubernetes.io/limit-ranger"
 
 
 def apply(resource: Resource, obj: Object, ranges: Sequence[Object]) -> None:
-    """Set the defaults of a pod, then check the object against all bounds. Raises ApiError 403."""
+    """Set the defaults of a pod, then check the object against all limits. Raises ApiError 403."""
     items = [item for one in ranges for item in one["spec"].get("limits") or ()]
     if resource.plural == "pods":
         _defaults(obj, [item for item in items if item.get("type") == "Container"])
@@ -46,7 +46,7 @@ def _defaults(pod: Object, items: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _fill(container: Object, item: Mapping[str, Any], sort: str) -> list[str]:
-    """Set the defaults, and return a text about them: `cpu, memory request for container c`."""
+    """Set the defaults of a container, and return a text about them: `cpu, memory request for container c`."""
     notes = []
     resources = container.setdefault("resources", {})
     for key, source, word in (("requests", "defaultRequest", "request"), ("limits", "default", "limit")):

@@ -1,8 +1,9 @@
-"""Pod Security admission: a namespace's labels say which pods it takes.
+"""Pod Security admission: the labels of a namespace determine which pods it accepts.
 
-`pod-security.kubernetes.io/enforce` refuses pods, `…/warn` answers with a warning, for pods and for whatever makes pods
-(Jobs). Levels are `privileged` (everything), `baseline` and `restricted`; versions other than `latest` are read as
-latest. Source: k8s.io/pod-security-admission/policy, checks and messages; the Pod Security Standards.
+With the label `pod-security.kubernetes.io/enforce`, the server refuses pods that violate a level. With `.../warn`, it
+responds with a warning, both for pods and for objects that create pods (such as Jobs). The levels are `privileged`
+(everything is allowed), `baseline` and `restricted`. A version other than `latest` is treated as latest. Source:
+k8s.io/pod-security-admission/policy, checks and messages; the Pod Security Standards.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ SAFE_VOLUMES = frozenset(
 
 def review(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> list[str]:
     """Return the warnings about a pod or a pod template. Raises ApiError 403 for a pod that its namespace does not
-    allow."""
+    accept."""
     path = TEMPLATES.get(resource.key)
     namespace = obj["metadata"].get("namespace", "")
     home = reader.get("", "namespaces", "", namespace) if path else None
@@ -80,7 +81,7 @@ def _at(obj: Object, path: tuple[str, ...]) -> Spec:
 
 
 def violations(spec: Spec, level: str) -> list[str]:
-    """Return the violations of a level in a pod's spec, as texts."""
+    """Return the violations of a level in the spec of a pod, as texts."""
     checks = {"baseline": BASELINE, "restricted": RESTRICTED}.get(level, ())
     return [text for check in checks if (text := check(spec))]
 
@@ -102,8 +103,8 @@ def _named(sort: str, names: list[str]) -> str:
 
 
 def _of_containers(spec: Spec, reason: str, rule: str, is_wrong: Callable[[Spec], bool]) -> str:
-    """Return the text of a violation with the names of the containers whose security context is wrong; empty if none
-    is."""
+    """Return the text of a violation with the names of the containers whose security context violates the rule; empty
+    if there are none."""
     names = [one.get("name", "") for one in _containers(spec) if is_wrong(_security(one))]
     return f"{reason} ({_named('container', names)} {rule})" if names else ""
 
@@ -259,7 +260,7 @@ def _seccomp_on(spec: Spec) -> str:
     return f"seccompProfile (pod or {_named('container', silent)} {rule})" if silent else ""
 
 
-# In the order of the real server's messages: by the names of the checks.
+# The checks in the order of kube-apiserver's messages, which is that of the names of the checks.
 BASELINE: tuple[Check, ...] = (
     *(_capabilities, _host_namespaces, _host_paths, _host_ports, _privileged, _proc_mount, _seccomp_off, _sysctls),
     _windows_host_process,

@@ -1,4 +1,4 @@
-"""Find the admission policies in the store, and apply them to one write. The policies of each kind are cached until a
+"""Find the admission policies in the store, and apply them to a write. The policies for each kind are cached until a
 policy or a binding changes, so a write of a kind without policies costs one look-up.
 """
 
@@ -24,13 +24,13 @@ from phalanx.embedded.apimachinery.schema import schema
 from phalanx.embedded.apimachinery.schema.typed import merged, problems
 from phalanx.embedded.apiserver.storage.store import Event, Store
 
-DEFINITIONS = "apiextensions.k8s.io"  # these objects define the served versions
+DEFINITIONS = "apiextensions.k8s.io"  # objects of this API group define the served versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beneath:
-    """The part of an object that a request is about. `name`: the name of the subresource; empty: the whole object.
-    `part`: the kind of the subresource, if it is another one (Binding, Scale)."""
+    """The part of an object that a request is about. `name`: the name of the subresource; empty for the whole object.
+    `part`: the kind of the subresource, if it differs from that of the object (Binding, Scale)."""
 
     name: str = ""
     part: Resource | None = None
@@ -42,8 +42,8 @@ RightsOf = Callable[[User], Rights]
 
 
 class Policies:
-    """The policies of one server. `forms`: returns the kinds as which objects of a kind are served. `rights`: returns
-    the rights of a user."""
+    """The admission policies of one server. `forms`: returns the kinds as which the objects of a kind are served.
+    `rights`: returns the rights of a user."""
 
     def __init__(self, store: Store, forms: Forms, rights: RightsOf) -> None:
         self._store, self._forms, self._rights = store, forms, rights
@@ -64,8 +64,8 @@ class Policies:
         beneath: Beneath = WHOLE,
         reinvoked: bool = False,
     ) -> bool:
-        """Change `obj` in place as the mutating policies say, and fill defaults again. Return whether any did. Raises
-        `ApiError`."""
+        """Apply the mutating policies to `obj` in place, and then set defaults again. Return True if a policy has
+        changed the object. Raises `ApiError`."""
         review = self._found("mutatingadmissionpolicies", resource, obj, old, user, beneath)
         if review is None:
             return False
@@ -106,7 +106,7 @@ class Policies:
         beneath: Beneath,
         operation: str = "",
     ) -> Review | None:
-        """Return the request for the policies; None if no policy applies to such requests."""
+        """Return the request in the form that policies need; None if no policy applies to such requests."""
         review = self.review(resource, obj, old, user, beneath=beneath, operation=operation, located=False)
         if resource.group == GROUP or not self._reader.bound(plural, review):
             return None
@@ -124,7 +124,8 @@ class Policies:
         dry_run: bool = False,
         located: bool = True,
     ) -> Review:
-        """Return the request for policies and webhooks; with its Namespace object only if `located`."""
+        """Return the request in the form that policies and webhooks need. `located`: True to include the Namespace
+        object."""
         meta = (old or obj or {})["metadata"]
         return Review(
             resource=resource,
@@ -150,8 +151,8 @@ class Policies:
         return (stored.obj for stored in self._store.scan((GROUP, plural)))
 
     def _param(self, api_version: str, kind: str, namespace: str, name: str) -> Object | None:
-        """Return the parameter object with this kind and name; None if it does not exist. The store has plural names,
-        so all kinds of the group are searched."""
+        """Return the parameter object with this kind and name; None if it does not exist. The store knows kinds by
+        their plural names only, so all kinds of the group are searched."""
         for key, space in ((key, space) for key in self._keys(api_version) for space in (namespace, "")):
             found = self._store.get(key, space, name)
             if found is not None and found.obj["kind"] == kind:
@@ -159,7 +160,7 @@ class Policies:
         return None
 
     def _params(self, api_version: str, kind: str, namespace: str) -> Iterable[Object]:
-        """Return the parameter objects of a kind, in a namespace or of the cluster."""
+        """Return the parameter objects of a kind in a namespace; for a cluster-scoped kind, all of them."""
         for key, space in ((key, space) for key in self._keys(api_version) for space in {namespace, ""}):
             yield from (one.obj for one in self._store.scan(key, space) if one.obj["kind"] == kind)
 
@@ -169,8 +170,8 @@ class Policies:
 
 
 def _merge(resource: Resource, obj: Object, value: Any) -> Object:
-    """Return the object with an apply configuration merged in. Lists with keys merge by key, as in a server-side
-    apply. Raises `ApiError` for a field that the schema does not have."""
+    """Return the object with an apply configuration merged into it. Lists with keys are merged by their keys, as in a
+    server-side apply. Raises `ApiError` for a field that the schema does not have."""
     kind = schema.type_of(resource.schema_name) if resource.schema_name else None
     if kind is not None and (wrong := list(problems(value, kind))):
         text = wrong[0] if len(wrong) == 1 else "\n  ".join(["errors:", *wrong])
@@ -180,7 +181,8 @@ def _merge(resource: Resource, obj: Object, value: Any) -> Object:
 
 
 def _json(resource: Resource, obj: Object, value: Any) -> Object:
-    """Return the object after a JSON patch; as it was, if a test in it fails. Raises `ApiError`."""
+    """Return the object after a JSON patch. If a test in the patch fails, return the object unchanged. Raises
+    `ApiError`."""
     if not isinstance(value, list):
         return patches.apply_patch(patches.JSON_PATCH, obj, value, resource.schema_name or None)
     found = obj
@@ -197,7 +199,7 @@ def _json(resource: Resource, obj: Object, value: Any) -> Object:
 
 
 def _failed(step: Object) -> str:
-    """Return the message about a step of a JSON patch whose place does not exist."""
+    """Return the message about a step of a JSON patch whose path does not exist in the object."""
     name, path = step["op"], step.get("path", "")
     key = path.rpartition("/")[2]
     why = f"Unable to remove nonexistent key: {key}: missing value" if name == "remove" else "missing value"

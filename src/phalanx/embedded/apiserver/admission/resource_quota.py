@@ -1,12 +1,14 @@
-"""ResourceQuota admission: keep a namespace's usage within its quotas.
+"""ResourceQuota admission: refuse writes by which the usage of a namespace would exceed its quotas.
 
-The usage is not read from `status.used`, which is for users. It is known or counted at every create in a namespace with
-a quota, so the usage is exact, and costs nothing without a quota. Numbers of objects are known (`HeldQuota`). The
-amounts of pods (cpu, memory, ephemeral storage, extended resources), claims (storage, also for each class) and services
-(load balancers, node ports) are counted. An update is checked for its increase.
+Admission does not read the usage from `status.used`, which is for users. At each create in a namespace with a quota, it
+takes the numbers of objects from the store's counts (`HeldQuota`), and sums up the amounts of pods (cpu, memory,
+ephemeral storage, extended resources), volume claims (storage, in total and for each class) and services (load
+balancers, node ports). So the usage is exact, and a namespace without a quota has no cost. An update is checked for the
+amounts that it adds.
 
-Two names are Phalanx's, and count all kinds of a namespace together. `phalanx.dev/objects` counts objects other than
-Events; a namespace may have the same number of Events in addition. `phalanx.dev/bytes` counts their size as JSON.
+Phalanx adds two resource names, which count all kinds of a namespace together. `phalanx.dev/objects` is the number of
+objects other than Events; a namespace may have the same number of Events in addition. `phalanx.dev/bytes` is the size
+of all objects as JSON.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota, pkg/quota/v1/evaluator/core.
 """
@@ -25,12 +27,12 @@ from phalanx.embedded.apiserver.registry.kinds import checks
 from phalanx.embedded.apiserver.registry.kinds.checks import total
 
 Key = tuple[str, str]  # (group, plural)
-Amounts = Mapping[str, int]  # name of a resource in a quota -> billionths
+Amounts = Mapping[str, int]  # the name of a resource in a quota -> the amount in billionths
 
 PLAIN = ("cpu", "memory", "ephemeral-storage")
 OBJECTS, BYTES = "phalanx.dev/objects", "phalanx.dev/bytes"
 _EVENTS, _PODS, _CLAIMS, _SERVICES = ("", "events"), ("", "pods"), ("", "persistentvolumeclaims"), ("", "services")
-_CLASS = "volume.beta.kubernetes.io/storage-class"  # the annotation that named the class before there was a field
+_CLASS = "volume.beta.kubernetes.io/storage-class"  # the annotation that named the class before a field existed for it
 COUNTED = frozenset(
     {"pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps", "persistentvolumeclaims"}
 )
@@ -45,7 +47,7 @@ class HeldQuota:
     size_bytes: int
 
     def amounts(self) -> dict[str, int]:
-        """Return these numbers under the resource names of a quota (in billionths)."""
+        """Return these numbers by their resource names in a quota, in billionths."""
         found = {OBJECTS: 0, BYTES: self.size_bytes * quantity.NANO}
         for (group, plural), count in self.objects.items():
             found[f"count/{qualified(plural, group)}"] = count * quantity.NANO
@@ -65,8 +67,9 @@ def enforce(
     there: Callable[[], Iterable[Object]],
     old: Object | None = None,
 ) -> None:
-    """Refuse a write that exceeds a quota. `held`: the namespace's numbers of objects and bytes. `there`: returns the
-    namespace's objects of the same kind. `old`: the object before an update. Raises ApiError 403."""
+    """Refuse a write that exceeds a quota. `held`: the numbers of objects and bytes in the namespace. `there`: returns
+    the namespace's objects of the same kind. `old`: the object before an update; None for a create. Raises ApiError
+    403."""
     whole, before = usage(resource, obj), usage(resource, old) if old is not None else {}
     asked = {name: amount - before.get(name, 0) for name, amount in whole.items()}
     if old is None and any(BYTES in (quota["spec"].get("hard") or {}) for quota in quotas):
@@ -99,7 +102,7 @@ def enforce_growth(resource: Resource, obj: Object, old: Object, quotas: Iterabl
 def total_usage(
     quota: Object, held: HeldQuota, there: Callable[[Key], Iterable[tuple[Resource, Object]]]
 ) -> dict[str, str]:
-    """Return `status.used` of a quota. `there`: the objects of a kind in its namespace."""
+    """Return `status.used` of a quota. `there`: returns the objects of a kind in the quota's namespace."""
     hard = quota["spec"].get("hard") or {}
     found = {} if _scoped(quota) else held.amounts()
     if any(name not in found and not name.startswith("count/") for name in hard):
@@ -124,7 +127,7 @@ def _size(obj: Object) -> int:
 
 
 def usage(resource: Resource, obj: Object) -> dict[str, int]:
-    """Return the object's amount of each resource that a quota can name, except for bytes."""
+    """Return how much of each resource that a quota can name the object uses, except for bytes."""
     group, plural = resource.key
     found = {f"count/{qualified(plural, group)}": quantity.NANO}
     if resource.key != _EVENTS:
@@ -141,7 +144,7 @@ def usage(resource: Resource, obj: Object) -> dict[str, int]:
 
 
 def _claim_usage(claim: Object) -> dict[str, int]:
-    """Return the storage of a claim: under the total, and under the name of its class."""
+    """Return the storage of a volume claim by resource name: once for the total, and once for its storage class."""
     spec = claim["spec"]
     size = ((spec.get("resources") or {}).get("requests") or {}).get("storage", "0")
     found = {"requests.storage": quantity.of(size)}
@@ -181,7 +184,7 @@ def _pod_usage(spec: Object) -> dict[str, int]:
 
 
 def _must_specify(resource: Resource, obj: Object, quota: Object, asked: Amounts) -> None:
-    """Refuse a pod that states no amount of cpu or memory if a quota limits it."""
+    """Refuse a pod that requests no cpu or memory if a quota limits it."""
     if resource.key != _PODS:
         return
     named = {f"{which}.{name}" for which in ("requests", "limits") for name in PLAIN[:2]} | set(PLAIN[:2])
@@ -194,7 +197,7 @@ def _must_specify(resource: Resource, obj: Object, quota: Object, asked: Amounts
 
 
 def _counts(resource: Resource, obj: Object) -> bool:
-    """Return whether the object counts for quotas: all objects except pods that have ended."""
+    """Return True if the object counts for quotas. All objects do, except pods that have ended."""
     return resource.key != _PODS or (obj.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
 
 
@@ -203,14 +206,14 @@ def _scoped(quota: Object) -> bool:
 
 
 def is_for_class(quota: Object, resource: Resource, obj: Object) -> bool:
-    """Return whether the quota names the priority class of the pod, and counts the pod."""
+    """Return True if the quota names the priority class of the pod and counts the pod."""
     selector = (quota["spec"].get("scopeSelector") or {}).get("matchExpressions") or ()
     named = any(one.get("scopeName") == "PriorityClass" and one.get("operator") == "In" for one in selector)
     return named and _in_scope(quota, resource, obj)
 
 
 def _in_scope(quota: Object, resource: Resource, obj: Object) -> bool:
-    """Return whether the scopes of the quota include the object. A quota with scopes is for some pods only."""
+    """Return True if the scopes of the quota include the object. A quota with scopes counts only some pods."""
     if resource.key != _PODS:
         return not _scoped(quota)
     spec = obj["spec"]

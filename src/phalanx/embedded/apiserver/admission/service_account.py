@@ -1,8 +1,9 @@
-"""The plug-in ServiceAccount: a pod that names a service account sees its token, as every client library expects it.
+"""The plug-in ServiceAccount: mount a token into each pod that names a service account, where client libraries expect
+it.
 
 The token, the certificate of the authority and the namespace appear as files below `MOUNT`, unless the pod or the
-account says `automountServiceAccountToken: false`. Unlike the real plug-in it does nothing for pods that name no
-account: those stay as their author wrote them, have no rights and cost nothing more.
+account has `automountServiceAccountToken: false`. Unlike the plug-in of kube-apiserver, it does nothing for a pod that
+names no account. Such a pod stays as its author wrote it, and its containers have no rights in the API.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/serviceaccount/admission.go.
 """
@@ -13,14 +14,14 @@ from phalanx.embedded.apimachinery.meta.objectmeta import generated
 from phalanx.embedded.apimachinery.meta.resource import Object
 
 MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-ROOT_CA = "kube-root-ca.crt"  # the ConfigMap of every namespace
+ROOT_CA = "kube-root-ca.crt"  # the name of a ConfigMap that every namespace has
 _PREFIX = "kube-api-access-"
 _MODE = 0o644
-_TOKEN_S = 3607  # a little more than an hour, and recognizable
+_TOKEN_S = 3607  # a little more than an hour; the odd number makes such tokens recognizable
 
 
 def mounts_token(pod: Object, account: Object) -> bool:
-    """Return whether the pod gets a token. The pod's setting takes precedence over the account's."""
+    """Return True if the pod gets a token. The pod's setting takes precedence over the account's."""
     for said in (pod["spec"].get("automountServiceAccountToken"), account.get("automountServiceAccountToken")):
         if said is not None:
             return bool(said)
@@ -28,7 +29,7 @@ def mounts_token(pod: Object, account: Object) -> bool:
 
 
 def mount_token(spec: Object) -> None:
-    """Mount the token into every container that mounts nothing at that path."""
+    """Mount the token into every container that has no other mount at that path."""
     name = generated(_PREFIX)
     wanting = [one for one in _containers(spec) if MOUNT not in _mount_paths(one)]
     for container in wanting:

@@ -1,6 +1,6 @@
-"""Give services free addresses and node ports, and refuse those that another service has.
+"""Assign free addresses and node ports to services, and refuse those that another service already has.
 
-The ranges are those of a default cluster. Source: k8s.io/kubernetes/pkg/registry/core/service.
+The ranges of addresses and ports are those of a default cluster. Source: k8s.io/kubernetes/pkg/registry/core/service.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from phalanx.embedded.apimachinery.meta.status import ApiError, Cause, invalid, 
 from phalanx.embedded.apiserver.registry.kinds.workloads.service import HEADLESS, address_causes, fill_families
 
 ADDRESSES = IPv4Network("10.96.0.0/16")
-FIRST = 10  # lower addresses are reserved for the cluster itself: the API, DNS
-_API = "10.96.0.1"  # the service `kubernetes`, which every cluster has; this server does not store it
+FIRST = 10  # lower addresses are reserved for services of the cluster itself, such as the API and DNS
+_API = "10.96.0.1"  # the address of the service `kubernetes`, which every cluster has but this server does not store
 NODE_PORTS = range(30000, 32768)
 
 
 def allocate(service: Object, before: Object, others: Iterable[Object]) -> None:
-    """Give `service` the cluster IP and the node ports that its type needs, if its earlier spec `before` had none.
-    Raises ApiError 422 if an address or a port is not free or not in the range."""
+    """Assign to `service` the cluster IP and the node ports that its type needs, unless it had them before the write.
+    `before`: its spec before the write. `others`: the other services. Raises ApiError 422 if a requested address or
+    port is not free or not in the range."""
     spec = service["spec"]
     if spec.get("type") == "ExternalName":
         return
@@ -67,8 +68,8 @@ def _is_address(text: str) -> bool:
 
 
 def _node_ports(service: Object, taken: set[int], held: set[int]) -> None:
-    """Give a free node port to each port of the service without one. `taken`: the node ports of other services; `held`:
-    the node ports that the service had before."""
+    """Assign a free node port to each port of the service that has none. `taken`: the node ports of other services.
+    `held`: the node ports that the service had before."""
     ports = service["spec"].get("ports", ())
     stated = held | {port["nodePort"] for port in ports if port.get("nodePort")}
     for index, port in enumerate(ports):

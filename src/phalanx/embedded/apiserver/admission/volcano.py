@@ -1,11 +1,13 @@
-"""Volcano's webhooks as admission plug-ins, for a control plane that runs Volcano's controllers.
+"""The checks and defaults of Volcano's webhooks as admission plug-ins, for a control plane that runs Volcano's
+controllers.
 
-`default` sets the defaults of Jobs and Queues, and the PodGroup's name on a pod of Volcano's scheduler without one
-(`controllers.operators.volcano.pod_groups` creates the PodGroup). `check` and `check_deletion` refuse the same
-requests as the webhooks, with their code 400. On other clusters the dialect's admission policies check single objects.
-These plug-ins also read other objects: missing queues, closed queues, and queues with children.
+`default` sets the defaults of Jobs and Queues. On a pod of Volcano's scheduler that names no PodGroup, it also sets the
+name of a PodGroup (which `controllers.operators.volcano.pod_groups` creates). `check` and `check_deletion` refuse the
+same requests as Volcano's webhooks, with the same code 400. On other clusters, admission policies of the Volcano
+dialect check single objects. These plug-ins also read other objects, and so find missing queues, closed queues, and
+queues with children.
 
-All writes pass these checks, also the control plane's own.
+All writes pass these checks, including those of the control plane.
 
 Source: pkg/webhooks/admission and pkg/controllers/podgroup of Volcano v1.15.1.
 """
@@ -30,7 +32,7 @@ CRON_JOBS = (BATCH, "cronjobs")
 KINDS = frozenset({PODS, JOBS, QUEUES})
 SCHEDULER, ROOT, DEFAULT = "volcano", "root", "default"
 GROUP_NAME, OF_PODS = "scheduling.k8s.io/group-name", "podgroup-"
-_GROUPED = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet"})  # owners whose pods are one PodGroup
+_GROUPED = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet"})  # owners whose pods form one PodGroup
 _OTHER_GANGS = frozenset({GROUP_NAME, "scheduling.volcano.sh/group-name", "phalanx.dev/job"})
 _RETRIES, _DEPTH = 3, 5
 _PLUGINS = frozenset({"env", "svc", "ssh", "tensorflow", "pytorch", "mpi", "ray", "hcclrank"})
@@ -42,7 +44,8 @@ _ACTIONS = frozenset(
     {"AbortJob", "RestartJob", "RestartTask", "RestartPod", "RestartPartition"}
     | {"TerminateJob", "CompleteJob", "ResumeJob"}
 )
-_CHANGEABLE = ("minAvailable", "priorityClassName", "volumes")  # volumes: the controller writes the names of claims
+# volumes: the controller writes the names of volume claims
+_CHANGEABLE = ("minAvailable", "priorityClassName", "volumes")
 
 
 class QueueReader(Protocol):
@@ -57,7 +60,7 @@ class QueueReader(Protocol):
 
 
 def default(resource: Resource, obj: Object, old: Object | None, reader: QueueReader) -> None:
-    """Write the defaults into an object, in place."""
+    """Set the defaults of an object, in place."""
     spec = obj.get("spec")
     if not isinstance(spec, dict):
         return
@@ -89,7 +92,7 @@ def _default_job(spec: Object) -> None:
 
 
 def _join_group(meta: Object) -> None:
-    """Set the PodGroup's name on a pod without one: the owner's PodGroup, or one for the pod."""
+    """Set the PodGroup's name on a pod that has none: the PodGroup of its owner, or one for the pod alone."""
     said = {**(meta.get("labels") or {}), **(meta.get("annotations") or {})}
     owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), None)
     if not _OTHER_GANGS.isdisjoint(said) or (owner is not None and owner.get("kind") not in _GROUPED):
@@ -107,7 +110,7 @@ def _number(holder: Any, key: str) -> int:
 
 
 def check(resource: Resource, obj: Object, old: Object | None, reader: QueueReader) -> None:
-    """Refuse what Volcano's webhooks refuse of a valid object. Raises `ApiError` 400."""
+    """Refuse a valid object that Volcano's webhooks would refuse. Raises `ApiError` 400."""
     if obj["metadata"].get("deletionTimestamp"):
         return
     if resource.key == JOBS:
@@ -124,7 +127,7 @@ def check(resource: Resource, obj: Object, old: Object | None, reader: QueueRead
 
 
 def check_deletion(resource: Resource, old: Object, reader: QueueReader) -> None:
-    """Refuse the deletion of a Queue that others need. Raises `ApiError` 400."""
+    """Refuse the deletion of a Queue that other objects need. Raises `ApiError` 400."""
     if resource.key != QUEUES:
         return
     name = old["metadata"]["name"]
@@ -171,7 +174,8 @@ def _new_job(job: Object, reader: QueueReader) -> Iterator[str]:
 
 
 def _names(job: str, tasks: Sequence[str]) -> Iterator[str]:
-    """Yield which names cannot be values of labels. As in Volcano, a pod's name ends with the position of its task."""
+    """Yield an error for each name that cannot be the value of a label. As in Volcano, the name of a pod ends with the
+    position of its task."""
     pods = [f"{job}-{task}-{at}" for at, task in enumerate(tasks)]
     for what, name in (*(("pod", pod) for pod in pods), ("job", job)):
         if job and (problems := formats.qualified_name(name)):
@@ -179,13 +183,13 @@ def _names(job: str, tasks: Sequence[str]) -> Iterator[str]:
 
 
 def _tiers(topology: Object | None) -> Iterator[str]:
-    """Refuse a network topology that names its highest tier twice."""
+    """Yield an error for a network topology that states its highest tier twice, by name and by number."""
     if topology and topology.get("highestTierAllowed") is not None and topology.get("highestTierName"):
         yield "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
 
 
 def _schedule(spec: Object) -> Iterator[str]:
-    """Yield what is wrong with a CronJob's schedule and time zone."""
+    """Yield the errors in the schedule and the time zone of a CronJob."""
     found: Found = []
     cron_schedule(found, spec.get("schedule") or "")
     time_zone(found, spec.get("timeZone"))
@@ -193,7 +197,8 @@ def _schedule(spec: Object) -> Iterator[str]:
 
 
 def _missing_master(arguments: Sequence[str] | None, tasks: Sequence[Object]) -> str:
-    """Return the name of the master task that the plugin's arguments require, if the Job has no such task."""
+    """Return the name of the master task that the plugin's arguments require, if the Job has no task of that name;
+    otherwise ""."""
     said = [str(one).lstrip("-") for one in arguments or ()]
     name = next((one.partition("=")[2] for one in said if one.startswith("master=")), "master")
     return "" if any(task["name"] == name for task in tasks) else name
@@ -222,14 +227,14 @@ def _task(at: int, task: Object, job: Object) -> Iterator[str]:
 
 
 def _template(written: Any, path: str) -> Iterator[str]:
-    """Yield what is wrong with a pod template: it is decoded and checked like that of a PodTemplate."""
+    """Yield the errors in a pod template, which is decoded and checked like that of a PodTemplate."""
     holder = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {}, "template": copy.deepcopy(written or {})}
     try:
         schema.decode(schema.type_of("io.k8s.api.core.v1.PodTemplate"), holder)
     except schema.DecodeError as error:
         yield f"{path}: {error}"
         return
-    template: Object = holder["template"]  # type: ignore[assignment]  # a mapping, or it had not been decoded
+    template: Object = holder["template"]  # type: ignore[assignment]  # a mapping, because it was decoded
     template.setdefault("spec", {}).setdefault("containers", [])
     defaults.pod_spec(template["spec"])
     found: Found = []
@@ -267,7 +272,7 @@ def _volumes(volumes: Sequence[Object]) -> Iterator[str]:
 
 
 def _order(tasks: Sequence[Object]) -> Iterator[str]:
-    """Refuse dependencies on tasks that are not there, and circles."""
+    """Yield an error for dependencies on tasks that do not exist, and for circular dependencies."""
     waiting = {task["name"]: set((task.get("dependsOn") or {}).get("name") or ()) for task in tasks}
     while ready := [name for name, others in waiting.items() if not others]:
         for name in ready:
@@ -279,7 +284,7 @@ def _order(tasks: Sequence[Object]) -> Iterator[str]:
 
 
 def _changed_job(spec: Object, old: Object) -> Iterator[str]:
-    """Check that only the job's size and priority class change."""
+    """Yield an error if a change concerns more than the size and the priority class of the job."""
     text = (
         "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and "
         "`PriorityClassName`"
@@ -295,7 +300,7 @@ def _changed_job(spec: Object, old: Object) -> Iterator[str]:
 
 
 def _fixed(spec: Object) -> Object:
-    """Return the immutable part of a Job's spec."""
+    """Return the immutable part of the spec of a Job."""
     kept = {key: value for key, value in spec.items() if key not in _CHANGEABLE}
     sized = ("replicas", "minAvailable")
     tasks = [{key: value for key, value in task.items() if key not in sized} for task in spec.get("tasks") or ()]
@@ -352,7 +357,7 @@ def _queue(queue: Object, old: Object | None, reader: QueueReader) -> Iterator[s
 
 def _exceeds(less: Object, more: Object, absent: str | None) -> bool:
     """Return True if an amount in `less` exceeds the amount of the same resource in `more`. `absent`: the amount of a
-    resource that `more` lacks; None: unlimited."""
+    resource that `more` does not name; None if it is unlimited."""
     bounds: Iterator[tuple[Any, Any]] = ((amount, more.get(resource, absent)) for resource, amount in less.items())
     return any(most is not None and quantity.of(amount) > quantity.of(most) for amount, most in bounds)
 
@@ -365,7 +370,8 @@ def _hierarchy(annotations: Mapping[str, str]) -> Iterator[str]:
 
 
 def _below(name: str, parent: str, reader: QueueReader) -> Iterator[str]:
-    """Refuse a parent that is absent, runs pods, or is too deep already."""
+    """Yield an error for a parent that is the queue itself or one of its descendants, that does not exist or runs pods,
+    or below which the queue would be too many levels deep."""
     if parent == name:
         yield f"the parent of queue {name} can not be itself"
         return

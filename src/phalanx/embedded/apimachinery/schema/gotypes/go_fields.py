@@ -1,16 +1,17 @@
-"""Facts of the Kubernetes API's Go types that the published OpenAPI definitions lack.
+"""Facts about the fields of the Kubernetes API's Go structs that the published OpenAPI definitions do not contain.
 
-The real server decodes every request into a Go struct and prints that struct again. What it prints therefore depends
-on three properties of each struct field which the definitions leave out: whether the field is a pointer (then `0`,
-`false` and `""` that a client sent are kept, otherwise they vanish with `omitempty`), whether it is a struct by value
-(then it is printed as `{}` or, for a time, as `null` even if nobody set it), and whether it has `omitempty` at all.
+Kube-apiserver decodes every request into a Go struct and encodes that struct again. So its response depends on three
+properties of each struct field that the definitions leave out. The first is whether the field is a pointer: if so, a
+`0`, `false` or `""` that a client sent is kept; otherwise `omitempty` removes it. The second is whether the field is a
+struct by value: such a field is printed as `{}`, or as `null` for a time, even if no client has set it. The third is
+whether the field has `omitempty`.
 
-Source of the facts: the struct tags in k8s.io/api (core/v1, batch/v1, apps/v1 …) of Kubernetes 1.36.
+Source of the facts: the struct tags in k8s.io/api (core/v1, batch/v1, apps/v1, ...) of Kubernetes 1.36.
 """
 
 from __future__ import annotations
 
-# Definitions whose zero values are dropped: for the groups below, the pointers are listed in full.
+# API groups for which the tables below list all pointers. The zero values of their other fields are dropped.
 _GROUPS = (
     *("apps", "batch", "coordination", "core", "discovery", "events", "networking", "node", "policy", "rbac"),
     *("resource", "scheduling", "storage"),
@@ -19,13 +20,13 @@ KNOWN = (*(f"io.k8s.api.{group}." for group in _GROUPS), "io.k8s.apimachinery.pk
 
 
 def _table(text: str) -> dict[str, frozenset[str]]:
-    """Return {"Kind": {field, field}} from lines `Kind: field field`. A kind is the last part of the name of a
-    definition."""
+    """Return {"Kind": {field, field}} from lines `Kind: field field`. The kind is the last part of a definition's
+    name."""
     rows = (line.split(":", 1) for line in text.strip().splitlines())
     return {kind.strip(): frozenset(fields.split()) for kind, fields in rows}
 
 
-# Scalar fields that are pointers: a zero that was sent is kept.
+# Scalar fields that are pointers, so that a zero value is kept if a client sends it.
 POINTERS = _table(
     """
     AllocatedDeviceStatus: shareID
@@ -146,8 +147,8 @@ trafficDistribution
     """
 )
 
-# Optional fields that are structs by value: printed as `{}` (or filled in turn) although nobody set them.
-# `metadata`, `spec` and `status` of a kind are so too (`ALWAYS_STRUCT`).
+# Optional fields that are structs by value. They are printed as `{}` (or with their own fields filled in) even if no
+# client has set them. `metadata`, `spec` and `status` of a kind are such fields, too (`ALWAYS_STRUCT`).
 BY_VALUE = _table(
     """
     AllocationResult: devices
@@ -176,7 +177,8 @@ BY_VALUE = _table(
 )
 ALWAYS_STRUCT = frozenset({"metadata", "spec", "status"})
 
-# Optional times by value: printed as `null`. (`creationTimestamp` has omitzero since 1.35 and is left out.)
+# Optional times by value, which are printed as `null`. (`creationTimestamp` has omitzero since 1.35 and is not
+# printed.)
 NULL_TIMES = _table(
     """
     ContainerStateRunning: startedAt
@@ -197,7 +199,7 @@ NULL_TIMES = _table(
     """
 )
 
-# Optional pointers and lists without `omitempty`: printed as `null`, too.
+# Optional pointers and lists without `omitempty`, which are also printed as `null`.
 NULLS = _table(
     """
     AllocatedDeviceStatus: conditions
@@ -210,7 +212,7 @@ NULLS = _table(
     """
 )
 
-# Optional by the definitions, but without `omitempty`: printed as their zero value.
+# Fields that are optional in the definitions but have no `omitempty`. They are printed as their zero value.
 NO_OMITEMPTY = _table(
     """
     ClusterRole: rules
@@ -225,7 +227,8 @@ NO_OMITEMPTY = _table(
     """
 )
 
-# Pointers to structs (or plain `omitempty`) although the definitions call them required: never filled in.
+# Fields that the definitions call required although they are pointers to structs (or have `omitempty`). They are never
+# filled in.
 NOT_FILLED = _table(
     """
     DaemonSetSpec: selector

@@ -1,4 +1,4 @@
-"""Names of the Kubernetes API's Go types that errors of decoding print, and that the published definitions lack.
+"""Names of the Kubernetes API's Go types that decoding errors contain and that the published definitions lack.
 
 - A field with a named scalar type: a number for `restartPolicy` "cannot be unmarshalled … of type v1.RestartPolicy".
 - A struct that is embedded in another: its name stands in the path of the field (`volumes.VolumeSource.configMap`).
@@ -17,7 +17,7 @@ def _fields_by_type(text: str) -> dict[str, str]:
     return {field: go if "." in go else f"v1.{go}" for go, fields in rows for field in fields.split()}
 
 
-# The named type of a scalar field, or of the items of a list of scalars. Names without a package are of `v1`.
+# The named Go type of each scalar field, or of the items of each list of scalars. Names without a package are in `v1`.
 NAMED: Mapping[str, str] = _fields_by_type(
     """
     AddressType: EndpointSlice.addressType
@@ -161,7 +161,7 @@ UncountedTerminatedPods.failed UncountedTerminatedPods.succeeded
     """
 )
 
-# The name of the embedded struct that a field belongs to; "*" stands for all fields that are not listed.
+# The name of the embedded struct to which each field belongs; "*" stands for all fields that are not listed.
 _VOLUME = {"*": "PersistentVolumeSource"} | dict.fromkeys(
     ("accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy"), ""
 )
@@ -194,7 +194,8 @@ EMBEDDED: Mapping[str, Mapping[str, str]] = {
 
 
 def path_of(kind: str, field: str) -> str:
-    """Return the field of a struct with the name of the embedded struct that it belongs to."""
+    """Return the path of a struct's field: its name, preceded by the name of the embedded struct to which it
+    belongs."""
     parts = EMBEDDED.get(kind)
     if parts is None:
         return field

@@ -1,7 +1,9 @@
-"""Values as messages of validation show them: as the server's internal Go types, and the differences of two of them.
+"""Values as validation messages show them: in the form of kube-apiserver's internal Go types, and as differences of two
+values.
 
-The real server validates internal types, whose fields have no names in JSON and leave nothing out. A message therefore
-shows `{"Name":"a","Image":"b","Command":null,…}` for a container. `internal_types.txt` has these types:
+Kube-apiserver validates internal types. Their fields have no names in JSON, and empty fields are not omitted. So a
+message shows a container as `{"Name":"a","Image":"b","Command":null,…}`. The file `internal_types.txt` describes these
+types:
 
 - `[core]` opens the types of a package, one a line: `GoName:type`, or `GoName/jsonName:type` where the name in JSON is
   not the Go name in lower camel case. `+Type` is an embedded struct, whose fields stand among the others.
@@ -9,8 +11,8 @@ shows `{"Name":"a","Image":"b","Command":null,…}` for a container. `internal_t
 - `*T`, `[]T` and `{}T`: a pointer, a list, a map. A name alone is a struct by value.
 - The types of `[meta]` are the published ones: with names of JSON. Their empty fields are left out, but for `name!`.
 
-Source of the facts: pkg/apis/*/types.go of Kubernetes 1.36.2 and the struct tags in k8s.io/api; of the differences:
-k8s.io/apimachinery/pkg/util/diff.
+Source of the facts: pkg/apis/*/types.go of Kubernetes 1.36.2 and the struct tags in k8s.io/api. The form of differences
+is from k8s.io/apimachinery/pkg/util/diff.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _OF_POD = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Field:
-    """`shown`: the name that messages show; "" for an embedded struct. `name`: the name in JSON."""
+    """A field of an internal type. `shown`: the name that messages show; "" for an embedded struct. `name`: the name in
+    JSON."""
 
     shown: str
     name: str
@@ -39,7 +42,8 @@ class _Field:
 
 
 def internal(value: Any, kind: str) -> Any:
-    """Return a value of the API in the form of an internal type (`core.PodTemplateSpec`), its fields in Go's order."""
+    """Return a value of the API in the form of an internal type (such as `core.PodTemplateSpec`), with the fields in
+    Go's order."""
     match kind[0]:
         case "*":
             return None if value is None else internal(value, kind[1:])
@@ -53,9 +57,9 @@ def internal(value: Any, kind: str) -> Any:
 
 
 def changes(old: Any, new: Any, kind: str) -> str:
-    """Return the lines in which two values of an internal type differ, each with three lines around it."""
+    """Return the lines in which two values of an internal type differ, each with three lines of context."""
     before, after = (f"{_indented(internal(one, kind))}\n".splitlines(keepends=True) for one in (old, new))
-    return "".join(islice(difflib.unified_diff(before, after), 2, None))  # without the names of two files
+    return "".join(islice(difflib.unified_diff(before, after), 2, None))  # without the two lines with file names
 
 
 def _indented(value: Any) -> str:
@@ -64,7 +68,7 @@ def _indented(value: Any) -> str:
 
 
 def _struct(value: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    if kind == "core.PodSpec":  # internally these are fields of the security context, which is never missing
+    if kind == "core.PodSpec":  # internally these fields belong to the security context, which always exists
         moved = {key: value[key] for key in _OF_POD if key in value}
         value = {**value, "securityContext": {**(value.get("securityContext") or {}), **moved}}
     found: dict[str, Any] = {}
@@ -95,7 +99,7 @@ def _types() -> Mapping[str, tuple[_Field, ...]]:
 
 def _field(package: str, text: str) -> _Field:
     if text.startswith("+"):
-        # The metadata of a template is embedded in Go, and named in JSON.
+        # The metadata of a template is an embedded struct in Go, but has a name in JSON.
         name = "metadata" if text == "+meta.ObjectMeta" else ""
         return _Field(shown="", name=name, type=_qualified(package, text[1:]))
     names, _, kind = text.partition(":")
@@ -105,8 +109,8 @@ def _field(package: str, text: str) -> _Field:
 
 
 def _qualified(package: str, kind: str) -> str:
-    """Return a type with its package: `[]core.Container` for `[]Container`. Types of the package itself are written
-    without it."""
+    """Return a type with its package, such as `[]core.Container` for `[]Container`. In the file, a type of the same
+    package is written without the package."""
     bare = kind.lstrip("*[]{}")
     if "." in bare or len(bare) == 1:
         return kind

@@ -1,8 +1,8 @@
-"""Call a mutating webhook: post the AdmissionReview, and interpret the answer.
+"""Call a mutating or validating webhook: post the AdmissionReview to it, and interpret its response.
 
-Source: k8s.io/apiserver/pkg/admission/plugin/webhook (request, errors) and pkg/util/webhook/client.go. A webhook with a
-Service is reached through the pods that the Service selects, because cluster addresses are not proxied here. Its
-certificate is verified for the Service's name, NAME.NAMESPACE.svc.
+Source: k8s.io/apiserver/pkg/admission/plugin/webhook (request, errors) and pkg/util/webhook/client.go. If a webhook
+names a Service, the server connects to one of the pods that the Service selects, because this server does not proxy
+cluster addresses. It verifies the certificate for the name of the Service, NAME.NAMESPACE.svc.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from phalanx.embedded.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apimachinery.meta.status import ApiError, qualified
 
 _CONNECTIONS = 32  # the most concurrent calls to one address; further calls wait
-_PLACES = 64  # the most addresses with kept connections, because pods and their addresses change
+_PLACES = 64  # the most addresses with open connections, because pods and their addresses change
 _HEAD = "content-type: application/json\r\naccept: application/json\r\nuser-agent: kube-apiserver-admission\r\n"
 API_VERSION = "admission.k8s.io/v1"
 
 
 class CallFailed(Exception):
-    """The webhook gave no answer, or an invalid one. Its `failurePolicy` then decides."""
+    """Raised if the webhook gave no response, or an invalid one. The webhook's `failurePolicy` then decides about the
+    request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
-    """A mutation that a webhook's answer asks for. `patch`: a JSON patch, possibly empty."""
+    """A change of the object that a webhook's response demands. `patch`: a JSON patch, which may be empty."""
 
     patch: list[Any]
     warnings: tuple[str, ...] = ()
@@ -43,32 +44,33 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class WebhookPlace:
-    """The address of a webhook, and the name that its certificate must have."""
+    """The address of a webhook, and the name for which its certificate must be valid."""
 
     url: str
     server_name: str
     bundle: str
 
 
-Lister = Callable[[str, str], Iterable[Object]]  # plural, namespace -> the objects of the core group
+Lister = Callable[[str, str], Iterable[Object]]  # (plural, namespace) -> the objects of a kind of the core group
 
 
 class WebhookCaller:
-    """Calls webhooks, over connections that are kept."""
+    """Calls webhooks. It keeps connections open for further calls."""
 
     def __init__(self, objects: Lister) -> None:
         self._objects = objects
         self._clients: dict[WebhookPlace, Http] = {}
 
     def forget(self) -> None:
-        """Close the connections, because the configurations have changed. Calls that are under way are answered."""
+        """Close the connections, because the webhook configurations have changed. Calls that have begun still get their
+        response."""
         for client in self._clients.values():
             client.drop_idle()
         self._clients.clear()
 
     async def call(self, hook: Mapping[str, Any], review: Review, form: Resource) -> Mutation:
-        """Call the webhook about the request, in the version of `form`. Raises `CallFailed`; `ApiError` if the webhook
-        denies the request."""
+        """Call the webhook about the request, in the version of `form`. Raises `CallFailed`, and `ApiError` if the
+        webhook denies the request."""
         name, timeout_s = hook["name"], hook["timeoutSeconds"]
         uid, shown = str(uuid.uuid4()), str(hook["clientConfig"].get("url") or "")
         try:
@@ -76,7 +78,7 @@ class WebhookCaller:
             shown = f"{place.url}{path}?timeout={timeout_s}s"
             body = msgspec.json.encode(asked(review, form, uid))
             target = f"{path}?timeout={timeout_s}s"
-            async with asyncio.timeout(timeout_s):  # the time includes connecting, and waiting for other calls
+            async with asyncio.timeout(timeout_s):  # the time includes connecting, and waiting for other calls to end
                 answer = await self._client(place).call("POST", target, _HEAD, body, timeout_s=float(timeout_s))
         except (OSError, ValueError) as error:
             why = f'failed to call webhook: Post "{shown}": {str(error) or type(error).__name__}'
@@ -88,8 +90,8 @@ class WebhookCaller:
             raise CallFailed(f'failed calling webhook "{name}": {why}') from error
 
     def _place(self, client: Mapping[str, Any]) -> tuple[WebhookPlace, str]:
-        """Return (address of a webhook, path). `client`: its `clientConfig`. Raises ConnectionError if its Service has
-        no pod that is ready."""
+        """Return the address and the path of a webhook. `client`: its `clientConfig`. Raises ConnectionError if its
+        Service has no ready pod."""
         bundle = base64.b64decode(client.get("caBundle") or "").decode("ascii")
         if url := client.get("url"):
             scheme, _, rest = url.partition("://")
@@ -132,7 +134,7 @@ def _is_ready(pod: Object) -> bool:
 
 
 def _pod_port(pod: Object, target: int | str) -> int:
-    """Return the number of a pod's port. `target`: the number, or the name that a container gives it. Raises
+    """Return the number of a pod's port. `target`: the number, or the name that a container gives the port. Raises
     ConnectionError if no container has a port of that name."""
     if isinstance(target, int):
         return target
@@ -144,7 +146,7 @@ def _pod_port(pod: Object, target: int | str) -> int:
 
 
 def asked(review: Review, form: Resource, uid: str) -> Object:
-    """Return the AdmissionReview of a request."""
+    """Return the AdmissionReview for a request."""
     user, sub = review.user, review.subresource
     options = f"{review.operation.capitalize()}Options"
     by = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
@@ -165,8 +167,8 @@ def asked(review: Review, form: Resource, uid: str) -> Object:
 
 
 def answered(name: str, review: Review, uid: str, answer: HttpAnswer) -> Mutation:
-    """Return the mutation that a webhook asks for. Raises ValueError, KeyError or TypeError for an invalid answer,
-    `ApiError` for a refusal."""
+    """Return the mutation that a webhook's response demands. Raises ValueError, KeyError or TypeError for an invalid
+    response, and `ApiError` for a refusal."""
     if answer.status != 200:
         raise ValueError(f"status {answer.status}: {answer.body[:300].decode(errors='replace').strip()}")
     found = msgspec.json.decode(answer.body)

@@ -1,16 +1,17 @@
-"""Webhooks of admission (admissionregistration.k8s.io/v1): select those of a request, call them, apply their answers.
+"""Admission webhooks (admissionregistration.k8s.io/v1): select the webhooks for a request, call them, and apply their
+responses.
 
-After the plug-ins and policies of admission, every mutating webhook with matching rules, selectors and conditions is
-called: configurations in the order of their names, and webhooks in the order within them. Each webhook gets the result
-of the previous one. If any has changed the object, plug-ins and policies run again, and webhooks with
-`reinvocationPolicy: IfNeeded` that ran before the change are called once more. Validating webhooks are called side by
-side, about the valid object that is to be stored. If a call fails, the webhook's `failurePolicy` ignores it or refuses
-the request.
+After the admission plug-ins and policies, the server calls every mutating webhook whose rules, selectors and conditions
+match the request. The configurations are ordered by name, and their webhooks by position. Each webhook gets the object
+as the previous one changed it. If a webhook has changed the object, the plug-ins and policies run again. Then the
+server once more calls those webhooks with `reinvocationPolicy: IfNeeded` that ran before the change. It calls
+validating webhooks concurrently, with the valid object that will be stored. If a call fails, the webhook's
+`failurePolicy` decides whether the failure is ignored or the request is refused.
 
-A call suspends the request, while a write must be decided without interruption. So the caller learns whether it was
-suspended, and then reads its objects again (`write.py`). A webhook whose rule names another version of the kind gets
-the object in that version, unless it has `matchPolicy: Exact`. Webhooks also get deletions and connections to pods,
-and may refuse them.
+A call suspends the request, while a write must be decided without interruption. So the functions here report whether
+they suspended the request, and `write.py` then reads its objects again. A webhook whose rule names another version of
+the kind gets the object in that version, unless it has `matchPolicy: Exact`. Webhooks are also called for deletions and
+for connections to pods, and may refuse them.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/webhook/{mutating,validating}.
 """
@@ -42,14 +43,14 @@ from phalanx.embedded.apiserver.storage.store import Event, Store
 
 _log = logging.getLogger(__name__)
 MUTATING, VALIDATING = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
-# Runs plug-ins and policies on a patched object, and returns it in the form of its kind.
+# A function that runs plug-ins and policies on a patched object, and returns the object in the form of its kind.
 Settle = Callable[[Object], Object]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Hook:
-    """A webhook. `said`: its entry in the configuration. `constraints`: the requests that it matches. `bound`: its
-    match conditions, in the form of a policy."""
+    """A webhook. `said`: its entry in the webhook configuration. `constraints`: the requests that it matches. `bound`:
+    its match conditions, in the form of a policy."""
 
     said: Object
     constraints: Object
@@ -60,8 +61,8 @@ class _Hook:
         return str(self.said["name"])
 
     def concerns(self, review: Review) -> Resource | None:
-        """Return the version of the kind in which the webhook gets the request; None if it does not match. Raises
-        `ApiError` if a condition cannot be evaluated and the failure policy is Fail."""
+        """Return the version of the kind in which the webhook gets the request; None if the webhook does not match.
+        Raises `ApiError` if a condition cannot be evaluated and the failure policy is Fail."""
         form = matched(self.constraints, review)
         return form if form is not None and applies(self.bound, review, form) else None
 
@@ -87,10 +88,11 @@ class Webhooks:
         return any(self._store.count((GROUP, plural), "") for plural in (MUTATING, VALIDATING))
 
     def about(self, review: Review, plural: str = MUTATING) -> tuple[_Hook, ...]:
-        """Return the webhooks that match kind and operation of the request. The result is cached until a configuration
-        changes."""
+        """Return the webhooks that match the kind and the operation of the request. The result is cached until a
+        configuration changes."""
         if review.resource.group == GROUP:
-            return ()  # webhooks do not apply to webhook configurations, so that a wrong one can always be corrected
+            # webhooks do not apply to webhook configurations, so that users can always correct a wrong configuration
+            return ()
         known = self._known.setdefault(kind_of(review), {})
         if plural not in known:
             known[plural] = tuple(hook for hook in self._hooks(plural) if about(hook.constraints, review))
@@ -103,7 +105,8 @@ class Webhooks:
                 yield _hook(configuration, said)
 
     async def mutate(self, review: Review, hooks: tuple[_Hook, ...], settle: Settle) -> tuple[Object, list[str]] | None:
-        """Return the object after all webhooks, and warnings; None if no webhook was called. Raises `ApiError`."""
+        """Return the object after all mutating webhooks, and their warnings; None if no webhook was called. Raises
+        `ApiError`."""
         assert review.obj is not None
         begin, warnings, waited = review.obj, list[str](), False
         called, again = list[_Hook](), set[_Hook]()
@@ -131,8 +134,8 @@ class Webhooks:
         return review.obj, warnings
 
     async def validate(self, review: Review) -> list[str] | None:
-        """Ask the validating webhooks, all at the same time. Return their warnings; None if there are none to ask.
-        Raises `ApiError`: the refusal of the first that refuses."""
+        """Call the validating webhooks concurrently, and return their warnings; None if no webhook matches. Raises
+        `ApiError`: the refusal of the first webhook that refuses."""
         concerned = [(hook, form) for hook in self.about(review, VALIDATING) if (form := hook.concerns(review))]
         if not concerned:
             return None
@@ -145,16 +148,16 @@ class Webhooks:
         return [text for said in warnings for text in said]
 
     async def allow(self, review: Review) -> bool:
-        """Ask all webhooks about a deletion or a connection, which none of them changes. Return whether any was asked.
-        Raises `ApiError` where one refuses."""
+        """Call all webhooks that match a deletion or a connection; they cannot change it. Return True if a webhook was
+        called. Raises `ApiError` if one of them refuses."""
         concerned = [(hook, form) for hook in self.about(review) if (form := hook.concerns(review))]
         for hook, form in concerned:
             await self._asked(hook, form, review, [])
         return await self.validate(review) is not None or bool(concerned)
 
     async def _asked(self, hook: _Hook, form: Resource, review: Review, warnings: list[str]) -> list[Any]:
-        """Return the patch of the webhook; an empty one if its call failed and the failure policy is Ignore. Raises
-        `ApiError`."""
+        """Return the patch that the webhook demands; an empty one if the call failed and the failure policy is Ignore.
+        Raises `ApiError`."""
         try:
             mutation = await self._caller.call(hook.said, review, form)
         except CallFailed as error:
@@ -166,7 +169,7 @@ class Webhooks:
         return mutation.patch
 
     async def _called(self, hook: _Hook, form: Resource, review: Review, warnings: list[str]) -> Object:
-        """Return the object as the webhook changes it, in the version of the request."""
+        """Return the object after the webhook's changes, in the version of the request."""
         was: Object = review.obj or {}
         patch = await self._asked(hook, form, review, warnings)
         if not patch:
