@@ -2,7 +2,7 @@
 
 The accountant holds the entries of live jobs. It receives every event and every action in order, and collects changed
 entries until the next `take`. It does no I/O. After a restart the first events describe all existing jobs. An entry
-that they do not mention belongs to a job that ended meanwhile (`settle`).
+whose job these events do not mention belongs to a job that ended while no scheduler ran (`settle`).
 
 Facts that events do not contain (exit codes, the kind of the object) are looked up in the objects: `Facts`.
 """

@@ -2,7 +2,8 @@
 
 `Accounted` wraps a world, so all events and plans pass through it.
 
-- A thread writes the entries in the order in which they changed. All changes during a write are the next transaction.
+- A thread writes the entries in the order in which they changed. All entries that change during one write are written
+  together in the next transaction.
 - A plan that starts jobs waits until their entries are stored. So every job that ran is in the ledger, even if this
   process is killed. The next process reads from the objects how the job ended; at worst only the time of its end is
   unknown.

@@ -1,12 +1,13 @@
 """The record of a job in the ledger, and of each of its starts.
 
 The key of a job is the uid of its oldest object, because a name may be used again after a deletion. The key of a start
-is the time of its decision, which the annotation `phalanx.dev/admitted` has too. So a new leader writes to the row that
-its predecessor began. Both records are whole values: writing one twice changes nothing.
+is the time of its decision, which the annotation `phalanx.dev/admitted` has too. So after a change of the leader, the
+new scheduler continues the row that its predecessor began. Both records are whole values: writing one twice changes
+nothing.
 
 The states are those of Slurm's accounting (sacct(1), JOB STATE CODES), as far as Phalanx has them.
 
-Entries in a file: one job per line as JSON, compressed with gzip.
+The module also writes entries to an *archive*: a file with one job per line as JSON, compressed with gzip.
 
 An archive is written to a temporary file, synced to disk and then renamed. So a file with the final name is complete,
 and its entries can be purged from the ledger. `phalanx ledger load` writes only entries that the ledger does not have,

@@ -3,11 +3,11 @@
 Only the part of a start within the requested period counts. A start over midnight (UTC) counts in each of its days.
 Amounts are allocations, whether or not the pods used them.
 
-The run times of ended jobs, which the scheduler receives from the ledger when it starts.
+`past_runs` returns the run times of ended jobs. The scheduler receives them from the ledger when it starts.
 
-Forecasts learn from past runs (`state.run_times`), even if the jobs' objects were deleted long ago. The ledger has the
-requests of all pods of a job together, not its roles. So a job of equal pods is recognised as the same kind of job;
-other jobs are recognised by their user only."""
+Forecasts learn from past runs (`state.run_times`), even if the jobs' objects were deleted long ago. The ledger has only
+the sum of the requests of a job's pods, and not the job's roles. So forecasts recognise the kind of a job from the
+ledger only if all its pods are equal. For other jobs they recognise only the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports about the cluster state. They decide nothing.
+"""Reports about the cluster state. The reports only read the state and make no decisions.
 
 Parts, lowest first:
 

@@ -1,28 +1,29 @@
-"""Forecast when pending jobs start: simulate further cycles on copies of the cluster state.
+"""Forecast when pending jobs start. For that, simulate the next scheduling cycles on copies of the cluster state.
 
-A *play* is one such simulation. In it, evicted pods are gone at once. Each play sets the run times of jobs; its
-scheduler knows only their time limits, as the real one does. So job order, quota, backfill, reservations, dependencies
-and preemption affect the forecast exactly as they will affect the decision.
+A *play* is one such simulation. In a play, evicted pods are gone at once. Each play sets the run times of jobs. The
+simulated scheduler knows only the time limits of jobs, like the real scheduler. So job order, quota, backfill,
+reservations, dependencies and preemption affect the forecast exactly as they will affect the decision.
 
-- In the first play every job runs until its time limit, and no job is submitted. The result is the latest start, unless
-  later jobs overtake.
-- In each further play a job runs for a time drawn from the learned run times (`state.run_times`). Each of the n
-  plays uses a different one of n quantiles for a user. In one play all jobs of a user use the same quantile, because
-  the jobs of a user resemble each other; the quantiles of different users are independent (Latin hypercube sampling:
-  McKay, Beckman, Conover, Technometrics 21, 1979).
+- In the first play every job runs until its time limit, and no job is submitted. The result is the latest start of each
+  job, unless jobs that are submitted later overtake it.
+- In each further play a job runs for a time drawn from the learned run times (`state.run_times`). For each user, each
+  of the n plays uses a different one of n quantiles. In one play all jobs of a user use the same quantile, because the
+  jobs of a user resemble each other; the quantiles of different users are independent (Latin hypercube sampling: McKay,
+  Beckman, Conover, Technometrics 21, 1979).
 - In each further play new jobs are submitted as time passes, similar to the jobs that were submitted recently
-  (`later_jobs`). The policy decides which of them overtake.
+  (`later_jobs`). The policy decides which of the new jobs start before waiting jobs.
 - The starts of a job in these n plays are a sample of its start. Its quantiles are the forecast; no constant is fitted.
   With many live jobs there are fewer plays, and the 90 % interval is stretched (`nearly_sure`).
   docs/decisions/0025-expected-starts.md has the accuracy.
 
-Jobs that may be submitted later: the recent submissions, repeated.
+`later_jobs` repeats the recent submissions, as jobs that may be submitted later.
 
-Later jobs delay a waiting job. The policy decides by how much: hardly at all in the order of submission, a lot where
-short jobs come first. So each play of a forecast submits later jobs, and the policy itself decides which of them
-overtake. The plays repeat the jobs of the latest span in which every submission is known
-(`state.run_times`), in the same order and with the same gaps, cyclically. Each play begins at another point
-of that span. (This is a circular block bootstrap with a single block: Politis, Romano, 1992. Bursts stay together.)"""
+Later jobs can delay a waiting job. The policy decides by how much: hardly at all if jobs start in the order of
+submission, and a lot if short jobs come first. So each play of a forecast submits later jobs, and the policy itself
+decides which of them start before the waiting job. The plays repeat the jobs of the latest span in which every
+submission is known (`state.run_times`), in the same order and with the same gaps, cyclically. Each play begins at
+another point of that span. (This is a circular block bootstrap with a single block: Politis, Romano, 1992. Bursts stay
+together.)"""
 
 from __future__ import annotations
 
@@ -71,8 +72,8 @@ def once_more(window: Window, part: float) -> Iterator[Job]:
 
 
 def anew(job: Job, number: int, at_s: float) -> Job:
-    """Return a copy of the job that is submitted at `at_s` and has no dependency, hold or begin time. Its id differs
-    from those of all live jobs, but stands for the same kind of job (`name_of_kind`)."""
+    """Return a copy of the job that is submitted at `at_s` and has no dependency, hold or begin time. The id of the
+    copy differs from the ids of all live jobs, but `name_of_kind` returns the same name for the copy and the job."""
     return replace(
         job,
         id=f"{job.id}-00{number}",
@@ -147,7 +148,7 @@ def typical_starts(cluster: Cluster, policy: Policy, now_s: float, jobs: Collect
 
 
 def of_plays(starts: Sequence[float], latest_s: float, after: str, now_s: float) -> StartForecast:
-    """Return the forecast of a job. `starts`: the job's starts in the simulated futures (plays), sorted. `latest_s`,
+    """Return the forecast of a job. `starts`: the starts of the job in the plays, sorted. `latest_s`,
     `after`: the job's start in the first play, and the job whose end made this start possible. `now_s`: the time of
     the forecast (seconds since the epoch)."""
     earliest_s, last_s = nearly_sure(starts, now_s)
@@ -303,7 +304,7 @@ class ForecastRun:
 
     def arrived(self) -> Iterator[Event]:
         """Yield the arrivals of requested nodes that are expected by `now_s`. Nodes on demand (of a
-        ProvisioningRequest) have no expected arrival until they are promised."""
+        ProvisioningRequest) have no expected arrival before the autoscaler has promised them."""
         groups = self.book.columns.groups
         for name, coming in list(groups.coming.items()):
             node, group = self.book.columns.node(name), groups.known.get(coming.group)

@@ -3,10 +3,10 @@
 The cost grows with the number of queues and of their quotas. The first positions of a queue need one pass over its
 jobs.
 
-Compute the cluster's status in a few numbers.
+The module also computes the status of the cluster, which consists of a few numbers.
 
-The cost grows with the nodes, the request classes, and the jobs that are in no request class. Jobs of one request class
-are counted together."""
+The cost of that grows with the number of nodes, of request classes (groups of equal waiting jobs), and of jobs that are
+in no request class."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""Generated workloads: drawn from distributions, or a changed trace.
+"""Generate workloads: draw jobs from distributions, or change a trace.
 
 The result depends on a seed only. The load is scaled by the time between submissions, never by sizes or run times,
-because these decide how jobs pack. Shaking (Tsafrir, Ouaknine, Feitelson: "Reducing performance evaluation sensitivity
-and variability by input shaking", MASCOTS 2007) moves every submission a little, so that one log gives many samples.
+because sizes and run times decide how well jobs can be packed on the nodes. Shaking (Tsafrir, Ouaknine, Feitelson:
+"Reducing performance evaluation sensitivity and variability by input shaking", MASCOTS 2007) moves every submission a
+little, so that one log gives many samples.
 
-Distributions, drawn by inversion from `random.Random.random()`, whose numbers are the same in every Python version.
+Values of all distributions are computed by inversion from `random.Random.random()`, which returns the same numbers in
+every Python version.
 
 Times are rounded to milliseconds, so that rounding errors of a machine's logarithm have no effect."""
 

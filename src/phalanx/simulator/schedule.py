@@ -3,13 +3,12 @@
 There is one `Fate` per task, in the trace's order, and one `Stint` for each span of time in which a job held the same
 pods on the same nodes. All measures are computed from these after the run.
 
-The bill: the price of the nodes of node groups, and how well these nodes were used.
+The module also computes the bill: the price of the nodes of node groups, and how well these nodes were used.
 
-Statistics: means, percentiles, Jain's index, paired confidence intervals.
+It has the statistics for measures: means, percentiles, Jain's index, paired confidence intervals. Sums are exact
+(`math.fsum`), so results do not depend on the order of summation.
 
-Sums are exact (`math.fsum`), so results do not depend on the order of summation.
-
-Walk through a schedule in time: the waiting and running jobs between two changes.
+It also walks through a schedule in time (`spans`, `waits`), with the waiting and running jobs between two changes.
 
 All amounts are in the workload's counted resource (processors, GPUs)."""
 
@@ -35,11 +34,11 @@ class Fate:
     """The result of one task.
 
     `work_s`: the required run time with all its pods (a disturbance may lengthen it).
-    `ran_s`: the run time that was not lost, until its end or its user's limit.
+    `ran_s`: the run time that was not lost, up to the end of the task or the limit of its user.
     `start_s`, `end_s`: its first start and its end; None if it never started, or never ended.
     `lost_s`: the run time that was lost by preemptions and failures. `preemptions`: how often it was preempted as a
     whole.
-    `cascade`: the length of the chain of preemptions at its last preemption, itself included.
+    `cascade`: the length of the chain of preemptions that led to the task's last preemption, including this preemption.
     `told`: its last reported reason to wait. `reason`: its reason to wait at the end of the run; empty if it does not
     wait."""
 

@@ -2,9 +2,9 @@
 
 The first part describes node groups of a simulated cluster: what a provider offers, and how often it is late or fails.
 
-The second part has the jobs and the cluster of the trace. A `Task` is a job together with its run time, which no
-scheduler is given. Each workload has one *counted* resource (processors in a log of a parallel machine, GPUs in a GPU
-trace). Utilisation, sizes and fairness are measured in it.
+The second part has the jobs and the cluster of the trace. A `Task` is a job together with its run time, which the
+scheduler does not know. Each workload has one *counted* resource (processors in a log of a parallel machine, GPUs in a
+GPU trace). Utilisation, sizes and fairness are measured in it.
 
 The third part orders queues by a formula of a job's estimate, size and submission time. *r* is the estimate of the run
 time in seconds (the requested limit, or the estimate of `--estimates`), *n* the size in processors or GPUs, *s* the
@@ -13,16 +13,17 @@ submission in seconds since the beginning of the trace. The job with the lowest 
     area  r n                        SAF, smallest area first (Carastan-Santos, de Camargo, Trystram, Zrigui, CCGRID'19)
     f1    log10(r) n + 870 log10(s)  F1, found by simulation and regression (Carastan-Santos, de Camargo, SC'17)
 
-Neither value changes while the job waits. So the value becomes the job's priority, and the queue is ordered by
-priority. A large job may wait as long as smaller jobs arrive.
+Neither value changes while the job waits. So the simulator sets the value as the job's priority, and the queue is
+ordered by priority. A large job may have to wait for as long as smaller jobs are submitted.
 
 The fourth part orders jobs in rounds, by their remaining work. A round ends whenever a job is submitted or ends. Then
 all running jobs are saved and stopped, and queued again by their remaining work. The scheduler fills the cluster again:
-the jobs with the least remaining work run, the others were preempted. Only the world knows the remaining work, because
-no scheduler is given true run times. So the world sets it as the job's priority, as an operator would. Saving and
-restarting costs a job the last seconds of its work in the round (`Task.restart_s`), whether it continues or not. The
-cost of a round grows with the running jobs, so this is for clusters with hundreds of jobs, not thousands. The two
-orders are those of Muri's simulator (Zhao et al., SIGCOMM'22): SRTF and SRSF.
+the jobs with the least remaining work run, and the other jobs have in effect been preempted. Only the simulated world
+knows the remaining work, because the scheduler does not know true run times. So the world sets the remaining work as
+the job's priority, as an operator would. Saving and restarting costs a job the last seconds of its work in the round
+(`Task.restart_s`), whether it continues or not. The cost of a round grows with the number of running jobs, so this
+order is suitable for clusters with hundreds of jobs, not thousands. The two orders are those of Muri's simulator (Zhao
+et al., SIGCOMM'22): SRTF and SRSF.
 """
 
 from __future__ import annotations
@@ -92,8 +93,9 @@ class Task:
     `restart_s`: the work that it loses when it is saved, stopped and started again, in seconds.
     `active_s`: the time after its start at which it fails (a Job's `activeDeadlineSeconds`), whether or not all its
     pods ran.
-    `worth`: the value of the finished job at certain times; a job with only a deadline has the value 1 until then.
-    `overruns`: the job is not stopped at its limit; only the scheduler is given the limit.
+    `worth`: the value of the job if it ends by certain times. A job that has only a deadline has the value 1 if it ends
+    by the deadline.
+    `overruns`: True if the job is not stopped at its limit; the limit is then only known to the scheduler.
     `follows`: the id of a preceding job. The task is submitted `think_s` after that job's end; without `think_s`, at
     that end or at `submitted_s`, whichever is later."""
 

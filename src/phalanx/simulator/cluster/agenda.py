@@ -7,8 +7,8 @@ Glesser, Reis, Trystram, SC'15):
 
 - Submissions precede ends. Each submission and each end has its own scheduling pass.
 - Ends are in the order in which the jobs started.
-- If an estimate is over while its job still runs, the first pass of that instant gets the new estimate. The new
-  estimate triggers no pass.
+- If the estimated run time of a job is over while the job still runs, the first scheduling pass at that time gets a new
+  estimate. The new estimate triggers no pass.
 - An end exactly at the limit that the scheduler was given is *foreseen*. It is reported with the first happening of its
   instant, in the same pass: a submission, another end, or the first foreseen end itself (together with all others)."""
 
@@ -24,7 +24,7 @@ What = TypeVar("What")
 
 
 class AgendaKind(IntEnum):
-    """Order at equal times."""
+    """The kinds of happenings, in their order at equal times: the lowest value comes first."""
 
     OUTLIVED = -2  # an estimate is over while its job still runs
     FORESEEN = -1  # a job ends at the limit that the scheduler was given
@@ -75,8 +75,8 @@ class Agenda(Generic[What]):
         return 0, what
 
     def joins_next(self, kind: int) -> bool:
-        """Return whether the taken happening is reported together with the next one. This holds for a new estimate. For
-        a foreseen end it holds if the next happening is at the same instant and not after the first foreseen end."""
+        """Return whether the taken happening is reported together with the next one. A new estimate always is. A
+        foreseen end is if the next happening is at the same time and not after the first foreseen end."""
         if kind == AgendaKind.OUTLIVED or self._next_s == self.now_s:
             return True
         if not self._heap or self._heap[0][0] > self.now_s:

@@ -1,9 +1,10 @@
 """The submissions of a simulated cluster: when each job arrives, and the job that the scheduler is given.
 
-The run time estimates that the scheduler is given.
+The scheduler gets one of these estimates of each job's run time (`--estimates`):
 
-- `user`: the limit that the user requested, as in the trace (none if the trace has none).
-- `exact`: the true run time (clairvoyant), the bound for better predictions.
+- `user`: the limit that the user requested, as in the trace. A job without a limit in the trace has no estimate.
+- `exact`: the true run time, which no real scheduler knows. It shows the best result that better predictions could
+  reach.
 - `last-two`: the mean of the last two run times of the user's ended jobs, at most the requested limit (Tsafrir, Etsion,
   Feitelson: "Backfilling using system-generated predictions rather than user runtime estimates", TPDS 2007). A job that
   runs longer than predicted gets a new prediction: one minute more, then 5, 15, 30 minutes, 1, 2, 5, 10, 20, 50 and 100
@@ -34,7 +35,7 @@ class Estimator:
     """The estimates `user`: the trace's limits."""
 
     def told(self, task: Task) -> Job:
-        """Return the job as it is submitted to the scheduler."""
+        """Return the job in the form in which it is submitted to the scheduler, with its estimate."""
         return task.job
 
     def ended(self, task: Task, ran_s: float, now_s: float) -> None:
@@ -62,8 +63,8 @@ class Scaled(Estimator):
 
 
 class LastTwo(Estimator):
-    """The mean of a user's last two run times. An end at the instant of a submission is not yet known to that
-    submission, because submissions come before ends."""
+    """Estimate the run time as the mean of the user's last two run times. An end at the instant of a submission is not
+    yet known to that submission, because submissions come before ends."""
 
     def __init__(self) -> None:
         self._ran: dict[str, tuple[float, ...]] = {}  # user -> the last two run times
@@ -120,8 +121,8 @@ def estimator(name: str) -> Estimator:
 
 
 class Arrivals:
-    """`checkpoint_s`: the interval at which jobs save their work; None: never. `counted`: the resource, and its unit,
-    by which rounds and formulas measure the size of a job."""
+    """The submissions of all jobs. `checkpoint_s`: the interval at which jobs save their work; None: never. `counted`:
+    the resource, and its unit, by which rounds and formulas measure the size of a job."""
 
     def __init__(
         self,

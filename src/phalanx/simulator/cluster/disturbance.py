@@ -1,13 +1,12 @@
 """Faults of a simulated cluster, drawn from a seed.
 
-Each draw depends only on the seed, its subject, and the number of earlier draws about the subject. So under every
-policy the same nodes fail at the same times and the same jobs are stragglers, and policies can be compared in pairs.
-`random.Random` seeded with a text, and its `random()`, return the same numbers in every version of Python; the
-distributions are computed from these.
+Each random number depends only on the seed, on its subject (a node, a job), and on the number of earlier draws for this
+subject. So under every policy the same nodes fail at the same times and the same jobs are stragglers, and policies can
+be compared in pairs. `random.Random` seeded with a text, and its `random()`, return the same numbers in every version
+of Python; all distributions are computed from these numbers.
 
-The events on their way to the scheduler of a simulated cluster.
-
-With faults, some events arrive late. No event overtakes an earlier event about the same subject."""
+`Messages` delivers the events to the scheduler of the simulated cluster. With faults, some events arrive late, but no
+event overtakes an earlier event about the same subject."""
 
 from __future__ import annotations
 
@@ -136,7 +135,8 @@ class NodeFaults:
 
 
 class Messages:
-    """`disturbance`: draws the delays; None: nothing is late. `era`: the number of restarts of the scheduler."""
+    """The events on their way to the scheduler. `disturbance`: draws the delays; None: no event is late. `era`: the
+    number of restarts of the scheduler."""
 
     def __init__(self, agenda: Agenda[Any], disturbance: Disturbance | None) -> None:
         self._agenda, self._disturbance = agenda, disturbance

@@ -1,9 +1,9 @@
 """The rate at which the simulated controllers create pods, for several jobs at a time.
 
 kube-controller-manager creates pods at a limited rate (`--kube-api-qps`), and its Job controller works on several jobs
-at a time (`--concurrent-job-syncs`), so their pods are created alternately. Here `batch` pods are created at a time, on
-average `per_s` per second, one for each of the first `side_by_side` jobs in turn. When a job has all its pods, the next
-job takes its place."""
+at a time (`--concurrent-job-syncs`), so their pods are created alternately. The simulated controllers create `batch`
+pods at a time, on average `per_s` per second: one pod for each of the first `side_by_side` jobs in turn. When a job has
+all its pods, the next job takes its place."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class Made(NamedTuple):
 
 
 class Factory:
-    """The pods that wait for their creation, at a bounded rate. `orders`: their number."""
+    """The queue of pods that the controllers have not created yet. Pods are created at a bounded rate. `orders`: the
+    number of pods in the queue."""
 
     def __init__(self, creation: Creation) -> None:
         self.creation, self.orders = creation, 0

@@ -25,10 +25,10 @@ NO_NODE = Reason(code=ReasonCode.BACKOFF, text="a node that it was to run on is 
 
 
 class SimulatedJobs:
-    """`nodes`: the names of the present nodes. `live`: the submitted jobs that have not ended; `running`: those that
-    run; by id. `ended`: the number of ended jobs. `outcomes`: their ends, for a restarted scheduler. `cascades`: for
-    each preemption, the length of the chain of preemptions up to it. `has_changed`: a job was submitted or has ended
-    since the last round."""
+    """The jobs of a run. `nodes`: the names of the present nodes. `live`: the submitted jobs that have not ended;
+    `running`: those that run; by id. `ended`: the number of ended jobs. `outcomes`: their ends, for a restarted
+    scheduler. `cascades`: for each preemption, the length of the chain of preemptions up to it. `has_changed`: a job
+    was submitted or has ended since the last round."""
 
     def __init__(
         self,
@@ -165,8 +165,8 @@ class SimulatedJobs:
         return self._tell(live.job.id, Refused(live.job.id, live.attempt, reason, self._agenda.now_s))
 
     def lose_node(self, node: str) -> Sequence[Event]:
-        """Stop each job with a pod on the lost node as a whole; it waits again. Delete a job that would start again for
-        ever, as its user would."""
+        """Stop each job with a pod on the lost node as a whole; it waits again. Delete a job that fails again after
+        every start, as its user would do."""
         events: list[Event] = []
         for live in list(self.live.values()):
             if any(placed.node == node for placed in live.placed):

@@ -15,7 +15,8 @@ from phalanx.simulator.schedule import Fate
 class Live:
     """A live job in the cluster.
 
-    `number`, `plan`: count its starts and its planned ends, so that a happening for an earlier one is ignored.
+    `number`, `plan`: count its starts and its planned ends, so that a happening that was planned for an earlier start
+    or end is ignored.
     `limit_s`: the time limit by which the scheduler plans: the job's, or its queue's.
     `rate`: the seconds of work that it does per second.
     `worked_s`: the work that it had done at `since_s`. `kept_s`: the saved part of it.

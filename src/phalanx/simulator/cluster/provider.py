@@ -1,7 +1,7 @@
 """The provider of the simulated cluster's node groups: it adds and removes nodes, and keeps the bill.
 
-A node is paid from its arrival until it is removed or lost. Arrivals, refusals and losses are drawn from the seed, as
-faults are (`disturbance`)."""
+A node is paid from its arrival until it is removed or lost. Arrivals, refusals and losses of nodes are drawn from the
+seed, in the same way as other faults (`disturbance`)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class NodeProvider:
         return [*groups, *coming]
 
     def close(self) -> None:
-        """End the bill."""
+        """End the bill: the nodes that are still present are paid until now."""
         for name in list(self._since_s):
             self._end(name)
 

@@ -1,4 +1,5 @@
-"""The work of running jobs: its rate, the end that follows from it, and what is saved or lost when pods leave."""
+"""The work of running jobs: the rate at which a job works, the end that results from this rate, and the work that is
+saved or lost when pods stop."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ from phalanx.simulator.schedule import Stint
 
 
 class JobWork:
-    """`checkpoint_s`: the interval at which jobs save their work; None: never. `tell`: returns the events by which the
-    scheduler learns of an event about a job. `over`: ends a job. `stints`: the recorded allocations."""
+    """The work of all jobs. `checkpoint_s`: the interval at which jobs save their work; None: never. `tell`: returns
+    the events by which the scheduler learns of an event about a job. `over`: ends a job. `stints`: the recorded
+    allocations."""
 
     def __init__(
         self,

@@ -11,11 +11,12 @@ In a run without faults:
 - An elastic job works at a rate equal to the fraction of its pods that it has. Its missing slots are open while it
   runs; released slots open again when they are free.
 - With `rounds`, every running job is saved, stopped and queued again whenever a job is submitted or ends.
-- Nodes of node groups come and go as the plans ask for them; `provider` has their faults and the bill.
+- Nodes of node groups are added and removed as the plans request; `provider` has the faults of node groups and the
+  bill.
 - With a `formula`, the formula computes a job's priority when the job is submitted.
 
-Each happening is one scheduling pass; `agenda` has their order. `disturbance` has the faults and the late events,
-`arrivals` the submissions, `jobs` the life of each job."""
+Each happening leads to one scheduling pass; `agenda` has the order of the happenings. `disturbance` has the faults and
+the late events, `arrivals` the submissions, `jobs` the life of each job."""
 
 from __future__ import annotations
 

@@ -5,19 +5,20 @@
 
 The first part computes the fair part of each party: its max-min fair part of the cluster, by the weights of the queue
 tree. The part of a queue is divided among its children in proportion to their weights. No child gets more than its
-demand; the rest goes to its siblings. A party that is not a queue of the policy (a user, or a queue of the trace under
-a policy with one queue) has weight 1 at the root. Guarantees and limits are ignored, because they are means to fairness
-and not its measure.
+demand; the remaining amount goes to its siblings. A party that is not a queue of the policy (a user, or a queue of the
+trace under a policy with one queue) has weight 1 at the root. Guarantees and limits are ignored, because they are means
+to reach fairness, and fairness is not measured by them.
 
 The second part measures the amount that each party got, relative to its fair part. In a round, a party's demand is the
 amount that its waiting and running jobs would use if they all ran. Its fair part is its max-min fair part of the
-capacity, at most its demand (`due`). `x = used / fair part`: 1 is fair, more is at the cost of other parties.
+capacity, at most its demand (`due`). `x = used / fair part`: with 1 the party got its fair part; with more than 1 it
+got a part of the amount that is fair for other parties.
 
 - `jain_fairness`: Jain's index of x over the parties with a fair part, mean over the rounds; `worst_...`: the lowest.
 - `share_gap`: the difference between the largest and the smallest x, mean over the rounds.
 - Finish-time fairness (Themis, NSDI'20): a job's time from submission to end, relative to the time that it would need
-  alone on its party's part of the cluster (1/N for N parties, or by their weights). The latter is its run time, longer
-  in proportion if it requests more than that part.
+  alone on its party's part of the cluster (1/N for N parties, or according to their weights). The time alone is the
+  job's run time; if the job requests more than that part, the time is longer in proportion.
 
 The third part measures dominant shares (Ghodsi et al., NSDI'11). A party's dominant share in a round is the largest
 fraction that it used of any resource of the cluster. The *gap* is the difference between the largest and the smallest
@@ -28,7 +29,7 @@ The fourth part measures how much jobs were delayed by jobs that were submitted 
 its start without any later submission (Sabin, Kochhar, Sadayappan, "Job fairness in non-preemptive job scheduling",
 ICPP'04). A job that starts after its fair start time has missed it. To find that time, the trace up to the job is
 simulated again, under the same policy and with the same faults. This is expensive, so it is done for a sample that is
-evenly spread over the trace. A job that started at once cannot have missed it and needs no simulation.
+evenly spread over the trace. A job that started at once cannot have missed its fair start time and needs no simulation.
 """
 
 from __future__ import annotations
@@ -254,8 +255,8 @@ def sampled(fates: Sequence[Fate], count: int) -> Sequence[Fate]:
 
 
 def missed_by_s(schedule: Schedule, fate: Fate, again: Callable[[Workload], Schedule]) -> float | None:
-    """Return the delay of the job's start after its fair start time (0: none); None if the simulation was
-    interrupted."""
+    """Return the time between the job's fair start time and its later start (0 if it did not start later); None if the
+    simulation was interrupted."""
     assert fate.start_s is not None
     if fate.start_s <= fate.task.job.submitted_s:
         return 0.0

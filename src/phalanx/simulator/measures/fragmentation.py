@@ -1,32 +1,33 @@
-"""Fragmentation: free devices that the jobs of this workload cannot use.
+"""Measure how a schedule places jobs on the nodes: fragmentation, the closeness of gangs, and compaction.
+
+Fragmentation: free devices that the jobs of this workload cannot use.
 
 *Fragmented* is defined as in FGD (Weng et al., "Beware of Fragmentation", ATC'23, section 3). A *typical* pod is drawn
-from the workload (the most frequent shapes that make up 95 % of all pods). The free amount of a node counts as
-fragmented if the pod does not fit on the node, or requests none of the counted resource. The measure is the expectation
-over typical pods, summed over the nodes, relative to the cluster's capacity; it is the mean over `SAMPLES` evenly
-spaced times of the run. Free parts of a shared device count as free amounts.
+at random from the most frequent pod shapes that together make up 95 % of the workload's pods. The free amount of a node
+counts as fragmented if the pod does not fit on the node, or requests none of the counted resource. This amount is
+averaged over typical pods, summed over the nodes, and divided by the cluster's capacity. The measure is the mean of
+this value over `SAMPLES` evenly spaced times of the run. Free parts of a shared device count as free amounts.
 
 *Stranded* is the free amount of the counted resource for which the node's other free resources are too small, at the
 ratio in which the workload's pods request them. (Borg, EuroSys'15, calls it unusable because another resource of the
 machine is fully allocated.)
 
-Measure how close to each other the pods of gangs were placed: on how many nodes, and in how many domains of each
-level.
+Closeness: on how many nodes, and in how many domains of each topology level, the pods of a gang were placed.
 
-A gang is a job with two or more pods when it first ran; the pods' nodes at that time count. Levels are those of the
-run's topologies, and those that gangs request. A node without the label of a level (or of a coarser level) counts as a
-domain of its own.
+A gang is a job that had two or more pods when it first ran. The nodes of its pods at that time count. Levels are those
+of the run's topologies, and those that gangs request. A node without the label of a level (or of a coarser level)
+counts as a domain of its own.
 
 The distance of two pods is measured in *hops*: 0 on one node, 2 in one domain of the finest level (up to its switch and
 down), and 2 more for each coarser level, in the first of the topologies.
 
 Cell compaction: the smallest part of the cluster into which the running jobs could have been packed.
 
-Borg's authors compare schedulers in this way (Verma et al., EuroSys'15, section 5.1). All jobs that ran at the busiest
-time of the schedule are packed again with the same policy, on fewer and fewer nodes, until they do not fit. The nodes
-are removed in a random order; the result is the 90th percentile over several orders. Jobs are packed in the order of
-their submission, each with its pods at that time, all in one open queue. The smallest number of nodes is found by
-halving; this assumes that jobs that fit on some nodes also fit on more nodes."""
+The authors of Borg compare schedulers by this measure (Verma et al., EuroSys'15, section 5.1). All jobs that ran at the
+busiest time of the schedule are packed again with the same policy, on fewer and fewer nodes, until they do not fit. The
+nodes are removed in a random order; the result is the 90th percentile over several orders. Jobs are packed in the order
+of their submission, each with the pods that it had at that time, all in one open queue. The smallest number of nodes is
+found by bisection, which assumes that jobs that fit on some nodes also fit on more nodes."""
 
 from __future__ import annotations
 
@@ -286,7 +287,8 @@ def compaction(
 
 
 def fewest(jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy, step: LoopStep) -> int:
-    """Return the smallest number of first nodes on which all jobs fit; all nodes if they do not fit even there."""
+    """Return the smallest n for which all jobs fit on the first n nodes. If the jobs do not fit even on all nodes,
+    return the number of all nodes."""
     return bisect_left(range(len(nodes)), True, key=lambda count: fits(jobs, nodes[:count], policy, step))
 
 

@@ -1,14 +1,15 @@
 """The measures of a schedule, by their documented names (docs/guide/simulate.md defines each).
 
-s: submission, b: first start, e: end, p: run time that was not lost, n: size in the counted resource (processors,
-GPUs), C: capacity of the cluster. Jobs that never ended count in `jobs` and `unfinished` only.
+The docstrings of this module use these letters for a job: s is its submission, b its first start, e its end, p its run
+time that was not lost, n its size in the counted resource (processors, GPUs). C is the capacity of the cluster. Jobs
+that never ended count in `jobs` and `unfinished` only.
 
-The first part measures deadlines: the admitted jobs, the jobs in time, the lateness of the other jobs, and the attained
-value. The trace may give the *worth* of a job's end by certain times (Chronus, SoCC'21: a soft deadline is a falling
-series of values). A job with only a deadline is worth 1 until then. With only such jobs, the attained value is
-ElasticFlow's *deadline satisfactory ratio* (ASPLOS'23). A failed job is worth nothing.
+The first part measures deadlines: the number of admitted jobs, the jobs that ended in time, the lateness of the other
+jobs, and the attained value. The trace may give the *worth* of a job's end by certain times (Chronus, SoCC'21: a soft
+deadline is a falling series of values). A job with only a deadline is worth 1 until then. With only such jobs, the
+attained value is ElasticFlow's *deadline satisfactory ratio* (ASPLOS'23). A failed job is worth nothing.
 
-The second part computes all measures. They include the deadlines.
+The second part computes all measures, including those of the first part.
 """
 
 from __future__ import annotations
@@ -147,8 +148,8 @@ def times(done: Sequence[Fate]) -> dict[str, float]:
 
 
 def per_processor(schedule: Schedule) -> dict[str, float]:
-    """Return the measures of max(1, (e - s) / (n max(p, tau))), by which a large job may wait longer (Zotkin and
-    Keleher 1999; Feitelson 2001)."""
+    """Return the measures of max(1, (e - s) / (n max(p, tau))), in which a long wait of a large job counts less (Zotkin
+    and Keleher 1999; Feitelson 2001)."""
     both = zip(schedule.fates, sizes(schedule), strict=True)
     values = (
         max(1.0, jct_s(fate) / (max(1.0, size) * max(fate.ran_s, TAU_S)))

@@ -6,7 +6,8 @@ reported like any other error.
 
 Times are at most `LONGEST_S`, because larger floats cannot represent microseconds.
 
-Jobs that only state their number of GPUs: one pod with up to the GPUs of a node, otherwise several pods."""
+A job of which the trace has only the number of GPUs gets one pod if one node has enough GPUs, otherwise several
+pods."""
 
 from __future__ import annotations
 
@@ -188,7 +189,8 @@ def whole(row: dict[str, str], column: str, *, least: int, most: int) -> int:
 
 
 def unheard_of(row: dict[str, str], column: str, seen: set[str]) -> str:
-    """Return the name in a column. Raises `BadRecord` if it is empty or an earlier record has it."""
+    """Return the name in a column. Raises `BadRecord` if the name is empty, or if an earlier record has the same
+    name."""
     name = row[column]
     if not name:
         raise wrong(row, column, "is empty")

@@ -4,7 +4,8 @@ First it compares the policies (a table and the waits). Then each policy has its
 amount and the number of waiting jobs, a closer look node by node, and the worst treated jobs with their reasons. The
 page loads nothing, has no script, and escapes every name from a trace.
 
-The style sheet of a report: light or dark by the reader's preference, and suitable for printing."""
+The module also has the style sheet of the page, which is light or dark by the reader's preference, and suitable for
+printing."""
 
 from __future__ import annotations
 
@@ -124,7 +125,8 @@ def page(pictures: Sequence[Picture], rows: Sequence[Mapping[str, Any]], *, made
 
 
 def told_apart(pictures: Sequence[Picture]) -> Sequence[Picture]:
-    """Return the pictures; if there are several traces, each title begins with its trace."""
+    """Return the pictures with titles that differ: if there are several traces, each title begins with the name of its
+    trace."""
     if len({each.trace for each in pictures}) < 2:
         return pictures
     return [replace(each, title=f"{each.trace}: {each.title}") for each in pictures]

@@ -1,5 +1,5 @@
-"""One schedule, reduced to the data that a page draws. The process of the run computes it, because it is small enough
-to be sent to another process.
+"""One schedule, reduced to the data that a page draws. The process that runs the simulation computes these data,
+because they are small enough to be sent to another process.
 
 Time is cut into `BINS` equal bins. The *parties* (`fairness.parties`: queues, or users) with the highest demand keep
 their names and have the same colour under every policy; the others are drawn together. The Gantt chart is a *closer

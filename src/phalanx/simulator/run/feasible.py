@@ -1,8 +1,9 @@
 """Find jobs that can never run, before a run.
 
-One job of each kind (equal requests, equal queue) is submitted alone to the scheduler on the empty cluster. Its reason
-then shows that it can never start: the nodes are too small, no node matches, or a queue's limit is too low. It may also
-be that its queue is missing or starts no jobs, which does not change during a simulation."""
+One job of each kind (equal requests, equal queue) is submitted alone to the scheduler on the empty cluster. If the job
+does not start, its reason shows whether it can ever start. It cannot if the nodes are too small, no node matches, or a
+queue's limit is too low. It also cannot start if its queue is missing or starts no jobs, because queues do not change
+during a simulation."""
 
 from __future__ import annotations
 

@@ -3,15 +3,16 @@
 The simulation begins with a given cluster state and advances it with a virtual clock; the real scheduler decides. It
 assumes:
 
-- A job runs until its time limit. A job without a limit runs for a given time (`Assumptions.run_s`). A job that is past
-  its limit ends now. A decided start takes effect at once.
+- A job runs until its time limit. A job without a limit runs for a given time (`Assumptions.run_s`). A job that has
+  already run longer than its limit ends now. A start takes effect at the moment when it is decided.
 - Evicted pods are gone when their grace period is over. A preempted job later runs again from the beginning.
 - An elastic job with fewer pods than it can use grows when capacity is free. Its run time does not change.
 - A started gang without its minimum is stopped as a whole if its missing pods find no capacity in time.
 - Foreign pods stay, and the nodes do not change.
 
 So job order, quota, backfill, reservations, dependencies and preemption have the same effect as in the real cluster.
-This is a forecast by time limits: if jobs end early, others start earlier. Nothing is random."""
+The forecast assumes that jobs use their whole time limits: if jobs end before their limits, other jobs start earlier
+than forecast. The simulation has no random part."""
 
 from __future__ import annotations
 
@@ -147,7 +148,7 @@ class Ahead:
         return events
 
     def next_events(self, until_s: float) -> Sequence[Event] | None:
-        """Return all events of the next instant with a happening; None if there is none until `until_s`."""
+        """Return all events of the next time at which anything happens; None if nothing happens until `until_s`."""
         at_s = self.agenda.next_s()
         if at_s > until_s:
             return None
@@ -314,6 +315,7 @@ class Ahead:
         self._call_in(after_s, job, lambda: (event,), kind)
 
     def _call_in(self, after_s: float, job: str, what: Happening, kind: AgendaKind = AgendaKind.POD) -> None:
-        """Plan a happening for the job after `after_s`. It is dropped if the job has started again or left by then."""
+        """Plan a happening for the job after `after_s`. The happening is dropped if the job has started again or has
+        left the cluster by then."""
         number = self._number[job]
         self.agenda.put(self.now_s + after_s, kind, lambda: what() if self._number[job] == number else ())

@@ -1,19 +1,22 @@
 """One run of the simulator: a workload, under one setup, with one seed.
 
-The first part changes the workload to fill a cluster: pods are submitted until they request more than it has, and never
-end (Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent",
-USENIX ATC'23, section 6). The tasks of a trace are shuffled. Then copies of random tasks follow (uniformly, with
-replacement), until all tasks together request `ratio` times the cluster's capacity. If the trace requests more, its end
-is cut off. One task is submitted each second. The nodes are shuffled too, as in the study's program, which takes equal
-nodes in that order. Otherwise a policy with many equal nodes would fill one kind of node after the other. `allocated`
-measures the allocated part of the cluster at a given demand.
+The first part changes the workload so that it fills a cluster: pods are submitted until they request more than the
+cluster has, and they never end (Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with
+Fragmentation Gradient Descent", USENIX ATC'23, section 6). The tasks of a trace are shuffled. Then copies of random
+tasks follow (uniformly, with replacement), until all tasks together request `ratio` times the cluster's capacity. If
+the trace alone requests more than that, the end of the trace is cut off. One task is submitted each second. The nodes
+are shuffled too, as in the study's program, which takes equal nodes in that order. Otherwise a policy with many equal
+nodes would fill one kind of node after the other. `allocated` measures the allocated part of the cluster at a given
+demand.
 
 The second part measures the run itself: the time of each decision, from the events until the plan, and the peak memory,
-which is the highest resident set of the process so far. The stopwatch wraps the world, so the world's own time is not
-counted. These times depend on the machine. They are neither part of the hash nor compared, and no decision depends on
-them. The stopwatch reads elapsed time twice for each pass, because reading processor time costs a system call.
+which is the highest resident set of the process so far. The stopwatch wraps the simulated world, so the time that the
+world itself takes is not counted. These times depend on the machine. They are not part of the schedule's hash, are not
+compared between runs, and have no effect on decisions. The stopwatch reads elapsed time twice for each pass, because
+reading processor time costs a system call.
 
-The third part plays the run. The caller passes in the loop's `step`, so the simulated scheduler is the real one.
+The third part runs the simulation. The caller passes `phalanx.loop.step` to it, so the simulated cluster is scheduled
+by the code of the real scheduler.
 """
 
 from __future__ import annotations
@@ -258,8 +261,8 @@ def knowing(policy: Policy, workload: Workload) -> Policy:
 
 
 def expecting(policy: Policy, workload: Workload) -> Policy:
-    """Return a policy with a score by fragmentation completed with the frequencies of the workload's pods, unless it
-    has its own."""
+    """Complete a policy that scores nodes by fragmentation with the frequencies of the workload's pods, unless the
+    policy has its own frequencies; return the policy."""
     if policy.typical or policy.score not in {ScoringStrategy.FRAGMENTATION, ScoringStrategy.FEWEST_LOST}:
         return policy
     return replace(policy, typical=frequencies(workload))

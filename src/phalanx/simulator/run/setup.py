@@ -1,7 +1,8 @@
 """One way to schedule in a simulation: a policy with its queues and the rate of pod creation.
 
-`flat` setups put every job into one queue, regardless of the trace's queues; this is how a log is replayed. Other
-setups keep the trace's queues, and create those that the setup does not describe as children of the root."""
+`flat` setups put every job into one queue, regardless of the trace's queues; logs of parallel machines are replayed in
+this way. Other setups keep the queues of the trace. Queues that the trace names and the setup does not describe become
+children of the root."""
 
 from __future__ import annotations
 
