@@ -63,7 +63,7 @@ class Dispatcher:
     # --- the world's side -------------------------------------------------------------------------------------------
 
     def join(self, world: ManagerWorld) -> None:
-        """Report to this world from now on."""
+        """Report events about sent jobs to this world from now on."""
         self.manager.world, self.fleet.wake = world, world.wake
 
     def events(self) -> Sequence[Event]:
@@ -105,7 +105,7 @@ class Dispatcher:
         self.manager.world.mark(gang)
 
     def _on_cluster(self, change: Change) -> None:
-        """Choose again if what a cluster offers has changed."""
+        """Choose the clusters of waiting gangs again, if the offer of this cluster has changed."""
         before, after = (None if one is None else offer_of(one) for one in (change.old, change.new))
         if before != after:
             self.choices.renew()

@@ -2,10 +2,10 @@
 
 The key of a job is the uid of its oldest object, because a name may be used again after a deletion. The key of a start
 is the time of its decision, which the annotation `phalanx.dev/admitted` has too. So after a change of the leader, the
-new scheduler continues the row that its predecessor began. Both records are whole values: writing one twice changes
-nothing.
+new scheduler continues the row that its predecessor began. A write always replaces the whole record, so writing a
+record twice changes nothing.
 
-The states are those of Slurm's accounting (sacct(1), JOB STATE CODES), as far as Phalanx has them.
+The states are a part of the states of Slurm's accounting (sacct(1), JOB STATE CODES).
 
 The module also writes entries to an *archive*: a file with one job per line as JSON, compressed with gzip.
 

@@ -1,4 +1,5 @@
-"""A query for jobs: conditions that must all hold. It needs no database, so that views import it quickly."""
+"""A query for jobs: conditions that a job must all meet. The module imports no database library, so it can be imported
+quickly."""
 
 from __future__ import annotations
 

@@ -70,8 +70,8 @@ class Ledger:
     # --- writing ----------------------------------------------------------------------------------------------------
 
     def put(self, entries: Sequence[JobEntry]) -> None:
-        """Write the entries in one transaction. Raises LedgerError; then none of them was written, or this is
-        unknown."""
+        """Write the entries in one transaction. Raises LedgerError. After this error, either no entry was written, or
+        it is unknown whether the entries were written."""
         with _told(self._engine.url.render_as_string()), self._engine.begin() as connection:
             for at in range(0, len(entries), _AT_ONCE):
                 self._put(connection, entries[at : at + _AT_ONCE])

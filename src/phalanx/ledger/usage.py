@@ -1,7 +1,8 @@
 """Sum the resources that jobs held, per user, account, queue or day.
 
-Only the part of a start within the requested period counts. A start over midnight (UTC) counts in each of its days.
-Amounts are allocations, whether or not the pods used them.
+Each start of a job is one row of the ledger, with its beginning and its end. Only the part of a start within the
+requested period counts. A start that lasts over midnight (UTC) counts in each of its days. The sums are of allocated
+amounts, whether or not the pods used these amounts.
 
 `past_runs` returns the run times of ended jobs. The scheduler receives them from the ledger when it starts.
 

@@ -1,8 +1,8 @@
 """A job: roles of pods that start together or not at all, and the tree of its roles and groups.
 
-The leaves of the tree are roles, its inner nodes groups, its root the job. A subtree counts as placed when at least
-`minimum` of its members are placed, each of them with its own minimum. `gang_error` reports an invalid tree (an
-undeclared group, a cycle, a minimum above the number of members), so that the scheduler refuses the job.
+In this tree the leaves are roles, the inner nodes are groups, and the root is the job. A subtree counts as placed when
+at least `minimum` of its members are placed, each of them with its own minimum. `gang_error` reports an invalid tree
+(an undeclared group, a cycle, a minimum above the number of members), so that the scheduler refuses the job.
 """
 
 from __future__ import annotations

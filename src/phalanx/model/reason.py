@@ -4,9 +4,9 @@ The code that decides also creates the reason. `code` is stable and for machines
 `numbers` are the values in the sentence. The command line, the pod condition, the event and the simulator show the same
 reason.
 
-Most reasons are never read. So the frequent ones are `LazyReason`s: they keep the details of the moment of the
-decision, and create the text when it is first read. Times are in Coordinated Universal Time, because the core has no
-time zone.
+Most reasons are never read. So the frequent reasons are `LazyReason`s. A lazy reason keeps the facts on which the
+decision was based, and creates its text when the text is first read. Times are in Coordinated Universal Time, because
+the core has no time zone.
 """
 
 from __future__ import annotations
@@ -57,9 +57,8 @@ class ReasonCode(StrEnum):
     UNSUPPORTED = "Unsupported"  # the job requires a feature that is not supported
 
 
-# No running pod is the cause: only a change of the job, the settings or the nodes helps. At the head of a strict queue,
-# a
-# job with one of these reasons does not block the queue.
+# With these reasons, no running pod is the cause: only a change of the job, the settings or the nodes lets the job
+# start. At the head of a strict queue, a job with one of these reasons does not block the queue.
 NEVER = {
     ReasonCode.NEVER_FITS,
     ReasonCode.ROOM_KEPT,

@@ -67,8 +67,8 @@ _GONE = 404
 
 
 class EmptyNodes:
-    """A provider that removes empty nodes alone. `deletes`: True if it deletes Node objects too; False if the provider
-    does."""
+    """A provider that removes only nodes without pods, and passes all other calls to `provider`. `deletes`: True if
+    this class deletes the Node objects; False if `provider` deletes them."""
 
     def __init__(self, provider: Provider, connection: Connection, *, deletes: bool = True) -> None:
         self._provider, self._connection, self._deletes = provider, connection, deletes

@@ -28,7 +28,7 @@ CALL_S = 60.0  # the timeout of one call
 
 class Provisioning:
     """The node groups of one cluster. `groups`: each group with its provider. `now_s`: a function that returns the
-    seconds since the epoch. `group_labels`: label (key, value) of nodes -> their group, besides the label
+    seconds since the epoch. `group_labels`: label (key, value) of nodes -> their group, in addition to the label
     `phalanx.dev/node-group`.
     `wake`: a function that is called when there are events."""
 

@@ -5,8 +5,8 @@ jobs.
 
 The module also computes the status of the cluster, which consists of a few numbers.
 
-The cost of that grows with the number of nodes, of request classes (groups of equal waiting jobs), and of jobs that are
-in no request class."""
+The cost of computing it grows with the number of nodes, of request classes (groups of equal waiting jobs), and of jobs
+that are in no request class."""
 
 from __future__ import annotations
 

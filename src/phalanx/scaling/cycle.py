@@ -2,10 +2,10 @@
 
 1. Before the core decides, requested nodes that are late are given up, and their group pauses.
 2. A group with fewer nodes than its minimum requests the missing ones.
-3. For each waiting request, in order, the cheapest nodes are requested, and the job is nominated to them. A nomination
-   charges nodes and quota at once, so no other job takes the nodes, and no request goes beyond a quota. Where other
-   nodes are cheaper for all requests together, these are requested.
-4. Nodes that have been empty for long enough are released.
+3. For each waiting request, in order, the scheduler requests the cheapest nodes and nominates the job to these nodes. A
+   nomination charges nodes and quota at once, so no other job takes the nodes, and no request goes beyond a quota. If
+   other nodes are cheaper for all requests together, the scheduler requests those nodes instead.
+4. Nodes that have been empty for the time that their group sets are released.
 
 A job that the core could start, or could nominate to nodes by preemption, is not among these requests, because the core
 decides first.

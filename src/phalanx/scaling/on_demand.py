@@ -1,4 +1,4 @@
-"""Groups on demand: nodes that somebody else chooses for the pods of one job (a ProvisioningRequest).
+"""Groups on demand: another program chooses nodes for the pods of one job, on request (a ProvisioningRequest).
 
 Such a group has no template. The pods of a job are nominated to one placeholder that is as large as all of them, so the
 job has its quota while it waits. When the job fits on present nodes, the nomination is withdrawn, and the core starts

@@ -1,7 +1,7 @@
 """The result of a run: the start, end and allocations of each job.
 
-There is one `Fate` per task, in the trace's order, and one `Stint` for each span of time in which a job held the same
-pods on the same nodes. All measures are computed from these after the run.
+The result has one `Fate` for each task, in the order of the trace. It has one `Stint` for each span of time in which a
+job held the same pods on the same nodes. All measures are computed from the fates and stints after the run.
 
 The module also computes the bill: the price of the nodes of node groups, and how well these nodes were used.
 

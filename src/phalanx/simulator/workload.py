@@ -1,6 +1,8 @@
-"""A workload: its node groups, its jobs with their true run times, and the orders in which a simulation may queue them.
+"""A workload: the node groups of the simulated cluster, the jobs with their true run times, and special orders in which
+a simulation may queue the jobs.
 
-The first part describes node groups of a simulated cluster: what a provider offers, and how often it is late or fails.
+The first part describes node groups of a simulated cluster: the nodes that a provider offers, and how often the
+provider is late or fails.
 
 The second part has the jobs and the cluster of the trace. A `Task` is a job together with its run time, which the
 scheduler does not know. Each workload has one *counted* resource (processors in a log of a parallel machine, GPUs in a

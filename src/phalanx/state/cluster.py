@@ -33,7 +33,7 @@ from phalanx.state.queues.tree import QueueTree
 from phalanx.state.running import ExpectedEnds, LargestConsumers, RunningPods
 from phalanx.state.usage import DecayedUsage
 
-REMEMBERED = 4096  # gangs with flavors
+REMEMBERED = 4096  # the most gangs that are stored together with their flavors
 
 
 def _refuse(*_: object) -> NoReturn:
@@ -68,7 +68,7 @@ class JobRecord:
     `nominated_until_s`: the end of the nomination (seconds since the epoch).
     `leaving`: placed slots whose pods are terminating.
     `devices`: slot -> names of its devices; of placed and nominated slots.
-    `attempt`: the number of starts; `preempted`: the number of times that it was preempted whole.
+    `attempt`: the number of starts. `preempted`: how often the job was preempted as a whole.
     `reason`: the last reason why it waits.
     `refusal`: the reason why its last start failed; it then waits until `not_before_s` (seconds since the epoch).
     `started_s`: its last start (seconds since the epoch).
@@ -469,8 +469,8 @@ def whole_slices(gang: Gang, at: int, role: Role) -> int:
 
 def is_growth(record: JobRecord, slot: Slot) -> bool:
     """Return whether the slot is growth: the role has its minimum without this slot, or the gang can do without the
-    role. Pods that are nominated count towards the minimum (rule R2). If a role lacks pods of its minimum, the slots
-    that were opened last count as the lost ones."""
+    role. Nominated pods count towards the minimum (rule R2). If a role has fewer pods than its minimum, the slots that
+    were opened last count as the slots of the missing pods."""
     least, placed = record.minimums[slot.role], record.kept()[slot.role]
     wanted = record.open
     if record.nominated and slot not in record.nominated:
@@ -485,9 +485,9 @@ def is_growth(record: JobRecord, slot: Slot) -> bool:
 
 
 def is_incomplete(record: JobRecord, more: Sequence[Placement] = ()) -> bool:
-    """Return whether a started job waits for pods of its minimum, after the placements `more`. In that case no growth
-    of the job may be decided (rule R2). A role below its minimum without an open slot waits for no pod: its pods have
-    ended."""
+    """Return whether a started job waits for pods of its minimum, after the placements `more`. While it waits, no
+    growth of the job may be decided (rule R2). A role below its minimum without an open slot waits for no pod: its pods
+    have ended."""
     new = pods_by_role(more, len(record.placed))
     pods = [has + added for has, added in zip(record.kept(), new, strict=True)]
     wanted = [slots - added for slots, added in zip(pods_by_role(record.open, len(new)), new, strict=True)]

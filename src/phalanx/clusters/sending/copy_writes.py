@@ -1,4 +1,5 @@
-"""Create and delete the copies of jobs in other clusters. A job has two copies only if a cluster does not answer."""
+"""Create and delete the copies of jobs in other clusters. A job has two copies only while a cluster does not answer, so
+that its copy cannot be deleted."""
 
 from __future__ import annotations
 

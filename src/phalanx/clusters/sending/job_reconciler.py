@@ -32,7 +32,8 @@ Object = dict[str, Any]
 
 
 class JobReconciler:
-    """`keys`: the jobs to reconcile. `sent`: the jobs that are meant for other clusters."""
+    """Reconciles jobs with their copies. `keys`: the jobs to reconcile. `sent`: the jobs that are meant for other
+    clusters."""
 
     def __init__(
         self,

@@ -15,8 +15,8 @@ from phalanx.kube.read.labels import REASON
 from phalanx.model.reason import Reason, ReasonCode
 
 AVOID_S = 600.0  # a cluster that could not run a job does not get it for this time, if other clusters are ready
-START_S = 300.0  # a copy that has not started so long after it was made is tried in other clusters, if any is ready
-PATIENCE_S = 120.0  # a job that waits so long for a cluster to take its copy, or to delete one, returns to the queue
+START_S = 300.0  # if a copy has not started within this time, its job is tried in another cluster that is ready
+PATIENCE_S = 120.0  # a job that waits longer than this for a cluster to accept or delete its copy returns to the queue
 
 Object = dict[str, Any]
 
@@ -72,8 +72,8 @@ class JobReturns:
         self.back(sent, f"{why}; the job may still run there, and is sent to another cluster")
 
     def return_if_stopped(self, job: Object, copied: Object, sent: Sent) -> None:
-        """Return the job to the queue if the cluster has evicted it. If another cluster is ready, do so too when the
-        cluster has not started the job within `START_S`."""
+        """Return the job to the queue if the cluster has evicted it. Also return the job if the cluster has not started
+        it within `START_S`, and another cluster is ready."""
         said = (copied["metadata"].get("annotations") or {}).get(REASON)
         why = f": {said}" if said else ""
         if sent.sendable.runs(job.get("status") or {}):
@@ -87,12 +87,12 @@ class JobReturns:
         self.back(sent, f"cluster {sent.cluster} cannot run it: {why}")
 
     def refuse_foreign(self, sent: Sent, key: Key) -> None:
-        """Return the job to the queue, because the cluster has another object of its name."""
+        """Return the job to the queue, because the cluster has another object with the job's name."""
         self.refuse(sent, f"it has a {key.kind.name} of that name that this cluster did not send: {key.name}")
 
     def back(self, sent: Sent, text: str, cluster: str = "") -> None:
-        """Return the job to the queue. If others are ready, the job does not get `cluster` again for `AVOID_S` (empty:
-        the cluster of its present start)."""
+        """Return the job to the queue. If other clusters are ready, the job is not sent to `cluster` again for
+        `AVOID_S`. An empty `cluster` means the cluster of the job's present start."""
         why, cluster = Reason(code=ReasonCode.BACKOFF, text=text), cluster or sent.cluster
         avoid_s = {cluster: AVOID_S} if self._others(cluster) else {}
         self._manager.world.give_back(sent.gang, sent.record.attempt, why, avoid_s)

@@ -25,7 +25,7 @@ Object = dict[str, Any]
 class SendingCluster:
     """The manager and its jobs. `api`, `informers`: the manager's API and its caches. `uid`: names the manager in
     copies; known after `begin`.
-    `world`: what its world does with news about sent jobs."""
+    `world`: the part of the manager's world that receives news about sent jobs."""
 
     def __init__(self, api: Connection, informers: Callable[[Kind], Informer]) -> None:
         self.api, self.informers, self.uid, self.world = api, informers, "", ManagerWorld()

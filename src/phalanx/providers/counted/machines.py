@@ -121,7 +121,8 @@ class Machines:
         return not is_marked, bool(node_name(machine)), -read_moment(meta["creationTimestamp"])
 
     async def _has_arrived(self, machine: Object) -> bool:
-        """Return whether the Machine has a Node with the label of the group. A Node without it gets it."""
+        """Return whether the Machine has a Node with the label of the group. If the Node does not have the label, add
+        it."""
         name, (key, value) = node_name(machine), self._of.label
         if not name or self._node is None or self._nodes is None:
             return bool(name)

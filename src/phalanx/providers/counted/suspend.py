@@ -173,8 +173,8 @@ class PoweredNodes:
                     pass
 
     async def _note(self, states: Mapping[str, str | None]) -> None:
-        """Note the states of nodes for sinfo, and for the next scheduler. If the scheduler lacks the right to write
-        there, everything else still works."""
+        """Note the states of nodes for sinfo, and for the next scheduler. If the scheduler has no right to write the
+        ConfigMap, the notes are missing, and everything else still works."""
         body = {"data": {f"{POWER}{name}": text for name, text in states.items()}}
         try:
             await self._connection.patch(CONFIG_MAPS, SITE, body, SITE_NAMESPACE)
@@ -183,7 +183,7 @@ class PoweredNodes:
                 log.warning("the states of %s cannot be noted for sinfo: %s", ", ".join(states), error)
 
     def _is_off(self, name: str) -> bool:
-        """Return whether the node may be switched on: it is off, and SuspendTimeout has passed."""
+        """Return whether the node may be switched on. It may if it is off and SuspendTimeout has passed."""
         if name in self._off and self._off[name] + self._settings.suspend_timeout_s <= time.time():
             del self._off[name]
         return name not in self._on and name not in self._off and self._node(name) is None
@@ -220,7 +220,8 @@ class PoweredNodes:
             raise ProviderError(text_of(f"{program} {argv[1]} ended with status {code}"))
 
     async def _has_arrived(self, name: str) -> bool:
-        """Return whether the node has joined with the label of its group. A node without it gets it."""
+        """Return whether the node has joined with the label of its group. If the node does not have the label, add
+        it."""
         (key, value), node = self._label, self._node(name)
         if node is None:
             return False

@@ -9,8 +9,9 @@ Glesser, Reis, Trystram, SC'15):
 - Ends are in the order in which the jobs started.
 - If the estimated run time of a job is over while the job still runs, the first scheduling pass at that time gets a new
   estimate. The new estimate triggers no pass.
-- An end exactly at the limit that the scheduler was given is *foreseen*. It is reported with the first happening of its
-  instant, in the same pass: a submission, another end, or the first foreseen end itself (together with all others)."""
+- An end exactly at the limit that the scheduler was given is *foreseen*. It is reported in the same pass as the first
+  happening at its time. This first happening is a submission, another end, or the first of the foreseen ends; in the
+  last case all foreseen ends are reported together."""
 
 from __future__ import annotations
 
@@ -75,8 +76,9 @@ class Agenda(Generic[What]):
         return 0, what
 
     def joins_next(self, kind: int) -> bool:
-        """Return whether the taken happening is reported together with the next one. A new estimate always is. A
-        foreseen end is if the next happening is at the same time and not after the first foreseen end."""
+        """Return whether the taken happening is reported together with the next one. A new estimate is always reported
+        with the next happening. A foreseen end is reported with the next happening if that happening is at the same
+        time and not after the first foreseen end."""
         if kind == AgendaKind.OUTLIVED or self._next_s == self.now_s:
             return True
         if not self._heap or self._heap[0][0] > self.now_s:

@@ -26,9 +26,9 @@ NO_NODE = Reason(code=ReasonCode.BACKOFF, text="a node that it was to run on is 
 
 class SimulatedJobs:
     """The jobs of a run. `nodes`: the names of the present nodes. `live`: the submitted jobs that have not ended;
-    `running`: those that run; by id. `ended`: the number of ended jobs. `outcomes`: their ends, for a restarted
-    scheduler. `cascades`: for each preemption, the length of the chain of preemptions up to it. `has_changed`: a job
-    was submitted or has ended since the last round."""
+    `running`: the jobs that run. Both are by job id. `ended`: the number of ended jobs. `outcomes`: the outcomes of
+    ended jobs, for a restarted scheduler. `cascades`: for each preemption, the length of the chain of preemptions up to
+    it. `has_changed`: a job was submitted or has ended since the last round."""
 
     def __init__(
         self,

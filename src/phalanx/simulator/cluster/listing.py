@@ -17,7 +17,7 @@ class Live:
 
     `number`, `plan`: count its starts and its planned ends, so that a happening that was planned for an earlier start
     or end is ignored.
-    `limit_s`: the time limit by which the scheduler plans: the job's, or its queue's.
+    `limit_s`: the time limit by which the scheduler plans: the limit of the job, or that of its queue.
     `rate`: the seconds of work that it does per second.
     `worked_s`: the work that it had done at `since_s`. `kept_s`: the saved part of it.
     `fruitless`: how often one of its nodes failed since work was last saved.

@@ -8,8 +8,9 @@ In a run without faults:
 - In a queue that schedules pod by pod, a `Start` opens the job's slots. The job runs when its minimum is placed.
 - A preempted job stops when its grace period is over and waits again. Its work since its start (or since its last
   checkpoint) is lost. A shrunk job releases the named pods in the same way.
-- An elastic job works at a rate equal to the fraction of its pods that it has. Its missing slots are open while it
-  runs; released slots open again when they are free.
+- The rate at which an elastic job works is the fraction of its pods that are placed. While the job runs, the slots of
+  its missing pods are open, which means that they wait for nodes. Slots that the job has released open again when their
+  pods are gone.
 - With `rounds`, every running job is saved, stopped and queued again whenever a job is submitted or ends.
 - Nodes of node groups are added and removed as the plans request; `provider` has the faults of node groups and the
   bill.

@@ -22,14 +22,15 @@ got a part of the amount that is fair for other parties.
 
 The third part measures dominant shares (Ghodsi et al., NSDI'11). A party's dominant share in a round is the largest
 fraction that it used of any resource of the cluster. The *gap* is the difference between the largest and the smallest
-dominant share, among the parties that used any resource or waited. A party's fair part and its demand are ignored. So
-two parties with different demands have a wide gap, even if their parts are fair.
+dominant share, among the parties that used any resource or waited. This measure ignores the fair part and the demand of
+each party. So if two parties have different demands, the gap is wide even if both get their fair parts.
 
 The fourth part measures how much jobs were delayed by jobs that were submitted later. The *fair start time* of a job is
 its start without any later submission (Sabin, Kochhar, Sadayappan, "Job fairness in non-preemptive job scheduling",
 ICPP'04). A job that starts after its fair start time has missed it. To find that time, the trace up to the job is
-simulated again, under the same policy and with the same faults. This is expensive, so it is done for a sample that is
-evenly spread over the trace. A job that started at once cannot have missed its fair start time and needs no simulation.
+simulated again, under the same policy and with the same faults. Such a simulation is expensive, so only a sample of the
+jobs, evenly spread over the trace, is measured. A job that started at once cannot have missed its fair start time and
+needs no simulation.
 """
 
 from __future__ import annotations

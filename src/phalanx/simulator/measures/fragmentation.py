@@ -8,9 +8,9 @@ counts as fragmented if the pod does not fit on the node, or requests none of th
 averaged over typical pods, summed over the nodes, and divided by the cluster's capacity. The measure is the mean of
 this value over `SAMPLES` evenly spaced times of the run. Free parts of a shared device count as free amounts.
 
-*Stranded* is the free amount of the counted resource for which the node's other free resources are too small, at the
-ratio in which the workload's pods request them. (Borg, EuroSys'15, calls it unusable because another resource of the
-machine is fully allocated.)
+*Stranded* is the part of the free amount of the counted resource that cannot be used, because the other free resources
+of the node are too small. The ratio in which the workload's pods request the resources determines how much of the other
+resources is needed. (Borg, EuroSys'15, calls it unusable because another resource of the machine is fully allocated.)
 
 Closeness: on how many nodes, and in how many domains of each topology level, the pods of a gang were placed.
 

@@ -7,16 +7,16 @@ used as follows:
 
 - *Size*: the requested processors (field 8), or the allocated processors (5) if the request is unknown. A record
   without both, or with a run time of 0 or unknown (cancelled before its start), is not a job that ran. Such records are
-  left out and counted, as users of the archive do.
-- *Limit*: the requested time (9); unknown means no limit. If a job ran longer than its limit, its run time counts as
-  the limit, because a simulation stops jobs at their limits.
+  left out, and their number is reported. Users of the archive do the same.
+- *Limit*: the requested time (9); unknown means no limit. If a job ran longer than its limit, the reader shortens its
+  run time to the limit, because a simulation stops jobs at their limits.
 - User, group, queue (12, 13, 15; the partition 16 if there is no queue), and the recorded wait (3).
 - Average CPU time, used and requested memory, status and executable are not used. A checkpointed job has one record for
   the whole job and one for each part (status 2, 3, 4) with the same number; the parts are left out.
 - *Preceding job* and think time (17, 18) are used on request only (`follow`), because many logs use the fields for
   other values. The job is then submitted its think time after the end of the preceding job. Without a think time it is
-  submitted at that end or at its submit time, whichever is later. A preceding job that is not part of the run is
-  ignored.
+  submitted at that end or at its submit time, whichever is later. If the preceding job is not part of the run, the
+  field is ignored.
 
 The cluster's size is the header's `MaxProcs`, otherwise `MaxNodes`."""
 

@@ -1,8 +1,9 @@
 """The report: one self-contained HTML page about one or more schedules of the same workload.
 
-First it compares the policies (a table and the waits). Then each policy has its own part: use over time by queue, the
-amount and the number of waiting jobs, a closer look node by node, and the worst treated jobs with their reasons. The
-page loads nothing, has no script, and escapes every name from a trace.
+The page first compares the policies in a table and in a chart of the waits. Then it has a part for each policy: the use
+of the cluster over time by queue, the amount and the number of waiting jobs, a closer look node by node, and the jobs
+with the highest slowdown, with the reasons why they waited. The page loads nothing, has no script, and escapes every
+name from a trace.
 
 The module also has the style sheet of the page, which is light or dark by the reader's preference, and suitable for
 printing."""

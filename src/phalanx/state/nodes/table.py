@@ -4,11 +4,12 @@ Columns are used because a decision reads one amount of all nodes ("which nodes 
 all amounts of one node. A row is assigned when an event first names the node, and is free again when the node is gone
 and no pod is charged to it. Arrays grow by doubling.
 
-A pod may be charged to a name before its node is seen, or after the node is gone. Such a name has a row too, a *ghost*:
-its allocatable amounts are zero and its free amounts negative, because a pod holds its requests until the pod is gone.
+A pod may be charged to a name before its node is seen, or after the node is gone. The row of such a name is called a
+*ghost*. Its allocatable amounts are zero and its free amounts are negative, because a pod holds its requests until the
+pod is gone.
 
-`free = allocatable - charged` may be negative: events can overcommit a node, and decisions never do. Scalar reads and
-writes use memoryviews, which are several times faster than indexing an array.
+`free = allocatable - charged` may be negative: events can overcommit a node, but decisions never overcommit a node.
+Scalar reads and writes use memoryviews, which are several times faster than indexing an array.
 
 The module also keeps scores of nodes that are expensive to compute, from cycle to cycle (`ScoreCache`).
 

@@ -2,10 +2,10 @@
 
 A *request* (`state.pending.request_class.Request`) is a queued job, or an open slot of a started job. Requests with the
 same `RequestClassKey` always get the same decision; they form a *request class*. A request class keeps its requests in
-order (`RequestClass`), and its first request stands for all of them (`RequestClassColumns`). What it asks of nodes is
-its *placement class* (`state.pending.placement_class`). Each cycle compares all request classes with the free amounts
-and the quota, in a few operations on arrays (`core.cycle.candidates`). So every cycle considers all request classes,
-and no event has to wake a request.
+order (`RequestClass`), and its first request stands for all of them (`RequestClassColumns`). Request classes with equal
+demands on nodes share a *placement class* (`state.pending.placement_class`). Each cycle compares all request classes
+with the free amounts and the quota, in a few operations on arrays (`core.cycle.candidates`). So every cycle considers
+all request classes, and no event has to wake a request.
 
 A cycle *receives* a request when it puts the request into its class. A request is in no class before it is received
 (`fresh`), and while it is not eligible. A request that is not eligible before a certain time has a timer (`timers`). A
@@ -255,8 +255,8 @@ class Pending:
                 reported[request_class.number] = Blocker.NONE_REPORTED
 
     def _renew_turns(self) -> None:
-        """Receive the array jobs again that could never start, because they need a slot of their array before they may
-        start."""
+        """Let the next cycle receive again the array jobs that could never start. Before such a job may start, it needs
+        a slot of its array."""
         for request in list(self.hopeless):
             self.refresh(request)
 

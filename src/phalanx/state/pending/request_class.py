@@ -64,10 +64,10 @@ class Kind(IntEnum):
 
 
 class Terms(NamedTuple):
-    """The terms of a request: the fields of `Job` that the answer depends on, besides the queue and the gang. `user`
-    and `group` are empty unless a limit, an order by factors or a reservation distinguishes them. `account` is empty
-    unless an order by usage distinguishes accounts. `job` is empty unless a limit counts the pods that the job already
-    has, or a priority function may distinguish any two jobs."""
+    """The terms of a request: the fields of `Job`, other than the queue and the gang, on which the decision about the
+    request depends. `user` and `group` are empty unless a limit, an order by factors or a reservation distinguishes
+    users or groups. `account` is empty unless an order by usage distinguishes accounts. `job` is empty unless a limit
+    counts the pods that the job already has, or a priority function may distinguish any two jobs."""
 
     user: str = ""
     group: str = ""
@@ -87,7 +87,8 @@ PLAIN = Terms()
 
 
 class RequestClassKey(NamedTuple):
-    """The key of a request class: everything that the answer to a request depends on. The gang of a slot is one pod.
+    """The key of a request class: all values on which the decision about a request depends. If the request is for a
+    slot, its gang is one pod.
     `queue`: the queue of the request; empty for replacements, because their charges are within its quota already."""
 
     kind: int  # a `Kind`, as the bare integer: it is hashed often
@@ -98,7 +99,7 @@ class RequestClassKey(NamedTuple):
 
 
 class Search(NamedTuple):
-    """A search for victims that found none.
+    """A search for victims (jobs to preempt) that found none.
 
     `changes`: the value of `Pending.changes` at that time; negative: the search was not allowed yet.
     `again_s`: the time from which it may succeed without an event (seconds since the epoch).

@@ -40,8 +40,9 @@ class Branch:
     `unbounded`: whether no bound on the path keeps a job from starting.
     `arena`: the highest branch on the path below which one order alone decides which job is next, as in one queue.
     `split`: whether the branch is an arena and a branch below belongs to another one.
-    `request_class_queue`: the queue in the request classes of its jobs; the arena where the arena's queues are equal in
-        all rules.
+    `request_class_queue`: the queue in the key of its jobs' request classes. This is the arena of the branch, if no
+    bound, priority factor, preemption or pod-by-pod start distinguishes the jobs of the branch from other jobs of the
+    arena; otherwise it is the branch itself.
     `charged`: own job -> its charge.
     `relations`: queue -> its relation to this one, once it was asked for."""
 

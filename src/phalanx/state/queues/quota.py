@@ -154,7 +154,8 @@ class QueueUsage:
     `firm`: key -> the part of `total` of jobs that are not preemptible.
     `own`: key -> usage of the queue's own jobs; only if it has children.
     `claimed`: key -> own usage and claims of the children.
-    `users`, `groups`, `jobs`: usage of each; only those that `limits` has a limit for.
+    `users`, `groups`, `jobs`: the usage of each user, group and job. Each of the three is only counted if `limits`
+    names a limit of that kind.
     `shares`: charge -> the branch's share with it, until an amount changes (`core.quota.ledger`)."""
 
     __slots__ = ("claimed", "firm", "groups", "jobs", "limits", "own", "running", "shares", "total", "users")

@@ -181,9 +181,10 @@ def _add_branch(tree: QueueTree, queues: Mapping[str, Queue], name: str) -> Bran
 
 
 def _join_arena(branch: Branch) -> None:
-    """Give the branch its parent's arena, if one order alone decides between the parent's children. That is not the
-    case if shares or usage decide (FAIR and similar orders, USAGE), if a child has a guarantee, or if the branch is a
-    strict queue, which stops competing when its head must wait."""
+    """Set the arena of the branch to the arena of its parent, if one order alone decides which job of the parent's
+    children is next. Otherwise the branch is an arena itself. One order alone does not decide if shares or usage decide
+    (FAIR and similar orders, USAGE), if a child has a guarantee, or if the branch is a strict queue, which stops
+    competing when its head must wait."""
     parent = branch.parent
     if parent is None:
         return
@@ -196,7 +197,7 @@ def _join_arena(branch: Branch) -> None:
 
 
 def _request_class_queue(branch: Branch) -> str:
-    """Return the queue in the request classes of its jobs (`Branch.request_class_queue`)."""
+    """Return the queue that is part of the key of the branch's request classes (`Branch.request_class_queue`)."""
     plain = branch.unbounded and branch.order is not QueueOrder.MULTIFACTOR and not branch.rules.by_factors
     if branch.queue is None or not plain or branch.rules.preempts or not branch.rules.starts_whole:
         return branch.name
