@@ -154,7 +154,7 @@ _MOST_NAMES = 32
 class ClusterOffer:
     """The prices and the data that a cluster offers. `prices`: resource -> the price of a unit for an hour. `data`: the
     names of the data that the cluster has.
-    `wrong`: which values cannot be read, and how to correct them; empty if there are none."""
+    `wrong`: the values that cannot be read, and how to correct them; empty if all values can be read."""
 
     prices: Mapping[str, float] = field(default_factory=dict)
     data: frozenset[str] = frozenset()

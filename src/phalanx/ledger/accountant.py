@@ -246,8 +246,8 @@ class Accountant:
         return "/".join(reversed(path))
 
     def _allocated(self, entry: JobEntry, placements: Sequence[Placement], *, anew: bool) -> JobEntry:
-        """Return the entry with the nodes and amounts of its last start. If `anew`, the placements replace what the
-        start holds; otherwise they are added to it."""
+        """Return the entry with the nodes and amounts of its last start. If `anew`, the placements replace the earlier
+        nodes and amounts of the start; otherwise they are added to these."""
         sizes, start = self._sizes.get(entry.job, ()), entry.starts[-1]
         placed = [one for one in placements if one.role < len(sizes)]
         found = _sum((tuple(sizes[one.role].items()), 1) for one in placed)

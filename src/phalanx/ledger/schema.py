@@ -104,7 +104,7 @@ def _index_groups(connection: Connection) -> None:
 
 
 def _add_reasons(connection: Connection) -> None:
-    """Add the changes of a job's reason, and for whom and by which rule a start was preempted."""
+    """Add columns for the changes of a job's reason, and for the job and the rule by which a start was preempted."""
     for table, name, default in ((JOBS, "reasons", "[]"), (STARTS, "preemptor", ""), (STARTS, "rule", "")):
         if name not in {column["name"] for column in inspect(connection).get_columns(table.name)}:
             connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {name} TEXT NOT NULL DEFAULT '{default}'"))

@@ -153,7 +153,8 @@ class PolicySeen:
 class UsageTold:
     """The past usage of a user in a queue, remembered across a restart: billed units times seconds, decayed to `at_s`.
 
-    It replaces earlier values. It is sent before running jobs are adopted; their usage since `at_s` is then added."""
+    The event replaces earlier values. It is sent before running jobs are adopted (`Adopted`). When they are adopted,
+    their usage since `at_s` is added."""
 
     queue: str
     user: str
@@ -254,9 +255,8 @@ class Occupied:
     """A foreign pod (bound by another scheduler, static, of a DaemonSet, or nominated) holds amounts on a node.
 
     `requests`: the exact amounts, including one of the resource `pods`. `devices`: the names of its devices.
-    `resident`: True for a static pod and a pod of a DaemonSet: a node that has no other pods is empty.
-    The other fields are as in `Shape`: the affinity terms of other pods use them, and its own terms limit other
-    pods."""
+    `resident`: True for a static pod and a pod of a DaemonSet. A node that has only resident pods counts as empty. The
+    other fields are as in `Shape`: the affinity terms of other pods use them, and its own terms limit other pods."""
 
     pod: str  # its uid
     node: str

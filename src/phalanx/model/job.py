@@ -122,12 +122,14 @@ class Job:
     `preemptible`, `preempts`: whether the job may be preempted, and whether it may preempt.
     `movable`: whether consolidation may move the job.
     `nodes_after_s`: nodes are requested for the job only when it has waited that long.
-    `last_victim`: the job is preempted only after all others that may be (YuniKorn's allow-preemption: "false").
+    `last_victim`: True if the job is preempted only after all other jobs that may be preempted (YuniKorn's
+    allow-preemption: "false").
     `after`, `requires_any`: dependencies. With `requires_any` one met dependency is enough, otherwise all must be met.
     `singleton`: a name; only one of the user's jobs with this name runs at a time.
     `array`, `array_cap`: at most `array_cap` jobs of the same user and array run at a time.
     `reservation`: the name of the requested advance reservation.
-    `checkpoint_s`: the interval at which the job saves its work, so a preemption loses no more; None: never.
+    `checkpoint_s`: the interval at which the job saves its work, so that a preemption loses at most the work of one
+    interval; None: the job never saves its work.
     `account`: the name under which its usage counts in its queue; empty: its user's name.
     `preempted`: how often the job was preempted before this scheduler received it, as recorded by its world."""
 

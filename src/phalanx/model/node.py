@@ -89,9 +89,9 @@ class Node:
 
 
 class OnDemand(NamedTuple):
-    """The jobs for which a group on demand adds nodes. `queue`: the queue of these jobs. `flavors`: each of these jobs
-    has one of these flavors; empty: any flavor. `resources`: each of these jobs requests one of these resources; empty:
-    any."""
+    """The jobs for which a group on demand adds nodes. `queue`: the queue of these jobs. `flavors`: each job must have
+    one of these flavors; if empty, any flavor is allowed. `resources`: each job must request one of these resources; if
+    empty, any resource is allowed."""
 
     queue: str
     flavors: tuple[str, ...] = ()
@@ -187,8 +187,8 @@ class Flavor:
     taints: tuple[Taint, ...] = ()
 
     def untolerated(self, shape: Shape) -> Taint | None:
-        """Return a taint of the flavor that pods of this shape do not tolerate, so that they cannot get the flavor;
-        None if there is none."""
+        """Return a taint of the flavor that pods of this shape do not tolerate; None if they tolerate all taints. Pods
+        that do not tolerate a taint cannot get the flavor."""
         tolerations = (*shape.tolerations, *self.tolerations)
         return next((each for each in self.taints if each.effect in HARD and not tolerates(tolerations, each)), None)
 

@@ -109,7 +109,8 @@ class Policy:
 
     `default_queue`: the queue of jobs that name no queue; empty: there is none.
     `backfill_depth`: the most reservations of conservative backfill in a cycle.
-    `typical`: expected pod shapes with their frequencies, for scores by fragmentation; empty: those of the known jobs.
+    `typical`: expected pod shapes with their frequencies, for scores by fragmentation; if empty, the pods of the known
+    jobs are used.
     `factors`: the weights of `MULTIFACTOR` queues.
     `priority_function`: the priorities of `MULTIFACTOR` queues, in place of the weighted sum of factors.
     `half_life_s`: the time after which past usage counts half; 0: usage never decays.

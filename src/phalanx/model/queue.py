@@ -77,20 +77,21 @@ class VictimOrder(StrEnum):
 class QueuePreemption:
     """The rights of a queue's jobs to preempt other jobs, and the protection of its own jobs.
 
-    `within`, `reclaim`, `down_to`: the jobs that jobs of this queue may preempt. `victims`: the order of victims.
-    `borrowing`: jobs may preempt even while their own queue borrows. Victims must have a lower priority, at most
-    `borrowing_threshold` if it is set (Kueue's borrowWithinCohort).
-    `reclaimable`: jobs of other queues may preempt jobs of this queue (Volcano's term).
+    `within`, `reclaim`, `down_to`: the rules that decide which jobs the jobs of this queue may preempt. `victims`: the
+    order in which victims are chosen.
+    `borrowing`: True if jobs may preempt even while their own queue borrows. Then victims must have a lower priority,
+    and at most the priority `borrowing_threshold` if it is set (Kueue's borrowWithinCohort).
+    `reclaimable`: True if jobs of other queues may preempt jobs of this queue (Volcano's term).
     `min_run_s`: jobs of this queue cannot be preempted before they have run for this time.
     `grace_s`: the grace period of victims' pods; None: each pod's own.
     `hourly_budget`: the most jobs of the queue that are preempted in any hour.
     `delay_s`: a job of this queue preempts only after it has waited this long for capacity, so that an autoscaler can
     react first.
-    `consolidate`: jobs of this queue may be moved, and may cause other jobs to be moved, to make free capacity
+    `consolidate`: True if jobs of this queue may be moved, and may cause other jobs to be moved, to make free capacity
     contiguous.
-    `fence`: jobs of this queue, and of the queues below it, preempt no job outside of them.
-    `excess_delay_s`: usage above the queue's limit, after the limit was lowered, is evicted after this time (YuniKorn's
-    quota preemption); None: never."""
+    `fence`: True if jobs of this queue, and of the queues below it, may preempt only jobs in these queues.
+    `excess_delay_s`: if the queue's limit is lowered below its usage, the excess usage is evicted after this time
+    (YuniKorn's quota preemption); None: it is never evicted."""
 
     within: WithinQueue = WithinQueue.NEVER
     reclaim: ReclaimWithinCohort = ReclaimWithinCohort.NEVER
@@ -151,7 +152,7 @@ class BorrowingPolicy(StrEnum):
     NONE = "none"
 
     def allows(self, *, preemptible: bool) -> bool:
-        """Return whether a job that is preemptible, or is not, may use more than the guarantee."""
+        """Return whether a job may use more than the guarantee. `preemptible`: whether the job may be preempted."""
         return self is BorrowingPolicy.ALL or (self is BorrowingPolicy.PREEMPTIBLE and preemptible)
 
 
@@ -188,7 +189,8 @@ class Limits:
     `running`: the number of started jobs.
     `submitted`: the number of live jobs, pending or started.
     `wall_s`: the highest time limit of a job; a job without a limit gets this one.
-    `named`: other limits for single users or groups; only their `running` and `resources` are used."""
+    `named`: separate limits for single users or groups, by name. Only the fields `running` and `resources` of these
+    limits are used."""
 
     running: int | None = None
     submitted: int | None = None
@@ -219,9 +221,10 @@ class Queue:
     """A queue and its settings.
 
     `gang`: False schedules pod by pod, as kube-scheduler does; then half-started jobs may block each other for ever.
-    `strict`: the first job blocks the jobs behind it (Kueue's StrictFIFO), unless it can never fit.
-    `oversubscribed`: the guarantees of its children may exceed its own guarantee; each level's guarantee counts by
-    itself (KAI). If False, such guarantees are an error, and no job of the queue or of a queue below it starts.
+    `strict`: True if the first job blocks the jobs behind it (Kueue's StrictFIFO), unless the first job can never fit.
+    `oversubscribed`: True if the guarantees of its children together may exceed its own guarantee. Then the guarantees
+    of each level of the tree apply independently (KAI). If False, such guarantees are an error, and no job of the queue
+    or of a queue below it starts.
     `weight`: the weight of its share among its siblings.
     `priority`: the order among siblings with equal shares, and a factor of `MULTIFACTOR`. In `FILL` order, jobs of the
     queue compete against sibling queues with their own priority plus this one; with `fenced`, with this one alone.
@@ -229,7 +232,7 @@ class Queue:
     `accounts`: for `MULTIFACTOR`, Slurm's shares of the users in the queue: (user, shares or `PARENT`); a user who is
     not named has one share. For `USAGE`, the shares of the accounts (`Job.association`); an account without shares
     comes last.
-    `usage`: the rules for past usage in the queue; None: the policy's, with an entry of `ENTRY_S`.
+    `usage`: the rules for past usage in the queue; None: the rules of the policy, with `ENTRY_S` as `entry_s`.
     `start_timeout_s`: the longest time until all pods of a bound gang are ready; the world enforces it.
     `staleness_grace_s`: the longest time for which a gang of bare pods may run with fewer pods than its minimum; 0: for
     ever. The world enforces it.

@@ -16,8 +16,8 @@ class ResourceUsage:
 
     `guaranteed`, `limit`: None if there is no bound.
     `lendable`: the unused part of the guarantee that other queues may use now.
-    `owned`: some queue of the tree has a guarantee of the resource, and this queue's guarantee is bounded. Only then
-    can usage be borrowed."""
+    `owned`: True if some queue of the tree has a guarantee of the resource, and the guarantee of this queue is bounded.
+    Only then can usage be borrowed."""
 
     flavor: str
     resource: str
@@ -53,8 +53,8 @@ class QueueStatus:
     `pending`, `running`: the numbers of jobs of the queue and of all queues below it.
     `share`: the weighted dominant share among its siblings; infinite for a queue of weight 0 that borrows.
     `fault`: the error in the queue tree that affects this queue; empty if there is none.
-    `held_by`: the queue (this one or one above) whose `state` stops this queue from accepting or starting jobs; empty
-    if there is none.
+    `held_by`: the queue whose `state` stops this queue from accepting or starting jobs: this queue itself or a queue
+    above it. Empty if no queue does that.
     `first`: the first pending jobs of the queue itself."""
 
     queue: str

@@ -166,9 +166,9 @@ def of_plays(starts: Sequence[float], latest_s: float, after: str, now_s: float)
 def nearly_sure(starts: Sequence[float], now_s: float) -> tuple[float, float]:
     """Return the interval that contains the start with a probability of about 90 %: from the first to the last of the
     sorted `starts`. The next value of n exchangeable ones lies between their first and last with the probability
-    (n - 1) / (n + 1), which is 88 % for `PLAYS` plays and 67 % for `FEWEST_PLAYS`. So the interval of fewer plays is
-    stretched to what `PLAYS` plays would have given: the first of n values is expected at the level 1 / (n + 1), whose
-    logit is -log(n), and the logarithm of the wait is taken as logistic."""
+    (n - 1) / (n + 1), which is 88 % for `PLAYS` plays and 67 % for `FEWEST_PLAYS`. So with fewer plays the interval is
+    stretched to the interval that `PLAYS` plays would have given. For this, the logarithm of the wait is assumed to
+    have a logistic distribution: the first of n values is expected at the level 1 / (n + 1), whose logit is -log(n)."""
     wait_s = quantile(starts, 0.5) - now_s
     if not 1 < len(starts) < PLAYS or not 0.0 < wait_s < inf:
         return starts[0], starts[-1]

@@ -237,8 +237,8 @@ class Scaling:
         offers: Sequence[FlavorAssignment],
         failed: set[Gang],
     ) -> Served | None:
-        """Return the request with its first offer that fits on requested or further nodes; None if there is no such
-        offer. `failed`: the gangs that fit on no nodes."""
+        """Return the request with its first offer that fits on requested or further nodes; None if no offer fits.
+        `failed`: the gangs that fit on no nodes."""
         for offer in offers:
             gang = waiting.minimum(request_class, offer)
             if gang in failed:

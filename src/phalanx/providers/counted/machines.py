@@ -94,7 +94,7 @@ class Machines:
         return {name: f"{of} has no Machine of this node" for name in to.remove if name not in marked}
 
     async def _mark(self, machine: str) -> bool:
-        """Mark this Machine, so that the controller deletes it before others. Return False if there is no such
+        """Mark this Machine, so that the controller deletes it before other Machines. Return False if there is no such
         Machine."""
         body = {"metadata": {"annotations": {DELETE[self._of.kind.group]: "true"}}}
         try:

@@ -42,8 +42,8 @@ class Estimator:
         """Learn from a task that ended after `ran_s` seconds."""
 
     def outlived(self, task: Task, corrections: int) -> float | None:
-        """Return a new estimate for a task that runs longer than its last one; None if there is none. `corrections`:
-        the number of its earlier corrections."""
+        """Return a new estimate for a task that runs longer than its last estimate; None if the estimator makes no new
+        estimate. `corrections`: the number of its earlier corrections."""
         return None
 
 
@@ -158,8 +158,8 @@ class Arrivals:
         return job
 
     def expect_followers(self, job: str) -> None:
-        """Schedule the submissions of the jobs that follow this one, which has ended, each after its user's think
-        time."""
+        """Schedule the submissions of the jobs that follow the ended job `job`, each after the think time of its
+        user."""
         now_s = self._agenda.now_s
         for fate in self._followers.pop(job, ()):
             task = fate.task

@@ -68,7 +68,7 @@ def lines_of(parties: Iterable[str], queues: Sequence[Queue], default: str, coun
 
 
 def due(lines: Mapping[str, Line], demand: Mapping[str, float], has: float) -> dict[str, float]:
-    """Return the fair part of `has` for each party with a demand."""
+    """Divide the amount `has` among the parties, and return the fair part of each party with a demand."""
     children: dict[tuple[str, float], list[str]] = {}
     for party in sorted(demand):
         children.setdefault(lines[party][0] if lines[party] else ITSELF, []).append(party)
@@ -85,7 +85,8 @@ def due(lines: Mapping[str, Line], demand: Mapping[str, float], has: float) -> d
 
 
 def fair_parts(demand: Mapping[Child, float], weights: Mapping[Child, float], has: float) -> dict[Child, float]:
-    """Divide `has` max-min fairly: in proportion to the weights, but no child gets more than its demand."""
+    """Divide the amount `has` max-min fairly: in proportion to the weights, but so that no child gets more than its
+    demand."""
     parts: dict[Child, float] = {}
     among = fsum(weights[child] for child in demand)
     for child in sorted(demand, key=lambda child: (demand[child] / weights[child], child)):

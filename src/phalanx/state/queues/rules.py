@@ -50,7 +50,7 @@ NO_LIMITS = JobLimits()
 
 
 def job_limits(queue: Queue, above: JobLimits) -> JobLimits:
-    """Return the limits of the queue. `above`: those of its parent."""
+    """Return the limits of the queue. `above`: the limits of its parent."""
     users, groups, jobs = bounds_jobs(queue.per_user), bounds_jobs(queue.per_group), bool(queue.per_job.resources)
     stated = queue.total, queue.per_user, queue.per_group
     walls = [each.wall_s for each in (*stated, queue.per_job) if each.wall_s is not None]
@@ -96,7 +96,7 @@ NO_RULES = QueueRules()
 
 
 def queue_rules(queue: Queue, above: QueueRules) -> QueueRules:
-    """Return the rules of the queue. `above`: those of its parent."""
+    """Return the rules of the queue. `above`: the rules of its parent."""
     return QueueRules(
         starts_whole=queue.gang,
         states=above.states if queue.state is QueueState.OPEN else (queue, *above.states),
