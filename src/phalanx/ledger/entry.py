@@ -160,7 +160,7 @@ class JobEntry:
         return self.starts[-1].allocated if self.starts else {}
 
     def elapsed_s(self, now_s: float) -> float:
-        """Return how long the last start has run, or ran; 0.0 for a pending job."""
+        """Return the run time of the last start, up to now or to its end; 0.0 for a pending job."""
         if self.start_s is None:
             return 0.0
         ends = (self.starts[-1].end_s, self.end_s, now_s)

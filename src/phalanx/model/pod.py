@@ -98,7 +98,7 @@ class NodePreference:
 
 @dataclass(frozen=True, slots=True)
 class PodAffinityTerm:
-    """A term of pod affinity or anti-affinity, as PodAffinityTerm of k8s.io/api/core/v1.
+    """A term of pod affinity or anti-affinity, with the meaning of PodAffinityTerm in k8s.io/api/core/v1.
 
     The term selects pods whose labels meet all requirements of `selector` (In, NotIn, Exists, DoesNotExist), in
     `namespaces` (none: the pod's own), on nodes of one domain of the label key `topology`."""
@@ -111,7 +111,7 @@ class PodAffinityTerm:
 
 @dataclass(frozen=True, slots=True)
 class TopologySpread:
-    """A topology spread constraint, as TopologySpreadConstraint of k8s.io/api/core/v1.
+    """A topology spread constraint, with the meaning of TopologySpreadConstraint in k8s.io/api/core/v1.
 
     Between any two domains of `topology`, the number of pods that match `selector` differs by at most `max_skew`. A
     constraint that is not `required` (ScheduleAnyway) is met as far as possible."""

@@ -103,8 +103,8 @@ def _records(cluster: Cluster, queue: str) -> Iterator[JobRecord]:
 
 
 def _ranking(cluster: Cluster, queue: str) -> Callable[[JobRecord], tuple[float, float, float, str]]:
-    """Return a sort key for the queue's pending jobs. It orders them as `core.order.next_job` does, with the present
-    priority factors and the present usage of accounts."""
+    """Return a sort key for the queue's pending jobs. The key orders the jobs as `core.order.next_job` does, with the
+    present priority factors and the present usage of accounts."""
     branch = cluster.tree.branch(queue)
     order = branch.order
     priorities = MultifactorPriority(cluster, cluster.policy, cluster.now_s)
@@ -149,8 +149,8 @@ def _standing(
 
 
 def _usage(branch: Branch, owned: Set[Key]) -> Iterator[ResourceUsage]:
-    """Yield the usage of each flavor and resource that the queue uses, guarantees or limits. `owned`: the keys for
-    which some queue of the tree has a guarantee."""
+    """Yield the usage of each flavor and resource that the queue uses, or for which it has a guarantee or a limit.
+    `owned`: the keys for which some queue of the tree has a guarantee."""
     used: Mapping[Key, Amount] = branch.account.total
     keys = {key for key, amount in used.items() if amount} | branch.quota.guaranteed.keys() | branch.quota.limit.keys()
     for flavor, resource in sorted(keys):

@@ -78,8 +78,8 @@ class Waiting:
         ]
 
     def needs_capacity(self, request_class: RequestClass, *, growth: bool) -> bool:
-        """Return whether the class waits for capacity, as far as its last reason tells. `growth`: whether request
-        classes for pods above a minimum count as well."""
+        """Return whether the class waits for capacity, according to its last reason. `growth`: whether request classes
+        for pods above a minimum count as well."""
         reported = self.cluster.pending.columns.reported_blocker[request_class.number]
         if (
             (request_class.key.kind == Kind.GROWTH and not growth)

@@ -168,7 +168,8 @@ def of_share(share: DeviceShare, device_bytes: float) -> float:
 
 
 def of_role(role: Role, resource: str, device_bytes: float = 0.0) -> float:
-    """Return a pod's request of a resource; a share of devices counts as its fraction of them."""
+    """Return a pod's request of a resource. A share of devices counts as the fraction of the devices that the pod
+    holds."""
     share = role.shape.share
     shared = of_share(share, device_bytes) if share and share.resource == resource else 0
     return shared + sum(amount for name, amount in role.shape.requests if name == resource)

@@ -14,8 +14,8 @@ with this list, for forecasts.
 
 *Largest consumers.* A reason why a job waits names the jobs that hold most of the missing resource. To find them
 without visiting all running jobs, there is a heap of (-amount, job) for each resource for which they were requested
-before. A change of a job's amount adds an entry; stale entries are dropped when they reach the top. The last answer is
-stored until a change may alter it.
+before. A change of a job's amount adds an entry; outdated entries are removed when they reach the top of the heap. The
+jobs that were found last are stored until a change may alter them.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class RunningPods:
         return known
 
     def costs(self, resource: str) -> NDArray[np.float64]:
-        """Return for each demand number the queue's charge for one pod in the resource."""
+        """Return for each demand, by number, the amount of the resource that one pod is charged to its queue."""
         known = self._costs.get(resource)
         if known is None or len(known) < len(self.demands):
             known = np.array([float(dict(demand.costs).get(resource, 0)) for demand in self.demands], np.float64)

@@ -78,7 +78,7 @@ class Sendable:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendablePods(Sendable):
     """Bare pods, with or without a group. A pod has no field for its manager. It is sent if its queue sends jobs away.
-    The pod on the manager gets the record of its start, and no node."""
+    The pod on the manager only gets the record of its start; it gets no node there."""
 
     def is_over(self, obj: Object) -> bool:
         return (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed")

@@ -69,7 +69,7 @@ def _of_cluster(cluster: str, node: Node) -> Node:
 
 
 def used_by_node(pods: Iterable[Object], ours: frozenset[str] = frozenset()) -> dict[str, dict[str, int]]:
-    """Return node -> the requests of the pods on it, without the pods of these jobs."""
+    """Return node -> the sum of the requests of the pods on the node. The pods of the jobs `ours` do not count."""
     found: dict[str, dict[str, int]] = {}
     for pod in pods:
         node = (pod.get("spec") or {}).get("nodeName")

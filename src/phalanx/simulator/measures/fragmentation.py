@@ -304,8 +304,8 @@ def busiest(schedule: Schedule) -> list[Job]:
 
 
 def held_by(job: Job, placements: Sequence[Placement], at_s: float) -> Job:
-    """Return the job with requests equal to the pods that it held. If some role held no pods, the groups are
-    dropped."""
+    """Return the job with requests equal to the pods that it held. If some role held no pods, the returned job has no
+    groups."""
     counts = Counter(placement.role for placement in placements)
     roles = tuple(replace(job.roles[at], count=count, minimum=count) for at, count in sorted(counts.items()))
     whole = len(roles) == len(job.roles)

@@ -7,7 +7,8 @@ assumes:
   already run longer than its limit ends now. A start takes effect at the moment when it is decided.
 - Evicted pods are gone when their grace period is over. A preempted job later runs again from the beginning.
 - An elastic job with fewer pods than it can use grows when capacity is free. Its run time does not change.
-- A started gang without its minimum is stopped as a whole if its missing pods find no capacity in time.
+- A started gang with fewer pods than its minimum is stopped as a whole if its missing pods get no nodes within
+  `Assumptions.patience_s`.
 - Foreign pods stay, and the nodes do not change.
 
 So job order, quota, backfill, reservations, dependencies and preemption have the same effect as in the real cluster.

@@ -1,7 +1,8 @@
-"""The nodes as columns: a decision reads one amount of all nodes far more often than all amounts of one node.
+"""The nodes as columns: one array for each kind of amount or attribute, with one element for each node. Columns are
+used because a decision reads one amount of all nodes far more often than all amounts of one node.
 
-A node has a row, the same in every column. A row is assigned when an event first names the node, and is free again when
-the node is gone and no pod is charged to it.
+Each node has a row, which is its index in every column. A row is assigned when an event first names the node, and is
+free again when the node is gone and no pod is charged to it.
 
 Parts, lowest first:
 

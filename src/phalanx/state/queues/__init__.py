@@ -1,4 +1,4 @@
-"""The queues as a tree, and what is charged to each.
+"""The queues as a tree, with the charges of jobs to each queue.
 
 Parts, lowest first:
 

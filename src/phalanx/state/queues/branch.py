@@ -19,7 +19,7 @@ class QueueRelation(NamedTuple):
 
     `ours`, `theirs`: the preemptor's side and the victim's side, below the lowest branch that contains both queues. The
         preemptor's side is None if its queue is that branch itself.
-    `way`: the branches from the other queue up to its side.
+    `way`: the branches on the path from the victim's queue up to the victim's side.
     `named`: the keys for which one of these branches has a guarantee."""
 
     ours: Branch | None
