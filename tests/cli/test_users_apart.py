@@ -131,9 +131,9 @@ def machine(people: dict[str, int]) -> Iterator[Machine]:
                 found.append(person)
             whole = Machine(up=up, first=found[0], second=found[1])
             yield whole
-            whole.root(
-                "scancel", "-u", ",".join(NAMES)
-            )  # pods outlive `up`, and a user with processes cannot be deleted
+            for name in NAMES:  # pods outlive `up`, and a user with processes cannot be deleted
+                cancelled = whole.root("scancel", "-u", name)
+                assert cancelled.returncode == 0, cancelled.stderr
             until(lambda: not whole.root("squeue", "-h", "-t", "running,pending,completing").stdout)
             up.stop()
 
