@@ -1,4 +1,4 @@
-"""Backfill: which waiting jobs have a reservation, and which jobs may start without delaying one.
+"""Backfill: decide which waiting jobs have a reservation, and which jobs may start because they delay no reservation.
 
 Parts, lowest first:
 

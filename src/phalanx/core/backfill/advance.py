@@ -1,12 +1,12 @@
 """Advance reservations and maintenance: the nodes that are closed to a job between two times.
 
-As with Slurm's advance reservations (scontrol(1), "reservation"), reserved nodes are closed from the start to the end
-of the reservation to every job that may not use it. Such a job may start on them before the reservation only if its
-time limit ends by then. The users, groups and queues (with the queues below) that the reservation names may use it.
-Jobs request the reservation by name. Such a job runs only on the reserved nodes, and only while the reservation lasts.
-If the reservation is *magnetic*, jobs of its users, groups and queues need not request it: they may run on its nodes
-and on all other nodes. Several reservations may overlap. A node is open to a job only if every reservation that the job
-would meet on it admits the job.
+As with Slurm's advance reservations (scontrol(1), "reservation"), reserved nodes are closed, from the start to the end
+of the reservation, to every job that may not use the reservation. Before the reservation begins, such a job may start
+on these nodes only if its time limit ends by the beginning of the reservation. The users, groups and queues (with the
+queues below) that the reservation names may use it. Jobs request the reservation by name. Such a job runs only on the
+reserved nodes, and only while the reservation lasts. If the reservation is *magnetic*, jobs of its users, groups and
+queues need not request it: they may run on its nodes and on all other nodes. Several reservations may overlap. A node
+is open to a job only if the job may use every reservation of the node that would overlap the run of the job.
 
 A reservation may name nodes that do not exist yet."""
 
@@ -30,7 +30,8 @@ Rows = NDArray[np.bool_]
 
 
 def reservation_not_eligible(cluster: Cluster, job: Job, now_s: float) -> NotEligible | None:
-    """Return why a job that names a reservation cannot start now, whatever capacity is free; None if it can."""
+    """Return why a job that names a reservation cannot start now, whatever capacity is free; None if the reservation
+    does not prevent its start."""
     if not job.reservation:
         return None
     named = cluster.reservations.get(job.reservation)

@@ -1,7 +1,7 @@
 """The expected ends of running jobs and of the cycle's grants, from which reservations are computed.
 
-A running job ends at its time limit, a preempted one as soon as it can, and a job without a limit never. A nominated
-job counts as if it ran on its nodes."""
+A running job is expected to end at its time limit, and a job without a limit never. A preempted job is expected to end
+as soon as possible. A nominated job is treated as if it ran on the nodes to which it is nominated."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CycleEnds:
     """The expected ends of running jobs and of the cycle's grants.
 
     `given`: the grants of the cycle and the nominations, as (request, gang, placements). The cycle adds to it.
-    `leaving`: jobs that this cycle preempts. `shrunk`: slots that running jobs give up in this cycle."""
+    `leaving`: jobs that this cycle preempts whole. `shrunk`: slots that running jobs lose in this cycle."""
 
     def __init__(self, cluster: Cluster, now_s: float, given: list[Grant]) -> None:
         self.cluster, self.now_s, self.given = cluster, now_s, given
@@ -77,7 +77,8 @@ class CycleEnds:
                 self._granted = []
 
     def partly_leaving(self) -> dict[str, set[Slot]]:
-        """Return the terminating pods of jobs that run on without them. They count as ended now (R13)."""
+        """Return the terminating pods of jobs that run on without them. These pods are treated as if they ended now
+        (rule R13)."""
         jobs = self.cluster.jobs
         found = {job: set(jobs[job].leaving) for job in self.cluster.leaving if jobs[job].phase is not Phase.STOPPING}
         for job, slots in self.shrunk.items():
@@ -85,16 +86,16 @@ class CycleEnds:
         return found
 
     def anyone_ends(self) -> bool:
-        """Return whether any end can be foreseen. If no job states a time limit, backfill costs nothing more than this
+        """Return whether any end can be foreseen. If no job has a time limit, backfill costs no more time than this
         check."""
         if self.cluster.ends.order or self.cluster.reservations or self.anyone_leaves_now():
             return True
         return bool(self.granted) and self._foreseen
 
     def anyone_leaves_now(self) -> bool:
-        """Return whether pods are about to leave, so that the forecast has more free capacity now than the nodes have.
-        Otherwise a job that fits now in the forecast, but not on the nodes, is blocked by a rule other than amounts,
-        and its start cannot be foreseen."""
+        """Return whether pods are about to leave, so that the forecast has more free capacity now than the nodes really
+        have. If not, and a job fits now in the forecast but not on the nodes, then a rule other than amounts blocks the
+        job, and its start cannot be foreseen."""
         leaving = self.cluster.ends.order[:1]
         is_overdue = bool(leaving) and leaving[0][0] <= self.now_s
         return is_overdue or bool(self.cluster.leaving or self.leaving or self.shrunk)

@@ -1,7 +1,8 @@
-"""The shadow time on a cluster of one node, in plain integers: the machine of a log, or a laptop.
+"""Compute the shadow time (the earliest start of a gang) on a cluster of one node, with plain integers. Such clusters
+are laptops, and the machines of workload logs, which are simulated as one node.
 
-It answers the question that `core.backfill.shadow_time` answers for many nodes. With one node, all holdings of a job
-are on that node (`Holders`), and capacity is one number per resource. A loop over the running jobs costs less than the
+This module computes what `core.backfill.shadow_time` computes for many nodes. With one node, all holdings of a job are
+on that node (`Holders`), and capacity is one number per resource. A loop over the running jobs costs less than the
 creation of one array."""
 
 from __future__ import annotations

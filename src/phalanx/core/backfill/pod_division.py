@@ -1,14 +1,14 @@
 """Divide the pods of a job among nodes so that the first reservation still fits beside them (rule R13).
 
-A job that runs on when the reservation starts may take any nodes, if the job with the reservation then fits on some
-nodes. `core.backfill.reservation` asks this module when neither its usual placement nor the usual placement of the
-reservation works. The answer is exact if the job and the reservation each have one role, and only amounts (no affinity,
-ports or devices) can keep their pods from a node:
+Suppose that a job would still run when the first reservation starts. The job may take any nodes, as long as the job
+with the reservation then fits on some nodes. `core.backfill.reservation` calls this module when the usual placement of
+the job, and the usual placement of the reservation, leave no capacity for the other. The result is exact if the job and
+the reservation have one role each, and only amounts (no affinity, ports or devices) decide which nodes hold their pods:
 
     fits(i, x) = how many pods of the reservation node i holds when the job has x pods there
     most(i, k) = max over x of most(i - 1, k - x) + fits(i, x)      (a knapsack over the nodes)
 
-If nodes times pods exceeds `LARGEST`, no answer is computed."""
+If the number of nodes times the number of pods exceeds `LARGEST`, nothing is computed."""
 
 from __future__ import annotations
 

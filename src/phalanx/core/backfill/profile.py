@@ -1,21 +1,23 @@
-"""The capacity profile: free capacity by node over time, with all reservations. It serves conservative backfill, where
-each pending job has a reservation, and forecasts.
+"""The capacity profile: free capacity by node over time, with all reservations. It is used for conservative backfill,
+where each pending job has a reservation, and for forecasts.
 
-Time is cut at *instants*: now, each end of a running job, each beginning and end of a reservation. Between two instants
-nothing changes, so one *level* (free amounts by row, one array per resource) describes this time. For each demand, the
-number of its pods that fit in each level is counted once and then kept up to date. So a few vector operations over the
-levels find the first stretch of levels that may hold a gang for its run time. The capacity of the stretch is the
-minimum of its levels. The gang is placed on it by the usual code.
+Time is divided at *instants*: now, each expected end of a running job, and each beginning and end of a reservation.
+Between two instants nothing changes, so one *level* describes this period: the free amounts of each node (row), with
+one array per resource. For each demand, the number of its pods that fit in each level is counted once and then kept up
+to date. So a few vector operations over the levels find the first stretch of levels that may hold a gang for its run
+time. The capacity of the stretch is the minimum of its levels. The gang is placed on it by the usual code.
 
-Levels times nodes are bounded. If there are more ends than `CELLS` allows, neighbouring ends are merged into the latest
-of them, so that no job is expected earlier than it can start. (Slurm's bf_resolution does the same.)
+The number of levels times the number of nodes is bounded. If there are more ends than `CELLS` allows, neighbouring ends
+are merged into the latest of them, so that no job is expected to start earlier than it can. (Slurm's bf_resolution does
+the same.)
 
-The capacity profile of a cluster of one node, in plain integers: the machine of a log, or a laptop.
+For a cluster of one node (a laptop, or the machine of a workload log), this module also has a capacity profile with
+plain integers.
 
-It has the methods of `core.backfill.profile`, which serves clusters of many nodes. With one node, a level is one number
-per resource, and a loop over a few hundred levels costs less than one operation on arrays. For a gang of one role of
-unconstrained pods, counting alone decides. Any other gang is placed by the usual code on the amounts that stay free
-during its run."""
+`OneNodeProfile` has the same methods as `CapacityProfile`, which serves clusters of many nodes. With one node, a level
+is one number per resource, and a loop over a few hundred levels costs less than one operation on arrays. For a gang of
+one role of unconstrained pods, counting alone decides. Any other gang is placed by the usual code on the amounts that
+stay free during its run."""
 
 from __future__ import annotations
 

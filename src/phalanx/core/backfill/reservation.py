@@ -1,18 +1,21 @@
-"""The reservations of a cycle: jobs without capacity get one, and other jobs may start if they do not delay it.
+"""Make the backfill reservations of a cycle: jobs without capacity get a reservation, and other jobs may start if they
+do not delay a reservation.
 
 *EASY* (Lifka 1995; the rules of Mu'alem and Feitelson 2001): the first job, in job order, that finds no capacity gets a
-reservation at its earliest start, its *shadow time*, on certain nodes. A job behind it may start only if it ends by
-that time, or fits beside the reservation at that time. *Conservative*: every job that cannot start gets a reservation,
-up to `Policy.backfill_depth`. *Greedy*: no job gets one.
+reservation on certain nodes from its earliest start on, which is called its *shadow time*. A job behind it may start
+only if it ends by that time, or fits beside the reservation at that time. *Conservative*: every job that cannot start
+gets a reservation, up to `Policy.backfill_depth`. *Greedy*: no job gets one.
 
-The exact rules (docs/decisions/0008-backfill.md; ties are a real part of their meaning):
+The exact rules are the following (docs/decisions/0008-backfill.md). They also settle what happens when two times are
+equal:
 
-- A running job ends at its time limit. If the limit is now or past, its capacity counts as free in the forecast at
-  once, although it is not free yet. So a shadow time may be now, and then a job may only start beside the reservation.
+- A running job is expected to end at its time limit. If this time is now or past, the forecast treats the job's
+  capacity as free at once, although it is not free yet. So a shadow time may be now, and then another job may only
+  start beside the reservation.
 - The capacity at the shadow time includes all that is released at that very instant.
 - A job that ends exactly at the shadow time does not delay the reservation.
 - A job without a time limit never ends, so it may start only beside the reservation. If the start of a job cannot be
-  foreseen, because the jobs that it waits for state no limit, the next job gets the reservation.
+  foreseen, because the running jobs whose capacity it needs have no time limit, the next job gets the reservation.
 
 If a job fits now, but not beside the nodes of the first reservation, the reservation may move to other nodes, as long
 as its job starts at the same time."""
@@ -53,7 +56,7 @@ from phalanx.state.cluster import Cluster, JobRecord, minimum_gang
 from phalanx.state.pending.request_class import Request
 
 TRIES = 64  # the most times at which one gang is tried
-MOVES = 8  # how often in a cycle the first reservation may move so that another job can start
+MOVES = 8  # the largest number of moves of the first reservation in a cycle, each to let another job start
 
 
 class WouldDelayReservation(NamedTuple):
@@ -98,7 +101,8 @@ class BackfillForecast:
     """The cycle's reservations, and the forecast from which they are computed. It is created when a
     request may need a reservation.
 
-    `reservations`: the reservations of the cycle, in order. `wanted`: the largest number of reservations.
+    `reservations`: the reservations of the cycle, in the order in which they were made. `wanted`: the largest number of
+        reservations.
     `ends`: the expected ends of running jobs and of the cycle's grants."""
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float, draft: Draft, given: list[Grant]) -> None:
@@ -232,8 +236,9 @@ class BackfillForecast:
         return held or (self.may_move and self.rehouse())
 
     def renew_first(self) -> bool:
-        """Make the first reservation again at its new earliest time, if a job that need not respect it has taken its
-        nodes. Remove it if its job is preempted. Return whether one of these happened (rule R13)."""
+        """If a job that need not respect the first reservation has taken its nodes, make the reservation again at its
+        new earliest time. If the job with the reservation is preempted, remove the reservation. Return whether one of
+        these happened (rule R13)."""
         first = self.reservations[0] if self.reservations and self.profile is None else None
         if first is None or not (self.is_broken or first.request.job in self.ends.leaving):
             return False
@@ -270,8 +275,8 @@ class BackfillForecast:
         return all(bool((free[resource][rows] >= 0).all()) for resource in amounts if resource in free)
 
     def hold(self, request: Request, gang: Gang) -> BackfillReservation | None:
-        """Reserve for the job, if it may have a reservation and its start can be foreseen. Return the reservation or
-        None."""
+        """Make a reservation for the job, if the job may have one and its start can be foreseen. Return the
+        reservation; None if none was made."""
         if not self.open or not self.ends.anyone_ends():
             return None
         run = self.foreseen(request, gang)
@@ -301,7 +306,7 @@ class BackfillForecast:
     def earliest_run(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
         """Return the gang's earliest run; None if its start cannot be foreseen."""
         if self.ends.shrunk:
-            self.one = None  # it knows only jobs that end whole
+            self.one = None  # `OneNode` supports only jobs whose pods all end together
         if self.one is not None:
             found = self.one.find(gang, self.ends.in_order(), self.ends.granted)
             return PlannedRun(self.one.shadow_s, self.one.shadow_s + runs_s, NOTHING) if found else None
@@ -325,8 +330,8 @@ class BackfillForecast:
         return free
 
     def beyond(self, record: JobRecord, gang: Gang, end_s: float) -> PlacementOutcome:
-        """Place a gang that does not fit beside the reserved capacity: move the first reservation to other nodes, if
-        possible. Return the placements or the obstacle."""
+        """Place a gang that does not fit beside the reserved capacity. For that, move the first reservation to other
+        nodes, if possible. Return the placements; if this is not possible, the obstacle."""
         mark = self.draft.mark()
         outcome = gangs.place(self.draft, gang)
         if isinstance(outcome, PlacementShortfall):
@@ -350,8 +355,8 @@ class BackfillForecast:
         return next((each for each in self.reservations if each.run.start_s < end_s), None)
 
     def shuts_out(self, request: Request, gang: Gang) -> bool:
-        """Return whether by counting, under CONSERVATIVE, the present reservations leave too little for the gang to
-        start now."""
+        """Return whether, under CONSERVATIVE, counting shows that the present reservations leave too little capacity
+        for the gang to start now."""
         end_s = self.ends.of(self.cluster.jobs[request.job], request)
         return self.profile is not None and self.profile.is_short(gang, end_s)
 
@@ -395,8 +400,8 @@ class BackfillForecast:
         return True
 
     def released(self) -> Free:
-        """Return the free amounts of each row at the start of the first reservation, if the reservation did not
-        exist."""
+        """Return the free amounts that each row would have at the start of the first reservation if the reservation did
+        not exist."""
         free = {name: column.copy() for name, column in self.free.items()}
         self.reservations[0].run.held.add_to(free, 1)
         return free
@@ -446,15 +451,15 @@ class BackfillForecast:
         return PlannedRun(start_s, start_s + runs_s, held)
 
     def is_of_book(self) -> bool:
-        """Return whether the forecast depends only on the cluster state, and not on the decisions of this cycle or on
-        the time. Such a forecast may be stored until the state changes."""
+        """Return whether the forecast depends only on the cluster state, but not on the decisions of this cycle or on
+        the time. If so, it may be stored until the state changes."""
         overdue = any(end_s <= self.now_s for end_s, _ in self.cluster.ends.order[:1])
         changed = overdue or self.ends.given or self.ends.leaving or self.cluster.reservations or self.cluster.leaving
         return not changed and self.draft.untouched
 
     def find_start(self, job: Job, gang: Gang, runs_s: float) -> EarliestStart | None:
-        """Return the gang's earliest start, when enough running jobs and grants of this cycle have ended; None if it
-        cannot be foreseen."""
+        """Return the gang's earliest start: the time at which enough running jobs and grants of this cycle have ended.
+        None: this time cannot be foreseen."""
         columns = self.cluster.columns
         timeline = ReleaseTimeline(columns, self.now_s, free_by_row(self.draft), self.ends.releases())
         for start_s, free in islice(timeline.starts(gang), TRIES):

@@ -1,4 +1,4 @@
-"""The next job: the order within a queue and between queues.
+"""Choose the next job: the order of jobs within a queue and between queues.
 
 Parts, lowest first:
 

@@ -1,9 +1,11 @@
-"""The past usage by which a queue in USAGE order chooses among its accounts and its children.
+"""The past usage by which a queue with `QueueOrder.USAGE` chooses among its accounts and its child queues: the one that
+has used least comes first.
 
-The usage of an account is its decayed usage (`state.usage`), divided by its shares. The usage of a child queue
-is that of all accounts in it and below, divided by its weight. An account without shares comes last. A job that starts
-in a cycle counts at once as if it had run for some time (`UsageTerms.entry_s`), and keeps that usage
-(`core.fold.charging`). So two accounts with many jobs and equal usage start jobs in turns."""
+The usage of an account is its decayed usage (`state.usage`), divided by its shares. The usage of a child queue is the
+sum over all accounts in this queue and the queues below it, divided by the queue's weight. An account without shares
+comes last. A job that starts in a cycle adds to the usage at once, as if it had run for some time
+(`UsageTerms.entry_s`); this usage is kept (`core.fold.charging`). So two accounts with many jobs and equal usage start
+jobs in turns."""
 
 from __future__ import annotations
 

@@ -1,25 +1,26 @@
 """Slurm's fair-share factor: users who have used less than their share of past usage get a higher priority.
 
-An *association* is a user in an account, or an account, which holds others. Each has shares among its siblings and a
-usage (billed units times seconds, decayed; an account's is the sum of what is below it). Two formulas make of them a
-factor between 0 and 1:
+An *association* is a user in an account, or an account, which contains further associations. Each association has
+shares among its siblings, and a usage (billed units times seconds, decayed). The usage of an account is the sum of the
+usage below it. Two formulas compute a factor between 0 and 1 from shares and usage:
 
-*Fair Tree* (https://slurm.schedmd.com/fair_tree.html). An association's level is S/U, its part of the siblings' shares
-over its part of the siblings' usage: infinite without usage, 0 without shares. Users are ranked depth first, children
-of an account with a higher level before all of one with a lower; the factor is rank / number of users, and the highest
-rank is that number. Associations that tie share a rank and the next rank is lower by how many share it: tied users
-have the same, the members of tied accounts are merged and ranked as siblings, and a user that ties with accounts
-has the rank of their best user.
+*Fair Tree* (https://slurm.schedmd.com/fair_tree.html). The level of an association is S/U: S is its part of the
+siblings' shares, and U its part of the siblings' usage. The level is infinite without usage, and 0 without shares.
+Users are ranked depth first: all users below an account come before those below an account with a lower level. The
+factor of a user is rank / number of users, and the best user's rank is the number of users. Associations with equal
+levels (ties) share a rank, and the next rank is lower by the number of users that share it. Tied users have the same
+rank. The members of tied accounts are merged and ranked as siblings. A user that ties with accounts has the rank of the
+best user in these accounts.
 
-*Classic* (https://slurm.schedmd.com/classic_fair_share.html). F = 2^(-UE / S): S multiplies the parts of the shares
-from the root down; UE is UA, the part of all usage, at the first level, and below it UA + (UE of the parent - UA) *
-part of the siblings' shares. Without shares F is 0.
+*Classic* (https://slurm.schedmd.com/classic_fair_share.html). The factor is F = 2^(-UE / S). S is the product of the
+parts of the shares from the root down. UA is the association's part of all usage. At the first level, the effective
+usage UE is UA; below it, UE is UA + (UE of the parent - UA) * part of the siblings' shares. Without shares F is 0.
 
-A user whose shares are `PARENT` stands in for the account: its part and, in the classic formula, its usage are the
-account's; in Fair Tree it comes before all siblings. Depth-oblivious shares (PriorityFlags=DEPTH_OBLIVIOUS) are not
-offered: measured on a real Slurm they give a high factor to users far over their part.
+A user whose shares are `PARENT` has the account's part of the shares and, in the classic formula, the account's usage.
+In Fair Tree this user comes before all siblings. Phalanx does not offer depth-oblivious shares
+(PriorityFlags=DEPTH_OBLIVIOUS): on a real Slurm they gave a high factor to users whose usage was far above their part.
 
-Both walk the tree once: O(users log users).
+Both formulas walk the tree once, in a time of O(users log users).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class UserAssociation(NamedTuple):
 
 class AccountAssociation(NamedTuple):
     """An account: its users and further accounts. `usage`: the sum of its members' usage. `users`: the number of users
-    below it. It is made by `account_association`."""
+    below it. The function `account_association` creates it."""
 
     key: Key
     shares: float
@@ -68,7 +69,8 @@ def account_association(
 class AssociationShare(NamedTuple):
     """The fields that `sshare -l` shows of an association.
 
-    `part`: NormShares, among the siblings in Fair Tree, of everything in the classic formula.
+    `part`: NormShares: the part of the siblings' shares in Fair Tree, and the part of all shares in the classic
+        formula.
     `usage`: the effective usage.
     `level`: LevelFS, in Fair Tree only.
     `factor`: FairShare, which accounts have in the classic formula only."""
@@ -101,7 +103,7 @@ def rank_fair_tree(root: AccountAssociation) -> dict[Key, AssociationShare]:
 
 
 def levels(root: AccountAssociation) -> dict[Key, AssociationShare]:
-    """Return the shares of every association without the factors."""
+    """Return the shares and the level of every association, without the factors."""
     found = {root.key: AssociationShare(1.0, 1.0)}
     waiting = [root]
     while waiting:
@@ -172,7 +174,7 @@ def classic_fair_share(root: AccountAssociation) -> dict[Key, AssociationShare]:
 
 
 def halving(usage: float, part: float) -> float:
-    """Return 2^(-usage / part): one half for a user who has used exactly the part."""
+    """Return 2^(-usage / part). The result is one half for a user who has used exactly this part."""
     return 2.0 ** -(usage / part) if part else 0.0
 
 

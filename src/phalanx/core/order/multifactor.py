@@ -4,23 +4,23 @@
 
 (https://slurm.schedmd.com/priority_multifactor.html; the weights are `Policy.factors`.)
 
-- *age*: the time for which the job could have started, divided by `max_age_s`, at most 1.
+- *age*: the time for which the job has been eligible to start, divided by `max_age_s`; at most 1.
 - *fair share*: see `core.order.fair_tree`.
 - *size*: the mean of the job's part of the nodes and its part of the cpus. With `size_relative_to_time` (Slurm's
-  SMALL_RELATIVE_TO_TIME): its greatest part of any resource, divided by the time limit in minutes; 0 without a limit.
-  With `small_first`: 1 minus the size.
-- *queue*, *qos*: its priority divided by the highest priority of any.
+  SMALL_RELATIVE_TO_TIME): the largest part of any resource that the job requests, divided by the time limit in minutes;
+  0 without a limit. With `small_first`: 1 minus the size.
+- *queue*, *qos*: the priority of the job's queue or QOS, divided by the highest priority of all queues or QOS.
 - *part*: the job's request of a resource divided by the capacity of the cluster.
 - *own*: the job's priority, in place of Slurm's site factor.
 
-Slurm shows the sum as a whole number from 1. The order uses the sum without truncation, so weights may be small. A job
-requests pods, not nodes. Its nodes are the fewest that its minimum could need, if every node had the largest amount of
-each resource.
+Slurm shows the sum as a whole number, at least 1. Phalanx orders jobs by the sum without truncation, so weights may be
+small. A job requests pods, not nodes. Its number of nodes is estimated as the smallest number that could hold its
+minimum, if every node had the largest amount of each resource.
 
 With a priority function (`Policy.priority_function`), the value of the function replaces the sum.
 
-`MultifactorPriority` serves one cycle. It computes fair shares once, when it ranks the first job with a weight on
-them."""
+`MultifactorPriority` serves one cycle. It computes fair shares only once, when it first ranks a job and their weight is
+not 0."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class MultifactorPriority:
         self._asks: dict[Gang, tuple[float, tuple[tuple[str, float], ...]]] = {}
 
     def of(self, record: JobRecord) -> float:
-        """Return the job's priority; higher is sooner."""
+        """Return the job's priority. A job with a higher priority comes sooner."""
         job = record.job
         if self.policy.priority_function is not None:
             return self.policy.priority_function(self.waiting_job(record))

@@ -1,31 +1,35 @@
-"""The next job: a tournament over the queue tree.
+"""Choose the next job by a tournament over the queue tree.
 
-Slots that replace lost pods of started gangs come first, by priority, then arrival. Then each queue with a request
-class that may start has a *cursor*. Its head is the first request of the best request class in it and below it. An
-inner queue chooses among its children; its own jobs compete like a child:
+Slots that replace lost pods of started gangs come first, ordered by priority, then arrival. After them, each queue with
+a request class that may start has a *cursor*. The *head* of a cursor is the first request of the best request class in
+its queue and the queues below. A queue with children chooses among them, and its own jobs compete like one more child.
+The choice depends on the order of the queue:
 
-- by PRIORITY, FIFO or MULTIFACTOR: the child whose head ranks best, but those whose head leaves them within their
-  guarantee come before those that would borrow for it;
-- by USAGE: the child that has used least in the past, then rank, with the same exception. The queue's own jobs compete
-  account by account;
-- FAIR: the child with the lowest weighted dominant share, its head included; then higher queue priority; then rank;
-- TIERED: those that stay within their guarantee; then higher queue priority; then as FAIR;
-- FILL: the highest priority that the queue sees (`shares.seen_priority`); then the child that is least full; then rank.
+- PRIORITY, FIFO or MULTIFACTOR: the child whose head ranks best. But children that stay within their guarantee with
+  their head come before children that would have to borrow for it;
+- USAGE: the child that has used least in the past, then the rank of the head, with the same exception. Of the queue's
+  own jobs, those of each account compete separately;
+- FAIR: the child with the lowest weighted dominant share, its head included; then the higher queue priority; then the
+  rank of the head;
+- TIERED: first the children that stay within their guarantee; then the higher queue priority; then as with FAIR;
+- FILL: the child whose head has the highest priority as the queue sees it (`shares.seen_priority`); then the child that
+  has used the smallest part of its guarantee; then the rank of the head.
 
 The winner's request is tried. The result changes the rank of the cursors on its path to the root only, so the next
-choice costs the depth of the tree times the logarithm of the children. Queues between which one order alone decides are
-one *arena* (`state.queues.tree`) and have one cursor. So a thousand queues by priority need no ranking. A cursor draws
-its request classes one at a time and in order (`core.cycle.candidates`), because most are never tried.
+choice costs the depth of the tree times the logarithm of the children. If one order alone decides between several
+queues, these queues form one *arena* (`state.queues.tree`) and have one cursor. So for a thousand queues that are all
+ordered by priority, no queue has to be ranked. A cursor draws its request classes one at a time and in order
+(`core.cycle.candidates`), because most of them are never tried.
 
-The *rank* of a request orders it among all others: higher priority, then earlier arrival, then id. In FIFO order it is
-the arrival alone, in MULTIFACTOR order Slurm's sum of factors; in USAGE order it ranks the jobs of one account. A
-started gang with less than its minimum of a role gets the lost pods before any other request. A pod above the minimum
-is growth: it comes behind every waiting job of its priority, whenever that job was submitted; growth of several jobs
-goes by the age of these jobs. A pod of a job that is started pod by pod arrives when its slot opens, not when its job
-was submitted: this is kube-scheduler's order.
+The *rank* of a request orders it among all others: higher priority, then earlier arrival, then id. In FIFO order the
+arrival alone decides, and in MULTIFACTOR order Slurm's sum of factors. In USAGE order the rank only compares jobs of
+one account. A started gang with less than its minimum of a role gets the lost pods before any other request. A pod
+above the minimum is *growth*: it comes behind every waiting job of its priority, whenever that job was submitted. If
+several jobs may grow, the job that was submitted first grows first. A pod of a job that is started pod by pod arrives
+when its slot opens, not when its job was submitted. This is the order of kube-scheduler.
 
-A `strict` queue whose head cannot start leaves the contest, and all jobs behind the head wait. A head that can never
-start does not count."""
+If the head of a `strict` queue cannot start, the queue leaves the tournament, and all jobs behind the head wait. If the
+head can never start, it does not block the queue."""
 
 from __future__ import annotations
 
@@ -62,12 +66,12 @@ NOBODY: Draws = iter(())
 
 
 class QueueCursor:
-    """An arena in the contest, or the own jobs of an arena with children or accounts.
+    """A cursor stands for an arena in the tournament, or for the own jobs of an arena with children or accounts.
 
-    `own`: the account whose jobs these are; empty: all own jobs; None: the arena itself.
-    `candidates`, `children`: heaps of its request classes, each with its next request, and of the cursors below it.
-    `draws`: further candidates, in order. `drawn`: the class that was last taken from `draws`.
-    `ranked`: the rank of its head in the order of its parent, as last computed."""
+    `own`: the account whose jobs these are; empty: all own jobs; None: the arena itself. `candidates`: a heap of its
+    request classes, each with its next request. `children`: a heap of the cursors below it.
+    `draws`: further candidates, in order. `drawn`: the class that was last taken from `draws`. `ranked`: the last
+    computed rank of its head, by the order of its parent."""
 
     __slots__ = ("branch", "candidates", "children", "drawn", "draws", "own", "parent", "ranked")
 
@@ -128,7 +132,7 @@ class Tournament:
         self.rank_all()
 
     def is_closed(self, branch: Branch) -> bool:
-        """Return whether a strict queue on the path has left the contest."""
+        """Return whether a strict queue on the path has left the tournament."""
         return any(each.name in self.closed for each in branch.path)
 
     def leaf(self, key: Arena) -> QueueCursor:
@@ -175,7 +179,8 @@ class Tournament:
         return cursor.candidates[0][1] if cursor.candidates else None
 
     def cursors(self) -> list[QueueCursor]:
-        """Return the cursors with request classes of their own; none while a slot that replaces a lost pod waits."""
+        """Return the cursors that have request classes of their own. Return no cursor while a slot that replaces a lost
+        pod waits."""
         if self.urgent is not None and self.urgent.candidates:
             return []
         return [each for each in (*self.cursor_by_queue.values(), *self.own_cursors.values()) if each.candidates]
@@ -301,8 +306,8 @@ class Tournament:
         return shares.fill(cursor.branch, account.own if own else account.total, self.tree.pool, own=own)
 
     def borrows(self, cursor: QueueCursor, contested: set[Key], extra: Cost) -> bool:
-        """Return whether a start of the cursor's head would borrow. For own jobs of an inner queue: whether it requests
-        a resource of `contested`."""
+        """Return whether a start of the cursor's head would borrow. For the own jobs of a queue with children: return
+        whether the head requests a resource of `contested`."""
         if cursor.own is not None:
             return any(key in contested for key, _ in extra)
         return not within_guarantee(self.ledger, cursor.branch, contested, extra)
@@ -320,7 +325,8 @@ class Tournament:
 
 
 def estimate(key: RequestClassKey) -> float:
-    """Return the expected run time of its jobs (seconds): the estimate, else the limit, else infinity."""
+    """Return the expected run time, in seconds, of the jobs of a request class: their estimate, else their time limit,
+    else infinity."""
     terms = key.terms
     expected_s = terms.limit_s if terms.estimate_s is None else terms.estimate_s
     return inf if expected_s is None else expected_s

@@ -1,7 +1,7 @@
 """Quota: whether the queue tree allows a job to start.
 
-It has Kueue's quotas: guarantees (Kueue's nominal quota), limits and lending limits by flavor, in a tree of queues. It
-also has Slurm's limits per queue, user, group and job.
+The package implements Kueue's quotas: guarantees (Kueue's nominal quota), limits and lending limits by flavor, in a
+tree of queues. It also implements Slurm's limits per queue, user, group and job.
 
 Parts, lowest first:
 

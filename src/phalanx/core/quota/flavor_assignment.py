@@ -1,26 +1,28 @@
-"""The flavors on which a gang may start, or the limit that does not allow it (Kueue's flavor assignment).
+"""Find the flavors (kinds of nodes with a quota of their own) on which a gang may start, or the limit that does not
+allow its start. This is Kueue's flavor assignment.
 
-`flavor_assignments` returns the assignments of flavors to the gang's roles, the best first. Quota allows an assignment,
-or the assignment has the `QuotaShortfall` of the first limit that does not. `preferred_order` orders them. If a
-gang does not fit with one assignment, the next one is tried, so a full flavor does not block it.
+`flavor_assignments` returns the assignments of flavors to the gang's roles, the best first. If quota does not allow an
+assignment, the assignment has a `QuotaShortfall`, which names the first limit that is exceeded. `preferred_order` sorts
+the assignments. If a gang does not fit with one assignment, the next one is tried, so a full flavor does not block it.
 
-The flavors that the roles of a gang may get.
+This module also finds the flavors that the roles of a gang may get.
 
 A role gets one flavor of each resource group of which it requests a resource. Its pods run on nodes of all these
 flavors. A flavor suits a role if its pods tolerate the flavor's taints, and if the flavor's labels match their
 selector and required affinity. Only labels that the flavor has are compared (Kueue's rule); placement checks the
 others.
 
-The order in which a queue prefers the assignments of flavors to a gang's roles (Kueue's flavorFungibility).
+Finally, this module computes the order in which a queue prefers the assignments of flavors to a gang's roles (Kueue's
+flavorFungibility).
 
-Each resource group of each role chooses its flavor by itself, in the order of the roles. A choice counts only the
-role's requests for resources of this group, and the requests of earlier roles with the same flavor. So if the GPUs of a
-job have to be borrowed, its CPUs still come from a flavor that is within the guarantee.
+The flavor is chosen separately for each resource group of each role, in the order of the roles. For this choice, only
+the role's requests for resources of this group count, and the requests of earlier roles with the same flavor. So if the
+GPUs of a job have to be borrowed, its CPUs still come from a flavor that is within the guarantee.
 
 In each group the *leading* flavors come first, up to the flavor at which the search stops. A flavor without free quota
 is a leading flavor if the queue prefers to preempt. If no job can be preempted in this flavor, the next leading flavor
-is tried. Assignments of leading flavors alone come before all others. The others follow in case nodes are full: first
-those within the guarantee, then those that borrow, then those that are short of quota."""
+is tried. Assignments that consist only of leading flavors come before all other assignments. The other assignments are
+used if nodes are full: first those within the guarantee, then those that borrow, then those that are short of quota."""
 
 from __future__ import annotations
 
@@ -64,8 +66,8 @@ def choices(known: Mapping[str, Flavor], groups: tuple[ResourceGroup, ...], dema
 
 
 def suitable_flavors(known: Mapping[str, Flavor], group: ResourceGroup, demand: Demand) -> tuple[str, ...]:
-    """Return the flavors of the group that suit the role, in the queue's order. If none does, return all of them; such
-    a job does not contend."""
+    """Return the flavors of the group that suit the role, in the queue's order. If none suits it, return all flavors of
+    the group; a job with such a role is not eligible and never gets that far."""
     suit = tuple(name for name in group.flavors if not why_unsuitable(known.get(name), demand.shape))
     return suit or group.flavors
 
@@ -197,8 +199,8 @@ class FlavorAssignment(NamedTuple):
     `gang`: the gang that is placed with it.
     `charge`: the charge of its queue.
     `borrows`: whether the charge exceeds the guarantee of the queue.
-    `short`: the limit that does not allow it now; None: quota allows it.
-    `besides`: other choices of members with the same flavors, if quota allows none of them. `gang` then has all
+    `short`: the limit that does not allow it now; None: quota allows it. `besides`: other choices of members with the
+    same flavors. It is only set if quota allows none of them. `gang` then has all
         members."""
 
     flavors: tuple[str, ...]
@@ -210,7 +212,7 @@ class FlavorAssignment(NamedTuple):
 
 
 def never_allowed(tree: QueueTree, offer: FlavorAssignment) -> QuotaShortfall | None:
-    """Return the shortfall that the offer would have if no job ran; None if it would have none."""
+    """Return the shortfall that the offer would have even if no job ran; None if quota would then allow it."""
     return shortfall(EmptyLedger(tree), tree.branches[offer.charge.queue], offer.charge)
 
 
@@ -218,12 +220,12 @@ def flavor_assignments(
     cluster: Cluster, ledger: QuotaLedger, key: RequestClassKey, job: Job, given: tuple[str, ...] = ()
 ) -> list[FlavorAssignment]:
     """Return the assignments with which `job` may start, the best first; never empty. `given`: the flavors of a started
-    job, which stay the same."""
+    job, which the job keeps."""
     queue = cluster.queue_of(job)
     branch = cluster.tree.branches[queue]
     pods, cost, jobs = key.gang.minimums, key.gang.due, int(key.kind == Kind.JOB)
     if jobs and not branch.rules.starts_whole:
-        pods, cost = (0,) * len(pods), ()  # pods of such a job are charged one by one, when they are placed
+        pods, cost = (0,) * len(pods), ()  # each pod of such a job is charged when it is placed
     whole = Charge(queue, job.user, job.group, cost, jobs, job.id, job.preemptible)
     if branch.unbounded:
         return [FlavorAssignment((), key.gang, whole)]
@@ -317,8 +319,9 @@ def flavor_assignment(
 def by_preference(
     cluster: Cluster, ledger: QuotaLedger, branch: Branch, key: RequestClassKey, job: Job, found: list[FlavorAssignment]
 ) -> list[FlavorAssignment]:
-    """Return the assignments in the order of the queue's preference. For a job whose size is final at its start, the
-    assignments that allow most of its pods come first, and the queue's preference decides between them."""
+    """Return the assignments in the order of the queue's preference. For a job whose size is fixed at its start, the
+    assignments that allow the largest number of its pods come first, and the queue's preference decides between equal
+    numbers."""
     if len(found) < 2:
         return found
     pods, sizes = key.gang.minimums, dict[tuple[str, ...], int]()

@@ -1,8 +1,10 @@
-"""The charges of the queue tree with the decisions of this cycle, and an undo log as the draft has one.
+"""The ledger has the charges of the queue tree together with the decisions of this cycle. Like the draft, it has an
+undo log.
 
-A charge is checked from the queue up: limits of amounts at every level; running jobs, users', groups' and jobs' limits
-at every level; whether the queue may borrow; and at the root, whether other queues keep what is asked for
-(`state.queues.tree`). The first limit that does not allow the charge is the `QuotaShortfall`.
+A charge is checked from the job's queue up to the root. At every level, the limits of amounts are checked, and the
+limits on running jobs, users, groups and jobs. Then it is checked whether the queue may borrow and, at the root,
+whether other queues keep the requested amounts for themselves (`state.queues.tree`). The first limit that does not
+allow the charge is the `QuotaShortfall`.
 """
 
 from __future__ import annotations
@@ -41,10 +43,10 @@ class QuotaShortfall:
 
 
 class QuotaLedger:
-    """The charges as they will be when the decisions of this cycle are folded.
+    """The charges as they will be when the decisions of this cycle are folded into the state.
 
-    `of_jobs`: job -> charges that this cycle granted.
-    `of_queues`: queue -> its jobs among these.
+    `of_jobs`: job -> charges that this cycle granted. `of_queues`: queue -> those jobs in `of_jobs` that belong to the
+    queue.
     `version`: a number that changes with every charge."""
 
     def __init__(self, tree: QueueTree) -> None:
@@ -139,7 +141,7 @@ class QuotaLedger:
 
 
 class EmptyLedger(QuotaLedger):
-    """The charges of a cluster without jobs. A charge that they do not allow can never be made."""
+    """A ledger for the cluster as if no job ran. A charge that this ledger does not allow can never be made."""
 
     def account(self, branch: Branch) -> QueueUsage:
         """Return the usage of the branch when no job runs: only what queues keep for themselves."""
@@ -152,7 +154,8 @@ class EmptyLedger(QuotaLedger):
 
 
 def shortfall(ledger: QuotaLedger, branch: Branch, charge: Charge) -> QuotaShortfall | None:
-    """Return the first limit, from the queue up, that does not allow the charge; None if all do."""
+    """Return the first limit, from the queue up to the root, that does not allow the charge; None if all limits allow
+    it."""
     for each in branch.path:
         if short := branch_shortfall(ledger, each, charge):
             return short
@@ -162,7 +165,8 @@ def shortfall(ledger: QuotaLedger, branch: Branch, charge: Charge) -> QuotaShort
 
 
 def branch_shortfall(ledger: QuotaLedger, branch: Branch, charge: Charge) -> QuotaShortfall | None:
-    """Return the first limit of one branch that does not allow the charge; None if all do."""
+    """Return the first limit of one branch (a queue in the tree) that does not allow the charge; None if all limits
+    allow it."""
     queue, account = branch.queue, ledger.account(branch)
     if queue is None:
         return None
@@ -216,7 +220,7 @@ def subject_shortfall(
     amounts: Rule,
     running: Rule | None = None,
 ) -> QuotaShortfall | None:
-    """Return the first limit of a user, group or job that does not allow the charge; None if all do."""
+    """Return the first limit of a user, group or job that does not allow the charge; None if all limits allow it."""
     if running is not None and limits.running is not None and tally.running + charge.jobs > limits.running:
         return quota_shortfall(Bound(queue, running, whose=whose), charge.jobs, tally.running, limits.running)
     if limits.resources:
@@ -260,8 +264,8 @@ def kept_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
 
 def pool_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShortfall | None:
     """Return the shortfall of the cluster's capacity (the pool) for the charge; None if it is enough. Amounts that
-    queues keep for themselves count as used from the start. So a charge adds nothing as far as it fits into the amounts
-    that queues on its path keep."""
+    queues keep for themselves count as used from the start. So the part of a charge that fits into the amounts kept by
+    queues on its path adds nothing to this usage."""
     pool, path = ledger.tree.pool, branch.path
     root = ledger.account(path[-1])
     for key, asked in cost:

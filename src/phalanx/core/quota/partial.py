@@ -1,13 +1,13 @@
-"""Partial admission: the optional members of a gang that are left out if quota does not allow all members.
+"""Partial admission: choose the optional members of a gang that are left out if quota does not allow all members.
 
-A group may require fewer members than it has. Placement decides which members lack nodes. This module decides before
-that which members lack quota. It leaves members out, the costliest first, until quota allows the rest, and then puts
-back each member that quota allows after all. The remaining members may find no nodes although other members would. So
-the choice is repeated once for each kind of member (members with equal requests are one kind), and members of this kind
-are then left out last.
+A group may require fewer members than it has. Before placement, this module leaves out members for which quota is
+short. Later, placement leaves out members for which nodes are short. It leaves members out, the costliest first, until
+quota allows the rest, and then puts back each member that quota allows after all. It may happen that the remaining
+members find no nodes, although other members would. So further choices are offered, one for each kind of member
+(members with equal requests are of one kind). In each of them, members of this kind are left out last.
 
-A gang with members left out has the same roles, at the same positions. Roles that are left out have no pods. A member
-without pods counts as placed, so the minimum of its group rises by the number of such members.
+If members are left out, the gang keeps all roles at the same positions, but the roles of these members have no pods. A
+member without pods counts as placed, so the minimum of its group rises by the number of such members.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def inner_groups(unit: GangTree) -> Iterator[GangTree]:
 
 
 def largest_part(gang: Gang, unit: GangTree) -> float:
-    """Return the largest part of the gang's request for any resource that the subtree has."""
+    """Return the subtree's part of the gang's total request, for the resource of which this part is largest."""
     whole, asked = gang.asked, Counter[str]()
     for at in unit.roles():
         for resource, amount in gang.demands[at].asks:

@@ -6,19 +6,20 @@ For a queue among its siblings, with the charge of the next job,
 
 where lendable is the amount that its parent can share out: the parent's guarantee if it states one, else the capacity
 of the cluster. The resources are those of which a child of the parent has a guarantee; without any guarantee, all
-resources. (An admin who guarantees gpus wants gpus to be shared fairly. The cpus that come with them would make every
-queue a borrower.) Without guarantees this is dominant resource fairness (Ghodsi et al., NSDI'11), weighted per
-resource. With guarantees it is Kueue's fair sharing (KEP-1714), which compares the shares *with* the next job. A queue
-of weight 0 may use the amounts that no other queue wants: its share beyond its guarantee is above every share of a
-queue with weight.
+resources. (An admin who guarantees only GPUs wants GPUs to be shared fairly. If CPUs counted too, every queue would be
+a borrower, because jobs with GPUs also use CPUs.) Without guarantees this is dominant resource fairness (Ghodsi et al.,
+NSDI'11), weighted per resource. With guarantees it is Kueue's fair sharing (KEP-1714), which compares the shares *with*
+the next job. A queue of weight 0 may use the amounts that no other queue wants: once it exceeds its guarantee, its
+share is above the share of every queue with a weight.
 
 Shares decide which queue is next (`QueueOrder.FAIR`), and which queue may preempt for fairness. The preemptor's share
 with the job must stay below the victim's share before the loss. The compared shares are those of two siblings: the
 children of the lowest common ancestor above the preemptor's and the victim's queue.
 
-Among siblings no sequence of such preemptions returns to its first state. A queue that preempts stays below the highest
-share that any losing queue had. So the queue with that share cannot reach it again by preempting. (With several
-resources a loss need not lower the dominant share; the argument does not need that.)
+No sequence of such preemptions among siblings leads back to the state from which it started. A queue that preempts
+stays below the highest share that any queue with a victim had. So the queue that had this highest share cannot reach it
+again by preempting. (With several resources, the loss of a job need not lower the dominant share. The argument does not
+depend on that.)
 """
 
 from __future__ import annotations
@@ -63,9 +64,10 @@ def dominant_share(branch: Branch, account: QueueUsage, pool: Mapping[Key, int],
 
 
 def fill(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], *, own: bool = False) -> float:
-    """Return the used part of the branch's guarantee, for the resource with the largest part. If a resource has no
-    guarantee, the limit of the nearest queue with one takes its place, else the capacity of the cluster. `own`: True
-    for the own jobs of an inner queue, which have no guarantee."""
+    """Return the part of the branch's guarantee that is used, for the resource of which this part is largest. For a
+    resource without a guarantee, the limit of the nearest queue with a limit takes the place of the guarantee; if no
+    queue has one, the capacity of the cluster. `own`: True for the own jobs of an inner queue, which have no
+    guarantee."""
     most = 0.0
     for key, amount in used.items():
         if amount <= 0:
