@@ -1,6 +1,7 @@
-"""Choose the nodes of a gang: all of them, or none.
+"""Choose the nodes of a gang. A gang gets nodes for its whole minimum, or no node at all.
 
-As in kube-scheduler, nodes are filtered, then scored. But this is done for a whole gang, on a draft with an undo log.
+As in kube-scheduler, nodes are filtered, then scored. But this is done for a whole gang, on a *draft*: the free
+capacity while a cycle decides, with an undo log.
 
 Parts, lowest first:
 

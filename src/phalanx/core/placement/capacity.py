@@ -1,12 +1,14 @@
 """Count how many pods of each pending demand the nodes hold, before a cycle decides anything.
 
-Each usable node is counted by itself (ready, not overcommitted, matched by the demand). It holds the fewest pods that
-the free amount of any resource allows. For rows that were charged since the last count, the difference between now and
-then is added. So a cycle costs the pending demands times the changed rows. Only pairs of a demand and a row that holds
-a pod of it need a division; on a full cluster these are few. After a node has changed everything is counted again.
+A node is usable if it is ready, not overcommitted, and meets the node constraints of the demand. Each usable node is
+counted by itself. The number of pods that it holds is the smallest number that the free amount of any requested
+resource allows. For nodes (rows) that were charged since the last count, only the difference between now and then is
+added. So the cost of a cycle is proportional to the number of pending demands times the number of changed rows. A
+division is only needed for a demand and a row that holds at least one of its pods; on a full cluster there are few such
+pairs. After a node has changed, everything is counted again.
 
-Division in float64 is exact here. Both sides are integers below 2**53, so a quotient that is not whole is further below
-the next whole number than rounding reaches."""
+Division in float64 is exact here, because both numbers are integers below 2**53. A quotient that is not a whole number
+is so far below the next whole number that rounding does not reach it."""
 
 from __future__ import annotations
 

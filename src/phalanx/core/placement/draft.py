@@ -1,8 +1,10 @@
-"""The draft: one cycle's free capacity in packing order (`core.placement.node_order`), with an undo log.
+"""The draft: the free capacity of the nodes while one cycle decides, in packing order (`core.placement.node_order`),
+with an undo log.
 
-The cycle takes the capacity of its grants from the draft, never from the state. `mark`, try, `rewind`: either a gang is
-placed whole, or the draft is exactly as before, with amounts, pod counts and devices. The packing order is renewed when
-a twenty-fifth of the nodes has lost capacity (on a small cluster after every gang)."""
+The cycle takes the capacity of its grants from the draft, never from the state. To try a gang, the caller takes a
+`mark`, places the gang, and calls `rewind` if that fails. Then the gang is either placed whole, or all amounts, pod
+counts and devices of the draft are exactly as before. The packing order is computed again when a twenty-fifth of the
+nodes has lost capacity (on a small cluster after every gang)."""
 
 from __future__ import annotations
 
@@ -36,9 +38,9 @@ RENEW_PART = 25  # the order is renewed when 1/25 of the nodes has lost capacity
 class Draft:
     """The free capacity of one cycle. A *position* is an index in `node_order`.
 
-    `expected`: the expected pods, for scores by fragmentation.
-    `objections`: demand -> (number of nodes with capacity for its pod, (filter, number of these nodes that the filter
-        rejected)), for the last pod that found no node."""
+    `expected`: the expected pods, for scores by fragmentation. `objections`: for the last pod of each demand that found
+    no node: demand -> (number of nodes with capacity for the pod, (filter, number of these nodes that the filter
+    rejected))."""
 
     def __init__(
         self,
@@ -62,7 +64,7 @@ class Draft:
         self._ordinary: dict[Demand, tuple[int, bool]] = {}
         self._wishes: dict[Demand, PodAffinity] = {}
         self.touched: dict[int, None] = {}  # rows that lost devices or amounts; noted only if scores depend on them
-        self._shut: dict[int, None] = {}  # rows
+        self._shut: dict[int, None] = {}  # the rows of closed nodes
         self.overcommitted: list[int] = []  # overcommitted rows that are on the draft, and closed
         self._puts = 0
         self._tenants: dict[int, dict[Demand, int]] = {}
@@ -88,7 +90,7 @@ class Draft:
             self.touched[int(self.rows[position])] = None
 
     def shut(self, position: int) -> None:
-        """Close the node for the rest of the cycle: it is overcommitted until victims have left."""
+        """Close the node for the rest of the cycle, because it is overcommitted until victims have left."""
         if self.views[PODS][position] >= SHUT:
             self.take(position, ((PODS, MAX_AMOUNT),), 1)
         self._shut[int(self.rows[position])] = None
@@ -103,7 +105,7 @@ class Draft:
                 self.take(position, ((PODS, MAX_AMOUNT),), -1)
 
     def put(self, position: int, demand: Demand, pods: int) -> None:
-        """Place pods of the demand at the position (remove, if negative)."""
+        """Place `pods` pods of the demand at the position (if negative, remove them)."""
         self.take(position, demand.asks, pods)
         if demand.tracked:
             self._see(position, demand, pods)
@@ -140,7 +142,7 @@ class Draft:
         return count
 
     def put_on(self, position: int, demand: Demand, choice: DeviceAllocation) -> None:
-        """Place one pod on these devices. The caller gets the names of the devices from `names` later."""
+        """Place one pod on these devices. The caller later gets the names of the devices from `names`."""
         self.put(position, demand, 1)
         self._take_devices(position, demand, choice)
         given = self._given.setdefault((demand, position), [])
@@ -188,8 +190,8 @@ class Draft:
 
     def ordinary(self, demand: Demand) -> bool:
         """Return whether packing order, node constraints and amounts alone decide where pods of the demand are placed.
-        That requires that the demand is unconstrained, no affinity term of another pod selects it, and the policy
-        packs."""
+        That is so if the demand is unconstrained, if no affinity term of another pod selects its pods, and if the
+        policy packs pods."""
         if not demand.unconstrained or self._choosy:
             return False
         if demand.kind is None or not (wishing := self.pod_counts.with_affinity):
@@ -343,8 +345,8 @@ class Draft:
         return int(node_resources.pods_held(self.free, demand.asks, found).sum()) if len(found) else 0
 
     def room_up_to(self, most: int, demand: Demand) -> int:
-        """Return the total number of pods of the demand that fit; if it is larger than `most`, the count may stop at
-        `most`."""
+        """Return the total number of pods of the demand that fit. If more than `most` pods fit, the function may stop
+        counting at `most`."""
         asked = self.node_order.asked(demand)
         if asked is None:
             return 0
@@ -402,7 +404,8 @@ def prefers_some_nodes(columns: NodeTable) -> bool:
 def draft_of_cycle(
     columns: NodeTable, topologies: Sequence[Topology], score: ScoringStrategy, expected: Expected
 ) -> Draft:
-    """Return the draft of a new cycle. It takes the stored order of the nodes, and `leave` stores it again."""
+    """Return the draft of a new cycle. The draft takes the stored order of the nodes out of the node table, and `leave`
+    stores the order there again."""
     order = ordered_nodes(columns, packed=score is ScoringStrategy.PACK)
     return Draft(columns, topologies, score, expected, order)
 

@@ -1,18 +1,19 @@
 """Place a gang whole on the draft, or not at all.
 
 First the minimum is placed: the minimum of every role and of every group, as close together as requested. Then as many
-further pods are placed as fit: members above a group's minimum, each whole, then pods above the roles' minimums.
-`core.placement.packing` chooses the nodes where topology does not matter, and `core.placement.topology` where it does.
+further pods are placed as fit: first members above a group's minimum, each of them whole, then pods above the roles'
+minimums. `core.placement.packing` chooses the nodes of pods without a topology request, and `core.placement.topology`
+those of pods with one.
 
-A gang is a tree (`model.job.GangTree`). A subtree with a topology request tries the domains of its level. Domains that
-hold it whole and most tightly by counting come first, and its members are placed inside one domain. If the level is
-only preferred, the domains of coarser levels follow, and at last any nodes. For one role of unconstrained pods counting
-is exact: the role is placed if and only if some domain holds it. Several members compete for the same nodes, so their
-placement is a search, over at most `TRIES` domains in total.
+A gang is a tree (`model.job.GangTree`). For a subtree with a topology request, the domains of the requested level are
+tried. Domains that hold it whole and most tightly by counting come first, and its members are placed inside one domain.
+If the level is only preferred, the domains of coarser levels are tried next, and at last any nodes. For one role of
+unconstrained pods counting is exact: the role is placed if and only if some domain holds it. Several members compete
+for the same nodes, so their placement is a search, over at most `TRIES` domains in total.
 
-It is not guaranteed that a gang of several roles or groups that would just fit is always placed. Such a gang waits,
-with the reason of its first attempt, and is tried again when capacity grows. It is guaranteed that a placed gang fits
-and is as close as required, and that a gang that is not placed leaves the draft exactly as it was."""
+A gang of several roles or groups that would just fit is not always placed. A gang that is not placed waits, reports the
+reason of its first attempt, and is tried again when capacity grows. It is guaranteed that a placed gang fits and is as
+close as required, and that a gang that is not placed leaves the draft exactly as it was."""
 
 from __future__ import annotations
 
@@ -68,8 +69,8 @@ def place(draft: Draft, gang: Gang, among: Rows | None = None) -> list[Placement
 class PlacementAttempt:
     """An attempt to place a gang with groups or topology requests.
 
-    `shares`: the placed pods so far.
-    `left`: (member, mask of nodes for it, its constraint) for members above a group's minimum, which are tried later.
+    `shares`: the placed pods so far. `left`: (member, mask of the nodes that it may use, its constraint) for members
+    above a group's minimum, which are tried later.
     `where`: (placed role, mask of nodes for it, its constraint).
 
     All three shrink again when a part of the attempt is undone."""
@@ -118,8 +119,8 @@ class PlacementAttempt:
 
     def domains(self, unit: GangTree, within: Rows | None, style: TopologyConstraint) -> Iterator[Rows | None]:
         """Yield the mask of positions of each domain that holds the subtree by counting. Domains of the lowest rank
-        come first. Of equal rank, domains that also hold all pods above the minimum come first, from the tightest on;
-        then the others, from the emptiest on."""
+        come first. Among domains of equal rank, those that also hold all pods above the minimum come first, beginning
+        with the tightest. The other domains follow, beginning with the emptiest."""
         if style.depth < 0:
             yield within
             return
@@ -203,8 +204,8 @@ class PlacementAttempt:
     def some(
         self, members: Sequence[GangTree], minimum: int, within: Rows | None, style: TopologyConstraint | None
     ) -> bool:
-        """Place `minimum` of the members, the first that fit, and keep the others for later. Return whether there were
-        enough."""
+        """Place the first `minimum` members that fit, and keep the other members for later. Return whether enough
+        members fit."""
         mark, placed = self.mark(), 0
         for member in members:
             if placed < minimum and self.settle(member, within, style):
@@ -218,7 +219,8 @@ class PlacementAttempt:
         return placed >= minimum
 
     def role(self, role: int, within: Rows | None, style: TopologyConstraint | None) -> bool:
-        """Place the role's minimum, or all of a single role if that fits. Return whether that was possible."""
+        """Place the role's minimum or, if the role is the only one and all of its pods fit, all of its pods. Return
+        whether that was possible."""
         counts = [self.least(role, style)]
         if len(self.gang.roles) == 1:
             # Only a single role may take all pods at once: with several, all minimums come first.
@@ -245,8 +247,8 @@ class PlacementAttempt:
         return shares is not None
 
     def parted(self, role: int, count: int, within: Rows | None, style: TopologyConstraint) -> bool:
-        """Place constrained pods by domains, as many in each as counting allows. Return whether the filters allow
-        them."""
+        """Place constrained pods domain by domain, in each as many as counting allows. Return whether the filters allow
+        all of them."""
         depth, mark = style.depth + 1, self.mark()
         shares = self.ground(role, within, style).shares(count, self.placed(role))
         if depth == len(style.levels) or not shares:

@@ -1,16 +1,18 @@
 """The nodes in packing order, stored from one cycle to the next.
 
-Only usable nodes are in the order: ready, and not overcommitted. If the policy packs, nodes with the least free amounts
-come first, so that filling them front to back is best fit. One order serves all demands, because each placed pod
-changes it little. Nodes with a free *device* (any resource other than cpu, memory, storage and pods) come after all
-nodes without, so that jobs without devices do not use up their cpu. Without packing, the order is that of the rows.
+Only usable nodes are in the order, that is, nodes that are ready and not overcommitted. If the policy packs pods, nodes
+with the least free amounts come first; to fill the nodes in this order is then the best-fit method. All demands use the
+same order, because each placed pod changes it only a little. Nodes with a free *device* (any resource other than cpu,
+memory, storage and pods) come after all nodes without one, so that jobs without devices do not use up the cpu of nodes
+with devices. If the policy does not pack, the nodes are in the order of their rows.
 
 Between two cycles little changes. So the node table stores the order (`NodeTable.node_order`, until any node changes),
-and the rows whose charges have changed since (`NodeTable.touched`). The next cycle copies these rows and moves each to
-its place. The order is then exactly that of a new sort (a test compares them). While a cycle uses the order the table
-has none, so a failed decision leaves no trace.
+and the rows whose charges have changed since (`NodeTable.touched`). The next cycle copies these rows and moves each of
+them to its new place. The result is exactly the order that a new sort would give (a test compares the two). While a
+cycle uses the order, the node table has none, so a cycle that fails leaves no wrong order behind.
 
-The *looseness* of a node is the sum of its free amounts, each as a part of the largest node's."""
+The *looseness* of a node is the sum of its free amounts, each divided by the amount of the node that has most of this
+resource."""
 
 from __future__ import annotations
 
@@ -53,8 +55,8 @@ class ResourceRequest:
     """The request of a pod, in the form that the order needs.
 
     `each`: (view of the free amounts, requested amount) for each resource.
-    `counted`: (free amounts, view of them, requested amount) for each resource that is checked.
-    `least`: no node below this looseness holds the pod.
+    `counted`: (free amounts, view of them, requested amount) for each resource that is checked. `least`: the least
+    looseness of a node that can hold the pod.
     `at`, `since`: as long as `NodeOrder.loosened` equals `since`, no position before `at` holds a pod."""
 
     __slots__ = ("at", "counted", "each", "least", "since")
@@ -79,7 +81,8 @@ class NodeOrder:
     `rows`: the row of each position in the node table.
     `free`, `views`: resource -> the free amount of each position, as an array and as a view for scalar access.
     `few`: True if the nodes are so few that they are examined separately.
-    `ties_by_row`: True if equally loose nodes are in the order of their rows. Only such an order can be updated.
+    `ties_by_row`: True if equally loose nodes are in the order of their rows. Only such an order can be updated without
+        a new sort.
     `strayed`: positions that have lost capacity. The code that takes capacity notes them.
     `loosened`: a counter that grows with each sort, and when a node may have regained capacity."""
 
@@ -141,8 +144,8 @@ class NodeOrder:
         """Yield the positions that hold a pod with this request, in order. `allowed`: the mask of positions that count;
         None: all.
 
-        The limit on the number of pods is checked only after it was reached once (`crowded`). The caller may take
-        capacity from positions that were yielded already."""
+        The limit on the number of pods of a node is checked only after some node has reached it (`crowded`). While this
+        function yields positions, the caller may take capacity from the positions that it has got already."""
         known, counted = asked.since == self.loosened, asked.counted
         first = asked.at if known else self.first(asked.least)
         near = len(self.rows) if self.few else min(first + PROBED, len(self.rows))
@@ -185,8 +188,8 @@ class NodeOrder:
         self._asked.clear()
 
     def follow(self) -> bool:
-        """Update the order from the node table. Return False if other nodes than before are usable, or too much has
-        changed."""
+        """Update the order from the node table. Return False if this is not possible, because other nodes than before
+        are usable or too many rows have changed."""
         columns = self.columns
         if len(self.free) < len(columns.free) or len(self.strayed) > MOVED:
             return False

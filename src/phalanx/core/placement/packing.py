@@ -1,24 +1,25 @@
-"""Pack roles onto nodes, without topology: fill, try other orders, search.
+"""Pack the roles of a gang onto nodes, without topology. This is done by filling nodes, by trying other orders of the
+roles, and by a search.
 
 A role's pods fill the nodes in packing order (best fit). For one role this is exact: it fails only if the capacity is
 too small. Several roles compete for the same nodes, so their order matters and packing is a search:
 
 1. Place the role whose pod is the largest part of a node first, then the next.
 
-2. If that fails, although each role alone would fit: place the scarcest role first (whose capacity exceeds its minimum
-   least), then try other orders, at most `ORDERS` in total.
+2. If that fails although each role alone would fit: place the scarcest role first (the role whose capacity exceeds its
+   minimum least), then try other orders, at most `ORDERS` in total.
 
 3. Keep the scarcest role's nodes free for it: place the other roles on other nodes first, then this role.
 
-4. If its pods fit on at most `SEARCH_NODES` nodes: a depth-first search over the number of pods of each role on each
-   node, given up after `SEARCH_STEPS` steps.
+4. If the pods fit on at most `SEARCH_NODES` nodes: make a depth-first search over the number of pods of each role on
+   each node. Give up after `SEARCH_STEPS` steps.
 
-The search takes the largest roles first and visits the nodes once for each role. It tries as many pods as the node
-holds, then one fewer, down to none. It leaves a branch as soon as the remaining nodes cannot hold the rest of the role,
-and enters no state twice that has failed.
+The search takes the largest roles first and visits the nodes once for each role. On each node it first tries as many
+pods as the node holds, then one fewer, and so on down to none. It gives up a branch of the search as soon as the
+remaining nodes cannot hold the rest of the role. It never examines a failed state a second time.
 
-It is not guaranteed that roles which just fit together are placed, if more nodes are possible or the steps run out.
-(The decision is multi-dimensional bin packing, which is NP-hard.)
+If more nodes are possible, or the steps run out, it is not guaranteed that roles which would just fit together are
+placed. (The problem is multi-dimensional bin packing, which is NP-hard.)
 
 In every function, `within` is the mask of positions in the draft that count; None: all."""
 
@@ -53,8 +54,8 @@ class NearestDomain:
     `level`: the requested level. `domains`: the number of its domains.
     `name`: the domain that holds most pods. `holds`: the number of pods that it holds, of `wanted` pods.
     `empty`: the number of pods that the best domain would hold if no pod ran.
-    `unit`: the name of the role or group with the request.
-    `slices`: the layers of slices, if only whole slices count."""
+    `unit`: the name of the role or group with the request. `slices`: the layers of slices, if a domain can only hold
+    whole slices."""
 
     level: str
     domains: int

@@ -1,15 +1,16 @@
-"""Pods of a started gang that need another node: they go close to the other pods of their gang.
+"""Find nodes for pods of a started gang that need another node. They are placed close to the other pods of their gang.
 
-The domain of the other pods is a set of node labels. So closeness to them becomes part of the pod's own shape: required
-closeness becomes required labels, and preferred closeness becomes preferences, with a higher weight for finer levels.
-Two slots with different domains then have different demands and are in different request classes. They are counted and
-explained like any other pod.
+The topology domain of the other pods is given by node labels. So a request to be close to these pods can be written
+into the new pod's own shape: a required closeness becomes required node labels, and a preferred closeness becomes
+preferred labels, with a higher weight for finer levels. Two slots with different domains then have different demands
+and are in different request classes. The scheduler counts and explains them like any other pod.
 
 The job, each group around the role, the role, and the slot's slice may each have a closeness request. For each of these
-requests, the other pods are the placed pods of its unit. If none of them is left, or only on removed nodes with unknown
-domains, the open slots of this unit or slice are placed *together*, as a gang of their own with the same closeness
-request. The first slot is in a request class for all of them; the others wait outside the request classes. A member of
-a group that the job was started without is also placed whole, with or without a closeness request.
+requests, "the other pods" are the placed pods of the unit (job, group, role or slice) that makes the request. If none
+of these pods is left, or if all of them are on removed nodes whose domains are unknown, the open slots of this unit are
+placed *together*, as a gang of their own with the same closeness request. The first slot is in a request class for all
+of them; the others wait outside the request classes. A member of a group that the job was started without is also
+placed whole, with or without a closeness request.
 
 A job that was assigned node flavors keeps them."""
 
@@ -84,11 +85,11 @@ def roles_together(cluster: Cluster, record: JobRecord, slot: Slot) -> list[int]
 
 
 def missing_unit(cluster: Cluster, record: JobRecord, slot: Slot) -> GangTree | None:
-    """Return the outermost subtree around the slot that is placed whole or not at all, has no placed pod, and needs
-    more than one; None if there is none.
+    """Return the outermost subtree around the slot that can only be placed whole, has no placed pod, and needs more
+    than one pod; None if there is no such subtree.
 
-    Such a subtree has a topology request (pods on removed nodes do not count), or its group can do without it, in a
-    queue with gangs."""
+    A subtree can only be placed whole in two cases: it has a topology request (pods on removed nodes then do not count
+    as placed), or its queue has gangs and its group can do without it."""
     units = [] if record.gang.tree is None else path(record.gang.tree, slot.role)
     for above, unit in zip((None, *units), units, strict=False):
         roles = set(unit.roles())
@@ -114,8 +115,8 @@ def missing_layers(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Sli
 
 
 def numbered_alike(slots: list[Slot], layers: Sequence[SliceLayer]) -> list[Slot]:
-    """Return the first of these slots of a role: as many as are in the same slices when they are numbered again without
-    gaps, as placed pods are."""
+    """Return the first of these slots of a role: as many as stay in the same slices if they are numbered again without
+    gaps, in the way in which placed pods are numbered."""
     for pods, _ in layers:
         first, last = slots[0].ordinal, slots[-1].ordinal
         if first % pods == 0 and last - first < len(slots):
@@ -146,7 +147,8 @@ def is_somewhere(cluster: Cluster, record: JobRecord, roles: Collection[int]) ->
 
 
 def can_be_spared(cluster: Cluster, record: JobRecord, above: GangTree | None, unit: GangTree) -> bool:
-    """Return whether the group `above` can do without the subtree, whose parts alone would be of no use."""
+    """Return whether the group `above` can do without the subtree. A part of such a subtree would be of no use
+    alone."""
     if above is None or above.minimum == len(above.members) or (unit.role >= 0 and unit.minimum < 2):
         return False
     queue = cluster.queues.get(cluster.queue_of(record.job))
@@ -159,7 +161,7 @@ def part_of_job(
     """Return the roles, the groups and the topology request of the subtree, in the form of a job with one pod for each
     slot."""
     fewer = unit.role < 0 and unit.minimum < len(unit.members)
-    # A job has no minimum of members, so the group goes into a job of its own.
+    # A job cannot state a minimum of members, so the group is put into a job of its own.
     job = GangTree(name="", members=(unit,)) if fewer else unit
     groups = {each.name: each for each in groups_of(job, "", set(roles))}
     found = []

@@ -1,22 +1,24 @@
-"""Topology domains: how many pods of a role go to each node when they must, or should, be close to each other.
+"""Topology domains: decide how many pods of a role go to each node if the pods must, or should, be close to each other.
 
 *Domains* come from the nodes' labels. A level is a label key, and a topology a list of levels, coarse to fine. The
-domain of a node at a level is its values of that key and of all coarser ones: rack `1` of block `a` is not rack `1` of
-block `b`. A node that lacks one of the labels is in no domain of that level. A level that no topology names is a
-hierarchy of its own. Domains are columns (one code per row), cached with the node attributes until a node changes.
+domain of a node at a level is given by the node's values of this key and of the keys of all coarser levels: rack `1` of
+block `a` is not the same domain as rack `1` of block `b`. A node that lacks one of the labels is in no domain of that
+level. A level that no topology names is a topology of its own. Domains are columns (one code per row), cached with the
+node attributes until a node changes.
 
-*Placement* is decided by counting, before anything is taken. The number of pods that each node holds (a vector over the
-nodes) is summed over the domains of a level (`np.bincount`).
+*Placement* is decided by counting, before any capacity is taken from the draft. The number of pods that each node holds
+(a vector over the nodes) is summed over the domains of a level (`np.bincount`).
 
-- *Packed*: the tightest child domain that holds all pods, and so on downwards. If none does, the largest child is
-  filled, then the next, and the rest goes to the tightest child that holds it. So each level gets as few domains as
-  counting allows, and the nodes of the finest domain are filled in the draft's order (best fit).
-- *Balanced*: evenly over the domains one level below the chosen one, as far as each has capacity (water filling);
-  packed inside each of them.
-- *Slices*: at the slice's level and above, a domain counts for whole slices only. A slice is never split over two
-  domains of its level, and its pods have consecutive ordinals. Slices may consist of slices of a finer level (layers).
-  The last slice may be short. The short slice is placed after the whole ones: in whatever order these are placed, the
-  same capacity is left.
+- *Packed*: choose the tightest child domain that holds all pods, and continue in the same way inside it. If no child
+  holds all pods, fill the largest child, then the next largest, and put the remaining pods into the tightest child that
+  holds them. So each level gets as few domains as counting allows, and the nodes of the finest domain are filled in the
+  draft's order (best fit).
+- *Balanced*: spread the pods evenly over the domains one level below the chosen domain, as far as each has capacity
+  (water filling). Inside each of these domains, the pods are packed.
+- *Slices*: at the slice's level and above, only the number of whole slices that a domain holds is counted. A slice is
+  never split over two domains of its level, and its pods have consecutive ordinals. Slices may consist of slices of a
+  finer level (layers). The last slice may be short. It is placed after the whole slices, because these leave the same
+  capacity in whatever order they are placed.
 
 Nodes in no domain of a level come last, and hold no slices. (The algorithm is that of Kueue's Topology-Aware
 Scheduling, KEP-2724: BestFit, and its slices; its balanced placement differs, see docs/decisions/0009-topology.md.)"""
@@ -114,9 +116,8 @@ class TopologyConstraint:
 
     `levels`: the levels of the hierarchy, coarse to fine.
     `depth`: the index of the level at which all pods must be in one domain; -1: no such level.
-    `layers`: the layers of slices, coarse to fine, the smaller ones inside the larger ones.
-    `slices`: the layers at this level or finer ones. Coarser layers are met already, because all pods are in one
-    domain."""
+    `layers`: the layers of slices, coarse to fine, the smaller ones inside the larger ones. `slices`: the layers at
+    this level or finer levels. Coarser layers are satisfied anyway, because all pods are in one domain."""
 
     levels: tuple[str, ...]
     depth: int
@@ -155,8 +156,8 @@ def topology_constraint(draft: Draft, near: TopologyRequest) -> TopologyConstrai
 
 
 def fallback_levels(style: TopologyConstraint, near: TopologyRequest) -> Iterator[TopologyConstraint]:
-    """Yield the constraints to try, one after the other. A preferred level falls back to coarser levels, and at last to
-    any nodes."""
+    """Yield the constraints to try, one after the other. For a preferred level, these are the level itself, then
+    coarser levels, and at last any nodes."""
     yield style
     if not near.required:
         yield from (style.within(depth) for depth in range(style.depth - 1, -2, -1))
@@ -181,7 +182,7 @@ class DomainCapacity:
 
     def held(self, depth: int, need: int = 0) -> Counts:
         """Return for each domain of the level the number of pods that it holds. At the slices' level and above, only
-        whole slices count, and a short last slice if `need` pods have one."""
+        pods in whole slices count, and the pods of a short last slice if `need` pods have one."""
         size = len(domains_of_positions(self.draft, self.style, depth))
         held = self._held(self.at, self.pods, depth, size)
         rest, layers = need % self.style.slice_pods, self.style.slices

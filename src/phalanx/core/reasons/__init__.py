@@ -1,4 +1,5 @@
-"""Reasons: why a job waits, with the deciding numbers, the jobs that hold the missing amount, and its expected release.
+"""Reasons: why a job waits. A reason has the numbers that decided, the jobs that hold the missing amount, and the time
+at which this amount is expected to be released.
 
 Parts, lowest first:
 

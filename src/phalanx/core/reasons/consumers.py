@@ -1,8 +1,8 @@
-"""The jobs that hold a resource on the nodes that a pod may use.
+"""Find the jobs that hold most of a resource on the nodes that a pod may use.
 
-The state has the amounts of each job on all nodes (`state.running.LargestConsumers`). If a selector, taints, a flavor
-or cordons exclude nodes, the amounts on the remaining nodes are computed job by job, the largest job first, until the
-largest jobs on these nodes are known."""
+The cluster state stores how much each job holds on all nodes together (`state.running.LargestConsumers`). If a
+selector, taints, a flavor or cordons exclude nodes, this module computes the amounts on the remaining nodes job by job,
+beginning with the largest job, until the largest jobs on these nodes are known."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class ResourceConsumers:
         return sum(amount for node, amount in held if amount and self.is_usable(node))
 
     def nominated(self) -> int:
-        """Return the amount on these nodes to which jobs are nominated, without jobs that start in this cycle."""
+        """Return the amount on these nodes that is nominated to jobs, without jobs that start in this cycle."""
         has, total = self.granted.held.get(self.resource, {}), 0
         for record in (self.cluster.jobs[job] for job in self.cluster.nominated if job not in has):
             for slot, node in record.nominated.items():

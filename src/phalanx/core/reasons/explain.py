@@ -1,12 +1,13 @@
-"""The reason of a request that was not placed, with the deciding numbers.
+"""Compute the reason why a request was not placed, with the numbers that decided.
 
-The codes are tried in this order. `NO_NODE_MATCHES`: a role matches no node. `NEVER_FITS`: a role, or all roles
-together, would not fit on empty nodes (`core.reasons.never` tries what counting cannot show). `ROOM_KEPT`: the gang
-would fit on empty nodes if no part of them were kept for other jobs. `NO_ROOM`: capacity is short now.
+The codes of reasons are tried in this order. `NO_NODE_MATCHES`: a role matches no node. `NEVER_FITS`: a role, or all
+roles together, would not fit on empty nodes (`core.reasons.never` tries what counting cannot show). `ROOM_KEPT`: the
+gang would fit on empty nodes if no part of these nodes were kept for other jobs. `NO_ROOM`: the gang would fit on empty
+nodes, but capacity is short now.
 
 A failed placement places some pods before it finds no node for the next one. `placed` is the number of these pods. The
 amounts left per node are the free amounts after these pods were placed. The total free amounts are the free amounts
-before the placement. All numbers are from the last examination of the request class."""
+before the placement. All numbers are those of the last time at which a cycle tried the request class."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
 
 
 def with_group_limits(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:
-    """Return the reason, which also names the node groups that are too small for the gang, and what to change."""
+    """Return the reason, extended by the node groups whose nodes are too small for the gang and by what the user can
+    change."""
     groups = cluster.columns.groups.known.values()
     if any(group.on_demand is not None for group in groups):
         return reason
@@ -80,8 +82,8 @@ def without_label(cluster: Cluster, demand: Demand) -> str:
 
 
 def beyond_groups(cluster: Cluster, demand: Demand, role: Role) -> str:
-    """Return a text that names the node groups that cannot hold the role's minimum, and what to change; empty if they
-    may be able to hold it. Node selectors and taints of groups are not compared."""
+    """Return a text that names the node groups that cannot hold the role's minimum, and what the user can change; empty
+    if some group may be able to hold it. Node selectors and taints of groups are not compared."""
     columns, groups = cluster.columns, cluster.columns.groups.known.values()
     useful = {group.name: group for group in groups if holds(group, demand)}
     if not useful:
@@ -153,8 +155,8 @@ def never(cluster: Cluster, draft: Draft, gang: Gang, near: Reason | None = None
 
 def unless_room_is_kept(cluster: Cluster, draft: Draft, gang: Gang, never: Reason) -> Reason:
     """Return `never`; but if the gang would fit without the amounts that nodes keep for other jobs, return a reason
-    that names these amounts. It is unknown when they will be released, so such a gang does not block a strict queue
-    either."""
+    that names these amounts. It is unknown when these amounts will be released. So such a gang does not block a strict
+    queue, just like a gang that never fits."""
     columns, unkept = cluster.columns, unkept_table(cluster.columns)
     if unkept is None or never.code is not ReasonCode.NEVER_FITS or not fits_unkept(cluster, draft, gang, unkept):
         return never

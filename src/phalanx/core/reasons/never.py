@@ -1,13 +1,15 @@
-"""Reasons other than busy nodes: filters reject the nodes, or the gang would not fit on empty nodes either.
+"""Reasons for which busy nodes are not the cause: filters reject the nodes, or the gang would not even fit on empty
+nodes.
 
-The first part reports a constrained pod: nodes have capacity, but a filter rejects each of them. The numbers are those
-of the last placement, at the pod that found no node. So they count the gang's other pods already.
+The first part of the module is about a pod with constraints: there are nodes with capacity for it, but filters reject
+each of them. The numbers in this reason are from the last attempt to place the gang, at the moment when a pod found no
+node. So the pods of the gang that were placed before are already included.
 
-The second part reports a gang that would not fit on empty nodes, for cases that counting cannot decide: several roles
-that compete for the same nodes, anti-affinity within the gang, shares of devices, topology, or an invalid gang. Such a
-gang is tried on the nodes without pods, once until a node changes. If it is not placed, it never fits: it does not
-block a strict queue, and is tried again when a node changes. Affinity to other pods and spread are ignored here,
-because later pods may satisfy them.
+The second part is about a gang that would not fit on empty nodes, in cases that counting cannot decide: several roles
+that compete for the same nodes, anti-affinity within the gang, shares of devices, topology, or an invalid gang. An
+attempt is made to place such a gang on the nodes as if they had no pods. The result is valid until a node changes. If
+the gang is not placed, it is reported to never fit. It then does not block a strict queue, and is tried again when a
+node changes. Affinity to other pods and spread are ignored here, because later pods may satisfy them.
 """
 
 from __future__ import annotations

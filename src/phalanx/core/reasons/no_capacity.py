@@ -1,13 +1,15 @@
-"""Capacity is short: the resource, the amounts, the jobs that hold it, and its expected release.
+"""Compute the reason if capacity is short. It has the resource, the amounts, the jobs that hold the resource, and the
+time at which enough of it is expected to be released.
 
-This reason is computed most often, and few of them are read. So only the facts are stored that may be different when a
-user reads the reason (`NoRoom`). Its sentence is written only then (`model.reason.LazyReason`).
+This reason is computed more often than all others, and users read only few of them. So a cycle stores only the facts
+that may have changed when a user reads the reason (`NoRoom`). The sentence is only written when a user reads it
+(`model.reason.LazyReason`).
 
-The time at which enough of a missing amount is expected to be released.
+This module also computes the time at which enough of a missing amount is expected to be released.
 
-The time is found by counting alone: running jobs are taken in the order of their expected ends until they release the
-missing amount. At that time there is enough in total, but not always on one node. `report.forecast` computes the
-expected start of a job. A job without a time limit has no expected end."""
+This time is found by counting alone: running jobs are considered in the order of their expected ends until they have
+released the missing amount. At that time there is enough in total, but not always on one node. `report.forecast`
+computes the expected start of a job. A job without a time limit has no expected end."""
 
 from __future__ import annotations
 
@@ -92,8 +94,8 @@ class NoRoom(NamedTuple):
     requests.
     `held`: the largest consumers of the scarcest `resource` on nodes that the pod may use: (job, amount, queue).
     `enough`: the expected release of the missing amount: (seconds since the epoch, days from now).
-    `others`: the amount of the resource that pods of other schedulers hold.
-    `overfull`: the number of nodes whose pods hold more than the node has, which take no new pods."""
+    `others`: the amount of the resource that pods of other schedulers hold. `overfull`: the number of nodes whose pods
+    hold more than the node has. Such nodes take no new pods."""
 
     gang: Gang
     role: int
@@ -187,7 +189,7 @@ def scarcest(asks: Amounts, left: Amounts) -> int:
 
 
 def met(asks: Mapping[str, int], left: Mapping[str, int], resource: str, placed: int) -> str:
-    """Return the part of a sentence with the amounts that were left for the pod without a node."""
+    """Return the part of a sentence that states the amounts that were left for the pod without a node."""
     if left[resource] >= asks[resource]:
         return f"no {'other ' if placed else ''}node has {written(tuple(asks.items()))} free at once"
     has, asked = format_amount(resource, left[resource]), format_amount(resource, asks[resource])

@@ -1,10 +1,11 @@
-"""A setting of a queue does not allow the start: the limit, its queue or user, the requested, used and allowed amounts,
-the queues and jobs that use it, and its expected release.
+"""Compute the reason if a setting or a limit of a queue does not allow a job to start.
 
-Quota is short: the limit, the requested, used and allowed amounts, the consumers, and the expected release.
+If quota is short, the reason has the limit, its queue or user, the requested, used and allowed amounts, the queues and
+jobs that use the quota, and the time at which enough of it is expected to be released.
 
-In queues with limits this reason is computed as often as `no_capacity`, and read as seldom. So facts that change later
-are stored at once (`QuotaShortage`), and the sentence is made when a user reads it (`model.reason.LazyReason`)."""
+In queues with limits this reason is computed as often as that of `core.reasons.no_capacity`, and users read it as
+rarely. So facts that may change later are stored at once (`QuotaShortage`), and the sentence is only written when a
+user reads it (`model.reason.LazyReason`)."""
 
 from __future__ import annotations
 
@@ -208,7 +209,7 @@ def behind_head(cluster: Cluster, head: str, queue: str, why: Reason | None) -> 
 
 
 def why_not(cluster: Cluster, ledger: QuotaLedger, own: str, offer: FlavorAssignment) -> Reason:
-    """Return the reason of an assignment that quota does not allow. `own`: the job's queue."""
+    """Return the reason why quota does not allow an assignment of flavors. `own`: the job's queue."""
     assert offer.short is not None
     lack = flavor_assignment.never_allowed(cluster.tree, offer)
     if lack is not None:
@@ -343,8 +344,9 @@ def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders
 
 
 def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) -> Reason:
-    """Return one reason for all assignments of flavors. It has the code of the first reason that may end with time,
-    else of the first reason. If the reasons differ, the text has one part for each of them."""
+    """Return one reason for all assignments of flavors. It has the code of the first reason that may cease to apply
+    with time or, if there is none, the code of the first reason. If the reasons differ, the text has one part for each
+    of them."""
     if len(reasons) == 1:
         return reasons[0]
     met: dict[str, list[str]] = {}

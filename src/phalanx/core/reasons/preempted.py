@@ -1,4 +1,4 @@
-"""Reasons about nominations: why a victim was preempted, and for what a nominated job waits."""
+"""Reasons about preemption and nominations: why a victim was preempted, and what a nominated job waits for."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ NAMED = 3  # the number of jobs that a reason names
 
 
 class PreemptedDetails(NamedTuple):
-    """The facts of a victim's reason. `queue`, `priority`: those of the victim. `pods`: the number of pods that it
-    gives up. `whole`: True if it is preempted whole. `by`: the preemptor.
+    """The facts of a victim's reason. `queue`, `priority`: the queue and the priority of the victim. `pods`: the number
+    of pods that it gives up. `whole`: True if it is preempted whole. `by`: the preemptor.
 
     One search may preempt thousands of jobs, so the text is made when a user reads it."""
 

@@ -1,4 +1,4 @@
-"""Which nodes a pod may go to: the filters of kube-scheduler, as vector operations.
+"""Find the nodes that a pod may use, by the filters of kube-scheduler, as vector operations.
 
 Parts, lowest first:
 

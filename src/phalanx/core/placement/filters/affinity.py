@@ -3,29 +3,31 @@
 The rules are those of kube-scheduler's plugins InterPodAffinity, PodTopologySpread, NodePorts, NodeAffinity and
 TaintToleration. The pods of a gang count for each other as they are placed.
 
-Required rules. Each is a pair (the meaning of a failure, the rows that pass):
+Required rules. Each rule is a pair: (the text for nodes that fail the rule, the rows of the nodes that pass):
 
 - *ports*: none of the pod's host ports is in use on the node.
-- *affinity*: for every term, the node's domain has a pod that all the terms select. If all the terms select no pod
-  anywhere, but select the pod itself, the pod may use any node with the labels: it is the first of its kind.
-- *anti-affinity*: no term selects a pod in the node's domain. And no running pod in that domain has a term that selects
-  this pod.
+- *affinity*: for every term, the node's domain has a pod that all the terms select. If no pod anywhere is selected by
+  all the terms, but the pod itself is, the pod is the first of its kind and may use any node with the topology labels.
+- *anti-affinity*: no term selects a pod in the node's domain, and no running pod in that domain has an anti-affinity
+  term that selects this pod.
 - *spread*: the node's domain would have at most `max_skew` more pods than the emptiest domain. The domains are those of
-  nodes that match the pod's selector and node affinity and have the labels of all its constraints. With fewer than
-  `min_domains` domains one counts as empty. Taints and readiness do not count (nodeTaintsPolicy Ignore). Pods of the
-  pod's namespace count.
+  nodes that match the pod's selector and node affinity and have the labels of all its constraints. If there are fewer
+  than `min_domains` domains, the emptiest domain is assumed to have no pods. Taints and readiness of nodes are ignored
+  (nodeTaintsPolicy Ignore). Only pods of the pod's own namespace are counted.
 
-Preferences. Each is normalized to 0 … 100 over the nodes that remain, and weighted as kube-scheduler does by default:
-taints with PreferNoSchedule (3), node affinity (2), pod affinity in both directions (2), spread (2). The preferred
-terms of other pods that select this pod count with their weight, and their required terms as 1
-(hardPodAffinityWeight).
+Preferences. The score of each preference is normalized to 0 … 100 over the remaining nodes, and multiplied by
+kube-scheduler's default weight: taints with PreferNoSchedule (3), node affinity (2), pod affinity in both directions
+(2), spread (2). If a preferred term of another pod selects this pod, it counts with its own weight; a required affinity
+term of another pod counts with the weight 1 (hardPodAffinityWeight).
 
-Count pods by selector and topology domain, with the pods that the draft has placed.
+This module also counts pods by selector and topology domain. Pods that the draft (the free capacity while a cycle
+decides) has placed are included.
 
 A *tally* is an array: for each row, the number of pods that a selector picks. It is created when a demand first needs
-it, from the matching affinity classes of the pod index and from the pods on the draft. From then on every pod that the
-draft places or removes is entered in the tallies that pick it. The sum by the codes of a node label is the number of
-picked pods in each domain. Only demands that need tallies pay for them."""
+it, from the matching affinity classes of the pod index and from the pods on the draft. From then on, whenever the draft
+places or removes a pod, all tallies that pick this pod are updated. If the entries of a tally are summed for each value
+of a node label, the sums are the numbers of picked pods in each domain. Demands without such rules need no tallies and
+cost nothing here."""
 
 from __future__ import annotations
 
@@ -200,7 +202,7 @@ class PodAffinity:
             yield f"would spread it over {spread.topology} by more than {spread.max_skew}", self.level(spread)
 
     def heeds(self) -> bool:
-        """Return whether other pods can exclude this pod from nodes that have capacity for it."""
+        """Return whether other pods can exclude this pod from nodes that have enough capacity for it."""
         return bool(self.near or self.away or self.required) or any(True for _ in self.repelling())
 
     def ports(self) -> Rows:
@@ -222,7 +224,7 @@ class PodAffinity:
             )
 
     def is_first(self, counts: Counts | None = None) -> bool:
-        """Return whether the pod itself meets the terms, and no pod in any domain does."""
+        """Return whether the terms select the pod itself, but no running pod in any domain."""
         if counts is None:
             counts = self.pod_counts.selected(self.near, self.shape.namespace)
         if any(self.pod_counts.by_domain(counts, term.topology)[0].any() for term in self.near):

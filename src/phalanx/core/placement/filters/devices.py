@@ -1,13 +1,15 @@
 """Choose the devices of a pod, by name and NUMA zone, and find the nodes that have them.
 
-This is the draft's own copy of the device columns, with undo. A share may use a device that is shared already and has
-enough left, or open a free one. A node opens no more free devices than its count of whole devices (pods without names
-may hold some). Rows and devices are numbered as in `state.nodes.devices`. An *allocation* consists of indexes of
-devices and of a zone in the lists of their node.
+The draft has its own copy of the device columns, with an undo log. A *share* is a pod's request for a part of a device.
+It may use a device that is already shared and has enough left, or *open* a free device. On a node no more free devices
+are opened than the node's number of free whole devices, because pods without named devices may hold some of the others.
+Rows and devices are numbered as in `state.nodes.devices`. An *allocation* consists of indexes of devices and of a zone
+in the lists of their node.
 
-If some zone has enough whole devices for a pod, they are taken from the tightest of these zones. Otherwise they come
-from as few zones as possible. All kinds of device that a pod requests (GPU and RDMA) are taken from the same zone
-first. `aligned` "required": cpu, memory and devices must all be in one zone; "preferred": if possible."""
+If some NUMA zones have enough whole devices for a pod, the devices are taken from the tightest of these zones.
+Otherwise they are taken from as few zones as possible. If a pod requests several kinds of devices (such as GPU and
+RDMA), they are taken from the same zone if possible. With `aligned` "required", the cpu, memory and devices of a pod
+must all be in one zone; with "preferred", they are in one zone if possible."""
 
 from __future__ import annotations
 
@@ -175,7 +177,8 @@ class DeviceDraft:
         self, share: DeviceShare, row: int, whole: int, zone: int, beside: Sequence[int], wanted: int | None
     ) -> list[int]:
         """Return the devices for a share. Shared devices come before free devices, the device with the least free
-        capacity first. No more free devices are opened than the node's count allows (`whole`)."""
+        capacity first. No more free devices are opened than the node's number of free whole devices (`whole`)
+        allows."""
         fits, free = self.open_to(share, row), self.whole(share.resource, row)
         zones, (left, memory) = self.zone[row].tolist(), [each.tolist() for each in self.left(row)]
         first = zone if zone != NO_ZONE else zones[beside[0]] if beside else NO_ZONE

@@ -2,8 +2,8 @@
 
 The rules are those of kube-scheduler's filters (k8s.io/component-helpers scheduling/corev1, plugins NodeAffinity,
 TaintToleration, NodeUnschedulable), as vector operations over the columns of `NodeAttributes`. A node that is not ready
-never matches. Every filter is a pair (the meaning of a failure, the rows that pass), so matching and explaining use the
-same text."""
+never matches. Every filter is a pair: (the text for nodes that fail the filter, the rows of the nodes that pass). So
+the same filters serve to match nodes and to explain to users why nodes do not match."""
 
 from __future__ import annotations
 

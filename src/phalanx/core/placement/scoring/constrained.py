@@ -6,8 +6,9 @@ the nodes that the pod prefers most; nodes on which a share opens no free device
 (`core.placement.scoring.score`); the first in packing order. So the pod's preferences come before the policy, and the
 result is deterministic.
 
-Pods of a gang count for each other. If they have affinity to their own kind and none runs yet, the first pod decides
-for all. Then the domains that hold all of them by counting are tried, the tightest first, at most `DOMAINS`."""
+Pods of a gang that are already placed on the draft count when the next pod of the gang is placed. If the pods have
+affinity to their own kind and no such pod runs yet, the domain of the first pod binds all others. So the domains that
+by counting hold all of them are tried, the tightest first, at most `DOMAINS` domains."""
 
 from __future__ import annotations
 

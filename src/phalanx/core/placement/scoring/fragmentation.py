@@ -1,30 +1,33 @@
 """Fragmentation of devices as Weng et al. measure it ("Beware of Fragmentation: Scheduling GPU-Sharing Workloads with
 Fragmentation Gradient Descent", USENIX ATC'23, section 3), and its change by one more pod.
 
-*Typical pods* are shapes with their frequencies. For one of them, all free parts of a node's devices are fragments if
-the pod does not fit there (cpu, devices, or node constraints) or requests no devices. Otherwise the parts are fragments
-that are too small for it. The expectation over the typical pods is the node's fragmentation, in thousandths of a
-device. As in the paper, memory does not count.
+*Typical pods* are pod shapes with their frequencies. For a given typical pod, some free parts of a node's devices are
+*fragments*, which the pod cannot use. If the pod does not fit on the node (because of cpu, devices, or node
+constraints) or requests no devices, all free parts are fragments. Otherwise the parts that are too small for the pod
+are fragments. The *fragmentation* of the node is the expected amount of fragments over all typical pods, in thousandths
+of a device. As in the paper, memory does not count.
 
-A pod goes to the node where it adds least. In the paper's program, the score of a node (and, for a share, of each of
-its devices) is `int(100 * sigmoid((before - after) / 1000))`; higher is better. The first of equal devices, then of
-equal nodes, is chosen. Ties are frequent and important: if they are broken at random, the same scores place less than
-best fit does.
+A pod is placed on the node where it adds least fragmentation. In the paper's program, the score of a node (and, for a
+share, of each of its devices) is `int(100 * sigmoid((before - after) / 1000))`; higher is better. The first of equal
+devices, then of equal nodes, is chosen. Equal scores are frequent, so this rule is important: with a random choice
+between equal nodes, fewer pods can be placed than with best fit.
 
 `TypicalPods.wasted` is Phalanx's own measure. It adds four terms to fragmentation:
 
-- *Stranded* devices. Fragmentation asks whether the next pod finds a device; a node with eight free devices and the cpu
-  for one pod passes. So free devices are added for which the free cpu is not enough, at the cpu that expected pods
-  request per device. This changes with every pod, so pods with much cpu go early to nodes with much cpu. But it would
-  lead pods with little cpu to the large nodes, which have the least cpu per device, and break these up. So the term
-  counts only in part (`STRANDED`).
+- *Stranded* devices. Fragmentation only considers whether the next pod finds a device. So a node with eight free
+  devices, but with cpu for one more pod only, has none. This term adds the free devices for which the free cpu is not
+  enough, if each needs the cpu that expected pods request per device. The term changes with every placed pod, so pods
+  with much cpu are placed early on nodes with much cpu. But alone it would place pods with little cpu on the large
+  nodes, which have the least cpu per device, and break up their free capacity. So the term has a small weight
+  (`STRANDED`).
 - *Wanted* nodes. If many expected pods can use only some nodes (because of a GPU model), other pods should avoid these
   nodes (`WANTED`).
-- *Untidy* nodes. Gains of fragmentation are never equal, so alone they would overrule packing. So the free devices
-  count a little too (`UNTIDY`).
-- *Remnants*. Whether one more pod fits says little about a shared device: two pods of 0.47 leave 0.06, which no pod can
-  use; 0.47 and 0.32 leave capacity for 0.16. So the part of a device is added that is expected to be left after further
-  pods, by their frequencies (`remnants`)."""
+- *Untidy* nodes. The changes of fragmentation are never equal, so alone they would leave no choice to packing. So the
+  number of free devices on a node counts a little, too (`UNTIDY`).
+- *Remnants*. For a shared device, it matters little whether one more pod fits. For example, two pods of 0.47 leave
+  0.06 of a device, which no pod can use; pods of 0.47 and 0.32 leave 0.21, enough for a pod of 0.16. So this term adds
+  the part of each device that is expected to stay unused after further pods, computed from their frequencies
+  (`remnants`)."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
 """Choose one of the remaining nodes by the policy (`Policy.score`).
 
-Each score is a list of criteria, the strongest first. A criterion is a number per node, and the highest wins. Of nodes
-that are equal in all criteria the one with the smallest row wins (the oldest). `PACK` has no criteria, because the
-draft's packing order is enough. On a node, a share uses the shared device with the least left, unless the strategy
-decides otherwise.
+Each policy is a list of criteria, the strongest first. A criterion gives each node a number, and the node with the
+highest number is chosen. If nodes are equal in all criteria, the oldest node is chosen (the one with the smallest row).
+`PACK` has no criteria, because the draft's packing order is enough. On the chosen node, a request for a part of a
+device uses the shared device with the least free capacity, unless the policy decides otherwise.
 
 - SPREAD: the mean free part of the requested resources after the pod is placed.
-- LOAD: the smallest of (measured use + grants of this cycle + request of the pod) / allocatable, by the worst resource.
-  On a node without measurements, the charges replace measured use + grants.
+- LOAD: the node with the smallest (measured use + grants of this cycle + request of the pod) / allocatable, for the
+  resource with the highest such value. On a node without measurements, the charges of the node replace measured use +
+  grants.
 - FRAGMENTATION: `core.placement.scoring.fragmentation`, rounded as in FGD's program.
 - FEWEST_LOST (Phalanx's own): the node where `TypicalPods.wasted` grows least, to a hundredth of a thousandth of a
   device; then BEST_FIT.
@@ -15,7 +16,8 @@ decides otherwise.
   compared with, with the weights and roundings of its simulator. Cpu and devices count half each, relative to the
   largest node; scores are whole numbers from 0 to 100.
 
-The pods that are expected: those of the policy, or else those of the known jobs."""
+Some policies use the pods that are expected in the future. These are the typical pods that the policy states or, if it
+states none, the pods of the known jobs."""
 
 from __future__ import annotations
 
@@ -48,7 +50,8 @@ def criteria(score: ScoringStrategy) -> tuple[Criterion, ...]:
 
 
 def device(draft: Draft, demand: Demand, position: int) -> int | None:
-    """Return the device on which the strategy places a share at the position; None if it does not decide that."""
+    """Return the device that the strategy chooses for a share at the position; None if the strategy does not choose
+    devices."""
     share = demand.shape.share
     if share is None or share.count != 1:
         return None
