@@ -93,7 +93,7 @@ class NodeHealth:
 
     def _node_changed(self, change: Change) -> None:
         if change.new is None:
-            # A new node with the same name is another node, so earlier renewals do not count for it.
+            # This is a new node with the name of an earlier one, so earlier renewals do not count.
             self._sightings.pop((change.old or {})["metadata"]["name"], None)
         elif taints_of(change.new) != _taints(change.new):
             self.queue.add(change.new["metadata"]["name"])

@@ -80,7 +80,7 @@ def token_for(path: Path, account: LoginAccount) -> str:
     """Return the token of the account in the token file. If there is none, write a new one. The line in the file gets
     the present groups of the user.
 
-        Raises OSError. Only one process may write the file."""
+    Raises OSError. Only one process may write the file."""
     rows = [row for row in csv.reader(path.read_text().splitlines()) if row]
     mine = next((row for row in rows if len(row) > 2 and row[2] == account.key), None)
     row = [mine[0] if mine else secrets.token_urlsafe(32), account.name, account.key, ",".join(account.groups)]
@@ -238,7 +238,7 @@ NAMESPACES: dict[str, Any] = {
         ],
         "validations": [
             {
-                # All such bindings have the same name, so a namespace has at most one.
+                # All these bindings have the same name, so a namespace has at most one.
                 "expression": 'request.resource.resource == "rolebindings" && object.metadata.name == "'
                 f'{SLURM_USER}" && has(object.subjects) && object.subjects.size() == 1'
                 ' && object.subjects[0].kind == "User"'

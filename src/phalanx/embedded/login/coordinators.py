@@ -3,9 +3,10 @@ below them, and nothing else.
 
 The site's ConfigMap (`phalanx.slurm.cluster.site`) has its own keys for each account NAME: `account.NAME` (shares,
 limits), `users.NAME`, `members.NAME`, `coordinators.NAME`, and `path.NAME`, the accounts from the topmost account to
-NAME, separated by slashes. The coordinators of an account are the users whom any account on this path names. As in
-Slurm (measured, 22.05) a coordinator adds and changes users, names other coordinators, and adds accounts below. A
-coordinator changes shares and limits only of accounts below those that name the coordinator, and deletes no account.
+NAME, separated by slashes. A user whom `coordinators.A` names, for any account A on this path, is a coordinator of the
+account. As in Slurm (measured, 22.05) a coordinator adds and changes users, names other coordinators, and adds accounts
+below. A coordinator changes shares and limits only of accounts below those that name the coordinator, and deletes no
+account.
 
 A role lets coordinators patch this object, the binding of the role, and queues. Three admission policies restrict these
 patches:

@@ -1,6 +1,8 @@
-"""Runs this machine as a node, and nodes that do not exist, over connections and caches that others share.
+"""Run this machine as a node, and run simulated nodes. The caller supplies the connection and the caches, which other
+components share.
 
-`run_node` puts the parts together: read the machine, start the log endpoint, register, renew the lease, run pods.
+`run_node` calls all parts: it reads the machine's size, starts the log endpoint, registers the node, renews its Lease,
+and runs pods.
 """
 
 from __future__ import annotations
@@ -76,7 +78,8 @@ _RETRY_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Hardware:
-    """The devices that the node found by itself. `gpus`: NVIDIA's, also those that are cut into `instances`."""
+    """The devices that the node found by itself. `gpus`: the NVIDIA GPUs, including those that are divided into
+    `instances`."""
 
     gpus: tuple[Gpu, ...]
     instances: tuple[MigInstance, ...]
@@ -98,10 +101,11 @@ def _find_hardware() -> _Hardware:
 
 
 async def run_node(connection: Connection, informers: Informers, settings: NodeSettings) -> None:
-    """Run this machine as a node, until cancelled. The processes of its pods then stay, and the next run finds them.
+    """Run this machine as a node, until cancelled. The processes of its pods then continue, and the next run finds
+    them.
 
-    Raises PhalanxError: the log endpoint's port is taken, or another agent has the directory. OSError: the directory
-    cannot be written."""
+    Raises PhalanxError if the port of the log endpoint is in use, or if another agent uses the directory. Raises
+    OSError if the directory cannot be written."""
     with sole_owner(settings.pods_dir), networks(settings.data_dir) as home:
         await _run_node(connection, informers, settings, home)
 
@@ -119,7 +123,7 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
 
     async def changed() -> None:
         if registration is not None:
-            with suppress(ApiError):  # the next heartbeat tells it
+            with suppress(ApiError):  # the next heartbeat writes it
                 nodes.observe(await register(connection, registration))
 
     fence = await _fence(settings, home)
@@ -152,7 +156,7 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
         _warn_of_limits(around, node)
 
         async def tell() -> None:
-            with suppress(ApiError):  # a look later
+            with suppress(ApiError):  # the next check retries it
                 nodes.observe(await tell_pressure(connection, registration, nodes.objects.get(name) or node))
 
         loops: dict[str, Callable[[], Awaitable[None]]] = {
@@ -202,7 +206,7 @@ def _cgroups(name: str, allocatable: Mapping[str, str], settings: NodeSettings, 
 
 
 async def _offer_own_devices(pool: DevicePool, hardware: _Hardware) -> None:
-    """Offer what the node finds by itself: parts of NVIDIA's GPUs, and AMD's GPUs."""
+    """Offer the devices that the node found by itself: parts of NVIDIA GPUs, and AMD GPUs."""
     instances = hardware.instances
     own = {gpu.index: (gpu.device_file, *instance_files(gpu.device_file)) for gpu in hardware.gpus if gpu.device_file}
     cut = {index: files for index, files in own.items() if index in {one.gpu for one in instances}}
@@ -266,7 +270,7 @@ def _registration(around: Surroundings, port: int) -> Registration:
 
 
 def _require_confinement(settings: NodeSettings, isolation: Isolation) -> None:
-    """Raises PhalanxError."""
+    """Raise PhalanxError if pods of other users cannot be isolated on this machine, but the settings require it."""
     if settings.shared and isolation.shared_refusal:
         raise PhalanxError(
             f"this machine cannot be shared: {isolation.shared_refusal} (needed is Linux 5.12 or later). "
@@ -298,7 +302,7 @@ def _gpu_labels(gpus: tuple[Gpu, ...]) -> dict[str, str]:
 
 
 def _limits_condition(cgroups: Cgroups) -> tuple[str, str, str, str]:
-    """Return a Phalanx condition: whether the limits of containers are enforced on this machine."""
+    """Return a node condition of Phalanx that shows whether the limits of containers are enforced on this machine."""
     missing = [name for name in CONTROLLERS if name not in cgroups.enforced]
     if not missing:
         return "ResourceLimitsEnforced", "True", "CgroupsWritable", "limits of cpu, memory and pids are enforced"
@@ -310,7 +314,8 @@ def _limits_condition(cgroups: Cgroups) -> tuple[str, str, str, str]:
 
 
 def _isolation_conditions(around: Surroundings) -> Iterator[tuple[str, str, str, str]]:
-    """Yield Phalanx conditions about the isolation of containers, and, on a shared machine, about missing isolation."""
+    """Yield node conditions of Phalanx about the isolation of containers and, on a shared machine, about missing
+    isolation."""
     isolation = around.isolation
     if isolation.root_refusal:
         text = f"images cannot be run, only `image: host`: {isolation.root_refusal}"
@@ -334,7 +339,7 @@ async def _fence(settings: NodeSettings, home: Networks) -> NetworkFence | None:
     if not settings.shared:
         return None
     if not settings.fenced:
-        with suppress(PhalanxError):  # then there are none to take away
+        with suppress(PhalanxError):  # then there are no rules to delete
             await take_down()
         return None
     fence = NetworkFence(home.services)

@@ -155,8 +155,8 @@ class IndexedPods:
         return len(went), sum(map(is_ready, went)), errors
 
     async def untrack_all(self, pods: Sequence[Object]) -> tuple[set[str], list[ApiError]]:
-        """Remove the tracking finalizers of the pods. Return the uids of the pods that have no such finalizer any more,
-        and the errors for the other pods."""
+        """Remove the tracking finalizers of the pods. Return the uids of the pods that do not have this finalizer any
+        more, and the errors for the other pods."""
         results = await asyncio.gather(*(_caught(self.untrack, pod) for pod in pods))
         errors = [result for result in results if result is not None]
         return {uid_of(pod) for pod, result in zip(pods, results, strict=True) if result is None}, errors

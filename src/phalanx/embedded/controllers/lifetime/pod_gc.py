@@ -1,9 +1,9 @@
 """Delete pods that no other component deletes: too many finished pods, pods of lost nodes, and terminating pods without
 a node.
 
-A missing node may appear soon (the watch lags, or a virtual machine is replaced under its name). So the controller
-waits for a while, and reads the node once more, before it fails and deletes the pods
-(k8s.io/kubernetes/pkg/controller/podgc).
+A missing node may appear soon, because the watch lags, or because a new virtual machine gets its name. So the
+controller waits for a while, and reads the node once more. Only then does it mark the node's pods as failed and delete
+them (k8s.io/kubernetes/pkg/controller/podgc).
 
 `TtlController` deletes a finished Job with its pods `ttlSecondsAfterFinished` seconds after the end of the Job
 (KEP-592)."""

@@ -1,5 +1,5 @@
-"""Read and write the conditions in a status. There is one condition of each type, with the time at which its status
-last changed."""
+"""Read and write the conditions in a status. A status has one condition of each type. The condition states when its
+value last changed."""
 
 from __future__ import annotations
 

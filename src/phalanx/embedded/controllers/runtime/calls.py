@@ -184,8 +184,8 @@ async def create_owned(calls: Calls, kind: Kind, body: Object, owner: Object) ->
     """Create an object in the namespace of its owner, and return (object, True). If the owner already has an object
     with this name, return (that object, False), so that a step can be repeated.
 
-    Raises ApiError if the server refuses the object, and ApiRefusal with the reason AlreadyExists if somebody else's
-    object has the name."""
+    Raises ApiError if the server refuses the object, and ApiRefusal with the reason AlreadyExists if an object of
+    another owner has the name."""
     name, namespace = body["metadata"]["name"], owner["metadata"]["namespace"]
     try:
         return await calls.create(kind, body, namespace), True

@@ -75,8 +75,8 @@ def _cut(subset: Object) -> Object:
 
 
 def endpoints(service: Object, pods: Sequence[Object]) -> Object:
-    """Return the Endpoints of a service. The service owns them, so that they are deleted with it (the real ones have no
-    owner)."""
+    """Return the Endpoints of a service. The service owns these Endpoints, so that they are deleted with the service
+    (in Kubernetes, Endpoints have no owner)."""
     meta = service["metadata"]
     found = subsets(service, pods)
     labels = {**(meta.get("labels") or {}), MANAGED_BY: ENDPOINTS_CONTROLLER, **_headless(service)}

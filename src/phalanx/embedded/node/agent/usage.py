@@ -38,7 +38,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredUsage:
-    """A running container. `key` names this run of it."""
+    """A running container. `key`: identifies the present attempt of the container."""
 
     pod: str
     name: str
@@ -48,7 +48,7 @@ class MeasuredUsage:
 
 
 class Meter:
-    """The usage of the running containers and of the machine, measured at intervals."""
+    """Measures the usage of the running containers and of the machine at intervals."""
 
     def __init__(self, pods: Mapping[str, Any], node: str) -> None:
         """`pods`: uid -> pod of the agent."""

@@ -1,9 +1,9 @@
 """Read the state of one attempt (one start of a container) from its files: planned, running, or ended.
 
 The shim, the parent process of the container's program, writes the files (see `shim`), and this module reads them for
-the agent. The state is correct after any crash of the shim or the agent. Without a run record, and with a free lock, no
-program was started. With a run record, a free lock, and no exit record, the shim was killed, and the kernel killed the
-program with it.
+the agent. The state is correct after any crash of the shim or the agent. If there is no run record and the lock is
+free, no program was started. If there is a run record but no exit record and the lock is free, the shim was killed, and
+the kernel killed the program with it.
 """
 
 from __future__ import annotations
@@ -135,9 +135,9 @@ class RunningAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exited:
-    """The end of an attempt. `told`: the reason for which the node stopped it; "": the node did not stop it. `log_end`:
-    the last lines of its log. `peak_memory_bytes`: its peak memory; 0: unknown. `memory_limit_bytes`: its memory limit;
-    0: it had no limit of its own."""
+    """The recorded end of an attempt. `told`: the reason for which the node stopped the attempt; "" if the node did not
+    stop it. `log_end`: the last lines of the log. `peak_memory_bytes`: the peak memory of the container; 0: unknown.
+    `memory_limit_bytes`: the memory limit of the container; 0: the container had none of its own."""
 
     exit_code: int
     signal: int = 0

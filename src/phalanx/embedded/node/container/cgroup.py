@@ -48,7 +48,7 @@ class DeviceNumber(NamedTuple):
 
 def withhold(place: Path, version: int, files: Iterable[str]) -> None:
     """Deny the processes of the group at `place` access to device files. The group must not contain a process yet.
-    Paths that are no device files are ignored. Raises OSError."""
+    Paths of other files are ignored. Raises OSError."""
     devices = sorted({device for path in files if (device := _device(path)) is not None})
     if version == 1:
         for one in devices:
@@ -136,9 +136,9 @@ class CgroupLimits:
     """The limits of a container; None: no limit. `cpu_request_milli` is a share relative to other groups; all other
     amounts are upper limits.
 
-        `cpus`: the CPUs on which the container runs; empty: on all. `others_files`: device files that it may not open.
-    `huge_pages_bytes`: by size of the page in KiB; sizes that are not named are not limited. `rdma`: by RDMA device,
-    amounts by what the kernel counts there (hca_handle, hca_object)."""
+    `cpus`: the CPUs on which the container runs; empty: on all. `others_files`: device files that the container may not
+    open. `huge_pages_bytes`: size of the page in KiB -> limit; other sizes are not limited. `rdma`: RDMA device ->
+    counter of the kernel (hca_handle, hca_object) -> limit."""
 
     cpu_request_milli: int = 0
     cpu_limit_milli: int | None = None

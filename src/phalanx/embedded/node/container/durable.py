@@ -30,7 +30,7 @@ def sole_owner(folder: Path) -> Iterator[None]:
     """Hold the lock of the directory in this context, so that no other process uses the directory. The kernel releases
     the lock when the process ends, even if it is killed (flock(2)).
 
-        Raises PhalanxError if another process has the lock, and OSError if the lock file cannot be created."""
+    Raises PhalanxError if another process has the lock, and OSError if the lock file cannot be created."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(folder / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -1,8 +1,9 @@
 """Map image names to parts of this machine, on a node that pulls no images.
 
-A file defines for each image its configuration (OCI image-spec, config.md: Entrypoint, Cmd, Env, WorkingDir), and the
-directories and files of this machine that its containers see, with their paths. So a manifest for a container image
-runs unchanged, as processes. The image `host` always exists: the machine as it is.
+A file lists the images. For each image it has the configuration (OCI image-spec, config.md: Entrypoint, Cmd, Env,
+WorkingDir), and the directories and files of this machine that containers of the image see, with their paths in the
+container. So a manifest for a container image runs unchanged, as processes of this machine. The image `host` always
+exists: the machine as it is.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Without a probe a container is ready as soon as it runs. The state of a probe ch
 results in a row, its threshold.
 
 The agent opens the connections of probes. An agent that is root can reach every pod. So the probes of a confined
-container connect to its own pod only, and follow no redirect: otherwise a user could make root connect to other users'
-pods.
+container (one that runs as another user than the agent) connect only to the container's own pod, and follow no
+redirect. Otherwise a user could make root connect to other users' pods.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Unpack a tar archive from an untrusted author below a folder.
 
 The first part opens files below a folder with untrusted content: no link and no `..` leads out of the folder
-(openat2(2)). Links are resolved as in a container whose root is the folder. So they cannot reach files of the machine.
+(openat2(2)). Links are resolved as in a container whose root is the folder, so they cannot lead to files of the
+machine.
 
 The second part unpacks the archive.
 

@@ -3,9 +3,9 @@ if the settings enable it.
 
 A pod is Guaranteed if in all its containers the limits of cpu and memory equal the requests. A container of such a pod
 that requests a whole number of CPUs gets this number of CPUs for itself. All other containers run on the remaining
-CPUs, of which there is always at least one. If some NUMA node has enough free CPUs, all CPUs of the container come from
-one NUMA node: of those with enough, the one with the fewest free CPUs. The threads of one core are assigned together
-where possible. The record of a pod on disk contains its CPUs.
+CPUs; at least one CPU always remains. If some NUMA node has enough free CPUs, all CPUs of the container come from one
+NUMA node: of those with enough, the one with the fewest free CPUs. The threads of one core are assigned together where
+possible. The record of a pod on disk contains its CPUs.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""Prevent users of a shared machine from connecting to each other's programs, by kernel rules (nft(8)). Decision 50.
+"""Prevent users of a shared machine from connecting to each other's programs, by kernel rules (nft(8)).
+docs/decisions/0050 has the reasons.
 
 All pods share the machine's network, so every program can reach every listening address. But the kernel knows the owner
 of each socket. A connection over the loopback device gets a mark for the user of the client. The answer of a *fenced*
 user's listener (the second packet of TCP, which the listener's user sends) is dropped unless the mark is that user's.
-So only the user's own processes can connect, whatever address the listener has.
+So only processes of the same user can connect to the listener, whatever address it has.
 
 Only a pod's user may answer at the address of the pod. Only root, which forwards connections, may answer at the address
-of a service. Another user's listener on all addresses, or one that bound such an address first, gets no connection
-there.
+of a service. A program of another user that listens on all addresses, or that was first to listen at the address of the
+pod or service, gets no connection at this address.
 
 Connections of root count as another user's, because programs of root forward users' connections (services, `kubectl
 port-forward`, probes). Connections of root to the address of a pod count as the pod's user's, because the API server
@@ -33,13 +34,13 @@ from phalanx.embedded.node.network.forward import Redirect, is_loaded, load, nft
 from phalanx.errors import PhalanxError
 
 TABLE = "inet phalanx"
-# The rules are one table, so only one agent may write them: the one that has locked this file, which users may not
-# open.
+# All rules are in one table, so only one agent may write them: the agent that has locked this file. Users may not
+# open the file.
 _CLAIM = Path("/run/phalanx-network.lock")
 _LOOK_S = 10.0
 _STRANGER = 1
-_OF_USER = 1 << 31  # set in the mark of a fenced user, whose number is the rest
-# Of connections over loopback, so that what was closed does not fill the table of connections (in seconds).
+_OF_USER = 1 << 31  # this bit is set in the mark of a fenced user; the other bits are the user's number
+# Time-outs of connections over loopback in seconds, so that closed connections do not fill the kernel's table.
 _BRIEF = "syn_sent : 10, syn_recv : 10, fin_wait : 10, close_wait : 10, last_ack : 5, time_wait : 1, close : 1"
 log = logging.getLogger(__name__)
 _CHAINS = """\
@@ -66,15 +67,15 @@ _CHAINS = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fenced:
-    """A pod on this machine: its user and its address; "" if it has the machine's address."""
+    """A pod on this machine: its user, and its address ("" if the pod has the machine's address)."""
 
     user: int
     address: str = ""
 
 
 def rules(pods: Iterable[Fenced], services: str) -> str:
-    """Return the rules, which take the place of those before them at once, as nft(8) reads them. `services`: the
-    network of their addresses."""
+    """Return the rules in the format of nft(8). They replace the earlier rules in one step. `services`: the network of
+    the services' addresses."""
     known = list(pods)
     users = sorted({one.user for one in known} - {0})
     marks = {user: f"{_OF_USER | user:#x}" for user in users}
@@ -114,8 +115,8 @@ class NetworkFence:
         self._lock, self._claim, self._claimed = asyncio.Lock(), claim, -1
 
     async def try_out(self) -> None:
-        """Check whether the rules can be loaded on this machine, and set `refusal` otherwise. The kernel's rules are
-        not changed, because rules of an earlier agent may be in force."""
+        """Check whether the rules can be loaded on this machine, and set `refusal` otherwise. This does not change the
+        kernel's rules, because rules of an earlier agent may be in force."""
         try:
             self._claimed = _lock(self._claim)
             await nft(rules([Fenced(user=1, address="127.64.0.1")], self._services), "--check", "-f", "-")
@@ -127,8 +128,8 @@ class NetworkFence:
         self._pods[uid] = pod
 
     async def admit(self, uid: str, pod: Fenced) -> None:
-        """Have the rules in force that fence a pod, before a container of it starts; others may run. Raises
-        PhalanxError."""
+        """Load the rules that fence a pod. The caller does this before the first container of the pod starts;
+        containers of other pods may be running. Raises PhalanxError."""
         if not self.refusal:
             self._pods[uid] = pod
             await self._apply()
@@ -150,8 +151,8 @@ class NetworkFence:
             await asyncio.sleep(_LOOK_S)
 
     async def restore(self) -> None:
-        """Load the rules if something else took them away. Those of an earlier agent stay until the first pod is
-        admitted, for not all pods may be known yet. Raises PhalanxError."""
+        """Load the rules again if another program deleted them. Rules of an earlier agent stay unchanged until the
+        first pod is admitted, because not all pods may be known before that. Raises PhalanxError."""
         async with self._lock:
             if self.refusal or not (self._pods or self._in_force):
                 return
@@ -184,7 +185,8 @@ async def take_down() -> None:
 
 
 def _lock(claim: Path) -> int:
-    """Return the open file, whose lock ends with this process, however it dies. Raises PhalanxError."""
+    """Lock the file and return it open. The lock ends with this process, even if the process is killed. Raises
+    PhalanxError."""
     try:
         handle = os.open(claim, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:

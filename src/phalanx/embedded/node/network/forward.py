@@ -14,11 +14,11 @@ kernel supports redirects, all services share one socket instead (see `redirect`
 Serve all addresses of services by one socket, to which the kernel redirects their connections (nft(8), dnat).
 
 A socket that listens at a service's address and port would prevent all programs of the machine from listening on that
-port at all addresses (bind(2), EADDRINUSE): the service's own pod, other pods, sshd. So any user who may create a
-service could block any port. This socket has an unused port, and reads the original destination from the kernel
-(SO_ORIGINAL_DST).
+port at all addresses (bind(2), EADDRINUSE): the service's own pod, other pods, sshd. So every user with the right to
+create services could block any port of the machine. This socket has an unused port, and reads the original destination
+from the kernel (SO_ORIGINAL_DST).
 
-Rules of the kernel, by nft(8): loaded, looked for."""
+The functions `load`, `is_loaded` and `nft` load rules into the kernel and look for them, by nft(8)."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from phalanx.errors import PhalanxError
 
 
 async def load(text: str) -> None:
-    """Load rules, all or none. Raises PhalanxError."""
+    """Load the rules into the kernel, all of them or none. Raises PhalanxError."""
     await nft(text, "-f", "-")
 
 
 async def is_loaded(table: str) -> bool:
-    """Return whether the kernel has this table."""
+    """Return True if the kernel has this table."""
     try:
         await nft(None, "--terse", "list", "table", *table.split())
     except PhalanxError:
@@ -60,7 +60,7 @@ async def nft(text: str | None, *options: str) -> None:
     """Run nft. `text`: its input. Raises PhalanxError if nft is missing, or the kernel refuses the rules."""
     pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:
-        reads = nothing if text is None else pipe  # to one that does not read and is over, nothing can be written
+        reads = nothing if text is None else pipe  # a program that has ended without reading takes no input
         process = await asyncio.create_subprocess_exec("nft", *options, stdin=reads, stdout=nothing, stderr=pipe)
     except OSError as error:
         raise PhalanxError(f"nft(8) cannot be run: {error.strerror}; install nftables") from None
@@ -81,7 +81,7 @@ Accept: TypeAlias = Callable[[Place, asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Redirect:
-    """The rule of one node. `services`: the network of their addresses."""
+    """The kernel's rule of one node that redirects connections. `services`: the network of the services' addresses."""
 
     def __init__(self, services: str) -> None:
         self._services, self._rule = services, ""
@@ -113,7 +113,7 @@ class Redirect:
         return server
 
     async def restore(self) -> None:
-        """Load the rule again if something else took it away. Raises PhalanxError."""
+        """Load the rule again if another program deleted it. Raises PhalanxError."""
         if self._rule and not await is_loaded(TABLE):
             log.warning("something else took the rule of services away (nft): it is loaded again")
             await load(self._rule)
@@ -127,7 +127,7 @@ def _asked(connection: socket.socket) -> Place:
 
 Targets: TypeAlias = tuple[Place, ...]
 _CHUNK_BYTES = 1 << 16
-_MOST_OF_ONE, _FILES_OF_ONE = 1024, 2  # connections of a service; what each opens
+_MOST_OF_ONE, _FILES_OF_ONE = 1024, 2  # connections of a service; files that each connection opens
 
 
 def most_connections() -> int:
@@ -207,8 +207,8 @@ class Forwarder:
             self.give_back(place[0])
 
     def take(self, address: str) -> bool:
-        """Count a connection of the service at `address`, and return True, if the service may have one more: not all
-        connections are in use, or the service has less than its equal part of them."""
+        """Count a connection of the service at `address` and return True, if the service may have one more. It may if
+        not all connections are in use, or if it has less than its equal part of all connections."""
         mine = self._open[address]
         others = len(self._open) - (address in self._open)
         may = mine < _MOST_OF_ONE and (self._open.total() < self._most or mine < self._most // (others + 1))
@@ -224,7 +224,7 @@ class Forwarder:
 
 
 async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: Place) -> None:
-    """Pass bytes both ways until both sides have closed. Raises OSError."""
+    """Pass bytes in both directions until both sides have closed the connection. Raises OSError."""
     from_pod, to_pod = await asyncio.open_connection(*target)
     try:
         async with asyncio.TaskGroup() as group:

@@ -6,21 +6,21 @@ shorter forms that a pod's search path allows. A headless service resolves to th
 pods with `publishNotReadyAddresses`. A service with a cluster IP resolves to the address at which the node forwards to
 one of its pods (see `forward`). Pure functions: pods and services in, records out.
 
-Pods of other nodes have no address on this machine, so the records contain this node's pods only.
+Pods of other nodes have no address on this machine, so the records contain only this node's pods.
 
-A pod's /etc/hosts, which changes while programs read it.
+`create` and `show` write a pod's /etc/hosts, which changes while programs read it.
 
 The file is mounted into containers, so it cannot be replaced, and a reader could see half of a rewrite. So each line
-has a slot of a whole number of blocks. It is written as a comment first, and takes effect when its first byte is
-written; it is removed by becoming a comment again. A concurrent reader sees the old or the new state only. Free slots
-are reused, so the file does not grow with the number of past pods.
+has a slot of a whole number of blocks. A new line is first written as a comment, and takes effect when its first byte
+is written. A line is removed by making it a comment again. So a concurrent reader sees either the old or the new state.
+Free slots are reused, so the file does not grow with the number of past pods.
 
-The addresses of this machine's pods and services: parts of 127.0.0.0/8, all of which is this machine.
-
-Every pod has its own address, so that two pods may listen on the same port, and so has every service with a cluster IP.
-A node on this machine claims a pair of networks for as long as it runs. Numbers 0 to 31 are for users. A user claims
-one by a socket in the abstract namespace (unix(7)), which the kernel removes with its process. Any user may take such a
-name, so root has its own numbers, 32 to 63, claimed by a lock on a file in a folder that only root may write."""
+`Networks` assigns addresses in 127.0.0.0/8 to pods and services. All addresses in this network belong to the machine.
+Every pod has its own address, so that two pods may listen on the same port. Every service with a cluster IP has its own
+address, too. A node on this machine claims a pair of networks for as long as it runs. Numbers 0 to 31 are for users. A
+user claims one by a socket in the abstract namespace (unix(7)), which the kernel removes with its process. Any user may
+take such a name, so root has its own numbers, 32 to 63, claimed by a lock on a file in a folder that only root may
+write."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ from typing import Any
 
 from phalanx.errors import PhalanxError
 
-_MOST = 32  # clusters of root, and clusters of all other users
+_MOST = 32  # the most clusters of root, and the most clusters of all other users
 _PODS, _SERVICES = IPv4Address("127.64.0.0"), IPv4Address("127.96.0.0")
 _SIZE = 1 << 16
-_ROOTS = 64 * _SIZE  # root's addresses begin at 127.128.0.0, others' at 127.160.0.0
+_ROOTS = 64 * _SIZE  # clusters of root have the addresses from 127.128.0.0 and 127.160.0.0 on
 _CLAIMS = Path("/run")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Networks:
-    """127.(64 + number).0.0/16 for pods, 127.(96 + number).0.0/16 for services; of root, whose numbers begin at 32,
-    127.(96 + number).0.0/16 and 127.(128 + number).0.0/16."""
+    """A pair of networks: 127.(64 + number).0.0/16 for pods, and 127.(96 + number).0.0/16 for services. The numbers
+    from 32 on belong to root; their networks are 127.(96 + number).0.0/16 and 127.(128 + number).0.0/16."""
 
     number: int
 
@@ -106,8 +106,8 @@ def networks(data_dir: Path, claims: Path = _CLAIMS) -> Iterator[Networks]:
 
 
 def _lock(claim: Path, held: ExitStack) -> None:
-    """Lock the file until `held` is left, or this process ends. Raises BlockingIOError where another has it,
-    PhalanxError."""
+    """Lock the file until the context `held` ends, or this process ends. Raises BlockingIOError if another process has
+    the lock, and PhalanxError."""
     try:
         handle = os.open(claim, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
@@ -222,7 +222,7 @@ def create(path: Path, head: Sequence[str], machine: bytes) -> None:
 
 
 def show(path: Path, lines: Iterable[str]) -> None:
-    """Change the variable part of the file to exactly `lines`. Raises OSError."""
+    """Change the variable part of the file so that it has exactly the given lines. Raises OSError."""
     text = path.read_bytes()
     wanted = {line.encode() for line in lines}
     free: dict[int, list[int]] = {}  # length -> offsets

@@ -28,7 +28,7 @@ _HTTPS = 443
 
 
 class Naming:
-    """Keeps names and service targets up to date: `run` continues until cancelled. `pods_dir`: the folder with a
+    """Keeps names and service targets up to date; `run` does this until cancelled. `pods_dir`: the folder with a
     directory for each pod, named by its uid."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Naming:
         )
 
     def hosts(self, pod: Object) -> Path:
-        """Return the pod's hosts file, made if it is not there. Raises OSError."""
+        """Return the pod's hosts file. Create it if it does not exist. Raises OSError."""
         meta = pod["metadata"]
         path = self._path(meta["uid"])
         if not path.exists():

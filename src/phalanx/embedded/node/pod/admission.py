@@ -1,13 +1,15 @@
-"""Whether a node takes a pod that was bound to it: the kubelet's own check, pkg/kubelet/lifecycle/predicate.go.
+"""Decide whether a node admits a pod that was bound to it, like the kubelet (pkg/kubelet/lifecycle/predicate.go).
 
-The API server binds anything anywhere. A pod that does not fit what the node has left, or whose node affinity does not
-match the node, is rejected: it becomes Failed for good, with the reasons and messages that the real kubelet gives.
+The API server accepts the binding of any pod to any node. The node rejects a pod that does not fit into its free
+resources, or whose node affinity does not match the node. A rejected pod is Failed and stays so, with the reasons and
+messages of the kubelet.
 
-What a pod asks of its node, as the kubelet's admission counts it.
+The second part computes the resources that a pod requests of its node, like the kubelet's admission.
 
-The rule is PodRequests of k8s.io/component-helpers/resource: containers run side by side and add up; init containers
-run one after another, so the largest counts, together with the sidecars started before it (KEP-753); resources of the
-pod as a whole (KEP-2837) override what they name; overhead comes on top."""
+The rule is PodRequests of k8s.io/component-helpers/resource. Containers run at the same time, so their requests are
+added. Init containers run one after another, so only the largest request counts, together with those of the sidecars
+that start before it (KEP-753). Resources of the pod as a whole (KEP-2837) override the sums of the resources that they
+name. The overhead is added in any case."""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _GUARANTEED_OOM, _WORST_OOM = -997, 1000  # oom_score_adj goes from -1000 to 100
 
 
 def demand(spec: Mapping[str, Any]) -> Amounts:
-    """Return the pod's demands, its one `pods` included. Raises QuantityError."""
+    """Return the amounts that the pod requests, including one of the resource `pods`. Raises QuantityError."""
     total: Amounts = {}
     for container in spec.get("containers") or ():
         _add(total, requests(container))
@@ -114,8 +116,9 @@ class Rejection:
 
 
 def admit(pod: Object, node: Object, allocatable: Amounts, used: Amounts) -> Rejection | None:
-    """Return the rejection of the pod; None if the node admits it. `allocatable`: the node's own amounts; amounts that
-    other writers add to its status count as well. `used`: the sum of the admitted pods' requests."""
+    """Return the rejection of the pod; None if the node admits it. `allocatable`: the amounts that the agent offers;
+    amounts that other writers add to the status of the node count as well. `used`: the sum of the admitted pods'
+    requests."""
     asked, told = demand(pod["spec"]), (node.get("status") or {}).get("allocatable") or {}
     for name in sorted(asked, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)):
         if name not in allocatable and name not in told and _is_extended(name):
@@ -163,7 +166,7 @@ def matches_node(spec: Object, node: Object) -> bool:
 
 
 def _term(term: Object, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:
-    """Return whether the node matches the term. A term without any expression matches no node."""
+    """Return True if the node matches the term. A term without any expression matches no node."""
     on_labels, on_fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not on_labels and not on_fields:
         return False
@@ -196,8 +199,8 @@ def _compare(found: str | None, operator: str, values: list[str]) -> bool:
 
 
 def _tolerates(spec: Object, node: Object) -> bool:
-    """Return whether the pod tolerates the taint. The kubelet checks only NoExecute taints; the scheduler checks the
-    others."""
+    """Return True if the pod tolerates the NoExecute taints of the node. Like the kubelet, the node checks only these;
+    the scheduler checks the other taints."""
     taints = [taint for taint in node.get("spec", {}).get("taints") or () if taint["effect"] == "NoExecute"]
     return all(any(_covers(one, taint) for one in spec.get("tolerations") or ()) for taint in taints)
 

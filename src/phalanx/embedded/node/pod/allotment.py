@@ -15,7 +15,7 @@ _SHARING = "gpu-fraction-container-name"  # annotation of KAI: the container tha
 
 def told_devices(pod: Object, ids: Sequence[str]) -> tuple[str, ...]:
     """Return the devices that the scheduler chose for the pod, if this node has all of them. NUMA zones and cores,
-    which have a slash in their names, are not assigned here."""
+    which have a slash in their names, are left out, because this module does not assign them."""
     text = (pod["metadata"].get("annotations") or {}).get(DEVICES, "")
     told = tuple(one for one in text.split(",") if one and "/" not in one)
     return told if set(told) <= set(ids) else ()

@@ -20,7 +20,7 @@ DELETED_BY = "phalanx.dev/deleted-by"  # annotation, written by the API server: 
 _PREEMPTED = "phalanx.dev/preempted"  # annotation, written by the scheduler before it has a pod evicted
 _REASONS = ("Completed", "Error", "OOMKilled", "StartError")  # reasons with a text of their own
 _MIB = 1 << 20
-# A container that was this far, and a tenth of its limit, below its limit was not killed because of the limit.
+# A container that was further below its memory limit than this, and than a tenth of the limit, was not killed for it.
 _LEFT_BYTES = 16 * _MIB
 
 
@@ -62,7 +62,7 @@ def out_of_memory(container: Object, end: Exited) -> str:
     limit = f"its limit is {most // _MIB}Mi" if most else "the limit is that of a group above it"
     limit += ", this machine's default, for it states none" if most and not said else ""
     killed = "out of memory (OOM), killed by the kernel"
-    if end.signal != signal.SIGKILL:  # the program itself went on
+    if end.signal != signal.SIGKILL:  # the kernel killed a child process, and the program itself continued
         killed = f"exit code {end.exit_code}, after one of its processes ran {killed}"
     peak = f", its peak was {end.peak_memory_bytes // _MIB}Mi" if end.peak_memory_bytes else ""
     if end.peak_memory_bytes and most - end.peak_memory_bytes > max(most // 10, _LEFT_BYTES):

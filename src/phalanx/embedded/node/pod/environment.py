@@ -27,7 +27,7 @@ _NAME = re.compile(r"^[-._a-zA-Z0-9]+$")
 
 
 class EnvironmentFault(PhalanxError):
-    """An error: an object that a container's configuration names is not there."""
+    """Raised if an object that a container's configuration names does not exist, or if the configuration is invalid."""
 
 
 def expand(text: str, known: Mapping[str, str]) -> str:
@@ -55,7 +55,7 @@ def command_line(container: Object, known: Mapping[str, str], image: Image = HOS
 async def environment(
     container: Object, pod: Object, allocatable: Mapping[str, str], look_up: Lookup
 ) -> dict[str, str]:
-    """Return the variables that the pod's author asked for, in order. `pod` has its status (podIP) filled in.
+    """Return the variables that the spec of the container defines, in order. `pod`: the pod with its status (podIP).
 
     Raises EnvironmentFault, ApiError."""
     found: dict[str, str] = {}

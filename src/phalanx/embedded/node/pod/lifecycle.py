@@ -1,9 +1,11 @@
-"""What a pod's containers need next: a pure function of the pod's spec and of what is known of each container.
+"""Compute the next steps of a pod's containers by a pure function of the pod's spec and the known state of each
+container.
 
-The rules are the kubelet's (pkg/kubelet/kuberuntime, computePodActions): init containers one after the other, sidecars
-among them started in order and left running, then the others side by side; ended ones again as the restart policy says,
-after a pause that doubles from the second restart on; when the last of the others is done, the sidecars go. Ephemeral
-containers start at once, however far the pod is, and never again.
+The rules are those of the kubelet (pkg/kubelet/kuberuntime, computePodActions). Init containers run one after the
+other; the sidecars among them are started in order and keep running. Then the main containers run at the same time. The
+restart policy determines whether an ended container is restarted, after a pause that doubles from the second restart
+on. When the last main container has ended for good, the sidecars are stopped. Ephemeral containers start at once,
+however far the pod is, and are never restarted.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """The reason for which a container does not run, with the words of its status. It is tried again at `retry_s` (Unix
-    time)."""
+    """The state of a container that cannot start: the reason and the message for its status. The start is tried again
+    at `retry_s` (Unix time)."""
 
     reason: str
     message: str

@@ -1,6 +1,6 @@
-"""What the agent must remember of a pod that it took: a file beside the pod's containers.
+"""Store the facts that the agent must remember about an admitted pod, in a file in the pod's folder.
 
-A pod with a record was admitted once and is never asked again, whatever else the node has taken since.
+A pod with a record was admitted once. It is never checked again, whichever pods the node has admitted since then.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class PodRecord:
 
 
 def records(pods_dir: Path) -> Iterator[PodRecord]:
-    """Yield the records of all pods that the node has taken and not removed. A file that cannot be read counts as
-    none."""
+    """Yield the records of all pods that the node has admitted and not removed. A record that cannot be read is
+    skipped."""
     for path in sorted(pods_dir.glob(f"*/{_NAME}")):
         try:
             yield msgspec.json.decode(path.read_bytes(), type=PodRecord)

@@ -1,4 +1,4 @@
-"""A pod's status as the kubelet writes it, from what is known of its containers: pure functions.
+"""Compute the status of a pod like the kubelet, from the known state of its containers. The functions are pure.
 
 Phases and conditions follow pkg/kubelet/kubelet_pods.go (getPhase) and pkg/kubelet/status/generate.go.
 """
@@ -79,7 +79,7 @@ def pod_status(pod: Object, known: Mapping[str, Known], place: Place, now_s: flo
 
 
 def rejected(pod: Object, reason: str, message: str, now_s: float) -> dict[str, Any]:
-    """Return the status of a pod that the node does not take: it is Failed for good."""
+    """Return the status of a pod that the node rejects. The pod is Failed, and stays so."""
     status: dict[str, Any] = {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}"}
     status["startTime"] = at(now_s)
     if generation := pod["metadata"].get("generation"):

@@ -1,9 +1,9 @@
-"""Tokens of service accounts that pods have as files: made anew long before they expire.
+"""Renew the token files of service accounts in pods, long before the tokens expire.
 
-A token's age is that of its file, so nothing has to be remembered over a restart of the agent. The new one takes the
-old one's place in one step, in the same directory, which is what containers have mounted.
+The age of a token is the age of its file, so the agent need not remember it over a restart. The new file replaces the
+old one atomically in the same directory, because the containers have mounted this directory.
 
-Source: pkg/kubelet/token/token_manager.go: after four fifths of a token's life, and at most a day.
+A token is renewed after four fifths of its lifetime, and after a day at most (pkg/kubelet/token/token_manager.go).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from phalanx.embedded.node.pod.environment import Object
 from phalanx.embedded.node.pod.volumes import TokenRequest
 
-_LIFE_S = 3600.0  # the API's default
+_LIFE_S = 3600.0  # the API's default lifetime
 _PART, _LONGEST_S = 0.8, 24 * 3600.0
 
 

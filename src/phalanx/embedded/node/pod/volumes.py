@@ -83,12 +83,14 @@ def _give_claimed(place: Path, root: Path, user: int, group: int) -> None:
 
 
 def claimed_folder(root: Path) -> Path:
-    """Return the folder of volumes that outlive their pods, beside that of the pods: `root` is a pod's volumes."""
+    """Return the folder of volumes that outlive their pods. It is beside the folder of the pods. `root`: the folder of
+    a pod's volumes."""
     return root.parent.parent.parent.resolve() / "volumes"
 
 
 def private_folders(root: Path, user: int, group: int, mounts: Iterable[Mount]) -> tuple[Mount, ...]:
-    """Return mounts of a /tmp and a /var/tmp of the pod's own, where it mounts nothing there. Raises OSError."""
+    """Return mounts of a private /tmp and /var/tmp of the pod, unless the pod itself mounts a volume at these paths.
+    Raises OSError."""
     taken = {mount.target.rstrip("/") for mount in mounts}
     found = []
     for target, name in (("/tmp", ".tmp"), ("/var/tmp", ".var-tmp")):  # noqa: S108 - those that are hidden
@@ -102,7 +104,7 @@ def private_folders(root: Path, user: int, group: int, mounts: Iterable[Mount]) 
 
 
 def check_paths_of_machine(pod: Object) -> None:
-    """Raises EnvironmentFault for hostPath volumes that the agent would have to create as root."""
+    """Raise EnvironmentFault for hostPath volumes that the agent would have to create as root."""
     for volume in pod["spec"].get("volumes") or ():
         if (kind := (volume.get("hostPath") or {}).get("type") or "").endswith("OrCreate"):
             raise EnvironmentFault(
@@ -115,9 +117,9 @@ def remove(root: Path) -> None:
     for link in [place for place in root.iterdir() if place.is_symlink()] if root.exists() else ():
         if _is_in_memory(real := link.resolve()):
             remove_tree(real)
-            with suppress(OSError):  # others of the pod are still there
+            with suppress(OSError):  # other volumes of the pod are still in the folder
                 real.parent.rmdir()
-        link.unlink()  # a claim's volume stays, and nothing that is done to the rest may follow the link
+        link.unlink()  # the volume of a claim stays, so no later step may follow this link
     remove_tree(root)
 
 
@@ -149,7 +151,8 @@ def mounts(container: Object, pod: Object, root: Path, env: Mapping[str, str]) -
 
 
 def _source_of(volume: Object, root: Path) -> tuple[str, bool]:
-    """Return the path of a volume, and whether an admin made that volume by hand: parts of its path may be a user's."""
+    """Return the path of a volume, and True if an admin created the volume by hand, so that users may own parts of its
+    path."""
     if host := volume.get("hostPath"):
         return str(Path(host["path"])), False
     place = root / volume["name"]
@@ -210,7 +213,7 @@ class _Sources:
         return found
 
     async def claimed(self, place: Path, name: str) -> None:
-        """Link to the directory of the volume that the claim is bound to."""
+        """Create a link to the directory of the volume to which the claim is bound."""
         claim = await self._look_up(VOLUME_CLAIMS, self.pod["metadata"]["namespace"], name)
         if claim is None:
             raise EnvironmentFault(f'persistentvolumeclaim "{name}" not found')

@@ -1,2 +1,2 @@
-"""Nodes that exist in the API alone: `stages` (how a pod ends, and when all pods of a Job are ready),
-`nodes`."""
+"""Simulate nodes, which exist only in the API. `stages` decides how a pod ends and when all pods of a job are ready.
+`nodes` runs the simulated nodes."""

@@ -1,8 +1,8 @@
 """Simulate nodes, for tests at scale: pods become Ready as soon as they are bound, and end after a given time.
 
-A pod with the annotation `phalanx.dev/run-seconds` is Succeeded that long after *all* pods of its job were ready; so a
-job of which only some pods are placed runs for ever, as a real one whose workers wait for each other. Without the
-annotation a pod runs for ever. `gangs` groups the pods and counts them.
+A pod with the annotation `phalanx.dev/run-seconds` becomes Succeeded this number of seconds after *all* pods of its job
+are ready. So a job of which only some pods are placed runs for ever, like a real job whose workers wait for each other.
+A pod without the annotation runs for ever. `stages` groups and counts the pods of jobs.
 
 A Node for KWOK (annotation `kwok.x-k8s.io/node: fake`) is simulated too: it becomes Ready with its own allocatable
 amounts, and its pods end by KWOK's stages (`stages`).
@@ -37,7 +37,7 @@ from phalanx.embedded.node.simulated.stages import SimulatedGangs, StageEnding, 
 
 log = logging.getLogger(__name__)
 
-SIMULATED = "phalanx.dev/simulated"  # label of their nodes
+SIMULATED = "phalanx.dev/simulated"  # label of simulated nodes
 _FAKE = {"cpu": "1k", "memory": "1Ti", "pods": "1M"}  # KWOK's defaults for nodes without amounts
 _GPU_MIB = "81920"  # the memory of each simulated GPU
 _RETRY_S = 0.2
@@ -68,8 +68,8 @@ def _name(number: int) -> str:
 
 @dataclass(slots=True)
 class _Node:
-    """A simulated node. `made`: another program made its Node object, and the node is gone when that is deleted.
-    `fake`: it was made for KWOK, so its pods end as KWOK's stages have it."""
+    """A simulated node. `made`: True if another program created its Node object; the node then ends when this object is
+    deleted. `fake`: True if the node was created for KWOK, so that its pods end by KWOK's stages."""
 
     object: Object
     allocatable: Amounts
@@ -150,7 +150,7 @@ class SimulatedNodes:
                 await asyncio.sleep(_RETRY_S)
 
     def _take_node(self, change: Change) -> None:
-        """Play a node that was made for KWOK, or by a simulated provider, as soon as its object exists."""
+        """Simulate a node that was created for KWOK, or by a simulated provider, as soon as its object exists."""
         node = change.new or change.old
         assert node is not None
         name = node["metadata"]["name"]
@@ -177,8 +177,8 @@ class SimulatedNodes:
         await renew_lease(self._connection, name, node["metadata"]["uid"], self._settings.lease_duration_s)
 
     async def _keep_leases(self) -> None:
-        """Renew all leases in one coroutine, spread over the period; a node that was deleted comes back, as the real
-        one does."""
+        """Renew all Leases in one coroutine, spread over the period. A deleted Node is created again, as the real agent
+        does."""
         while True:
             begun_s = time.monotonic()
             for position, (name, node) in enumerate(list(self._nodes.items()), 1):
@@ -298,13 +298,13 @@ class SimulatedNodes:
             try:
                 await write()
             except ApiRefusal as error:
-                if error.code != 404 and error.reason != "Conflict":  # gone, or another has its name
+                if error.code != 404 and error.reason != "Conflict":  # the pod was deleted, or another pod has its name
                     log.warning("simulated pod: %s", error)
             except ApiUnknown as error:
                 log.info("simulated pod, to be repeated: %s", error)
                 await asyncio.sleep(_RETRY_S)
                 self._push(write)
-            except Exception:  # one pod reveals a defect: other pods go on
+            except Exception:  # a defect that one pod causes must not stop other pods
                 log.exception("simulated pod")
 
     async def _patch(self, pod: Object, status: Mapping[str, Any]) -> None:

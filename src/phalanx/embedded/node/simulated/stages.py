@@ -33,7 +33,8 @@ _MIN_AVAILABLE = "phalanx.dev/min-available"
 
 @dataclass(slots=True)
 class _Gang:
-    """A gang. `ready`: uid -> ready pod. `complete`: True once all pods that it needs have been ready."""
+    """A gang: the pods of one job. `ready`: uid -> ready pod. `complete`: True once all pods of the job have been
+    ready."""
 
     ready: dict[str, Object] = field(default_factory=dict)
     complete: bool = False
@@ -82,7 +83,7 @@ class SimulatedGangs:
         uid, key = change.new["metadata"]["uid"], _job_key(change.new)
         self._jobs[uid] = change.new
         self._jobs_of[key].add(uid)
-        if uid != key and uid in self._gangs:  # pods that were seen before it
+        if uid != key and uid in self._gangs:  # pods that were seen before the Job
             for pod in list(self._gangs[uid].ready.values()):
                 self.is_over(pod["metadata"]["uid"])
                 self.is_ready(pod)
@@ -137,7 +138,8 @@ def _size(job: Object) -> int:
 
 
 def pods_at_once(spec: Mapping[str, Any]) -> int:
-    """Return how many pods a Job runs together: its parallelism, never more than its completions."""
+    """Return the number of pods that a Job runs at the same time: its parallelism, but not more than its
+    completions."""
     parallelism, completions = spec.get("parallelism"), spec.get("completions")
     wanted = 1 if parallelism is None else int(parallelism)
     return wanted if completions is None else min(wanted, int(completions))
@@ -155,7 +157,7 @@ def _controller(pod: Object) -> Mapping[str, Any] | None:
 # --- endings ----------------------------------------------------------------------------------------------------------
 
 RUN_SECONDS: Final = "phalanx.dev/run-seconds"
-FAKE_NODE: Final = ("kwok.x-k8s.io/node", "fake")  # annotation of nodes that KWOK plays
+FAKE_NODE: Final = ("kwok.x-k8s.io/node", "fake")  # annotation of nodes that KWOK simulates
 PROVIDED_NODE: Final = "phalanx.dev/simulated-node"  # annotation of nodes of simulated node groups
 _COMPLETE: Final = "pod-complete.stage.kwok.x-k8s.io"
 _FAIL: Final = "pod-container-running-failed.stage.kwok.x-k8s.io"
@@ -179,18 +181,18 @@ class StageEnding:
 
 
 def is_fake(node: Object) -> bool:
-    """Return whether the node is one that KWOK would play."""
+    """Return True if KWOK would simulate this node."""
     key, value = FAKE_NODE
     return (node["metadata"].get("annotations") or {}).get(key) == value
 
 
 def is_provided(node: Object) -> bool:
-    """Return whether the node was made by a simulated provider of a node group."""
+    """Return True if a simulated provider of a node group created the node."""
     return (node["metadata"].get("annotations") or {}).get(PROVIDED_NODE) == "true"
 
 
 def ending(pod: Object, *, fake: bool) -> StageEnding | None:
-    """Return how a pod ends; None: it runs for ever. `fake`: its node is one of KWOK's."""
+    """Return how a pod ends; None if it runs for ever. `fake`: True if its node was created for KWOK."""
     meta = pod["metadata"]
     words: Mapping[str, Any] = meta.get("annotations") or {}
     if (meta.get("labels") or {}).get(_FAIL) == "true":

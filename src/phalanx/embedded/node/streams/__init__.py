@@ -1,8 +1,8 @@
-"""Streams into pods: `kubectl exec`, `attach`, `cp` and `port-forward`, as the kubelet speaks them.
+"""Serve streams into pods, for `kubectl exec`, `attach`, `cp` and `port-forward`, with the protocols of the kubelet.
 
-channels  one WebSocket as several channels: input, output, errors, sizes of a terminal
+channels  use one WebSocket as several channels: input, output, errors, sizes of a terminal
 spdy      SPDY/3.1, as far as exec and port-forward need it
-session   a command beside a running container, with pipes or a terminal; input for a container that has some
+session   run a command in a running container, with pipes or a terminal; send input to a container
 remote    exec and attach
 forward   port-forward
 """

@@ -1,8 +1,9 @@
-"""One WebSocket as several channels: `v5.channel.k8s.io` and its forerunners.
+"""Use one WebSocket as several channels, by the protocol `v5.channel.k8s.io` or an earlier version of it.
 
-Every message begins with the number of its channel: a byte, or in the base64 protocols a digit before base64 text. The
-client writes to STDIN and RESIZE, the server to STDOUT, STDERR and ERROR; ERROR carries one `v1.Status` at the end
-(since v4; before, its text). v5 adds CLOSE: the number of a channel to which the client will write no more.
+Every message begins with the number of its channel. The number is a byte or, in the base64 protocols, a digit before
+base64 text. The client writes to STDIN and RESIZE, the server to STDOUT, STDERR and ERROR. At the end, the server sends
+one `v1.Status` on ERROR (before v4, only the text of the error). v5 adds the message CLOSE with the number of a channel
+to which the client will write no more.
 
 Source: k8s.io/apimachinery/pkg/util/remotecommand and k8s.io/apiserver wsstream.
 """
@@ -24,7 +25,7 @@ _MESSAGE_MOST_BYTES = 16 * 2**20
 
 
 class Channels:
-    """A WebSocket that speaks one of PROTOCOLS. `open` it first."""
+    """The channels over a WebSocket with one of PROTOCOLS. Call `open` first."""
 
     def __init__(self, protocols: tuple[str, ...] = PROTOCOLS) -> None:
         self._socket = web.WebSocketResponse(protocols=protocols, max_msg_size=_MESSAGE_MOST_BYTES)

@@ -1,8 +1,8 @@
-"""`kubectl port-forward`: connections of the client's machine to ports of a pod, at the pod's own address.
+"""Serve `kubectl port-forward`: forward connections of the client's machine to ports at the address of a pod.
 
-kubectl tunnels SPDY in a WebSocket: for each connection a stream of data and one of errors, with the same `requestID`.
-Other clients name the ports in the query and have two channels for each (`v4.channel.k8s.io`), whose first message is
-the port. Source: pkg/kubelet/portforward and client-go/tools/portforward.
+kubectl sends SPDY through a WebSocket. Each connection has a stream for data and a stream for errors, with the same
+`requestID`. Other clients name the ports in the query, and use two channels for each port (`v4.channel.k8s.io`); the
+first message of a channel is the port. Source: pkg/kubelet/portforward and client-go/tools/portforward.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Line:
         self.given: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING_PIECES)
 
     async def run(self, send: Send, fail: Send) -> None:
-        """Pass on both ways until both have ended; `fail` tells the client what went wrong."""
+        """Pass data in both directions until both sides have ended. `fail` sends the text of an error to the client."""
         try:
             async with asyncio.timeout(_CONNECT_S):
                 reader, writer = await asyncio.open_connection(self._address, self._port)
@@ -59,7 +59,7 @@ class Line:
 
 
 async def forward(request: web.Request, address: str) -> web.StreamResponse:
-    """Forward to the ports of the pod at `address`."""
+    """Forward the client's connections to the ports of the pod at `address`."""
     asked = request.headers.get("Sec-WebSocket-Protocol", "")
     if TUNNEL in asked:
         return await _tunnel(request, address)

@@ -1,7 +1,7 @@
-"""`kubectl exec` (and `cp`, which is tar(1) by exec) and `kubectl attach`.
+"""Serve `kubectl exec` (and `cp`, which runs tar(1) by exec) and `kubectl attach`.
 
-exec runs a command beside the container and returns its exit code. attach forwards the container's output from now on,
-and forwards input to a container with `stdin`.
+exec runs a command in the namespaces of the container, and returns its exit code. attach forwards the container's
+output from this moment on. If the container has `stdin`, attach also forwards the client's input.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _flag(request: web.Request, name: str) -> bool:
 
 
 def _channels(request: web.Request) -> AnyChannels:
-    """Return the channels that the client's handshake asks for."""
+    """Return the kind of channels that the client's handshake requests."""
     if request.headers.get("Sec-WebSocket-Protocol") not in SPDY:
         return Channels()
     asked = {STDIN: "stdin", STDOUT: "stdout", STDERR: "stderr", RESIZE: "tty"}
@@ -57,7 +57,7 @@ def _ended(command: list[str], code: int) -> dict[str, Any]:
 
 
 async def execute(request: web.Request, attempt: Attempt) -> web.StreamResponse:
-    """Run the command of the query beside the container."""
+    """Run the command of the query in the running container."""
     command = request.query.getall("command", [])
     if not command:
         return web.Response(status=400, text="you must specify at least one command for the container")
@@ -84,7 +84,7 @@ async def execute(request: web.Request, attempt: Attempt) -> web.StreamResponse:
 
 
 async def _serve(channels: AnyChannels, session: Session) -> int | None:
-    """Pass everything on until the command ends. Return its exit code; None: the client has gone."""
+    """Pass input and output on until the command ends. Return its exit code; None if the client has disconnected."""
     output = asyncio.gather(
         *(
             _pump(channels, number, source)
@@ -132,7 +132,7 @@ async def _hear(channels: AnyChannels, session: Session) -> None:
 
 
 async def attach(request: web.Request, attempt: Attempt) -> web.StreamResponse:
-    """Pass on what the container writes, until it ends."""
+    """Pass the output of the container on to the client, until the container ends."""
     spec, stdin = attempt.spec, _flag(request, "stdin")
     if stdin and not spec.stdin:
         name = request.match_info["container"]
@@ -157,7 +157,7 @@ async def _pass_on(channels: AnyChannels, attempt: Attempt, options: LogOptions)
     def over() -> bool:
         return isinstance(attempt.state(), Exited) or not attempt.folder.exists()
 
-    with suppress(FileNotFoundError, ConnectionError):  # removed with its pod; the client has gone
+    with suppress(FileNotFoundError, ConnectionError):  # the log was removed with its pod; the client has disconnected
         async for piece in read(attempt.log, options, over):
             await channels.send(STDOUT, piece)
         await channels.finish(_SUCCESS)

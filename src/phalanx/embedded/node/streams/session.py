@@ -1,9 +1,9 @@
-"""A command beside a running container, in its environment, mounts and control groups, with pipes or a terminal.
+"""Run a command in the environment, mounts and control groups of a running container, with pipes or a terminal.
 
-The process is created as for probes (`container.exec`), for the same reasons without asyncio's subprocesses. When the
-client disconnects, the process and its process group are ended.
+The process is created in the same way as for probes (`container.exec`), and for the same reasons without asyncio's
+subprocesses. When the client disconnects, the process and its process group are ended.
 
-Input for a container that runs, by the named pipe that its supervisor reads (`container.shim.streams`)."""
+`Feed` sends input to a running container by the named pipe that its supervisor reads (`container.shim.streams`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Session:
 
     @classmethod
     def start(cls, spec: RunSpec, pid: int, command: Sequence[str], *, tty: bool, stdin: bool) -> Session:
-        """Run `command` beside the container that runs as `pid`. Raises OSError."""
+        """Run `command` in the container whose process is `pid`. Raises OSError."""
         env = dict(spec.env) | ({"TERM": "xterm"} if tty else {})
         own, its = _terminal() if tty else _pipes(stdin)
         try:
@@ -66,7 +66,7 @@ class Session:
         return cls(process, *own, tty=tty)
 
     async def write(self, data: bytes) -> None:
-        """Write to the command's input; data after the command has closed its input is dropped."""
+        """Write to the command's input. If the command has closed its input, the data is dropped."""
         with suppress(BrokenPipeError, OSError):
             while data and self._stdin >= 0:
                 try:
@@ -89,7 +89,8 @@ class Session:
                 fcntl.ioctl(self.stdout, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     async def ended(self) -> int:
-        """Wait for its end. Return its exit code; 128 and the signal's number where a signal ended it."""
+        """Wait for the end of the command, and return its exit code. If a signal ended the command, this is 128 plus
+        the number of the signal."""
         handle = os.pidfd_open(self._process.pid)
         loop = asyncio.get_running_loop()
         try:
@@ -100,7 +101,7 @@ class Session:
         return 128 - code if code < 0 else code
 
     def close(self) -> None:
-        """End it, if it still runs, with its process group."""
+        """End the command with its process group, if it still runs."""
         if self._process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -146,8 +147,8 @@ Three = tuple[int, int, int]
 
 
 def _terminal() -> tuple[Three, Three]:
-    """Open a terminal. Return the descriptors of input, output and errors: our ends (-1 for errors, which the terminal
-    has not), and the command's ends."""
+    """Open a terminal. Return the descriptors of input, output and errors, first this process's ends (-1 for errors,
+    because a terminal has no separate errors), and then the command's ends."""
     ours, its = pty.openpty()
     return (ours, ours, -1), (its, its, its)
 
@@ -170,7 +171,7 @@ def _as_its_user(spec: RunSpec) -> list[str]:
 
 
 def _joining(spec: RunSpec, tty: bool) -> Callable[[], None]:
-    """Return what the new process does before anything else: it joins the container's control groups, and takes its
+    """Return the function that the new process runs first. It joins the container's control groups, and takes its
     terminal."""
     paths = tuple(spec.cgroup_procs)
 

@@ -105,7 +105,7 @@ class SpdyConnection:
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
 
-    # --- what comes -----------------------------------------------------------------------------------------------
+    # --- received data -----------------------------------------------------------------------------------------------
 
     def hear(self, data: bytes) -> Iterator[Frame]:
         """Add received bytes, and yield all frames that are complete now. Raises SpdyBroken."""
@@ -154,7 +154,7 @@ class SpdyConnection:
             found[name.lower()] = value
         return found
 
-    # --- what goes ------------------------------------------------------------------------------------------------
+    # --- sent frames ------------------------------------------------------------------------------------------------
 
     def accepted(self, stream: int) -> bytes:
         """Return the frame that accepts a stream: SYN_REPLY without headers."""
@@ -163,7 +163,7 @@ class SpdyConnection:
 
 
 def data_frame(stream: int, payload: bytes, *, last: bool = False) -> bytes:
-    """Return a frame of data; `last`: nothing more is sent on the stream."""
+    """Return a frame of data. `last`: True if nothing more is sent on the stream."""
     return stream.to_bytes(4) + bytes((FIN if last else 0,)) + len(payload).to_bytes(3) + payload
 
 
@@ -192,7 +192,8 @@ _OPENING_S = 30.0
 
 
 class SpdyChannels:
-    """The same as `Channels`, over SPDY. Call `open` first. `asked`: the channels that the client will open."""
+    """The channels of a command, with the same methods as `Channels`, over SPDY. Call `open` first. `asked`: the
+    channels that the client will open."""
 
     def __init__(self, asked: frozenset[int]) -> None:
         self._socket = web.WebSocketResponse(protocols=PROTOCOLS)

@@ -149,7 +149,7 @@ def _hold_to_minimum(at: PhaseStep, spec: Mapping[str, Any], counts: Mapping[str
 
 
 def _completed(spec: Mapping[str, Any], seen: Seen) -> bool:
-    """Return True if some item names conditions, and every such item has one of its conditions."""
+    """Return True if at least one item names conditions, and every item that names conditions has one of them."""
     items = (spec.get("resources") or {}).get("GenericItems") or ()
     items = [item for item in items if isinstance(item.get("generictemplate"), dict)]
     asked = [

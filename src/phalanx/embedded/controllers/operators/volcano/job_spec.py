@@ -1,7 +1,7 @@
 """Read a Job's spec with Volcano's defaults: its tasks, their minimum numbers of pods, and the arguments of plugins.
 
-Volcano's webhook writes the defaults into the object. This module applies them when it reads, so an object without them
-has the same meaning. Source: pkg/webhooks/admission/jobs/mutate of Volcano v1.15.1.
+Volcano's webhook writes the defaults into the object. This module applies the same defaults when it reads an object, so
+an object without them has the same meaning. Source: pkg/webhooks/admission/jobs/mutate of Volcano v1.15.1.
 
 The second part applies the lifecycle policies of a Job and its tasks: it chooses the action that follows from an event.
 The policies of a task are searched before those of its job, and the first policy that matches applies. Pods of an

@@ -64,8 +64,8 @@ def has_own_processes(spec: dict[str, Any]) -> bool:
 
 
 def enter_user_namespace(user: int, group: int) -> None:
-    """Enter a new user namespace, in which this process has the rights of root (user_namespaces(7)). Its user and its
-    group have the numbers `user` and `group` there. Raises SyscallRefused."""
+    """Enter a new user namespace, in which this process has the rights of root (user_namespaces(7)). In this namespace,
+    the user and the group of the process have the numbers `user` and `group`. Raises SyscallRefused."""
     before = os.geteuid(), os.getegid()
     call("unshare", libc.unshare(CLONE_NEWUSER))
     step("giving up groups", partial(write_text, "/proc/self/setgroups", "deny"))

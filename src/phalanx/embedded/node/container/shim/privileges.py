@@ -1,8 +1,9 @@
 """Set the user, groups and capabilities of a program.
 
 A program with its own root has only the given capabilities (capabilities(7)). The others are removed from its bounding
-set, so that no program of the image can regain them. Phalanx's processes in its namespace (process 1, and commands that
-enter) give up the capabilities that they do not need, because a program that may trace them could take them over.
+set, so that no program of the image can regain them. Phalanx's own processes in the program's namespace (process 1, and
+processes that enter to run a command) give up the capabilities that they do not need. Otherwise a program that may
+trace these processes could use their capabilities.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Mounts from the machine (volumes, device files, /sys) are copied while the machi
 image's tree becomes the root, and the machine's root is unmounted. Only then are the copies moved to their places, so
 that links in the image cannot lead outside of it. Root creates mount points only in the image's own tree. A mount point
 inside a volume, which may be a directory of the machine, is created with the rights of the confined program's user.
-`mount_point` asks the kernel which of both applies.
+`mount_point` finds out by openat2(2) in which of the two trees a mount point is.
 
 A container sees the parts of the machine that OCI runtime-spec, config-linux.md, lists: /proc of its own processes,
 /sys read-only, the usual files of /dev, and its own devices. Files of /proc and /sys about the machine are hidden or

@@ -1,10 +1,11 @@
 """Start shims with the same Python, with only this package on the path, from compiled modules. A resident process forks
 one shim for each container (`supervisor.serve`).
 
-A shim enters containers, and forks processes that become containers. A program of an image could then make the shim run
-/proc/self/exe, the machine's interpreter, with the image's libraries, and as the owner change that file or its mode
-(CVE-2019-5736 of runc). So the shim runs a sealed copy of the interpreter in memory (memfd_create(2), F_ADD_SEALS). All
-shims of this process share the copy, which exists as long as any of them.
+A shim enters containers, and forks processes that become containers. A program of an image could make the shim run
+/proc/self/exe, which is the machine's Python interpreter, with the libraries of the image. As the owner of the
+interpreter's file, it could then change this file or its mode (CVE-2019-5736 of runc). To prevent that, the shim runs a
+sealed copy of the interpreter in memory (memfd_create(2), F_ADD_SEALS). All shims of this process share the copy, which
+exists until the last of these shims has ended.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ async def launch(stem: str) -> None:
 
 async def _ask(stem: str, handle: int) -> None:
     """Send the stem (the common beginning of the paths of the container's files) and the descriptor to the process that
-    forks shims. If there is no such process, start it."""
+    forks shims. Start that process if it does not run."""
     path = interpreter()
     for _ in range(_TRIES):
         forks = _forks.get(path) or _started(path)
@@ -126,7 +127,7 @@ def _copy() -> int:
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        copy = os.memfd_create(_NAME, flags)  # before Linux 6.3, which runs any such file
+        copy = os.memfd_create(_NAME, flags)  # Linux before 6.3 can run every memfd
     with open(sys.executable, "rb") as source:
         while os.sendfile(copy, source.fileno(), None, 1 << 24):
             pass

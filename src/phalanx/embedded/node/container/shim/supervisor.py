@@ -1,17 +1,17 @@
 """The supervisor of one container. It is started for the node agent, outlives the agent, and has no notion of
 Kubernetes.
 
-The agent has a process that forks supervisors (`serve`). This process has imported all that a supervisor needs, so a
-supervisor takes the time of a fork, and shares the memory of Python with all others. It ends with the agent; the
-supervisors stay.
+The agent has a process that forks supervisors (`serve`). This process has imported all modules that a supervisor needs.
+So the start of a supervisor takes only the time of a fork, and all supervisors share the memory of Python. The process
+that forks ends with the agent; the supervisors continue.
 
 STEM is the common beginning of the paths of a container's files. STEM.spec.json defines the program. The supervisor
 writes three files, each atomically: STEM.run.json (the process and its start time; durable *before* the program
 starts), STEM.log (the output, in lines with time stamps, as container runtimes write it) and STEM.exit.json (the end).
 
-STEM.lock is held (flock(2)) from before the start until the end is recorded. A process that gets the lock can be sure
-that no shim runs, without trusting a process id. A shim that finds STEM.run.json starts no program, so a container is
-never started twice, however often the agent is killed.
+STEM.lock is held (flock(2)) from before the start until the end is recorded. A process that gets the lock knows that no
+shim runs, without relying on a process id. A shim that finds STEM.run.json starts no program, so a container is never
+started twice, however often the agent is killed.
 
 SIGTERM is forwarded to the program's process group; SIGUSR1 kills all processes. Orphaned processes of the program
 become children of the supervisor (PR_SET_CHILD_SUBREAPER), and end with the program, as in a container's PID namespace.
@@ -20,7 +20,8 @@ If the supervisor is killed, the kernel kills the program (PR_SET_PDEATHSIG).
 A *confined* program runs as another user, under a supervisor that is root. It gets new namespaces for processes, mounts
 and IPC, with its own /proc and /dev/shm, and cannot gain rights (PR_SET_NO_NEW_PRIVS). Every path that its user chose
 is opened, or created, with that user's rights (setfsuid(2)) before the mount. Process 1 of its namespace is Phalanx's.
-It forwards signals and reaps, so that programs that do not expect to be process 1 end as they would outside.
+This process forwards signals and reaps ended processes, so that programs that do not expect to be process 1 end in the
+same way as outside a container.
 
 A program with its own *root* sees the files of its image instead of the machine's (`root`), and is isolated in the same
 way, confined or not. The supervisor imports only the other modules of this folder.

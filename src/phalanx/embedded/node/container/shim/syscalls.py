@@ -75,9 +75,9 @@ def open_resolved(folder: int, path: str, resolve: int, flags: int = _HANDLE) ->
 
 
 def make_resolved(folder: int, path: str, resolve: int, *, file: bool = False) -> int:
-    """Return a handle on `path`, and create its missing directories and, with `file`, an empty file at the end. Each is
-    created through the handle of its parent directory, so that a changing link cannot lead elsewhere. Raises
-    OSError."""
+    """Return a handle on `path`, and create its missing directories and, with `file`, an empty file at the end. Each
+    directory is created through the handle of its parent directory, so that a link that changes in the meantime cannot
+    redirect the path. Raises OSError."""
     path = path.strip("/") or "."
     try:
         return open_resolved(folder, path, resolve)
@@ -123,8 +123,8 @@ def _capabilities() -> tuple[Any, Any]:
 
 @contextmanager
 def without_capabilities() -> Iterator[None]:
-    """Make all capabilities of this process ineffective in this context, and restore them at its end. Raises
-    SyscallRefused."""
+    """Make all capabilities of this process ineffective in this context, and restore them at the end of the context.
+    Raises SyscallRefused."""
     head, sets = _capabilities()
     before = tuple(sets)
     sets[0] = sets[3] = 0

@@ -1,9 +1,10 @@
 """Manage the devices of one node other than whole NVIDIA GPUs: extended resources whose units have names.
 
-A source of devices, for example a device plugin, offers a resource. It reports its devices and their health at its
-start and at each change. It also returns the environment, mounts and device files for a container that uses them. The
-node's capacity is the number of healthy devices. The node records the devices of each pod, and assigns none twice. If
-the source of a resource ends, the capacity becomes zero; containers keep their devices.
+A source of devices, for example a device plugin, offers a resource. The source reports its devices and their health
+when it starts and at each change. It also returns the environment variables, mounts and device files of a container
+that uses some of the devices. The node's capacity is the number of healthy devices. The node records the devices of
+each pod, and assigns none twice. If the source of a resource ends, the node's capacity of this resource becomes zero.
+Containers keep the devices that they have.
 
 A file may list devices of any generic resource of this machine, such as licences, boards or instruments:
 
