@@ -1,12 +1,12 @@
-"""CEL: the expressions in admission policies and CustomResourceDefinitions.
+"""CEL, the Common Expression Language: the expressions in admission policies and CustomResourceDefinitions.
 
-The language is a library's (`common-expression-language`, the Rust implementation). This module adds some of
-Kubernetes' extensions: struct literals (`JSONPatch{op: "add"}`, `Object{spec: Object.spec{…}}`), which are rewritten
-into maps before parsing because the library does not have these types; the string and list functions of
-k8s.io/apiserver/pkg/cel/library; its comparisons of quantities (a quantity is its text here); its addresses and URLs
-(`functions`); and `jsonpatch.escapeKey`. The library does not limit the cost: `metering` adds a counter to every
-comprehension. Optional types (`.?x`, `[?x]`) are not supported: such an expression is refused when the policy is
-written, never taken for true.
+A library evaluates the expressions (`common-expression-language`, the Rust implementation). This module adds some of
+Kubernetes' extensions. Struct literals (`JSONPatch{op: "add"}`, `Object{spec: Object.spec{…}}`) are rewritten into maps
+before parsing, because the library does not have these types. The module also adds the string and list functions of
+k8s.io/apiserver/pkg/cel/library, the comparisons of quantities (whose values are texts here), addresses and URLs
+(`functions`), and `jsonpatch.escapeKey`. The library does not limit the cost of an expression, so `metering` adds a
+counter to every comprehension. Optional types (`.?x`, `[?x]`) are not supported: a policy with such an expression is
+refused when it is written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from phalanx.embedded.apimachinery.expressions.pattern import compiled as regula
 from phalanx.embedded.apimachinery.schema.quantity import QuantityError
 from phalanx.embedded.apimachinery.schema.quantity import parse as parse_quantity
 
-# The longest text or list that an expression may make, and the growth that is not looked at closer.
+# The longest text or list that an expression may create, and the growth factor up to which the size of the variables is
+# not checked.
 MOST_SIGNS, _SMALL_GROWTH = 32 * 2**20, 8
 _WORDS = frozenset({"in", "true", "false", "null"})
 _PARSE_ERROR = re.compile(r"Failed to parse expression '.*?': (?=ERROR: )", re.DOTALL)
@@ -37,7 +38,7 @@ _LITERAL = re.compile(r"""(?P<quote>["'])[^"'\\]*(?P=quote)""")
 
 
 class ExpressionError(Exception):
-    """An expression that cannot be compiled, or whose evaluation failed; the text says why."""
+    """Raised for an expression that cannot be compiled, or whose evaluation fails. The text is the reason."""
 
 
 _CALL_ERROR = re.compile(
@@ -54,7 +55,7 @@ _CONVERTED |= {sort: sort for sort in ("int", "uint", "double", "bool")}
 
 
 def _in_go(error: str) -> str:
-    """Return an error of a function as the Go library words it."""
+    """Return an error of a function with the message of the Go library."""
     found = _CALL_ERROR.fullmatch(error)
     if found is None:
         return _of_operator(error)
@@ -74,13 +75,13 @@ def _of_operator(error: str) -> str:
 
 
 def _worded(error: str) -> str:
-    """Return an error of the parser as the Go library words it."""
+    """Return an error of the parser with the message of the Go library."""
     found = _PARSE_ERROR.match(error)
     return error[found.end() :].replace("\n| ", "\n | ") if found else error
 
 
 def _escape_key(_: object, key: str) -> str:
-    """Return a key escaped for a JSON pointer (RFC 6901): the function `jsonpatch.escapeKey`."""
+    """Return a key in the escaped form of JSON pointers (RFC 6901). This is the function `jsonpatch.escapeKey`."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
@@ -101,7 +102,7 @@ def _join(values: list[str], separator: str = "") -> str:
 
 
 def _within(signs: int) -> None:
-    """Check the length of a text before it is made. Raises ValueError if it is longer than `MOST_SIGNS`."""
+    """Check the length of a text before it is created. Raises ValueError if it is longer than `MOST_SIGNS`."""
     if signs > MOST_SIGNS:
         raise ValueError(EXCEEDED)
 
@@ -142,7 +143,7 @@ def _bool(value: Any) -> bool:
 
 
 def _quantity(text: str) -> str:
-    """Return the text, which the functions below compare. Raises ValueError if it is not a quantity."""
+    """Check that a text is a quantity, and return it; the functions below compare it. Raises ValueError."""
     parse_quantity(text)
     return text
 
@@ -188,7 +189,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 @cache
 def _library() -> ModuleType:
-    """Return the library, which is imported with the first expression. Its command line is not imported, because that
+    """Import the library at the first expression, and return it. Its command line is not imported, because that import
     takes five times as long as the rest (a third of the server's start)."""
     sys.modules.setdefault("cel.cli", ModuleType("cel.cli"))
     import cel
@@ -197,15 +198,15 @@ def _library() -> ModuleType:
 
 
 def optional(*value: Any) -> Any:
-    """Return an optional value: of one argument, or none."""
+    """Return an optional value: with the one argument as its value, or without a value."""
     kind = _library().OptionalValue
     return kind.of(value[0]) if value else kind.none()
 
 
 class CelScope:
-    """The variables that expressions see. Passing an object to the library costs a hundred times as much as an
-    evaluation. So all expressions about one object share a scope, it has only the fields that they read (`CelView`),
-    and it passes nothing before the first evaluation."""
+    """The variables that expressions can read. Passing an object to the library costs a hundred times as much as
+    evaluating an expression. So all expressions about one object share a scope. The scope has only the fields that
+    these expressions read (`CelView`), and passes them to the library at the first evaluation."""
 
     def __init__(
         self,
@@ -214,19 +215,19 @@ class CelScope:
         functions: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
     ) -> None:
         """`budget`: the total cost that expressions in this scope may have. `functions`: functions in addition to those
-        of all expressions."""
+        that all expressions have."""
         self.budget, self.variables, self.functions = budget or Budget(), dict(variables), functions
 
     @cached_property
     def context(self) -> Any:
-        """The variables and functions in the form of the library."""
+        """Return the variables and functions in the form that the library needs."""
         every = {**_FUNCTIONS, **self.functions, TICK: self.budget.tick}
         return _library().Context(variables={"jsonpatch": None, **self.variables}, functions=every)
 
     @cached_property
     def content(self) -> bytes:
-        """The variables as JSON, the key of cached results. Empty: nothing is cached, because the JSON is too long, or
-        because the scope has functions that may return other results the next time."""
+        """Return the variables as JSON, which is the key of cached results. The key is empty if results are not cached:
+        the JSON is too long, or a function of the scope may return another result at the next call."""
         if self.functions:
             return b""
         try:
@@ -236,20 +237,21 @@ class CelScope:
         return data if len(data) <= _REMEMBERED_BYTES else b""
 
     def add(self, name: str, value: Any) -> None:
-        """Add the result of an expression as a variable. Results of this scope are no longer cached, because JSON does
-        not distinguish all values."""
+        """Add the result of an expression as a variable. After that, results of this scope are no longer cached,
+        because JSON does not distinguish all values."""
         self.variables[name], self.content = value, b""
         self.context.add_variable(name, value)
 
 
-# Rules and policies ask the same of objects that are made from one template, and nothing but what they look at decides:
-# (expression, variables) -> the result, and the steps that it took. The oldest go first (docs/decisions/0039).
+# Rules and policies evaluate the same expressions on the many objects that are created from one template. The result
+# depends only on the fields that an expression reads. So this cache maps (expression, variables) to the result and the
+# number of steps that it took. It drops the oldest results first (docs/decisions/0039).
 _RESULTS, _REMEMBERED_BYTES = 4096, 2048
 _results: dict[tuple[str, bytes], tuple[bytes, int]] = {}
 
 
 def _as_json(value: Any) -> bytes:
-    """Return a result as JSON to be remembered; empty: it is too long, or no plain JSON."""
+    """Return a result as JSON for the cache; empty if it is too long, or is not plain JSON."""
     try:
         data = msgspec.json.encode(value)
     except TypeError:
@@ -258,7 +260,7 @@ def _as_json(value: Any) -> bytes:
 
 
 class Expression:
-    """A compiled expression. `text` is as the user wrote it."""
+    """A compiled expression. `text`: the expression as the user wrote it."""
 
     def __init__(self, text: str) -> None:
         self.text, self._growth = text, growth(text)
@@ -269,12 +271,12 @@ class Expression:
 
     @property
     def grows(self) -> bool:
-        """Return whether the result may be much larger than the variables. Then the size of the variables is
+        """Return True if the result may be much larger than the variables. The size of the variables is then
         limited."""
         return self._growth > _SMALL_GROWTH
 
     def evaluate(self, variables: CelScope | Mapping[str, Any]) -> Any:
-        """Return the value, as plain JSON. Raises `ExpressionError`, for instance when a field is absent."""
+        """Return the result as plain JSON. Raises `ExpressionError`, for example if a field does not exist."""
         scope = variables if isinstance(variables, CelScope) else CelScope(variables)
         if self.grows and self._growth * (len(self.text) + _size(scope)) > MOST_SIGNS:
             raise ExpressionError(EXCEEDED)
@@ -294,7 +296,8 @@ class Expression:
             raise ExpressionError(said) from None
 
     def _of_nothing(self, scope: CelScope) -> str:
-        """Return the error that a field of a variable without a value is read, if the expression does so."""
+        """Return the error for an expression that reads a field of a variable without a value; empty if it reads
+        none."""
         for name, field in _FIELD.findall(self.text):
             if name in scope.variables and scope.variables[name] is None:
                 return f"no such key: {field}"
@@ -321,12 +324,12 @@ def compiled(text: str) -> Expression:
     return Expression(text)
 
 
-Wanted = dict[str, "Wanted | None"]  # field -> its needed fields; None: all
+Wanted = dict[str, "Wanted | None"]  # field -> the needed fields below it; None if all of them are needed
 
 
 class CelView:
-    """A view of variables with only the fields that some expressions read. All these expressions must be known in
-    advance."""
+    """A view of variables that contains only the fields which certain expressions read. All these expressions must be
+    known when the view is created."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._wanted: Wanted = {}
@@ -342,8 +345,8 @@ class CelView:
 
 
 def _enter(wanted: Wanted, path: tuple[str, ...]) -> None:
-    """Add a path to the needed fields. The caller must add shorter paths first, so that an object that is read whole
-    stays whole."""
+    """Add a path to the needed fields. The caller must add shorter paths first, so that a whole object, if it is
+    needed, stays whole."""
     first, *rest = path
     if not rest:
         wanted[first] = None
@@ -359,7 +362,7 @@ def _only(value: Any, wanted: Wanted | None) -> Any:
 
 @cached(1024, RULE)
 def paths_of(text: str) -> frozenset[tuple[str, ...]]:
-    """Return the paths of fields that an expression reads by dotted names."""
+    """Return the paths of all fields that an expression reads by dotted names."""
     words = [(kind, lexeme) for kind, lexeme in tokens(text) if kind != "space"]
     found, path = set[tuple[str, ...]](), list[str]()
     for number, (kind, lexeme) in enumerate(words):
@@ -376,9 +379,10 @@ def paths_of(text: str) -> frozenset[tuple[str, ...]]:
 
 
 def _looked_at(path: list[str], before: list[str], after: list[str]) -> tuple[str, ...]:
-    """Return the path that an expression reads by a dotted name between these tokens (at most three on either side). If
-    one key of a map is read, the path includes only that key. If only its existence is tested, the path ends with an
-    empty key. A called name is no field: `object.spec.exists(…)` reads (object, spec)."""
+    """Return the path that an expression reads by a dotted name. `before` and `after`: the tokens around the name, at
+    most three on either side. If the expression reads one key of a map, the path includes only that key. If it only
+    tests whether a key exists, the path ends with an empty key. The name of a called function is not a field:
+    `object.spec.exists(…)` reads (object, spec)."""
     match before, after:
         case _, ["(", *_]:
             return tuple(path[:-1] if len(path) > 1 else path)
@@ -394,13 +398,14 @@ def _looked_at(path: list[str], before: list[str], after: list[str]) -> tuple[st
 
 
 def without_structs(text: str) -> str:
-    """Return the expression with each struct literal `Name.of.type{field: value}` written as a map `{"field": value}`.
+    """Return the expression in which each struct literal `Name.of.type{field: value}` is replaced by a map `{"field":
+    value}`.
 
-    A brace after a dotted name opens a struct; its field names are the names that follow the brace or a comma at its
-    own depth. Strings and comments are skipped over whole."""
+    A brace after a dotted name opens a struct. Its field names are the names that follow the brace, or a comma at the
+    same depth. Strings and comments are not searched."""
     found: list[str] = []
     structs: list[bool] = []  # for each open bracket: True if it opens a struct
-    name_starts = -1  # the index in `found` at which a dotted name began; -1: none
+    name_starts = -1  # the index in `found` at which a dotted name began; -1 if there is none
     expects_field = False
     for kind, lexeme in tokens(text):
         if kind == "space":

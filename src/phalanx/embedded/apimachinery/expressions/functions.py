@@ -1,7 +1,7 @@
-"""Functions of Kubernetes' CEL libraries for addresses and URLs, and the names of all functions.
+"""Functions of Kubernetes' CEL libraries for addresses, networks and URLs, and the names of all functions.
 
-An address, a network and a URL are their texts here, as quantities are. Source: k8s.io/apiserver/pkg/cel/library
-(`ip.go`, `cidr.go`, `urls.go`), with the rules of Go's net/netip and net/url.
+The value of an address, a network or a URL is its text here, as that of a quantity is. Source:
+k8s.io/apiserver/pkg/cel/library (`ip.go`, `cidr.go`, `urls.go`), with the rules of Go's net/netip and net/url.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _UNESCAPED = "/$&+,:;=@!'()*~-._%"
 
 
 def _address(text: str) -> Address:
-    """Raises ValueError for a text that is no address, or one with a zone or of IPv4 in the form of IPv6."""
+    """Return the address in a text. Raises ValueError for a text that is not an address, for an address with a zone,
+    and for an IPv4 address in the form of IPv6."""
     try:
         found = ip_address(text)
     except ValueError:
@@ -32,7 +33,7 @@ def _address(text: str) -> Address:
 
 
 def _network(text: str) -> Network:
-    """Raises ValueError."""
+    """Return the network in a text. Raises ValueError."""
     address, slash, bits = text.partition("/")
     if not slash or not bits.isdigit() or (len(bits) > 1 and bits[0] == "0"):
         raise ValueError(f"network address parse error during conversion from string: {text}")
@@ -41,17 +42,17 @@ def _network(text: str) -> Network:
 
 
 def _host(text: str) -> Address:
-    """Return the address of a text, which may also be a network."""
+    """Return the address in a text that is an address or a network."""
     return _address(text.partition("/")[0])
 
 
 def _url(text: str) -> SplitResult:
-    """Raises ValueError for a text that is neither an absolute URL nor an absolute path."""
+    """Return the parts of a URL. Raises ValueError for a text that is neither an absolute URL nor an absolute path."""
     found = urlsplit(text)
     bad = any(sign <= " " or sign == "\x7f" for sign in text) or _BAD_ESCAPE.search(text)
     if not text or bad or not (_SCHEME.match(text) or text.startswith("/")):
         raise ValueError(f'URL parse error during conversion from string: parse "{text}": invalid URI for request')
-    _ = found.port  # raises ValueError for a port that is no number
+    _ = found.port  # raises ValueError if the port is not a number
     return found
 
 
@@ -64,7 +65,7 @@ def _can(read: Callable[[str], Any], text: str) -> bool:
 
 
 def _contains(network: str, other: str) -> bool:
-    """Return whether a network contains an address or another network."""
+    """Return True if a network contains an address or another network."""
     held, found = _network(network), _host(other)
     if held.version != found.version or found not in held:
         return False
@@ -72,7 +73,7 @@ def _contains(network: str, other: str) -> bool:
 
 
 def _text_of(read: Callable[[str], Any]) -> Callable[[str], str]:
-    """Return a conversion: it checks a text, and returns it."""
+    """Return a function that checks a text with `read`, and returns it unchanged."""
 
     def convert(text: str) -> str:
         read(text)
@@ -132,7 +133,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "getQuery": lambda text: parse_qs(_url(text).query, keep_blank_values=True),
 }
 
-# Every function and macro that expressions may call in Kubernetes 1.36; some are not evaluated here.
+# Every function and macro that expressions may call in Kubernetes 1.36. Some of them are not supported here.
 NAMES = frozenset(
     (
         *FUNCTIONS,

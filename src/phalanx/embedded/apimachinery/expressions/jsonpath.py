@@ -1,8 +1,10 @@
-r"""The JSONPath of Kubernetes: where a column, a scale field or a selectable field of a custom resource lies.
+r"""Kubernetes' JSONPath, by which a CustomResourceDefinition names the fields of columns, of `/scale` and of field
+selectors.
 
-`.spec.replicas`, `.metadata.labels.app\.kubernetes\.io/name`, `.status.conditions[?(@.type=="Ready")].status`,
-`.spec.items[0]`, `.status.conditions[-1:].type`, `.spec.items[*].name`, `.metadata.labels['app']`. What kubectl's
-templates can do beyond that (ranges, unions, functions) has no place in a CustomResourceDefinition.
+Examples: `.spec.replicas`, `.metadata.labels.app\.kubernetes\.io/name`,
+`.status.conditions[?(@.type=="Ready")].status`, `.spec.items[0]`, `.status.conditions[-1:].type`,
+`.spec.items[*].name`, `.metadata.labels['app']`. The further features of kubectl's templates (ranges, unions,
+functions) are not allowed in a CustomResourceDefinition.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ def steps_of(path: str) -> tuple[Step, ...]:
 
 
 def find(obj: Any, path: str) -> list[Any]:
-    """Return every value at the path, none where a step finds nothing."""
+    """Return every value at the path. The list is empty if a step finds no value."""
     values = [obj]
     for step in steps_of(path):
         values = [found for value in values for found in step(value)]

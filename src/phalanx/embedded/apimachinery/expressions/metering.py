@@ -1,13 +1,15 @@
-"""Limit the cost of an expression, and check its names, from its tokens before the evaluation.
+"""Limit the cost of an expression, and check the names in it. Both work on its tokens, before the expression is
+evaluated.
 
-CEL always terminates, but nested comprehensions multiply: two of them over a list of a thousand items are a million
-steps. The library has no limit, so a counter is added to every comprehension: `l.all(x, P)` becomes `l.all(x, tick() ?
-(P) : false)`. `tick` raises when the budget of steps or of processor time is spent. Processor time is limited because
-the library copies the whole result at each step of `map` and `filter` (50,000 items took three minutes). Texts and
-lists grow by `+` and by literals, and comprehensions multiply such growth; `growth` returns an upper bound.
+A CEL expression always terminates, but the costs of nested comprehensions multiply: two of them over a list of a
+thousand items take a million steps. The library has no limit. So this module adds a counter to every comprehension:
+`l.all(x, P)` becomes `l.all(x, tick() ? (P) : false)`. `tick` raises an error when the budget of steps or of processor
+time is used up. Processor time is limited, too, because the library copies the whole result at each step of `map` and
+`filter` (50,000 items took three minutes). Texts and lists grow by `+` and by literals, and comprehensions multiply
+this growth; `growth` returns an upper bound of it.
 
-Source of the figures: RuntimeCELCostBudget and PerCallLimit of k8s.io/apiserver/pkg/apis/cel (10,000,000 and 1,000,000
-units, where a step of a comprehension costs some five to ten); of the messages: cel-go.
+The limits are from RuntimeCELCostBudget and PerCallLimit of k8s.io/apiserver/pkg/apis/cel (10,000,000 and 1,000,000
+units; a step of a comprehension costs about five to ten units). The messages are those of cel-go.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _TOKEN = re.compile(
 )
 _COMPREHENSIONS = frozenset({"all", "exists", "exists_one", "filter", "map"})
 _WORDS = frozenset({"in", "true", "false", "null"})
-# Names of types and of groups of functions.
+# The names of types, and the prefixes of groups of functions.
 _TYPES = frozenset(
     {
         "bool",
@@ -67,8 +69,8 @@ _TYPES = frozenset(
 
 
 class Budget:
-    """The remaining steps of comprehensions, and the processor time of this thread at which the evaluation must end. It
-    begins with the first step."""
+    """The remaining steps of comprehensions, and the processor time of this thread at which the evaluation must end.
+    The time starts with the first step."""
 
     __slots__ = ("_end_s", "left")
 
@@ -76,13 +78,13 @@ class Budget:
         self.left, self._end_s = steps, 0.0
 
     def spend(self, steps: int) -> None:
-        """Subtract the steps of a cached result. Raises ValueError when the budget is spent."""
+        """Subtract the steps of a cached result from the budget. Raises ValueError when the budget is used up."""
         self.left -= steps
         if self.left < 0:
             raise ValueError(EXCEEDED)
 
     def tick(self) -> bool:
-        """Count one step, and return True. Raises ValueError when the steps or the processor time are spent."""
+        """Count one step, and return True. Raises ValueError when the steps or the processor time are used up."""
         now_s = time.thread_time()
         self._end_s = self._end_s or now_s + _PROCESSOR_TIME_S
         self.left -= 1
@@ -94,19 +96,21 @@ class Budget:
 
 @cached(16, RULE)  # several functions need the tokens of the same expression, one after the other
 def tokens(text: str) -> tuple[tuple[str, str], ...]:
-    """Return (kind, text) of every word of an expression; spaces are words."""
+    """Return (kind, text) of every token of an expression. Spaces are tokens as well."""
     return tuple((match.lastgroup or "", match[0]) for match in _TOKEN.finditer(text))
 
 
 def metered(text: str) -> str:
-    """Return the expression with a counter in each comprehension; unchanged if it has none."""
+    """Return the expression with a counter in each comprehension. An expression without comprehensions is returned
+    unchanged."""
     if not any(word in text for word in _COMPREHENSIONS):
         return text
     words = tokens(text)
     found: list[str] = []
-    # For each open bracket: None, or the text that closes the first argument after the variable.
+    # For each open bracket, the text that closes the first argument after the variable of a comprehension; None for
+    # other brackets.
     open_: list[str | None] = []
-    bodies: list[bool] = []  # for each open bracket: True if the variable of its comprehension is not read yet
+    bodies: list[bool] = []  # for each open bracket: True if the variable of its comprehension comes next
     for number, (kind, word) in enumerate(words):
         if word in ("(", "[", "{"):
             opens = word == "(" and _calls_comprehension(words, number)
@@ -128,17 +132,17 @@ def metered(text: str) -> str:
 
 
 def _calls_comprehension(words: Sequence[tuple[str, str]], bracket: int) -> bool:
-    """Return whether the bracket opens the arguments of a comprehension, such as `.all (`. `bracket`: its index in
-    `words`."""
+    """Return True if the bracket opens the arguments of a comprehension, such as `.all (`. `bracket`: the index of the
+    bracket in `words`."""
     before = [word for kind, word in words[max(0, bracket - 6) : bracket] if kind != "space"]
     return len(before) > 1 and before[-1] in _COMPREHENSIONS and before[-2] == "."
 
 
 @cached(1024, RULE)
 def growth(text: str) -> int:
-    """Return the largest factor by which texts and lists can grow in comprehensions: the product, over all
+    """Return the largest factor by which texts and lists can grow in comprehensions. It is the product, over all
     comprehensions, of the number of parts that one step joins."""
-    product, parts = 1, list[int]()  # one part for each open comprehension
+    product, parts = 1, list[int]()  # one number of parts for each open comprehension
     words = tokens(text)
     opened: list[bool] = []
     for number, (_, word) in enumerate(words):
@@ -152,13 +156,13 @@ def growth(text: str) -> int:
         elif word == "+" and parts:
             parts[-1] += 1
         elif word == "," and parts and opened and not opened[-1]:
-            parts[-1] += 1  # an element of a literal, or an argument of a call, which is counted alike
+            parts[-1] += 1  # an element of a literal; an argument of a call is counted in the same way
     return product
 
 
 @cached(1024, RULE)
 def undeclared(text: str, declared: frozenset[str]) -> str:
-    """Return cel-go's error about the first undeclared name of a variable or a function; "" if there is none."""
+    """Return cel-go's error about the first undeclared name of a variable or function; "" if all names are declared."""
     words = _words_at(text)
     bound = declared | _TYPES | _WORDS | set(_variables([(kind, word) for kind, word, _ in words]))
     for number, (kind, word, at) in enumerate(words):
@@ -169,7 +173,7 @@ def undeclared(text: str, declared: frozenset[str]) -> str:
 
 
 def undeclared_function(text: str) -> str:
-    """Return cel-go's error about the first undeclared function; "" if there is none."""
+    """Return cel-go's error about the first undeclared function; "" if all functions are declared."""
     words = _words_at(text)
     for (kind, word, _), (_, following, at) in pairwise(words):
         if kind == "name" and following == "(" and word not in NAMES and word not in _WORDS:
@@ -178,7 +182,7 @@ def undeclared_function(text: str) -> str:
 
 
 def _words_at(text: str) -> list[tuple[str, str, int]]:
-    """Return (kind, word, offset) of the words of an expression."""
+    """Return (kind, token, offset) of the tokens of an expression, without spaces."""
     words, at = [], 0
     for kind, word in tokens(text):
         if kind != "space":
@@ -195,8 +199,8 @@ def _variables(words: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def _names_something_else(words: list[tuple[str, str, int]], number: int) -> bool:
-    """Return whether the name is no variable: it is a called function, a struct (`A.b{`), or a field of a struct
-    (`f:`)."""
+    """Return True if the name is not that of a variable but of a called function, of a struct (`A.b{`), or of a field
+    of a struct (`f:`)."""
     after = number + 1
     while after + 1 < len(words) and words[after][1] == "." and words[after + 1][0] == "name":
         after += 2
@@ -205,7 +209,7 @@ def _names_something_else(words: list[tuple[str, str, int]], number: int) -> boo
 
 
 def located(text: str, at: int, what: str) -> str:
-    """Return the text of an error at an offset: the line, and a mark below the place. `what`: the message."""
+    """Return the text of an error at an offset: the message `what`, the line, and a mark below the place."""
     line = text.count("\n", 0, at)
     start = text.rfind("\n", 0, at) + 1
     column = at - start

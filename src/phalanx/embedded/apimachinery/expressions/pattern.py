@@ -1,7 +1,8 @@
-"""Regular expressions that users write, for values that users write: RE2, as Go's are.
+"""Regular expressions that users write, and that are matched against values of users. They are executed by RE2, which
+has the syntax and the speed of Go's regular expressions.
 
-Python's own engine tries what `(a+)+$` may mean in more ways than there is time for; RE2 takes a time that grows with
-the text and no faster (github.com/google/re2). Syntax that RE2 lacks, such as look-ahead, is missing in Go too.
+Python's own engine tries so many ways to match `(a+)+$` that it may never end. The time of RE2 is proportional to the
+length of the text (github.com/google/re2). Syntax that RE2 lacks, such as look-ahead, is not available in Go either.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from phalanx.embedded.apimachinery.caching import cached
 
 
 class PatternError(ValueError):
-    """The text is not a regular expression. The message says why, and begins as in Go."""
+    """Raised for a text that is not a regular expression. The message has the reason, and begins as in Go."""
 
 
 def _options() -> re2.Options:
@@ -26,7 +27,8 @@ _OPTIONS = _options()
 
 @cached(1024)
 def compiled(text: str) -> re2._Regexp:
-    """Return the expression; `search` and `finditer` are those of Python's `re`. Raises `PatternError`."""
+    """Return the compiled expression. Its methods `search` and `finditer` are those of Python's `re`. Raises
+    `PatternError`."""
     try:
         return re2.compile(text, _OPTIONS)
     except re2.error as error:
@@ -34,7 +36,7 @@ def compiled(text: str) -> re2._Regexp:
         raise PatternError(f"error parsing regexp: {_as_go(why.decode() if isinstance(why, bytes) else why)}") from None
 
 
-# How RE2 and Go word the same mistakes.
+# RE2's messages and Go's messages for the same errors.
 _WORDS = {
     "no argument for repetition operator": "missing argument to repetition operator",
     "missing )": "missing closing )",

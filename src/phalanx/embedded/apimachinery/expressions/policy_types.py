@@ -1,8 +1,9 @@
-"""The variables of an admission policy's expressions, and their types.
+"""The variables in an admission policy's expressions, and their types.
 
-When a policy is written, `object`, `oldObject` and `params` may be of any type, for the kinds that it is about may come
-later; what `status.typeChecking` says is found with the types of those kinds. `request` and `namespaceObject` always
-have types, and so has each of the policy's own variables, which may use the ones before it.
+When a user writes a policy, `object`, `oldObject` and `params` may have any type, because the kinds that the policy
+names may be defined later. The errors in `status.typeChecking` are found afterwards, with the types of these kinds.
+`request` and `namespaceObject` always have known types. So does each variable that the policy defines, whose expression
+may use the variables before it.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/cel/compile.go (BuildRequestType, BuildNamespaceType).
 """
@@ -62,8 +63,8 @@ _REQUEST, _NAMESPACE = TypeShape(_REQUEST_FIELDS.get), TypeShape(_NAMESPACE_FIEL
 
 
 def judged(spec: Object, of_object: Type = ANY, of_params: Type | None = ANY) -> Iterator[tuple[str, Any, TypeChecked]]:
-    """Yield (field path, expression, verdict) of every expression in a policy. `of_params`: None for a kind that is not
-    known."""
+    """Yield (field path, expression, result of the type check) for every expression in a policy. `of_object`: the type
+    of `object`. `of_params`: the type of the parameters; None if their kind is not known."""
     declared: dict[str, Type] = {"object": of_object, "oldObject": of_object, "authorizer": DYN}
     declared |= {"request": _REQUEST, "namespaceObject": _NAMESPACE}
     if spec.get("paramKind") and of_params is not None:

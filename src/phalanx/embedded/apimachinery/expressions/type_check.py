@@ -1,11 +1,11 @@
-"""The types of CEL expressions, as far as they are certain: an operator that no values of these types can meet is told
-when an expression is written, in cel-go's words, and not when it is evaluated.
+"""Infer the types in CEL expressions, as far as they are certain. If an operator exists for none of the possible types
+of its operands, the user gets cel-go's error when the expression is written, and not only when it is evaluated.
 
-One pass over the words of an expression, by precedence, gives each part a type. What is not known (a function of which
-only the result matters, a value of no schema, a struct) is `dyn` and fits everywhere, so nothing is refused that cel-go
-would take; an expression that cannot be read to its end has no verdict. A field that a type does not have is reported
-as well. Source: cel-go `checker/checker.go` and `checker/standard.go`, with the comparisons of numbers of different
-types that k8s.io/apiserver allows.
+The check reads the tokens of the expression once, by the precedence of operators, and gives each part a type. A part
+whose type is not known (a value without a schema, a struct, some function calls) has the type `dyn`, which fits
+everywhere. So the check refuses no expression that cel-go would accept. If the check cannot read an expression to its
+end, it reports nothing. It also reports fields that a type does not have. Source: cel-go `checker/checker.go` and
+`checker/standard.go`, with the comparisons of numbers of different types that k8s.io/apiserver allows.
 """
 
 from __future__ import annotations
@@ -22,24 +22,26 @@ DYN = "dyn"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TypeShape:
-    """The type of objects; it is equal to itself alone. `field`: the type of a field by its name, None if there is
-    none."""
+    """The type of objects. Two such types are equal only if they are the same Python object. `field`: returns the type
+    of a field by its name; None if there is no such field."""
 
     field: Callable[[str], Type | None]
 
 
-# A type: the name of a scalar one or `dyn`, ("list", of), ("map", keys, values), or the shape of an object.
+# A type: the name of a scalar type or `dyn`, ("list", item type), ("map", key type, value type), or the shape of an
+# object.
 Type = str | tuple[Any, ...] | TypeShape
 
 
 def type_text(sort: Type) -> str:
-    """Return a type as cel-go prints it."""
+    """Return the name of a type as cel-go prints it."""
     if isinstance(sort, tuple):
         return f"{sort[0]}({', '.join(map(type_text, sort[1:]))})"
     return sort if isinstance(sort, str) else DYN if sort is ANY else "object"
 
 
-# The type of values of no schema: certainly `dyn` in cel-go, too. `DYN` is also the type of what is not known.
+# The type of values without a schema, which is `dyn` in cel-go, too. `DYN` is also the type of parts whose type is not
+# known here.
 ANY: TypeShape = TypeShape(lambda name: ANY)
 
 _NUMBERS = frozenset({"int", "uint", "double"})
@@ -75,21 +77,21 @@ _ON_EACH = frozenset({"all", "exists", "exists_one", "filter", "map"})
 
 
 class _Unread(Exception):
-    """The expression has a part that this module does not know."""
+    """Raised if the expression has a part that this module does not support."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypeChecked:
     """The result of a check. `type`: the type of the whole expression; `dyn` if there are errors. `errors`: the errors
-    with their places, in cel-go's words."""
+    with their places, with the messages of cel-go."""
 
     type: Type
     errors: tuple[str, ...] = ()
 
 
 def check(text: str, variables: Mapping[str, Type]) -> TypeChecked:
-    """Return the known type of the expression, and its certain errors. `variables`: name -> type; other names have type
-    `dyn`."""
+    """Return the known type of the expression, and its certain errors. `variables`: name -> type; all other names have
+    the type `dyn`."""
     reader = _Reader(text, dict(variables))
     try:
         found = reader.ternary()
@@ -106,7 +108,7 @@ class _Reader:
     variables: dict[str, Type]
     words: Sequence[tuple[str, str, int]] = field(init=False)
     at: int = 0
-    place: int = 0  # the offset that cel-go gives the expression that was read last
+    place: int = 0  # the offset that cel-go gives to the part of the expression that was read last
     errors: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -212,8 +214,8 @@ class _Reader:
         return _RESULTS.get(name, DYN)
 
     def each(self, name: str, on: Type, place: int) -> Type:
-        """Read the arguments of a comprehension, and return its type. The variable has the type of the elements of
-        `on`."""
+        """Read the arguments of a comprehension over `on`, and return its type. The variable has the type of the
+        elements of `on`."""
         kind, variable, _ = self.words[self.at]
         self.at += 1
         if kind != "name" or not self.takes(","):
@@ -234,7 +236,7 @@ class _Reader:
         kind, word, _ = self.words[self.at]
         self.at += 1
         if kind == "string":
-            # `b` may stand in the prefix before the quote.
+            # The prefix before the quote of a bytes literal contains `b`.
             return "bytes" if "b" in word[: word.index(word[-1])].lower() else "string"
         if kind == "number":
             return "uint" if word[-1] in "uU" else "double" if "." in word or _is_float(word) else "int"
@@ -273,7 +275,8 @@ class _Reader:
         return DYN
 
     def literal(self, types: list[Type]) -> None:
-        """Add the type of the next value of a list or map. All values of one literal have the same type."""
+        """Read the next value of a list or map literal, and add its type to `types`. All values of one literal must
+        have the same type."""
         self.place = self.words[self.at][2]
         types.append(self.ternary())
         one, other = types[0], types[-1]
@@ -311,16 +314,16 @@ class _Reader:
             raise _Unread
 
     def wrong(self, place: int, name: str, applied: str, *types: Type) -> Type:
-        """Report a wrong operator or call, if all its types have a name."""
+        """Report a wrong operator or call, if the names of all its types are known."""
         if not any(_has_object(one) for one in types):
             what = f"found no matching overload for '{name}' applied to '{applied}'"
             self.errors.append(located(self.text, place, what))
         return DYN
 
 
-@cached(64, RULE)  # an expression of a policy is checked for one kind after the other
+@cached(64, RULE)  # an expression of a policy is checked for several kinds, one after the other
 def _words(text: str) -> tuple[tuple[str, str, int], ...]:
-    """Return (kind, word, offset) of each word, without spaces. An operator of two characters is one word."""
+    """Return (kind, token, offset) of each token, without spaces. An operator of two characters is one token."""
     found, at = list[tuple[str, str, int]](), 0
     for kind, word in tokens(text):
         if kind == "other":
@@ -356,8 +359,8 @@ def _result(operator: str, one: Type, other: Type) -> Type | None:
 
 
 def _of_lists_and_maps(operator: str, one: Type, other: Type) -> Type | None:
-    """Return the type of `one operator other`, where at least one of the two is a list or a map; None if the operator
-    does not exist for these types."""
+    """Return the type of `one operator other`, where at least one operand is a list or a map; None if the operator does
+    not exist for these types."""
     if not _alike(one, other):
         return None
     if operator in ("==", "!="):
@@ -366,7 +369,7 @@ def _of_lists_and_maps(operator: str, one: Type, other: Type) -> Type | None:
 
 
 def _alike(one: Type, other: Type) -> bool:
-    """Return whether some value could be of both types."""
+    """Return True if a value could have both types."""
     if DYN in (one, other) or isinstance(one, TypeShape) or isinstance(other, TypeShape):
         return True
     if isinstance(one, str) or isinstance(other, str):

@@ -311,7 +311,8 @@ def _fixed(spec: Object) -> Object:
 
 
 def _open_queue(name: str, what: str, reader: QueueReader, *, leaf: bool = False) -> Iterator[str]:
-    """Refuse a queue that is absent, closed or, for jobs, not a leaf. The name of a Phalanx Queue is accepted."""
+    """Yield an error for a queue that does not exist, is closed or, with `leaf`, has children. The name of a Phalanx
+    Queue is accepted as well."""
     if reader.get("phalanx.dev", "queues", "", name) is not None:
         return
     if leaf and name == ROOT:

@@ -1,6 +1,6 @@
-"""The kinds that are served, and how clients find them.
+"""The kinds that the server has, and the documents and paths by which clients find them.
 
-As in Kubernetes (pkg/registry) the strategies of the kinds are here too.
+As in Kubernetes (pkg/registry), the strategies of the kinds are also in this package.
 
     routing       paths, and the resources that they name
     openapi       OpenAPI of them

@@ -1,10 +1,10 @@
-"""The built-in kinds of this server, as in discovery.
+"""The built-in kinds of this server, as discovery lists them.
 
-The server has the kinds around jobs, pods and nodes. Most kinds that no component would act on are missing rather than
-pretended. Some are stored because clients list or write them: daemon sets, HorizontalPodAutoscalers, network policies,
-and the kinds that drivers of volumes and devices publish. (The Cluster Autoscaler lists these before its first loop.) A
-warning at their creation states that nothing acts on them. Names, short names, categories and verbs are those of
-kube-apiserver 1.36.
+The server has the kinds around jobs, pods and nodes. It does not have most kinds on which no component would act. It
+stores some such kinds because clients list or write them: daemon sets, HorizontalPodAutoscalers, network policies, and
+the kinds that drivers of volumes and devices publish. (The Cluster Autoscaler lists these before its first loop.) When
+a client creates an object of such a kind, the response has a warning that nothing acts on the object. Names, short
+names, categories and verbs are those of kube-apiserver 1.36.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _core(kind: str, plural: str, **rest: Any) -> Resource:
 
 
 def _kind(group: str, version: str, package: str, kind: str, plural: str, **rest: Any) -> Resource:
-    """Return a kind whose singular, list kind and definition follow from its name."""
+    """Return a kind whose singular name, list kind and definition follow from its name."""
     prefix = "io.k8s.apiextensions-apiserver.pkg.apis." if package == "apiextensions" else "io.k8s.api."
     values: dict[str, Any] = {
         "namespaced": True,
@@ -88,7 +88,7 @@ _REPLICAS = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".statu
 
 
 def _workload(kind: str, short_name: str, *, scales: bool = True) -> Resource:
-    """A kind of apps/v1, kept for the clients that expect it."""
+    """Return a kind of apps/v1. `scales`: True if it has the subresource `/scale`."""
     parts = (_scale(), _status(kind, "apps")) if scales else (_status(kind, "apps"),)
     return _kind(
         "apps",
@@ -105,7 +105,8 @@ def _workload(kind: str, short_name: str, *, scales: bool = True) -> Resource:
 
 
 def _of_drivers(group: str, kind: str, plural: str, strategy: ResourceStrategy, *, spaced: bool = False) -> Resource:
-    """Return a kind that drivers of volumes (`storage`) or devices (`resource`) publish, without subresources."""
+    """Return a kind without subresources that drivers of volumes (group `storage`) or devices (group `resource`)
+    publish."""
     return _kind(f"{group}.k8s.io", "v1", group, kind, plural, strategy=strategy, namespaced=spaced)
 
 
@@ -447,7 +448,7 @@ RESOURCES: tuple[Resource, ...] = (
 
 
 def emulating(version: str) -> tuple[Resource, ...]:
-    """Return the built-in kinds, with Jobs as the Kubernetes release `version` has them. `version`: one of
+    """Return the built-in kinds, in which Jobs behave as in the Kubernetes release `version`. `version`: one of the
     `EMULATED_VERSIONS` of Jobs."""
     jobs = replace(JOBS, strategy=JobStrategy(version))
     return tuple(jobs if one is JOBS else one for one in RESOURCES)

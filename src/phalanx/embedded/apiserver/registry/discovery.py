@@ -1,16 +1,17 @@
-"""Discovery: list the served kinds, in all formats that clients request.
+"""Discovery: list the served kinds in all formats that clients request.
 
-Old clients walk `/api`, `/apis`, `/apis/GROUP`, `/apis/GROUP/VERSION`; kubectl since 1.26 reads everything once from
-`/api` and `/apis` with `Accept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList`. Both are
-computed from the served resources alone, so every kind in discovery can be requested.
+Old clients read `/api`, `/apis`, `/apis/GROUP` and `/apis/GROUP/VERSION`. Since 1.26, kubectl reads everything in two
+requests to `/api` and `/apis`, with `Accept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList`.
+Both formats are computed from the served resources alone, so clients can request every kind in discovery.
 
 Sources: k8s.io/apiserver/pkg/endpoints/discovery (and /aggregated), KEP-3352.
 
-The documents about the API itself (discovery and OpenAPI), encoded once per change of what is served.
+The module also provides the documents about the API itself (discovery and OpenAPI), each of which is encoded once for
+each change of the served kinds.
 
-Clients read them at every start and the answer changes only when a CustomResourceDefinition does, so each document
-is built when first asked for and kept as bytes until the registry's generation moves on. Every document has an ETag,
-with which kubectl's cache asks whether its copy still holds."""
+Clients read these documents at every start, and the documents change only when a CustomResourceDefinition changes. So a
+document is created at its first request, and kept as bytes until the registry's generation changes. Every document has
+an ETag, by which kubectl checks whether its cached copy is still valid."""
 
 from __future__ import annotations
 
@@ -79,14 +80,14 @@ def aggregated(resources: Iterable[Resource], last: Sequence[str] = (), *, core:
 
 
 def storage_version_hash(group: str, version: str, kind: str) -> str:
-    """Return a hash of the version in which objects of the kind are stored. Clients see by it that the storage version
-    has changed."""
+    """Return a hash of the version in which objects of the kind are stored. By this hash, clients notice that the
+    storage version has changed."""
     return b64encode(sha256(f"{group}/{version}/{kind}".encode()).digest()[:8]).decode()
 
 
 def version_order(version: str) -> tuple[int, int, int, str]:
-    """Return the sort key of versions, the most stable and newest first: v2, v1, v1beta2, v1beta1, v1alpha1, then other
-    names in alphabetical order."""
+    """Return the sort key of a version. The most stable and newest versions come first: v2, v1, v1beta2, v1beta1,
+    v1alpha1, and then other names in alphabetical order."""
     match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
     if match is None:
         return 1, 0, 0, version
@@ -99,8 +100,8 @@ def version_order(version: str) -> tuple[int, int, int, str]:
 
 def _groups(resources: Iterable[Resource], last: Sequence[str]) -> Iterable[str]:
     """Return the groups in the order in which clients search them for a resource that is named without a group. Groups
-    that have only subresources of a kind come last; kube-aggregator gives them a low priority. Before them come the
-    groups of `last`."""
+    with only subresources of another group's kind come last, because kube-aggregator gives them a low priority. The
+    groups in `last` come before these."""
     place = {group: at for at, group in enumerate(last)}
     ordered = sorted(resources, key=lambda one: (not one.verbs, place.get(one.group, -1)))
     return dict.fromkeys(one.group for one in ordered)
@@ -195,8 +196,8 @@ def _aggregated_resource(resource: Resource) -> Json:
 
 
 def _response_kind(resource: Resource, group: str, version: str, kind: str) -> Json:
-    """Return the `responseKind` of a resource. For a built-in kind, group and version are empty unless they differ from
-    those of the list."""
+    """Return the `responseKind` of a resource. For a built-in kind, the group and version are empty unless they differ
+    from those of the list."""
     if not resource.custom and (group, version) == (resource.group, resource.version):
         group = version = ""
     return {"group": group, "version": version, "kind": kind}
@@ -211,14 +212,14 @@ def _aggregated_subresource(resource: Resource, sub: Subresource) -> Json:
     }
 
 
-# Some hundred group versions at most; the bound is for clients that send a new Host with every request.
+# There are some hundred group versions at most. The limit is for clients that send another Host with every request.
 _KEPT = 1000
 _VERSIONS = AGGREGATED_VERSIONS
 _encode = msgspec.json.Encoder().encode
 
 
 class ServedGroup(Protocol):
-    """The resources that are served now. `generation` changes each time when `resources` changes."""
+    """The resources that are served now. `generation` changes whenever `resources` changes."""
 
     generation: int
 
@@ -236,8 +237,8 @@ class CatalogueDocument:
 
 
 class Catalogue:
-    """Answers requests for /api, /apis and /openapi. `last`: returns the groups that clients search last for a resource
-    that is named without a group, in order."""
+    """Provides the documents /api, /apis and /openapi. `last`: returns, in order, the groups that clients search last
+    for a resource that is named without a group."""
 
     def __init__(self, served: ServedGroup, last: Callable[[], tuple[str, ...]] = tuple) -> None:
         self._served, self._last = served, last
@@ -248,7 +249,7 @@ class Catalogue:
         """Return the document at `path` (without a trailing slash) in the form that the client prefers; None if there
         is no document. `accept`: the accepted forms of JSON and YAML; empty if the client accepts neither.
 
-        `server_address` is the `host:port` to which the client has connected. The document /api contains it for old
+        `server_address`: the `host:port` to which the client has connected. The document /api contains it for old
         clients.
         """
         if path == "/openapi/v2" and not accept:
@@ -261,7 +262,7 @@ class Catalogue:
         if key not in self._documents:
             value = self._aggregated(path, version, last) if version else self._value(path, server_address, last)
             if value is None:
-                return None  # not cached, because clients can ask for any number of paths that do not exist
+                return None  # not cached, because clients can request any number of paths that do not exist
             if len(self._documents) >= _KEPT:
                 self._documents = {}
             self._documents[key] = _document(value, _media(version))
@@ -293,7 +294,8 @@ class Catalogue:
 
 
 def _aggregated_version(accept: Iterable[Accept]) -> str:
-    """Return the version of aggregated discovery that the client prefers among those served; "": not aggregated."""
+    """Return the version of aggregated discovery that the client prefers; "" if it does not accept aggregated
+    discovery."""
     for form in accept:
         if form.media != JSON:
             continue

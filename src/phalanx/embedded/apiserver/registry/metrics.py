@@ -1,4 +1,5 @@
-"""The kinds of metrics.k8s.io: names and schemas alone, as their objects are measured when somebody asks."""
+"""The kinds of metrics.k8s.io. Only their names and schemas are here, because their objects are measured at each
+request."""
 
 from __future__ import annotations
 

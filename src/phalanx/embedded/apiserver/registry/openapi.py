@@ -1,17 +1,18 @@
-"""OpenAPI v3: one document for each group version, which kubectl uses to validate, explain and complete.
+"""OpenAPI v3: one document for each group version. kubectl uses these documents to validate, explain and complete.
 
-`/openapi/v3` is an index of the documents with a hash of each, so that clients fetch what changed and nothing else. A
-document has the schemas of its kinds with everything they refer to, and one operation per verb with the query
-parameters that it takes (`fieldValidation` is how kubectl finds out that the server validates). The schemas of built-in
-kinds are the published definitions, turned back from JSON Schema to OpenAPI; those of custom resources come from their
-CustomResourceDefinition. A document is built at the first request, because core/v1 has a megabyte.
+`/openapi/v3` is an index of the documents with a hash of each, so that clients fetch only documents that have changed.
+A document has the schemas of its kinds with all schemas that these refer to, and one operation for each verb with its
+query parameters. (By the parameter `fieldValidation`, kubectl recognizes that the server validates fields.) The schemas
+of built-in kinds are the published definitions, converted back from JSON Schema to OpenAPI. Those of custom resources
+come from their CustomResourceDefinitions. A document is built at its first request, because that of core/v1 has a
+megabyte.
 
-`/openapi/v2` exists because kubectl requests it for a file with a `kind: List`, which is in no document of v3, and
-fails without it. kubectl does not validate kinds without a schema there, and leaves that to the server. So the document
-is empty.
+`/openapi/v2` exists because kubectl requests it for a file with `kind: List`, a kind that no document of v3 contains,
+and fails if the path does not exist. kubectl does not validate kinds without a schema there, and leaves that to the
+server. So the document is empty.
 
-Source of the forms: k8s.io/kube-openapi/pkg/handler3 and builder3, KEP-2896; of v2 as protobuf: openapi_v2.Document and
-Info of github.com/google/gnostic-models.
+Source of the forms: k8s.io/kube-openapi/pkg/handler3 and builder3, KEP-2896. The form of v2 as protobuf is from
+openapi_v2.Document and Info of github.com/google/gnostic-models.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ PATCH_MEDIA = (
 
 
 SWAGGER: Json = {"swagger": "2.0", "info": {"title": "Kubernetes", "version": "v1.36.0"}, "paths": {}}
-# Asked for as `v2@v1.0`; but Go reads no media type with an @.
+# Clients request it as `v2@v1.0`, but Go cannot read a media type with an @.
 SWAGGER_MEDIA = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 def swagger_protobuf() -> bytes:
-    """Return the protobuf of `/openapi/v2` that kubectl reads: field 1 is `swagger` and field 2 `info`. In `info`,
+    """Return the protobuf of `/openapi/v2` that kubectl reads. Field 1 is `swagger` and field 2 `info`; in `info`,
     field 1 is `title` and field 2 `version`."""
 
     def text(field: int, value: bytes) -> bytes:  # every value is shorter than 128 bytes, so its length is one byte
@@ -63,7 +64,7 @@ def index(resources: Iterable[Resource]) -> Json:
 
 
 def document(resources: Iterable[Resource], path: str) -> Json | None:
-    """Return the document `/openapi/v3/PATH`, with a path such as `api/v1` or `apis/batch/v1`; None if it is not
+    """Return the document `/openapi/v3/PATH`, where PATH is for example `api/v1` or `apis/batch/v1`; None if it is not
     served."""
     found = _of(resources, path)
     if not found:
@@ -77,7 +78,7 @@ def document(resources: Iterable[Resource], path: str) -> Json | None:
 
 
 def path_of(resource: Resource) -> str:
-    """Return the path of the group version under /openapi/v3: `api/v1`, `apis/batch/v1`."""
+    """Return the path of a group version under /openapi/v3: `api/v1`, `apis/batch/v1`."""
     return f"apis/{resource.group}/{resource.version}" if resource.group else f"api/{resource.version}"
 
 
@@ -86,8 +87,8 @@ def _of(resources: Iterable[Resource], path: str) -> list[Resource]:
 
 
 def _entry(path: str, resources: Sequence[Resource]) -> Json:
-    """Return the index entry with the URL of the document. The hash is of what the document is made from, so the index
-    builds none."""
+    """Return the index entry with the URL of a document. Its hash is computed from the inputs of the document, so the
+    index does not build any document."""
     made_from = [
         (one.plural, one.verbs, one.namespaced, [(sub.name, sub.verbs) for sub in one.subresources], one.schema)
         for one in resources
@@ -116,7 +117,7 @@ def _schemas(resources: Sequence[Resource]) -> dict[str, Json]:
 
 
 def _closure(names: Iterable[str]) -> Iterator[str]:
-    """Yield the names of these definitions, and of all definitions to which they refer, directly or not."""
+    """Yield the names of these definitions, and of all definitions to which they refer directly or indirectly."""
     seen: set[str] = set()
     waiting = [name for name in names if name in definitions()]
     while waiting:
@@ -144,8 +145,8 @@ def _named_in(schemas: Iterable[Any]) -> list[str]:
 
 @cache
 def _published(name: str) -> Json:
-    """Return a definition as OpenAPI. The package has turned optional types into `[T, "null"]` and pinned kind by
-    enums."""
+    """Return a definition as OpenAPI. In the package, optional types have become `[T, "null"]`, and enums fix the
+    kind."""
     found: Json = _openapi(definitions()[name])
     for key in ("apiVersion", "kind"):
         if key in found.get("properties", {}):
@@ -172,8 +173,8 @@ def _openapi(schema: Any) -> Any:
 
 
 def _subresource_schema(sub: Subresource) -> str:
-    """Return the name of the definition of a subresource's kind (Binding, Eviction, Scale …); "" if the subresource
-    names no kind of its own."""
+    """Return the name of the definition of a subresource's kind (such as Binding, Eviction or Scale); "" if the
+    subresource has no kind of its own."""
     group = sub.group.partition(".")[0] or "core"
     return f"io.k8s.api.{group}.{sub.version}.{sub.kind}" if sub.version else ""
 
@@ -189,7 +190,7 @@ def _custom_schemas(resources: Iterable[Resource]) -> dict[str, Json]:
 
 
 def custom_name(resource: Resource) -> str:
-    """Return the name of a custom kind's definition, with the parts of the group in reverse order:
+    """Return the name of a custom kind's definition, which has the parts of the group in reverse order:
     `com.example.v1.Widget`."""
     return ".".join([*reversed(resource.group.split(".")), resource.version, resource.kind])
 
@@ -324,7 +325,8 @@ def _operation(resource: Resource, verb: str, action: str, query: Iterable[str],
 
 
 def _connection(resource: Resource, verb: str, sub: Subresource, kind: Json) -> Json:
-    """Return the operation of a connection (exec, attach, portforward), whose answer is a stream, not an object."""
+    """Return the operation of a connection (exec, attach, portforward), whose response is a stream and not an
+    object."""
     return {
         "operationId": _operation_id(resource, verb, sub),
         "tags": [_tag(resource)],

@@ -1,8 +1,9 @@
-"""Paths, and the resources that they name. `Registry` has the served kinds; `locate` finds the resource of a path.
+"""Find the resource that a path names. `Registry` contains the served kinds, and `locate` finds the resource of a path.
 
-The forms are `/api/v1/...` for the core group and `/apis/GROUP/VERSION/...` for all others, then either
-`RESOURCE[/NAME[/SUBRESOURCE]]` or `namespaces/NAMESPACE/RESOURCE[/NAME[/SUBRESOURCE]]`; `watch/` before either is the
-old way to ask for a watch. `namespaces/X/status` is a namespace's own subresource, never a collection called status.
+A path begins with `/api/v1/` for the core group, or with `/apis/GROUP/VERSION/` for any other group. Then comes
+`RESOURCE[/NAME[/SUBRESOURCE]]` or `namespaces/NAMESPACE/RESOURCE[/NAME[/SUBRESOURCE]]`. The prefix `watch/` before
+either is the old way to request a watch. `namespaces/X/status` is always the subresource of the namespace, and never a
+collection named status.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def method_not_allowed() -> ApiError:
 
 
 class Registry:
-    """The served kinds: the built-in ones, and those that CustomResourceDefinitions add at run time. `generation`
+    """The served kinds: the built-in kinds, and those that CustomResourceDefinitions add at run time. `generation`
     counts changes, so that documents about all kinds (discovery, OpenAPI) are computed again after a change.
     """
 
@@ -40,7 +41,7 @@ class Registry:
         self.replace(resources)
 
     def replace(self, resources: Iterable[Resource]) -> None:
-        """Serve exactly these."""
+        """Serve exactly these resources from now on."""
         self._resources = tuple(resources)
         self._served = {}
         stored: dict[tuple[str, str], list[Resource]] = {}
@@ -58,17 +59,17 @@ class Registry:
         return self._served.get((group, version), {}).get(plural)
 
     def forms(self, resource: Resource) -> tuple[Resource, ...]:
-        """Return all served versions and forms of a kind, this one included: the resources that have the same stored
+        """Return all served versions and forms of a kind, including `resource`. All of them have the same stored
         objects."""
         return self._forms.get(resource.key, ())
 
     def any_version(self, group: str, plural: str) -> Resource | None:
-        """Return the kind that is stored under this group and plural, in the version that is served first."""
+        """Return the kind that is stored under this group and plural, in the first of its served versions."""
         return next((one for one in self._resources if one.group == group and one.plural == plural), None)
 
     def builds_in(self, group: str) -> bool:
-        """Return True if the group is built in. An unknown path of a built-in group is answered with a Status; for a
-        group of CustomResourceDefinitions, and for an unknown group, the answer is plain text."""
+        """Return True if the group is built in. For an unknown path of a built-in group the response is a Status. For a
+        group of CustomResourceDefinitions, and for an unknown group, the response is plain text."""
         return any(one.group == group and not one.custom for one in self._resources)
 
     def serves_version(self, group: str, version: str) -> bool:
@@ -77,7 +78,7 @@ class Registry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteTarget:
-    """The target that a path names. `namespace` is "" for a cluster-wide kind, and for a request about all
+    """The target that a path names. `namespace`: "" for a cluster-scoped kind, and for a request about all
     namespaces."""
 
     resource: Resource
@@ -92,9 +93,10 @@ class RouteTarget:
 
 
 def locate(registry: Registry, path: str) -> RouteTarget | None:
-    """Return the target of a path, None for a path that is not about a resource (discovery, health, nonsense).
+    """Return the target of a path; None for a path that is not about a resource (discovery, health, or an invalid
+    path).
 
-    Raises `ApiError` 404 for what looks like a resource of a served group and is none.
+    Raises `ApiError` 404 for a path that has the form of a resource of a served group but names none.
     """
     parts = path.split("/")[1:]
     if parts[0] == "api" and len(parts) > 2 and parts[1] == "v1":
@@ -139,12 +141,12 @@ def _target(registry: Registry, group: str, version: str, rest: list[str]) -> Ro
 
 
 def _no_such_part(resource: Resource, name: str) -> ApiError:
-    """Return the error 404 for a path below an object that is not a subresource."""
+    """Return the error 404 for a path below an object that does not name a subresource."""
     return not_found(resource.group, resource.plural, name) if resource.custom else no_such_path()
 
 
 def _own(rest: list[str]) -> bool:
-    """Return whether the path `namespaces/X/status` means the status of the namespace itself."""
+    """Return True if the path `namespaces/X/status` means the status of the namespace itself."""
     return len(rest) == 3 and rest[2] in _NAMESPACE_SUBRESOURCES
 
 
@@ -154,7 +156,7 @@ _COLLECTION = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 
 
 def verb_of(target: RouteTarget, method: str, watch: bool) -> str:
-    """Return the verb of a request, as RBAC and discovery call it. Raises `ApiError` 405."""
+    """Return the verb of a request in the terms of RBAC and discovery. Raises `ApiError` 405."""
     resource, sub = target.resource, target.subresource
     if sub is not None:
         method = "GET" if method == "HEAD" and sub.name == PROXY else method

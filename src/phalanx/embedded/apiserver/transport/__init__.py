@@ -1,4 +1,4 @@
-"""Requests and answers as bytes.
+"""The formats and protocols of requests and responses.
 
 protobuf      Protobuf bodies
 struct_order  the order in which Go prints fields

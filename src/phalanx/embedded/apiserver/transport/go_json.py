@@ -1,13 +1,14 @@
-"""The messages of Go's encoding/json: syntax errors and duplicate fields.
+"""Provide the messages of Go's encoding/json about syntax errors and duplicate fields, and limit the depth and size of
+bodies.
 
-Clients see these messages in 400s and warnings, and Python's decoders have different ones. A valid body costs nothing:
-the first function is called after decoding has failed, the second if the number of keys before and after decoding
-differs.
+Clients see these messages in responses 400 and in warnings; Python's decoders have other messages. For a valid body
+these functions are not called: `syntax_error` is called after decoding has failed, and `duplicates` if the number of
+keys before and after decoding differs.
 
-Limits on the depth of a request's body, and on the expansion of YAML.
+The module also limits the depth of a body, and the expansion of aliases in YAML.
 
-An alias in YAML repeats the whole value of its anchor, so a few lines can expand to billions of values. They are
-counted before any value is created, as in go-yaml of the real server, with the same message."""
+An alias in YAML repeats the whole value of its anchor, so a few lines can expand to billions of values. The values are
+counted before any of them is created, as in go-yaml (which kube-apiserver uses), and the message is the same."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _END = "unexpected end of JSON input"
 _BLANKS = b" \t\r\n"
-_WRITTEN_OUT = re.compile(rb"\\u00(?:22|3[aA])")  # a quote or a colon as an escape: the encoder writes it as itself
+# an escaped quote or colon, which the encoder writes without an escape
+_WRITTEN_OUT = re.compile(rb"\\u00(?:22|3[aA])")
 
 
 class _Wrong(Exception):
@@ -35,7 +37,7 @@ class _Wrong(Exception):
 
 
 def syntax_error(data: bytes) -> str:
-    """Return the error for a text that is no JSON; "" for one that is."""
+    """Return the syntax error of a text that is not JSON; "" if it is JSON."""
     text = data.decode("utf-8", "surrogateescape")
     try:
         at = _space(text, _value(text, _space(text, 0)))
@@ -54,7 +56,7 @@ def _space(text: str, at: int) -> int:
 def _unexpected(text: str, at: int, where: str) -> _Wrong:
     if at >= len(text):
         return _Wrong(_END)
-    first = text[at].encode("utf-8", "surrogateescape")[0]  # Go reports the byte, as if it were a sign
+    first = text[at].encode("utf-8", "surrogateescape")[0]  # Go reports the byte as if it were a character
     sign = {"'": "\\'", '"': '"'}.get(text[at], json.dumps(chr(first), ensure_ascii=False)[1:-1])
     if sign.startswith("\\u00"):
         sign = f"\\x{sign[-2:]}"
@@ -64,7 +66,7 @@ def _unexpected(text: str, at: int, where: str) -> _Wrong:
 
 
 def _value(text: str, at: int) -> int:
-    """Return the place after the value that begins here."""
+    """Return the position after the value that begins at `at`."""
     sign = text[at : at + 1]
     match sign:
         case "{":
@@ -108,7 +110,7 @@ def _member(text: str, at: int) -> int:
 
 def _string(text: str, at: int) -> int:
     found = _STRING.match(text, at)
-    assert found is not None  # the caller has seen the quote
+    assert found is not None  # the caller has checked that there is a quote
     end = found.end()
     if text[end : end + 1] == '"':
         return end + 1
@@ -125,7 +127,7 @@ def _literal(text: str, at: int, word: str) -> int:
 
 
 def duplicates(data: bytes, decoded: Any) -> list[str]:
-    """Return the paths of fields that occur twice in a JSON object; at most the first `CAUSES` of them."""
+    """Return the paths of fields that occur twice in a JSON object, but only the first `CAUSES` of them."""
     if not _WRITTEN_OUT.search(data) and _count(data) <= _count(msgspec.json.encode(decoded)):
         return []
     return list(islice(_twice(json.loads(data, object_pairs_hook=tuple), ""), CAUSES))
@@ -158,11 +160,11 @@ _STEPS = [1 if sign in b"[{" else -1 for sign in range(256)]
 
 
 class Unbounded(ValueError):
-    """A body that is not read. The text is the real server's where it has one."""
+    """Raised for a body that exceeds a limit and is not read. The message is that of kube-apiserver if it has one."""
 
 
 def check_json(body: bytes) -> None:
-    """Raises `Unbounded` if a text is nested too deep. The text may be invalid JSON."""
+    """Check the depth of a JSON text, which may be invalid. Raises `Unbounded` if it is nested too deeply."""
     if body.count(b"[") + body.count(b"{") <= DEPTH:
         return
     brackets = _STRINGS.sub(b"", body).translate(None, _NO_BRACKETS)
@@ -172,16 +174,17 @@ def check_json(body: bytes) -> None:
 
 
 def check_values(body: bytes, value: Any) -> None:
-    """Raises `Unbounded` if a JSON text contains too many values."""
+    """Check the number of values in a JSON text. Raises `Unbounded` if there are too many."""
     if body.count(b",") + body.count(b"[") + body.count(b"{") >= VALUES and extent(value, VALUES)[0] > VALUES:
         raise Unbounded(f"more than {VALUES} values")
 
 
 def check_yaml(events: Iterator[yaml.Event]) -> None:
-    """Read the events of a document to its end. Raises `Unbounded`: too deep, too many values, aliases that stand for
-    too much, an anchor within itself."""
-    sizes: dict[str | None, int] = {}  # anchor -> values, itself and aliases below it included
-    # For each enclosing collection: its anchor, and the number of values before it.
+    """Read all events of a YAML document. Raises `Unbounded` if it is nested too deeply, has too many values, has
+    aliases that expand to too many values, or has an anchor that contains an alias to itself."""
+    # anchor -> the number of values in it, including the anchored value itself and expanded aliases
+    sizes: dict[str | None, int] = {}
+    # For each enclosing collection: its anchor, and the number of values before the collection.
     open_: list[tuple[str | None, int]] = []
     values = aliased = 0
     for event in events:

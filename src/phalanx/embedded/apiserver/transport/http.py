@@ -1,15 +1,16 @@
-"""The part of HTTP/1.1 that an API server needs.
+"""HTTP/1.1, as far as an API server needs it.
 
-Each client connection has a `ServerConnection`: httptools parses, a complete request becomes a task that calls the
-application, and the answer is sent in one write. (A general ASGI server would take a third of the time of a pod's
-creation: docs/decisions/0010.) Requests of one connection are answered in order, one at a time.
+Each client connection has a `ServerConnection`. The library httptools parses the received bytes. Each complete request
+becomes a task, which calls the application, and the response is sent in one write. (With a general ASGI server, a third
+of the time of a pod's creation would be spent in that server: docs/decisions/0010.) The requests of one connection are
+handled in order, one at a time.
 
-A stream is sent in chunks, and waits while the client does not read (`pause_writing`), so a slow client only uses the
-buffer of its own watch. The stream of a disconnected client ends; a write that has been decided is completed.
+A stream is sent in chunks, and waits while the client does not read (`pause_writing`), so a slow client fills only the
+buffer of its own watch. When a client disconnects, its stream ends, but a write that has been decided is completed.
 
-Connections and memory are limited (`HttpLimits`). Incomplete requests, unread answers and idle connections are closed
-after a time-out (`expire`, which the server calls every few seconds). If all bodies together take too much memory, the
-connection whose body began first is closed.
+Connections and memory are limited (`HttpLimits`). The server calls `expire` every few seconds, which closes connections
+whose request is incomplete, whose response is unread, or which are idle, for longer than a time-out. If all bodies
+together take too much memory, the connection whose body began first is closed.
 """
 
 from __future__ import annotations
@@ -41,17 +42,17 @@ _KEPT_HEADERS = frozenset({b"authorization", b"accept", b"content-type", b"user-
 _PASSED_ON = b"/proxy"  # occurs in the URLs of requests that are forwarded to a pod with all their headers
 _WRITE_HIGH_WATER_BYTES = 2**20
 _PIPELINE_LIMIT = 16
-_HEADERS_LIMIT_BYTES = 64 * 1024  # and the URL
+_HEADERS_LIMIT_BYTES = 64 * 1024  # the limit includes the URL
 _STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in http.HTTPStatus}
 
 
 def _untold(user: str, limited: bool) -> None:
-    """Do nothing: nobody wants to know."""
+    """Do nothing. This is the default of `RawRequest.known`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawRequest:
-    """A parsed request. `headers`: the headers that the server reads, in lower case."""
+    """A parsed request. `headers`: the headers that the server uses, with names in lower case."""
 
     method: str
     path: str
@@ -60,12 +61,13 @@ class RawRequest:
     body: bytes
     keep_alive: bool = True
     chunked_ok: bool = True
-    websocket_key: bytes = b""  # the client asks for a stream over WebSocket
+    websocket_key: bytes = b""  # not empty if the client asks for a stream over WebSocket
     websocket_protocols: bytes = b""
-    spdy_protocols: bytes = b""  # the client asks for SPDY with one of these protocols
+    spdy_protocols: bytes = b""  # not empty if the client asks for SPDY with one of these protocols
     raw_path: bytes = b""  # the path as the client sent it, with its escapes
-    others: tuple[tuple[bytes, bytes], ...] = ()  # all other headers, of a request to forward
-    known: Callable[[str, bool], None] = _untold  # called with the user, and whether the user's connections are limited
+    others: tuple[tuple[bytes, bytes], ...] = ()  # all other headers of a request that will be forwarded
+    # called with the user, and with True if the user's connections are limited
+    known: Callable[[str, bool], None] = _untold
 
 
 Application = Callable[[RawRequest], Awaitable[Response]]
@@ -73,9 +75,9 @@ Application = Callable[[RawRequest], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpLimits:
-    """The limits of one connection. `held_bytes`: the unanswered bodies of all connections together; a connection below
-    `small_bytes` is not closed for it. `request_s`: the time from the first byte of a request to its last. `unread_s`:
-    the time without progress in reading an answer."""
+    """The limits of one connection. `held_bytes`: the limit on the unanswered bodies of all connections together; a
+    connection with less than `small_bytes` is not closed because of it. `request_s`: the most time from the first byte
+    of a request to its last. `unread_s`: the most time in which a client reads nothing of its response."""
 
     body_bytes: int
     held_bytes: int = 256 * 2**20
@@ -85,12 +87,12 @@ class HttpLimits:
     unread_s: float = 60.0
 
 
-# The begin of a request with a method of capital letters, up to its path.
+# The start of a request whose method consists of capital letters, up to its path.
 _UNKNOWN_METHOD = re.compile(rb"(?!TRACE )[A-Z]{2,20} ")
 
 
 class ServerConnection(asyncio.Protocol):
-    """A client connection."""
+    """A connection of a client."""
 
     def __init__(self, app: Application, open_connections: Connections[ServerConnection], limits: HttpLimits) -> None:
         self._app, self._open, self._limits = app, open_connections, limits
@@ -107,14 +109,15 @@ class ServerConnection(asyncio.Protocol):
         self._waiting_bytes = 0
         self._task: asyncio.Task[None] | None = None
         self._streaming = False
-        self._listener: Listener | None = None  # receives the bytes after a request for another protocol
-        self._websocket = False  # WebSocket was agreed
+        self._listener: Listener | None = None  # receives the bytes that follow a request for another protocol
+        self._websocket = False  # True after the client and the server have agreed on WebSocket
         self._tunnel: Tunnel | None = None  # gets all bytes that the client sends
         self._draining: asyncio.Task[None] | None = None
         self._resumed: asyncio.Future[None] | None = None  # set while the client does not read
         self._closing = False
-        self._begun_s: float | None = None  # when the first byte of the incomplete request came; None: there is none
-        self._unread_s: float | None = None  # when the client stopped reading; None: it reads
+        # the time when the first byte of the incomplete request arrived; None if there is no such request
+        self._begun_s: float | None = None
+        self._unread_s: float | None = None  # the time when the client stopped reading; None while it reads
         self.user, self.limited, self.active_s = "", False, time.monotonic()
 
     # --- the transport's side ------------------------------------------------------------------------------------
@@ -147,7 +150,7 @@ class ServerConnection(asyncio.Protocol):
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             # A watch may continue as a WebSocket. Any other upgrade is ignored, and the connection closes after the
-            # answer.
+            # response.
             self._closing = True
             if self._websocket_key:
                 self._listener = Listener()
@@ -158,7 +161,8 @@ class ServerConnection(asyncio.Protocol):
             self._refuse(400, "the request is not HTTP/1.1")
 
     def _receive_unknown_method(self, data: bytes) -> None:
-        """Read a request again whose method the parser does not know, as one with a method that no path has."""
+        """Read a request again whose method the parser does not know. It is read as a request with a method that no
+        path has."""
         found = _UNKNOWN_METHOD.match(data)
         if found is None:
             self._refuse(400, "the request is not HTTP/1.1")
@@ -180,7 +184,7 @@ class ServerConnection(asyncio.Protocol):
             self._transport.close()
 
     def _hear(self, listener: Listener, data: bytes) -> None:
-        """Hand on the bytes that come after a request for another protocol."""
+        """Pass the bytes that follow a request for another protocol on to its listener."""
         try:
             for answer in listener.hear(data):
                 if not self._websocket or answer is None:
@@ -209,7 +213,7 @@ class ServerConnection(asyncio.Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """Return the received bytes of unanswered bodies."""
+        """Return the number of received bytes in bodies of requests without a response."""
         return min(self._body_bytes, self._limits.body_bytes) + self._waiting_bytes
 
     # --- the parser's side ---------------------------------------------------------------------------------------
@@ -255,7 +259,7 @@ class ServerConnection(asyncio.Protocol):
             self._make_room()
 
     def _make_room(self) -> None:
-        """Close the connection whose request began first, if all connections together hold too much."""
+        """If all connections together hold too many bytes, close the connection whose request began first."""
         holding = [one for one in self._open if one.held_bytes > self._limits.small_bytes]
         if sum(one.held_bytes for one in holding) <= self._limits.held_bytes:
             return
@@ -324,8 +328,8 @@ class ServerConnection(asyncio.Protocol):
             if not request.keep_alive or self._closing:
                 self._transport.close()
         except asyncio.CancelledError:
-            pass  # the client has gone, or the server stops
-        except Exception:  # a defect in one stream ends its connection, not the server
+            pass  # the client has disconnected, or the server stops
+        except Exception:  # a defect in one stream ends its connection, but not the server
             _log.exception("%s %s", request.method, request.path)
             self._transport.abort()
         finally:
@@ -341,7 +345,8 @@ class ServerConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     async def _send_stream(self, response: Response, stream: Stream, request: RawRequest) -> None:
-        """Send pieces as they come. The head goes out at once: a watch of something quiet is open, not pending."""
+        """Send the pieces of a stream as they arrive. The head is sent at once, so that the client sees that its watch
+        is open even if no event occurs."""
         self._streaming = True
         head, wrap, end = _framing(response, request)
         try:
@@ -360,7 +365,7 @@ class ServerConnection(asyncio.Protocol):
             await stream.aclose()
 
     async def _join(self, tunnel: Tunnel) -> None:
-        """Pass bytes in both directions until one side ends the connection."""
+        """Pass on bytes in both directions until one side closes its connection."""
         self._streaming, self._tunnel = True, tunnel
         try:
             async for piece in tunnel:
@@ -372,7 +377,7 @@ class ServerConnection(asyncio.Protocol):
             await tunnel.aclose()
 
     def _refuse(self, code: int, why: str) -> None:
-        """Answer with an error and close the connection: the bytes are not a valid request."""
+        """Respond with an error and close the connection, because the received bytes are not a valid request."""
         if self._closing:
             return
         self._closing, self._body = True, []
@@ -384,8 +389,8 @@ class ServerConnection(asyncio.Protocol):
     # --- ending --------------------------------------------------------------------------------------------------
 
     def finish(self) -> asyncio.Task[None] | None:
-        """Accept no further requests. Return the task of the request that is being answered, for which the caller
-        should wait; None if there is none."""
+        """Accept no further requests. Return the task of the request that is being handled, for which the caller should
+        wait; None if there is none."""
         self._closing = True
         if self._task is None:
             self._transport.close()
@@ -397,8 +402,8 @@ class ServerConnection(asyncio.Protocol):
         self._transport.abort()
 
     def expire(self, now_s: float) -> None:
-        """End the connection if its request, its unread answer or its idle time has exceeded a time-out. `now_s`: the
-        time of the monotonic clock."""
+        """Close the connection if its request, its unread response or its idle time has exceeded a time-out. `now_s`:
+        the present time of the monotonic clock."""
         limits = self._limits
         if self._unread_s is not None and self._unread_s < now_s - limits.unread_s:
             self.abort()
@@ -423,8 +428,8 @@ def _chunk(piece: bytes) -> bytes:
 
 
 def _head(response: Response, last: bool, length: int | None) -> bytes:
-    """Return the head of an answer. `length`: the bytes of the body; None: the body is sent in chunks; negative: the
-    body ends when the connection closes."""
+    """Return the head of a response. `length`: the bytes of the body; None if the body is sent in chunks; negative if
+    the body ends when the connection closes."""
     parts = [_STATUS_LINES.get(response.code) or b"HTTP/1.1 %d Unknown\r\n" % response.code]
     if response.code != 204:
         parts.append(b"content-type: " + response.media.encode() + b"\r\n")
@@ -443,7 +448,7 @@ def _shown(response: Response, request: RawRequest) -> bytes:
 
 
 def _warning(text: str) -> bytes:
-    """Return a Warning header's value; what a user wrote cannot end the line."""
+    """Return the value of a Warning header. Text of a user in it cannot end the header line."""
     clean = "".join(sign if sign.isprintable() else " " for sign in text)
     quoted = clean.replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{quoted}"'.encode()

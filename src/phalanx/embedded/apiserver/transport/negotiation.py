@@ -1,8 +1,8 @@
-"""Which form an answer has (Accept) and which form a body is in (Content-Type).
+"""Content negotiation: the form of a response (from the header Accept), and the form of a body (from Content-Type).
 
-JSON, YAML and protobuf are spoken; protobuf of built-in kinds alone. An `Accept` may ask for another *kind* as well:
-`application/json;as=Table;v=v1;g=meta.k8s.io`. A form that the server does not have falls through to the next
-alternative. If none is left, the response is 406.
+The server reads and writes JSON, YAML and protobuf; protobuf is only for built-in kinds. An `Accept` header may also
+request another *kind*: `application/json;as=Table;v=v1;g=meta.k8s.io`. If the server does not have a requested form, it
+tries the next one in the header. If none is left, the response is 406.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _STREAMED = ", ".join(f"{media};stream=watch" for media in (JSON, PROTOBUF))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accept:
-    """A form that the client accepts: the media type, and the kind `as_kind` into which objects are converted; "" for
-    none."""
+    """A form that the client accepts: the media type, and `as_kind`, the kind to which objects are converted; "" for no
+    conversion."""
 
     media: str = JSON
     as_kind: str = ""
@@ -43,8 +43,8 @@ class Accept:
 
 @cached(512)
 def accepted(header: str) -> tuple[Accept, ...]:
-    """Return the forms of an Accept header that the server knows, the client's favourite first. Raises `ApiError` 406
-    if there are none."""
+    """Return those forms in an Accept header that the server has, in the client's order of preference. Raises
+    `ApiError` 406 if there are none."""
     if not header:
         return (Accept(),)
     weighed = []
@@ -67,20 +67,21 @@ def accepted(header: str) -> tuple[Accept, ...]:
 
 
 def not_acceptable(served: str = _LISTED, *, stream: bool = False) -> ApiError:
-    """Return the error 406 for an Accept header that contains no media type of the list `served`."""
+    """Return the error 406 for an Accept header that contains none of the media types in the list `served`."""
     message = f"406: Not Acceptable\n\nAvailable representations: {served}{f', {_STREAMED}' if stream else ''}"
     return ApiError(406, "NotAcceptable", message, details={})
 
 
 def no_such_form(*, stream: bool = False) -> ApiError:
-    """Return the error 406 for served media types in a form that this kind (or, with `stream`, a stream) does not
-    have."""
+    """Return the error 406 for media types that the server has, but not for this kind (or, with `stream`, not for a
+    stream)."""
     message = f"only the following media types are accepted: {_STREAMED if stream else _LISTED}"
     return ApiError(406, "NotAcceptable", message)
 
 
 def render(accept: Iterable[Accept], value: Any) -> tuple[str, bytes]:
-    """Return the media type and the bytes of what is not stored: a Status, a Scale, a discovery document."""
+    """Return the media type and the bytes of a value that is not stored, such as a Status, a Scale or a discovery
+    document."""
     for form in accept:
         if form.media == JSON:
             break
@@ -110,7 +111,7 @@ def _quality(text: str) -> float:
 
 
 def media_type(header: str) -> str:
-    """Return a media type without its parameters: `application/json; charset=utf-8` -> `application/json`."""
+    """Return a media type without its parameters: `application/json` for `application/json; charset=utf-8`."""
     return header.partition(";")[0].strip().lower()
 
 
@@ -119,12 +120,13 @@ def unsupported() -> ApiError:
     return ApiError(415, "UnsupportedMediaType", message)
 
 
-# A text that is wrong and longer than this is not looked through for Go's words about it.
+# An invalid text that is longer than this is not searched for the position of its error, which Go's message contains.
 _EXPLAINED_BYTES = 64 * 1024
 
 
 def decode_json(body: bytes) -> Any:
-    """Return the value of a JSON text. Raises `ValueError` with Go's words: it is no JSON, or too deep."""
+    """Return the value of a JSON text. Raises `ValueError` with Go's message if the text is not JSON or is nested too
+    deeply."""
     go_json.check_json(body)
     try:
         value = _decode(body)
@@ -136,7 +138,7 @@ def decode_json(body: bytes) -> Any:
 
 
 def decode_body(body: bytes, content_type: str, kind: str) -> Any:
-    """Return the value in a body that should hold a `kind`; a missing Content-Type means JSON. Raises `ApiError` 415,
+    """Return the value in a body that should hold a `kind`. A missing Content-Type means JSON. Raises `ApiError` 415,
     400."""
     try:
         value = decoded(body, content_type)
@@ -168,7 +170,7 @@ def decoded(body: bytes, content_type: str) -> Any:
 
 
 def unrecognized(why: str, body: bytes, kind: str) -> ApiError:
-    """Return the error 400 for a body that is not an object; its message quotes the first bytes."""
+    """Return the error 400 for a body that is not an object. Its message quotes the first bytes of the body."""
     shown = body[:30].decode("utf-8", "replace") if body[:1] == b"{" else body[:30].hex()
     more = " ..." if len(body) > 30 else ""
     summary = (shown + more) if body else "<empty>"
@@ -179,7 +181,7 @@ _KIND_STRUCT = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Ki
 
 
 def kind_problem(value: Any) -> str:
-    """Return the reason for which the kind of an object cannot be read, in Go's words; "" if it can."""
+    """Return the reason why the kind of an object cannot be read, with Go's message; "" if it can."""
     failed = "couldn't get version/kind; json parse error: json: cannot unmarshal"
     if value is None:
         return ""
@@ -193,7 +195,7 @@ def kind_problem(value: Any) -> str:
 
 
 def decode_patch(body: bytes, prefix: str = "") -> Any:
-    """Return the value in a JSON patch of any kind. Raises `ApiError` 400, whose message begins with `prefix`."""
+    """Return the value in a body with a patch in JSON. Raises `ApiError` 400, whose message begins with `prefix`."""
     try:
         return decode_json(body)
     except ValueError as error:
@@ -213,8 +215,8 @@ def decode_apply(body: bytes) -> Any:
 
 
 class Yaml11Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]  # C or not
-    """YAML 1.1 as go-yaml v2 reads it: `y` and `off` are booleans, `017`, `1_000` and `1e3` numbers; times and numbers
-    to the base 60 are text."""
+    """A loader of YAML 1.1 with the rules of go-yaml v2: `y` and `off` are booleans; `017`, `1_000` and `1e3` are
+    numbers; times and numbers in base 60 are texts."""
 
 
 _TAG = "tag:yaml.org,2002:"
@@ -223,11 +225,12 @@ _BOOL = re.compile("|".join(form for word in _BOOLS for form in (word, word.capi
 _INT = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|[1-9][0-9]*|0)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _BASES = {"x": 16, "o": 8, "b": 2}
-_MOST, _EXACT = 1 << 64, 1e21  # a whole number from there on is a float; and a float from there on keeps its exponent
+# whole numbers from the first value on are floats, and floats from the second value on keep their exponent
+_MOST, _EXACT = 1 << 64, 1e21
 
 
 def _with_underscores(pattern: re.Pattern[str]) -> re.Pattern[str]:
-    """Return a pattern of numbers that also allows `_` behind the first sign."""
+    """Return a pattern of numbers that also allows `_` after the first character."""
     text = pattern.pattern.replace("0-9", "0-9_").replace("0-7", "0-7_").replace("[01]", "[01_]")
     return re.compile(f"(?:{text})$")
 
@@ -270,11 +273,11 @@ Yaml11Loader.add_constructor(f"{_TAG}int", _read_number)
 Yaml11Loader.add_constructor(f"{_TAG}float", _read_number)
 
 
-_TO_JSON = "error converting YAML to JSON: "  # begins the message about an apply patch, and not about other bodies
+_TO_JSON = "error converting YAML to JSON: "  # begins the message about an apply patch, but not about other bodies
 
 
 def _of_first(events: Iterable[yaml.Event]) -> Iterator[yaml.Event]:
-    """Yield the events of the first document, which alone is read."""
+    """Yield the events of the first document, because the server reads no other document."""
     for event in events:
         yield event
         if isinstance(event, yaml.DocumentEndEvent):
@@ -299,16 +302,16 @@ def _double_keys(node: yaml.Node) -> Iterator[str]:
 
 
 def decode_yaml(body: bytes) -> Any:
-    """Return a YAML document as a JSON value: every key becomes text. Raises `ApiError` 400."""
+    """Return a YAML document as a JSON value, in which every key is a text. Raises `ApiError` 400."""
     try:
         go_json.check_yaml(_of_first(yaml.parse(body, Loader=Yaml11Loader)))
         return _textual(next(yaml.load_all(body, Loader=Yaml11Loader), None))
-    except (yaml.YAMLError, ValueError, KeyError) as error:  # KeyError: `!!bool x`
+    except (yaml.YAMLError, ValueError, KeyError) as error:  # `!!bool x` causes a KeyError
         raise bad_request(f"{_TO_JSON}yaml: {_yaml_error(error)}") from None
 
 
 def _yaml_error(error: Exception) -> str:
-    """Return the message of go-yaml: the line (unless it is the first) and the problem."""
+    """Return go-yaml's message about an error: the line (unless it is the first) and the problem."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem is None:
         return re.sub(r"\s+", " ", str(error))
     line = error.problem_mark.line if error.problem_mark is not None else 0
@@ -342,11 +345,11 @@ def _key(key: Any) -> str:
 
 
 class _Dumper(yaml.CSafeDumper if hasattr(yaml, "CSafeDumper") else yaml.SafeDumper):  # type: ignore[misc]  # C or not
-    """YAML as sigs.k8s.io/yaml writes it."""
+    """A dumper that writes YAML in the form of sigs.k8s.io/yaml."""
 
 
 def _written_text(dumper: Any, text: str) -> Any:
-    """Quote a text that would be read as another value, and write lines as lines."""
+    """Write a text in quotes if it would otherwise be read as another value, and with several lines as a block."""
     style = None
     if "\n" in text:
         style = "|"
@@ -356,11 +359,12 @@ def _written_text(dumper: Any, text: str) -> Any:
 
 
 _TEXT = "tag:yaml.org,2002:str"
-_READ_OTHERWISE = re.compile(r"[yYnN]|[-+]?[0-9][0-9_]*(\.[0-9]*)?[eE][-+]?[0-9]+")  # in YAML 1.1 as Go has it
+# texts that Go's YAML 1.1 reads as other values
+_READ_OTHERWISE = re.compile(r"[yYnN]|[-+]?[0-9][0-9_]*(\.[0-9]*)?[eE][-+]?[0-9]+")
 _Dumper.add_representer(str, _written_text)
 
 
 def encode_yaml(value: Any) -> bytes:
-    """Return the answer to `Accept: application/yaml`."""
+    """Return the body of a response to `Accept: application/yaml`."""
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=True, allow_unicode=True, default_flow_style=False)
     return text.encode()

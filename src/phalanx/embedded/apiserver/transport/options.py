@@ -1,4 +1,5 @@
-"""Query parameters -> options, refused in the real server's words when they make no sense together."""
+"""Read the options of a request from its query parameters. Contradictory options are refused with the messages of
+kube-apiserver."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from phalanx.embedded.apimachinery.meta.status import (
 from phalanx.embedded.apiserver.transport.request import Request
 
 _INTEGER = re.compile("[+-]?[0-9]+")
-_INTEGER_SIGNS = 40  # the most characters of an integer, with its leading zeros
+_INTEGER_SIGNS = 40  # the most characters of an integer, including leading zeros
 _GROUP = "meta.k8s.io"
 _MANAGER_BYTES = 128
 NOT_OLDER, EXACT = "NotOlderThan", "Exact"
@@ -29,8 +30,8 @@ NOT_OLDER, EXACT = "NotOlderThan", "Exact"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions:
-    """The options of a list or watch. `version`: None if the query names none; `limit`: 0 for all objects; `timeout_s`:
-    None for the server's default."""
+    """The options of a list or watch. `version`: the resourceVersion; None if the query has none. `limit`: the most
+    objects on a page; 0 for all objects. `timeout_s`: None for the server's default."""
 
     label_selector: str = ""
     field_selector: str = ""
@@ -45,8 +46,8 @@ class ListOptions:
 
 
 def list_options(request: Request, *, watch: bool) -> ListOptions:
-    """Return the options of a list or watch. Raises `ApiError`: 400 for values that cannot be read, 422 for
-    contradictions, 500 for a watch whose resourceVersion is no number."""
+    """Return the options of a list or watch. Raises `ApiError` 400 for values that cannot be parsed, 422 for
+    contradictions, and 500 for a watch whose resourceVersion is not a number."""
     query = request.query
     if not query:
         return ListOptions(watch=watch)
@@ -70,7 +71,8 @@ def list_options(request: Request, *, watch: bool) -> ListOptions:
 
 
 def number(request: Request, name: str) -> int | None:
-    """Return a parameter that is an integer of 64 bits; None without it. Raises `ApiError` 400."""
+    """Return the value of a parameter that is a 64-bit integer; None if the parameter is missing. Raises `ApiError`
+    400."""
     text = request.text(name)
     if not text:
         return None
@@ -129,7 +131,7 @@ def _with_version(options: ListOptions, raw: str) -> ListOptions:
 
 
 def not_unsigned(text: str) -> str:
-    """Return the reason for which a text is no unsigned 64-bit integer, in Go's words; "" if it is one."""
+    """Return the reason why a text is not an unsigned 64-bit integer, with Go's message; "" if it is one."""
     if not text.isascii() or not text.isdigit():
         return f"strconv.ParseUint: parsing {shown(text)}: invalid syntax"
     if len(text) > _INTEGER_SIGNS or int(text) >= 2**64:
@@ -138,13 +140,13 @@ def not_unsigned(text: str) -> str:
 
 
 def dry_run(request: Request, kind: str) -> bool:
-    """Return whether the request is a dry run. `kind`: the kind of the options, for the message. Raises `ApiError`
+    """Return True if the request is a dry run. `kind`: the kind of the options, for the message. Raises `ApiError`
     422."""
     return is_dry_run(request.query.get("dryRun") or (), kind)
 
 
 def is_dry_run(values: Sequence[str], kind: str) -> bool:
-    """Return whether these values of `dryRun` ask for a dry run. Raises `ApiError` 422."""
+    """Return True if these values of `dryRun` request a dry run. Raises `ApiError` 422."""
     if any(value != "All" for value in values):
         raise invalid(_GROUP, kind, "", [not_supported("dryRun", values, ("All",))])
     return bool(values)
@@ -155,7 +157,8 @@ _DURATION_PART = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)([^0-9.]*)")
 
 
 def check_timeout(request: Request) -> None:
-    """Raises `ApiError` 400 for a timeout that is not a duration of Go. The timeout itself is ignored."""
+    """Check that the parameter `timeout` is a duration in Go's format. The server ignores its value. Raises `ApiError`
+    400."""
     text = request.text("timeout")
     if text and (why := _not_duration(text)):
         raise bad_request(f"invalid timeout specified in the request URL - time: {why} duration {shown(text)}")
@@ -180,7 +183,8 @@ def _not_duration(text: str) -> str:
 
 
 def field_validation(request: Request, kind: str) -> str:
-    """Return how to treat fields that the schema does not have: Ignore, Warn or Strict. Raises `ApiError` 422."""
+    """Return how the server must handle fields that the schema does not have: Ignore, Warn or Strict. Raises `ApiError`
+    422."""
     value = request.text("fieldValidation") or "Warn"
     if value not in ("Ignore", "Warn", "Strict"):
         raise invalid(_GROUP, kind, "", [not_supported("fieldValidation", value, ("", "Ignore", "Strict", "Warn"))])
@@ -188,8 +192,8 @@ def field_validation(request: Request, kind: str) -> str:
 
 
 def forced(request: Request, *, applies: bool) -> bool:
-    """Return whether an apply takes over fields that conflict. Raises `ApiError` 422 for a PATCH whose options do not
-    fit it."""
+    """Return True if an apply takes over fields with conflicts. Raises `ApiError` 422 for options that do not fit the
+    PATCH."""
     causes = []
     if applies and not request.text("fieldManager"):
         causes.append(required("fieldManager", "is required for apply patch"))
@@ -201,8 +205,8 @@ def forced(request: Request, *, applies: bool) -> bool:
 
 
 def field_manager(request: Request, kind: str) -> str:
-    """Return who makes the change: what the query says, else the first word of the user agent. Raises `ApiError`
-    422."""
+    """Return the field manager of a write: the one in the query, or else the first word of the user agent. Raises
+    `ApiError` 422."""
     given = request.text("fieldManager")
     if len(given.encode()) > _MANAGER_BYTES:
         raise invalid(_GROUP, kind, "", [too_long("fieldManager", _MANAGER_BYTES)])

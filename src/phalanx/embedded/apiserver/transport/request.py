@@ -1,4 +1,4 @@
-"""A request as the handlers see it, and what they answer."""
+"""The request that handlers get, and the response that they return."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _NO_QUERY: Query = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request. `accept` is never empty. `user_agent` names the field manager if the query does not."""
+    """A request. `accept`: the accepted forms; never empty. `user_agent`: names the field manager if the query does
+    not."""
 
     method: str
     path: str
@@ -28,10 +29,10 @@ class Request:
     user_agent: str = ""
     host: str = ""
     body: bytes = b""
-    websocket_key: str = ""  # not empty if the client asks for a WebSocket, with one of `websocket_protocols`
+    websocket_key: str = ""  # not empty if the client asks for a WebSocket with one of `websocket_protocols`
     websocket_protocols: str = ""
-    spdy_protocols: str = ""  # the client asks for SPDY with one of these protocols
-    warnings: list[str] = field(default_factory=list)  # sent with the answer, even if it is a refusal
+    spdy_protocols: str = ""  # not empty if the client asks for SPDY with one of these protocols
+    warnings: list[str] = field(default_factory=list)  # sent with the response, even if it is a refusal
 
     def text(self, name: str, default: str = "") -> str:
         """Return the first value of a query parameter."""
@@ -45,14 +46,14 @@ class Request:
 
     @property
     def manager(self) -> str:
-        """Return the field manager: from the query, otherwise the first word of the user agent, as in the real
-        server."""
+        """Return the field manager: the one in the query, or else the first word of the user agent, as in
+        kube-apiserver."""
         return self.text("fieldManager") or self.user_agent.split("/", 1)[0][:128] or "unknown"
 
 
 class Stream(Protocol):
-    """An answer in pieces. The receiver must call `aclose`, even if it read nothing. This is no async generator,
-    because closing a generator that has not started runs none of its code."""
+    """A response in pieces. The receiver must call `aclose`, even if it has read nothing. The class is not an async
+    generator, because closing a generator that has not started runs none of its code."""
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
@@ -60,19 +61,19 @@ class Stream(Protocol):
 
 
 class Tunnel(Stream, Protocol):
-    """A connection after the client's request for another protocol was granted: both sides write at any time. Its first
-    pieces are the answer to that request."""
+    """A connection whose client has switched to another protocol. Both sides may write at any time. Its first pieces
+    are the response to the client's request for the protocol."""
 
     def write(self, data: bytes) -> bool:
-        """Take bytes from the client. Return True if the client should wait until `drained`."""
+        """Take bytes from the client. Return True if the client should wait for `drained`."""
 
     async def drained(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """The answer to a request. `stream`: sent instead of `body`, each piece as soon as it is ready. `tunnel`: sent
-    instead of everything else."""
+    """The response to a request. `stream`: sent instead of `body`, each piece as soon as it is ready. `tunnel`: used
+    instead of `body` and `stream`."""
 
     code: int = 200
     body: bytes = b""

@@ -1,8 +1,8 @@
-"""The order in which Go prints the fields of an object: that of its structs, and of maps that of their keys.
+"""The order in which Go prints the fields of an object: the order in its struct, and for maps the order of their keys.
 
-A message that quotes an object as JSON has this order. The fields of most structs are numbered for protobuf in the
-order in which they stand; `_ORDERS` has the structs in which later fields were put between earlier ones.
-Source: the types.go files of k8s.io/api at Kubernetes 1.36.2.
+Messages that quote an object as JSON show its fields in this order. In most structs the protobuf numbers of the fields
+follow the same order. `_ORDERS` lists the structs in which later fields were inserted between earlier ones. Source: the
+types.go files of k8s.io/api at Kubernetes 1.36.2.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def in_go_order(value: Any, kind: Type | None) -> Any:
 
 @cache
 def _order(name: str) -> Mapping[str, int]:
-    """Return the place of each field of a definition. kind and apiVersion are embedded, and come first."""
+    """Return the position of each field of a definition. The fields kind and apiVersion are embedded, and come
+    first."""
     stated = _ORDERS.get(name.rpartition(".")[2], "").split()
     numbered = [field.name for field in sorted(numbers().get(name, ()), key=lambda field: field.number)]
     head = [] if "apiVersion" in stated else ["kind", "apiVersion"]

@@ -1,10 +1,11 @@
-"""WebSocket (RFC 6455), as far as a watch needs it: one text frame for each event, and an answer to pings.
+"""WebSocket (RFC 6455), as far as a watch needs it: the server sends one text frame for each event, and responds to
+pings.
 
-Some clients (fabric8's, which Spark and many operators use) ask for a watch in this way first, and wait for the end of
-whatever else they are answered, which a stream does not have.
+Some clients (fabric8, which Spark and many operators use) first request a watch over WebSocket. If the response is an
+ordinary stream, such a client waits for its end, which never comes.
 
-And the other side, of a server that speaks to a node: binary messages that carry another protocol (`wrapped`,
-`Unwrapper`).
+The module also contains the client's side, for connections of this server to a node: binary messages that carry another
+protocol (`wrapped`, `Unwrapper`).
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ import base64
 import hashlib
 from collections.abc import Iterator
 
-_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # section 1.3
+_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, section 1.3
 _CONTINUED, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
-_NO_MASK = bytes(4)  # the mask of Phalanx's own client, which needs none because it crosses no proxy
+_NO_MASK = bytes(4)  # the mask of Phalanx's own client, which needs none because its connections cross no proxy
 _FINAL, _MASKED = 0x80, 0x80
 _SHORT, _TWO_BYTES, _EIGHT_BYTES = 125, 126, 127
-_CONTROL_MOST_BYTES = 125  # the limit of a ping or close, section 5.5
-_INPUT_MOST_BYTES = 64 * 1024  # a watch needs no input: a client that sends more is disconnected
+_CONTROL_MOST_BYTES = 125  # the most bytes of a ping or close (RFC 6455, section 5.5)
+_INPUT_MOST_BYTES = 64 * 1024  # a watch needs no input, so a client that sends more is disconnected
 NORMAL_CLOSURE = 1000
 
 
 class WebSocketBroken(Exception):
-    """The client does not speak WebSocket, or says too much."""
+    """Raised if the client violates the WebSocket protocol, or sends too much."""
 
 
 def head(key: bytes) -> bytes:
-    """Return the answer to the request that carried this Sec-WebSocket-Key."""
+    """Return the response to the request that contained this Sec-WebSocket-Key."""
     accept = base64.b64encode(hashlib.sha1(key + _GUID, usedforsecurity=False).digest())
     return (
         b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: "
@@ -38,7 +39,7 @@ def head(key: bytes) -> bytes:
 
 
 def text(lines: bytes) -> bytes:
-    """Return a frame for each line."""
+    """Return one text frame for each line."""
     return b"".join(_frame(_TEXT, line) for line in lines.splitlines())
 
 
@@ -47,12 +48,12 @@ def close(code: int = NORMAL_CLOSURE) -> bytes:
 
 
 def wrapped(payload: bytes) -> bytes:
-    """Return a binary message, as a client sends it."""
+    """Return a binary message in the form that a client sends."""
     return _frame(_BINARY, payload, _MASKED, _NO_MASK)
 
 
 def _frame(opcode: int, payload: bytes, masked: int = 0, mask: bytes = b"") -> bytes:
-    """Return a frame. It is unmasked, as a server sends frames (section 5.2), unless `masked` and `mask` are given."""
+    """Return a frame. It is unmasked, like frames of a server (section 5.2), unless `masked` and `mask` are given."""
     size, first = len(payload), bytes((_FINAL | opcode,))
     if size <= _SHORT:
         return first + bytes((masked | size,)) + mask + payload
@@ -62,14 +63,14 @@ def _frame(opcode: int, payload: bytes, masked: int = 0, mask: bytes = b"") -> b
 
 
 class Unwrapper:
-    """A reader of a server's binary messages. `over`: True if the server has sent a close frame."""
+    """A reader of the binary messages that a server sends. `over`: True if the server has sent a close frame."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
         self.over = False
 
     def hear(self, data: bytes) -> bytes:
-        """Add received bytes. Return the payload of all messages that are complete now."""
+        """Add received bytes. Return the payload of all messages that are now complete."""
         self._rest += data
         found = bytearray()
         while len(self._rest) >= 2 and not self.over:
@@ -88,14 +89,14 @@ class Unwrapper:
 
 
 class Listener:
-    """A reader of the frames that the client of a watch sends. `hear` yields the answers to send, and None when the
-    client closes the connection."""
+    """A reader of the frames that the client of a watch sends. `hear` yields the bytes to send in response, and None
+    when the client closes the connection."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def hear(self, data: bytes) -> Iterator[bytes | None]:
-        """Raises WebSocketBroken."""
+        """Add received bytes, and yield the responses to complete frames. Raises WebSocketBroken."""
         self._rest += data
         while (frame := self._next()) is not None:
             opcode, payload = frame
@@ -106,7 +107,7 @@ class Listener:
                 yield _frame(_PONG, payload)
 
     def _next(self) -> tuple[int, bytes] | None:
-        """Return the next whole frame, unmasked."""
+        """Return the payload of the next complete frame, unmasked, with its opcode; None if there is none."""
         data = self._rest
         if len(data) > _INPUT_MOST_BYTES:
             raise WebSocketBroken("too much")

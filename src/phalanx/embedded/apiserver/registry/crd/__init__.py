@@ -1,4 +1,4 @@
-"""Custom resources.
+"""CustomResourceDefinitions, and the custom resources that they define.
 
 structural     schemas: structural ones, their defaults, pruning, validation
 rules          x-kubernetes-validations

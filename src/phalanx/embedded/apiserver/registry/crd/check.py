@@ -1,7 +1,7 @@
-"""The errors of a CustomResourceDefinition, in the words of the real server.
+"""Find the errors of a CustomResourceDefinition, with the messages of kube-apiserver.
 
-What all versions have alike the real server keeps once, above the versions: it speaks of their schema as
-`spec.validation`. Source: k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation.
+If a part of the definition is the same in all versions, kube-apiserver stores it once, above the versions. So its
+messages call such a schema `spec.validation`. Source: k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _APPROVED = "api-approved.kubernetes.io"
 
 
 def definition_causes(obj: Json, old: Json | None = None) -> list[Cause]:
-    """Return what is wrong with a definition. `old`: what it replaces; None for a new one."""
+    """Return the errors of a definition. `old`: the definition that it replaces; None for a new one."""
     spec = obj.get("spec") or {}
     given, names = spec.get("versions"), spec.get("names") or {}
     versions = given or []
@@ -73,7 +73,8 @@ def definition_causes(obj: Json, old: Json | None = None) -> list[Cause]:
         shown = [_internal(one, versions) for one in versions] or (None if given is None else [])
         found.append(invalid_value("spec.versions", shown, "must have exactly one version marked as storage version"))
     if versions and (first := versions[0].get("name") or "") and _LABEL_1035.fullmatch(first) is None:
-        found.append(invalid_value("spec.version", first, _NOT_1035))  # the older name of the first version
+        # the older name of the field for the first version
+        found.append(invalid_value("spec.version", first, _NOT_1035))
     found += _names_causes(names)
     if versions:
         found += _shared_causes(versions)
@@ -87,7 +88,7 @@ def definition_causes(obj: Json, old: Json | None = None) -> list[Cause]:
 
 
 def _has_defaults(schema: Any) -> bool:
-    """Return whether a schema gives any field a default."""
+    """Return True if a schema has a default for any field."""
     if not isinstance(schema, Mapping):
         return False
     inner = (schema.get("items"), schema.get("additionalProperties"), *(schema.get("properties") or {}).values())
@@ -95,7 +96,8 @@ def _has_defaults(schema: Any) -> bool:
 
 
 def _change_causes(spec: Json, old: Json) -> Iterator[Cause]:
-    """Yield the forbidden changes: an established definition keeps its scope and kind, any its group and plural."""
+    """Yield the forbidden changes. An established definition must keep its scope and kind; every definition must keep
+    its group and plural."""
     before = old.get("spec") or {}
     names, former = spec.get("names") or {}, before.get("names") or {}
     pairs = [("spec.group", spec.get("group"), before.get("group"))]
@@ -124,8 +126,8 @@ def _stored_causes(obj: Json, old: Json | None) -> Iterator[Cause]:
 
 
 def _migration_causes(obj: Json, old: Json) -> Iterator[Cause]:
-    """Refuse a change of the storage version if objects may be stored in another version and only a webhook could
-    convert them, because this server calls no conversion webhooks."""
+    """Yield an error for a change of the storage version if objects may be stored in another version and only a webhook
+    could convert them, because this server does not call conversion webhooks."""
     spec, before = obj.get("spec") or {}, old.get("spec") or {}
     storage = _storage(spec)
     stored = [name for name in (old.get("status") or {}).get("storedVersions") or () if name != storage]
@@ -160,7 +162,8 @@ def _group_causes(spec: Json) -> Iterator[Cause]:
 
 
 def _approval_causes(obj: Json, spec: Json, old: Json | None) -> Iterator[Cause]:
-    """Yield the causes for a new group of the Kubernetes project without its approval (KEP-1111)."""
+    """Yield the causes for a new definition in a group of the Kubernetes project without the project's approval
+    (KEP-1111)."""
     group, annotations = spec.get("group") or "", (obj.get("metadata") or {}).get("annotations") or {}
     if not group.endswith((".k8s.io", ".kubernetes.io")) or annotations.get(_APPROVED):
         return
@@ -210,7 +213,7 @@ def _deprecation_causes(version: Json, path: str) -> Iterator[Cause]:
 
 
 def _internal(version: Json, versions: list[Json]) -> dict[str, Any]:
-    """Return a version with the fields of the real server's internal type, as error messages print it."""
+    """Return a version with the fields of kube-apiserver's internal type, as error messages print it."""
     own = {name: version.get(name) for name in _own_parts(versions)}
     return {
         "Name": version.get("name", ""),
@@ -261,7 +264,7 @@ def _review_causes(versions: Sequence[str]) -> Iterator[Cause]:
 
 
 def calls_for_webhook(spec: Json) -> bool:
-    """Return whether a webhook converts objects between the versions."""
+    """Return True if a webhook converts objects between the versions."""
     return (spec.get("conversion") or {}).get("strategy") == "Webhook"
 
 
@@ -303,7 +306,8 @@ _PARTS = ("schema", "subresources", "additionalPrinterColumns", "selectableField
 
 
 def _own_parts(versions: list[Json]) -> list[str]:
-    """Return the parts in which versions differ. The real server keeps the others once, above the versions."""
+    """Return the parts of the definition in which the versions differ. Kube-apiserver stores the other parts once,
+    above the versions."""
     return [part for part in _PARTS if any(one.get(part) != versions[0].get(part) for one in versions)]
 
 

@@ -1,10 +1,10 @@
-"""CustomResourceDefinitions: an object that makes a kind.
+"""CustomResourceDefinitions: objects each of which defines a kind.
 
-A definition is checked and defaulted like any object (`DefinitionStrategy`). Once its names are accepted it is
-Established, and each of its served versions is a `Resource` (`resources_of`) whose strategy (`CustomStrategy`) treats
-objects by the version's structural schema. Versions differ in name only: where a webhook is to convert objects between
-them (`spec.conversion`), which none is asked to do, the storage version alone is served. What the definitions of a
-server make of each other (names that collide) and when they are served is `definitions.py`'s.
+A definition is checked and gets defaults like any object (`DefinitionStrategy`). When its names are accepted, it
+becomes Established. Each of its served versions is then a `Resource` (`resources_of`) whose strategy (`CustomStrategy`)
+handles objects by the structural schema of the version. Versions differ only in their names: this server does not call
+conversion webhooks, so of a definition with such a webhook (`spec.conversion`), it serves only the storage version.
+`definitions.py` handles conflicts of names between definitions, and decides when a definition is served.
 
 Sources: k8s.io/apiextensions-apiserver/pkg/registry/customresource and /customresourcedefinition.
 """
@@ -35,8 +35,8 @@ from phalanx.embedded.apiserver.registry.discovery import version_order
 KEY = ("apiextensions.k8s.io", "customresourcedefinitions")
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-# Reasons of errors after which rules are not evaluated (`hasBlockingErr` of k8s.io/apiextensions-apiserver), and the
-# error that is then added.
+# The reasons of errors after which rules are not evaluated (`hasBlockingErr` of k8s.io/apiextensions-apiserver), and
+# the error that is then added.
 _BLOCKING = frozenset(f"FieldValue{what}" for what in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"))
 _UNCHECKED = invalid_value(
     NO_FIELD,
@@ -48,13 +48,14 @@ _FREE: Mapping[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fie
 
 
 class DefinitionStrategy(ResourceStrategy):
-    """The rules of CustomResourceDefinition itself."""
+    """The strategy of the kind CustomResourceDefinition."""
 
     deletion_counts = False
     allow_unconditional_update = False
 
     def default(self, obj: Object) -> None:
-        """Set the names that follow from others, and the conversion None. Objects that readers share are not edited."""
+        """Set the names that follow from other names, and the default conversion None. Objects that readers share are
+        not edited."""
         spec = obj.get("spec") or {}
         names = spec.get("names") or {}
         kind = names.get("kind") or ""
@@ -63,7 +64,7 @@ class DefinitionStrategy(ResourceStrategy):
             names = {**names, **{key: names.get(key) or value for key, value in filled.items()}}
             conversion = {"strategy": "None"} if spec.get("conversion") is None else spec["conversion"]
             obj["spec"] = {**spec, "names": names, "conversion": conversion}
-        if spec.get("preserveUnknownFields") is False:  # Go leaves it out
+        if spec.get("preserveUnknownFields") is False:  # Go omits this value
             obj["spec"] = {key: one for key, one in obj["spec"].items() if key != "preserveUnknownFields"}
 
     def prepare_create(self, obj: Object) -> None:
@@ -95,7 +96,7 @@ class DefinitionStrategy(ResourceStrategy):
         return definition_causes(obj, old)
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
-        """Return warnings about unknown formats, and accepted fields without an effect here."""
+        """Return warnings about unknown formats, and about fields that this server accepts but ignores."""
         if old is not None and old.get("spec") == obj.get("spec"):
             return []
         before = set() if old is None else set(_unknown_formats(old))
@@ -112,8 +113,7 @@ class DefinitionStrategy(ResourceStrategy):
         return list(dict.fromkeys(found))
 
     def begin_deletion(self, obj: Object, now: str) -> None:
-        """Begin the deletion of a definition. Its objects are deleted first: a finalizer keeps the definition until
-        then."""
+        """Begin the deletion of a definition. A finalizer keeps the definition until all its objects are deleted."""
         finalizers = obj["metadata"].get("finalizers") or []
         if CLEANUP not in finalizers:
             obj["metadata"]["finalizers"] = [*finalizers, CLEANUP]
@@ -126,8 +126,8 @@ class DefinitionStrategy(ResourceStrategy):
 
 
 def _unknown_formats(obj: Object) -> Iterator[str]:
-    """Yield the formats in the schemas of a definition that are unknown, as often as the real server looks at one: what
-    all versions have alike it has once."""
+    """Yield the unknown formats in the schemas of a definition, each as often as kube-apiserver reads it: a part that
+    is the same in all versions is read once."""
     schemas = [(version.get("schema") or {}).get("openAPIV3Schema") or {} for version in _versions(obj)]
     alike = all(one == schemas[0] for one in schemas)
     for schema in schemas[:1] if alike else schemas:
@@ -147,7 +147,7 @@ def condition(kind: str, status: str, reason: str, message: str, now: str) -> Ob
 
 
 def with_condition(conditions: Iterable[Object], one: Object) -> list[Object]:
-    """Return the conditions with one of them set; its transition time stays if its status does."""
+    """Return the conditions with one of them set. Its transition time changes only if its status does."""
     found = list(conditions)
     for place, held in enumerate(found):
         if held["type"] == one["type"]:
@@ -172,14 +172,14 @@ def _versions(definition: Object) -> list[Object]:
 
 
 def resources_of(definition: Object) -> list[Resource]:
-    """Return a resource per served version, the preferred one first."""
+    """Return a resource for each served version, with the preferred version first."""
     served = sorted(_served(definition), key=lambda one: version_order(one["name"]))
     return [_resource(definition, one) for one in served]
 
 
 def _served(definition: Object) -> list[Object]:
-    """Return the versions that are served: all that the definition says, but none into which objects must be
-    converted."""
+    """Return the versions to serve: the served versions of the definition, without those for which objects would have
+    to be converted."""
     alone = calls_for_webhook(definition.get("spec") or {})
     return [one for one in _versions(definition) if one.get("served") and (one.get("storage") or not alone)]
 
@@ -216,8 +216,8 @@ def _resource(definition: Object, version: Object) -> Resource:
 
 
 def _stamped(kind: str, api_version: str) -> Callable[[Object], Object]:
-    """Return a function that returns an object in another version. Without a conversion webhook only `apiVersion`
-    differs."""
+    """Return a function that converts an object to another version. Without a conversion webhook, versions differ only
+    in `apiVersion`."""
     head = {"kind": kind, "apiVersion": api_version}
     return lambda obj: head | {key: value for key, value in obj.items() if key not in head}
 
@@ -230,7 +230,7 @@ def _subresources(kind: str, given: Mapping[str, Any]) -> Iterable[Subresource]:
 
 
 def _deprecation(definition: Object, version: Object) -> str:
-    """Return the warning that every request to a deprecated version gets."""
+    """Return the warning in the response to each request to a deprecated version; "" for other versions."""
     if not version.get("deprecated"):
         return ""
     if version.get("deprecationWarning") is not None:
@@ -252,7 +252,7 @@ def _deprecation(definition: Object, version: Object) -> str:
 
 
 class CustomStrategy(ResourceStrategy):
-    """Objects by a structural schema."""
+    """The strategy of custom resources: it handles objects by a structural schema."""
 
     allow_unconditional_update = False
 
@@ -268,7 +268,7 @@ class CustomStrategy(ResourceStrategy):
         self._selectable = {path.removeprefix("."): path for path in selectable}
 
     def decode(self, obj: Object) -> list[str]:
-        """Drop the fields that neither the schema nor object metadata has, and return their paths.
+        """Remove the fields that neither the schema nor the metadata of objects defines, and return their paths.
 
         Raises ApiError 400 for metadata of the wrong type.
         """
@@ -323,7 +323,7 @@ class CustomStrategy(ResourceStrategy):
         return self._wrong(obj, old)
 
     def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
-        """Check the status by itself. The messages name its fields relative to the status."""
+        """Check only the status. The messages name its fields relative to the status."""
         found = [] if "status" not in obj else list(causes(*self._status(obj, old)))
         fields = (f"status.{one.field}" if one.field not in ("", NO_FIELD) else "status" for one in found)
         found = [replace(one, field=at) for one, at in zip(found, fields, strict=True)]
@@ -338,8 +338,8 @@ class CustomStrategy(ResourceStrategy):
         return self._by_rules(found, obj, old)
 
     def _by_rules(self, found: list[Cause], obj: Object, old: Any) -> list[Cause]:
-        """Return `found` and the errors of violated rules. The rules are not evaluated if an error in `found` means
-        that the object may not have the types that they expect."""
+        """Return `found` with the errors of violated rules. The rules are not evaluated if an error in `found` means
+        that the object may not have the types that the rules expect."""
         if not self._ruled:
             return found
         if any(cause.reason in _BLOCKING for cause in found) or not obj["metadata"].get("name"):
@@ -364,7 +364,7 @@ def _own_properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _copied(value: Any) -> Any:
     """Return a copy of a value with new dictionaries and lists, because readers share the parts that a patch did not
-    touch."""
+    change."""
     if isinstance(value, dict):
         return {key: _copied(one) for key, one in value.items()}
     return [_copied(one) for one in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Paths of fields that a definition names: `.spec.replicas`, `['a.b'].c`. Source: ValidFieldPath of
+"""Paths of fields that a definition contains, such as `.spec.replicas` or `['a.b'].c`. Source: ValidFieldPath of
 k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel."""
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _END = "unexpected end of JSON path"
 
 
 def path_problem(path: str, schema: Json, *, brackets: bool = True) -> str:
-    """Return why a path leads to no field of a schema; "" if it leads to one."""
+    """Return the reason why a path leads to no field of a schema; "" if it leads to a field."""
     found = field_at(path, schema, brackets=brackets)
     return found if isinstance(found, str) else ""
 
 
 def field_at(path: str, schema: Json, *, brackets: bool = True) -> Json | str:
-    """Return the schema of the field at a path, or why there is none."""
+    """Return the schema of the field at a path, or the reason why there is no such field."""
     tokens = iter(_TOKEN.findall(path))
     for sign in tokens:
         if sign == "." or (sign == "[" and brackets):

@@ -1,4 +1,4 @@
-"""The errors of list types in a schema: server-side apply identifies the items of lists by them.
+"""Find the errors in the list types of a schema. By these types, server-side apply identifies the items of lists.
 
 Source: k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation (x-kubernetes-list-type).
 """
@@ -16,7 +16,7 @@ _LIST_TYPES = ("atomic", "set", "map")
 
 
 def list_type_causes(schema: Json, path: str) -> Iterator[Cause]:
-    """Yield errors in the list type of a schema, its keys and its items."""
+    """Yield the errors in the list type of a schema, in its keys and in its items."""
     kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or ()
     if kind is not None and kind not in _LIST_TYPES:
         yield not_supported(f"{path}.x-kubernetes-list-type", kind, _LIST_TYPES)
@@ -54,7 +54,7 @@ def list_type_causes(schema: Json, path: str) -> Iterator[Cause]:
 
 
 def _set_item_causes(item: Any, path: str) -> Iterator[Cause]:
-    """Yield errors in the items of a set, which are compared as wholes."""
+    """Yield the errors in the items of a set. The items of a set are compared as a whole."""
     sort = item.get("type") if isinstance(item, Mapping) else None
     word = {"array": "x-kubernetes-list-type", "object": "x-kubernetes-map-type"}.get(sort or "")
     if word and item.get(word) != "atomic" and (sort == "object" or item.get(word) is not None):

@@ -1,7 +1,8 @@
-"""The fields that `/scale` of a custom resource reads: the numbers of replicas and the selector.
+"""The fields that `/scale` of a custom resource reads: two numbers of replicas and the selector.
 
-Each write of the resource checks them. Source: ValidateScaleSpec of k8s.io/apiextensions-apiserver/pkg/registry/
-customresource, and the accessors of k8s.io/apimachinery/pkg/apis/meta/v1/unstructured.
+Each write of a custom resource checks these fields. Source: ValidateScaleSpec of
+k8s.io/apiextensions-apiserver/pkg/registry/customresource, and the accessors of
+k8s.io/apimachinery/pkg/apis/meta/v1/unstructured.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _GO_TYPES = {
 
 
 def replica_causes(obj: Mapping[str, Any], scale: Mapping[str, Any]) -> Iterator[Cause]:
-    """Yield what is wrong with the fields that `scale`, the subresource in the definition, names. A field may be
+    """Yield the errors in the fields that `scale` names. `scale`: the subresource in the definition. A field may be
     absent."""
     for key in _REPLICAS:
         if path := scale.get(key):
@@ -41,8 +42,8 @@ def replica_causes(obj: Mapping[str, Any], scale: Mapping[str, Any]) -> Iterator
 
 
 def _found(obj: Mapping[str, Any], path: str, wanted: type, word: str) -> tuple[Any, str]:
-    """Return the value at a path of plain keys (None if it is missing or wrong), and why it is wrong; "" if it is not.
-    `wanted`: its type; `word`: the name of the type in messages."""
+    """Return the value at a path of plain keys, and the error about it. The value is None if it is missing or wrong;
+    the error is "" if it is not wrong. `wanted`: the type of the value. `word`: the name of the type in messages."""
     value: Any = obj
     for key in path.removeprefix(".").split("."):
         if value is None:
@@ -60,7 +61,7 @@ def _mistake(path: str, value: Any, wanted: str) -> str:
 
 
 def _as_go(value: Any) -> str:
-    """Return a value as Go's `%v` prints it."""
+    """Return a value as Go prints it with `%v`."""
     match value:
         case None:
             return "<nil>"

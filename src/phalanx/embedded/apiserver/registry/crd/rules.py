@@ -1,12 +1,13 @@
-"""`x-kubernetes-validations`: CEL rules in the schema of a custom resource.
+"""CEL rules in the schema of a custom resource (`x-kubernetes-validations`).
 
-A rule is evaluated for every value of its schema node, with `self` as the value and `oldSelf` as the value before the
-update. A rule with `oldSelf` is a transition rule, and is skipped without an old value. Rules run only on objects that
-are otherwise valid.
+A rule is evaluated for every value of its schema node. `self` is the value, and `oldSelf` is the value before the
+update. A rule that reads `oldSelf` is a transition rule, which is skipped if there is no old value. Rules are evaluated
+only on objects that are otherwise valid.
 
-The library lacks some of Kubernetes' extensions of CEL (optional types, sums of quantities, versions …). A rule that
-needs one is stored and not enforced, with a warning to the author of the definition: a refusal of the definition would
-exclude all objects of its kind. Source: k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel.
+The library lacks some of Kubernetes' extensions of CEL (such as optional types, sums of quantities, and versions). A
+rule that needs one of them is stored but not enforced, and the author of the definition gets a warning. If the server
+refused the definition instead, users could not have any object of its kind. Source:
+k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ _DECLARED = frozenset({"self", "oldSelf"})
 def broken(
     value: Any, schema: Schema, old: Any = ABSENT, path: str = "", budget: Budget | None = None
 ) -> Iterator[Cause]:
-    """Yield one cause for each violated rule. Unchanged values are not checked again, except by transition rules.
-    `budget`: the total cost of all rules of an object."""
+    """Yield one cause for each violated rule. Unchanged values are checked only by transition rules. `budget`: the
+    total cost that all rules of an object may have."""
     budget = budget or Budget()
     if schema.get(RULES):
         yield from _broken_here(schema, value, old, path, budget)
@@ -75,12 +76,12 @@ def broken(
 
 
 def ruled(schema: Schema) -> Schema | None:
-    """Return the schema without the parts that contain no rules, so that `broken` does not walk them; None if it
-    contains no rule at all."""
+    """Return the schema without the parts that contain no rules, so that `broken` does not visit them; None if the
+    schema contains no rule."""
     inner = {key: _ruled(schema.get(key)) for key in ("items", "additionalProperties")}
     properties = {key: found for key, one in (schema.get("properties") or {}).items() if (found := _ruled(one))}
     if schema.get(RULES) and (any("__" in rule["rule"] for rule in schema[RULES]) or _has_typed_texts(schema)):
-        return schema  # to escape names and to read times, a rule needs the whole schema below
+        return schema  # to escape names and to read times, a rule needs the whole schema below it
     if not (schema.get(RULES) or properties or any(inner.values())):
         return None
     rest = {key: value for key, value in schema.items() if key not in ("properties", *inner)}
@@ -100,7 +101,7 @@ def _inner(value: Mapping[str, Any], schema: Schema) -> Iterator[tuple[str, Sche
 
 
 def _broken_here(schema: Schema, value: Any, old: Any, path: str, budget: Budget) -> Iterator[Cause]:
-    """Yield the causes of violated rules of this schema node. All rules that see the unchanged value share one
+    """Yield the causes of violated rules of this schema node. All rules that read the unchanged value share one
     scope."""
     due = [rule for rule in schema.get(RULES) or () if _is_due(rule, value, old, path)]
     variables = {"self": value, "oldSelf": None if old is ABSENT else old}
@@ -140,10 +141,10 @@ def _sees_all(text: str) -> bool:
 def _broken(
     rule: Mapping[str, Any], variables: Mapping[str, Any], scope: CelScope | None, path: str, budget: Budget
 ) -> Cause | None:
-    """Return the cause if the rule is violated. `scope`: shared by several rules; None: a new one."""
+    """Return the cause if the rule is violated. `scope`: a scope that several rules share; None to create a new one."""
     text, place = rule["rule"], path + (rule.get("fieldPath") or "")
     try:
-        budget.tick()  # a rule of an item of a long list is evaluated as often as the list is long
+        budget.tick()  # a rule about the items of a list is evaluated once for each item, so each evaluation counts
         if compiled(text).evaluate(scope or CelScope(_view((text,)).of(variables), budget)) is True:
             return None
     except (ValueError, ExpressionError) as error:
@@ -176,20 +177,20 @@ def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
 
 @cached(4096, RULE)
 def _view(texts: tuple[str, ...]) -> CelView:
-    """Return the view of the parts of a value that these rules read. To convert the whole value costs more than to
-    evaluate the rules."""
+    """Return the view of the parts of a value that these rules read. Converting the whole value would cost more than
+    evaluating the rules."""
     return CelView(texts)
 
 
 @cached(4096, RULE)
 def is_transition(text: str) -> bool:
-    """Return whether the rule compares the object with its old version."""
+    """Return True if the rule compares the object with its old version."""
     return _OLD_SELF.search(_STRINGS.sub("''", text)) is not None
 
 
 @cached(4096, RULE)
 def unsupported(text: str) -> str:
-    """Return the part of the rule that this server cannot evaluate; "" if there is none."""
+    """Return the part of the rule that this server cannot evaluate; "" if it can evaluate all parts."""
     code = _STRINGS.sub("''", text)
     if match := _OPTIONAL.search(code):
         return match[0].replace(" ", "")
@@ -197,7 +198,7 @@ def unsupported(text: str) -> str:
 
 
 def not_enforced(schema: Schema) -> Iterator[tuple[str, str]]:
-    """Yield each rule of a schema that cannot be evaluated, with the function that is missing."""
+    """Yield each rule of a schema that this server cannot evaluate, with the function that it lacks."""
     for rule in schema.get(RULES) or ():
         if what := unsupported(rule.get("rule") or ""):
             yield rule["rule"], what
@@ -208,7 +209,7 @@ def not_enforced(schema: Schema) -> Iterator[tuple[str, str]]:
 
 
 def mistakes(text: str, schema: Schema, *, root: bool = False) -> str:
-    """Return why a rule cannot be used with its schema; "" if it can."""
+    """Return the reason why a rule cannot be used with its schema; "" if it can."""
     if unsupported(text):
         return f"compilation failed: {wrong}" if (wrong := undeclared_function(text)) else ""
     wrong, sort = _compiled_as(text, schema, root=root)
@@ -218,7 +219,7 @@ def mistakes(text: str, schema: Schema, *, root: bool = False) -> str:
 
 
 def message_mistake(text: str, schema: Schema, *, root: bool = False) -> str:
-    """Return why an expression cannot make the message of a rule; "" if it can."""
+    """Return the reason why an expression cannot be the message of a rule; "" if it can."""
     if unsupported(text):
         return f"messageExpression compilation failed: {wrong}" if (wrong := undeclared_function(text)) else ""
     wrong, sort = _compiled_as(text, schema, root=root)
@@ -228,7 +229,8 @@ def message_mistake(text: str, schema: Schema, *, root: bool = False) -> str:
 
 
 def _compiled_as(text: str, schema: Schema, *, root: bool) -> tuple[str, Type]:
-    """Return why an expression does not compile, and the type of its values. The library does not check types."""
+    """Return the error of an expression that cannot be compiled (otherwise ""), and the type of its values. The library
+    does not check types."""
     try:
         compiled(text)
     except ExpressionError as error:
@@ -246,7 +248,7 @@ _FORMATS = {"date-time": "timestamp", "date": "timestamp", "duration": "duration
 
 
 def type_of(schema: Any) -> Type:
-    """Return the type of values of a schema in rules (k8s.io/apiserver/pkg/cel/common, `SchemaDeclType`)."""
+    """Return the type that values of a schema have in rules (k8s.io/apiserver/pkg/cel/common, `SchemaDeclType`)."""
     if not isinstance(schema, Mapping) or schema.get("nullable") or schema.get("x-kubernetes-int-or-string"):
         return DYN
     match schema.get("type"):
@@ -268,7 +270,7 @@ def type_of(schema: Any) -> Type:
 
 
 def _field(schema: Schema, name: str) -> Type | None:
-    """Return the type of the field `name` (escaped) of objects with this schema; None if rules can see no such
+    """Return the type of the field `name` (escaped) of objects with this schema; None if rules cannot read such a
     field."""
     name, properties = unescaped(name), schema.get("properties") or {}
     if schema.get("x-kubernetes-embedded-resource") and name in _OF_RESOURCES:
@@ -278,7 +280,7 @@ def _field(schema: Schema, name: str) -> Type | None:
     return DYN if schema.get("x-kubernetes-preserve-unknown-fields") else None
 
 
-# How rules name properties that are no identifiers, or words of the language.
+# The escapes by which rules name properties that are not identifiers, or that are words of the language.
 _SIGNS = (("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/"))
 _RESERVED = frozenset(
     (
@@ -307,7 +309,7 @@ def unescaped(name: str) -> str:
 
 
 def _has_typed_texts(schema: Any) -> bool:
-    """Return whether the schema has texts that rules see as times, durations or bytes."""
+    """Return True if the schema has texts that rules read as times, durations or bytes."""
     if not isinstance(schema, Mapping):
         return False
     if schema.get("type") == "string":
@@ -317,7 +319,7 @@ def _has_typed_texts(schema: Any) -> bool:
 
 
 def _typed_text(text: str, form: str) -> Any:
-    """Return the value of a text of this format, and the text itself if it has no such value."""
+    """Return the value that a text of this format stands for; the text itself if it does not have the format."""
     try:
         match form:
             case "date-time" | "date":
@@ -333,8 +335,8 @@ def _typed_text(text: str, form: str) -> Any:
 
 
 def _escaped(value: Any, schema: Any) -> Any:
-    """Return a value as rules see it: properties under their escaped names, keys of maps as they are, and texts of some
-    formats as times, durations or bytes."""
+    """Return a value as rules read it: properties have their escaped names, keys of maps are unchanged, and texts of
+    some formats are times, durations or bytes."""
     if not isinstance(schema, Mapping):
         return value
     if isinstance(value, str) and schema.get("format") in _FORMATS:

@@ -1,4 +1,4 @@
-"""What is wrong with the schema of a custom resource: its structure, its words, its defaults, its rules.
+"""Find the errors in the schema of a custom resource: in its structure, its keywords, its defaults and its rules.
 
 Source: k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation.
 """
@@ -27,8 +27,9 @@ _BREAKS = ("\n", "\r")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Where in a schema a part stands. `rules`: its rules are compiled. `no_default`: why it may have no default.
-    `uncorrelated`: the part above it whose values have no old values."""
+    """The place of a part in a schema. `rules`: True if the rules of the part are compiled. `no_default`: the reason
+    why the part may have no default. `uncorrelated`: the part above it whose values cannot be matched with old
+    values."""
 
     root: bool = False
     rules: bool = True
@@ -37,7 +38,7 @@ class _Place:
 
 
 def schema_causes(schema: Json, path: str, *, root: bool = False) -> list[Cause]:
-    """Return the errors of a schema. Rules are compiled only if its structure is sound."""
+    """Return the errors of a schema. Rules are compiled only if the structure of the schema has no errors."""
     is_read = not unreadable(schema)
     found = structure_causes(schema, path, root=root) if is_read else []
     found = found or (list(_defaults(schema, path)) if is_read else [])
@@ -46,7 +47,7 @@ def schema_causes(schema: Json, path: str, *, root: bool = False) -> list[Cause]
 
 
 def _defaults(schema: Json, path: str) -> Iterator[Cause]:
-    """Yield the errors of defaults, in all parts. Messages name their fields from the default on."""
+    """Yield the errors of the defaults in all parts of a schema. Messages name fields relative to the default."""
     if schema.get("default") is not None:
         here = f"{path}.default"
         for cause in causes(schema["default"], schema, path=here):
@@ -66,8 +67,8 @@ def _typed_parts(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
 
 
 def _words(schema: Json, path: str, place: _Place) -> tuple[list[Cause], list[Cause]]:
-    """Return the errors in the words of a schema and all its parts, and those of its rules. Rules are not compiled
-    where a word is wrong."""
+    """Return the errors in the keywords of a schema and of all its parts, and the errors in its rules. The rules of a
+    part with a wrong keyword are not compiled."""
     words, rules = list(_plain_words(schema, path, place)), list[Cause]()
     for here, inner, below in _parts(schema, path, place):
         in_words, in_rules = _words(inner, here, below)
@@ -180,7 +181,7 @@ def _compiled(schema: Json, path: str, place: _Place) -> Iterator[Cause]:
 
 
 def _shown(rule: Json) -> Json:
-    """Return a rule with the fields of the real server's internal type, as error messages print it."""
+    """Return a rule with the fields of kube-apiserver's internal type, as error messages print it."""
     return {
         "Rule": rule.get("rule", ""),
         "Message": rule.get("message", ""),

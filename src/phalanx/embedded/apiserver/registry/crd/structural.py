@@ -1,8 +1,8 @@
-"""Apply structural schemas to custom resources: pruning, defaults and validation.
+"""Apply structural schemas to custom resources: remove unknown fields (pruning), set defaults, and validate.
 
-A structural schema defines the type of every field, so a custom resource can be treated like a built-in one: unknown
-fields are dropped (`pruned`), missing ones get defaults (`defaulted`), and values are validated (`causes`) with the
-messages of go-openapi's validator. CEL rules are in `rules.py`.
+A structural schema defines the type of every field, so the server can handle a custom resource like a built-in one. It
+removes unknown fields (`pruned`), sets the defaults of missing fields (`defaulted`), and validates values (`causes`)
+with the messages of go-openapi's validator. CEL rules are in `rules.py`.
 
 An update is not refused for an invalid value that it does not change (ratcheting, KEP-4008). Sources:
 k8s.io/apiextensions-apiserver/pkg/apiserver/schema (pruning, defaulting, listtype) and /validation.
@@ -40,7 +40,7 @@ _INT_OR_STRING = "x-kubernetes-int-or-string"
 
 
 def _below(schema: Schema, key: str) -> Schema | None:
-    """Return the schema of a property or a map value; None where there is none."""
+    """Return the schema of a property or of a map value; None if there is none."""
     found = (schema.get("properties") or {}).get(key)
     if found is None:
         found = schema.get("additionalProperties")
@@ -55,7 +55,7 @@ def _at(path: str, key: str) -> str:
 
 
 def pruned(obj: Object, schema: Schema) -> list[str]:
-    """Drop the fields of `obj` that the schema does not name, in place. Return the paths of the dropped fields,
+    """Remove the fields of `obj` that the schema does not name, in place. Return the paths of the removed fields,
     sorted."""
     unknown: list[str] = []
     _prune(obj, schema, "", unknown, root=True)
@@ -101,7 +101,7 @@ def embedded_metadata(value: Any, schema: Schema, path: str = "") -> Iterator[tu
 
 
 def defaulted(value: Any, schema: Schema) -> None:
-    """Fill defaults in place; a null that is not allowed counts as absent."""
+    """Set defaults in place. A null that the schema does not allow is treated as a missing field."""
     if isinstance(value, list):
         if isinstance(items := schema.get("items"), Mapping):
             for item in value:
@@ -128,8 +128,8 @@ def defaulted(value: Any, schema: Schema) -> None:
 
 
 def causes(value: Any, schema: Schema, old: Any = ABSENT, path: str = "") -> Iterator[Cause]:
-    """Yield the errors of a value that its old version did not have. As in k8s.io/kube-openapi a wrong type does not
-    end the search: an enumeration lacks the value all the same."""
+    """Yield the errors of a value that its old version did not have. As in k8s.io/kube-openapi, the check continues
+    after a wrong type: for example, it also reports that the value is not in an enumeration."""
     if value == old and path:
         return
     kind = type_name(value)
@@ -155,7 +155,8 @@ def causes(value: Any, schema: Schema, old: Any = ABSENT, path: str = "") -> Ite
 
 
 def _equals(value: Any, allowed: Any) -> bool:
-    """Return whether a value is one of an enumeration, whose type numbers take."""
+    """Return True if a value equals an allowed value of an enumeration. A float is compared with an allowed integer as
+    an integer."""
     if isinstance(value, float) and type(allowed) is int:
         return int(value) == allowed
     return bool(value == allowed) and isinstance(value, bool) == isinstance(allowed, bool)
@@ -203,8 +204,8 @@ _GO_FORMATS = {"integer": "int64", "number": "double"}
 
 
 def _type_causes(value: Any, schema: Schema, wanted: str, kind: str, path: str) -> Iterator[Cause]:
-    """Yield the error of a value of another type. Where a format is known, the type of texts and lists is not judged,
-    and that of other values is named by its format."""
+    """Yield the error for a value of a wrong type. If the schema names a known format, the type of texts and lists is
+    not checked, and the message about any other value names the format as its type."""
     form = schema.get("format") or ""
     fits = _fits(kind, value, wanted)
     if form and value is not None and string_format.is_known(form, wanted):
@@ -241,8 +242,8 @@ def _string_causes(value: str, schema: Schema, path: str) -> Iterator[Cause]:
 
 @cached(4096)
 def _matches(pattern: str, value: str) -> bool:
-    """Return True if the value matches the pattern. An invalid pattern matches everything; no definition with one is
-    accepted."""
+    """Return True if the value matches the pattern. An invalid pattern matches everything, because no definition with
+    such a pattern is accepted."""
     try:
         return compiled(pattern).search(value) is not None
     except PatternError:
@@ -255,7 +256,7 @@ def _number_causes(value: float, schema: Schema, path: str) -> Iterator[Cause]:
         said = f"Checked value must be of type integer {form} in {path}"
         yield Cause("FieldValueInvalid", f'Invalid value: "": {said}', NO_FIELD)
     low, high, step = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
-    if isinstance(value, int):  # integers are compared with integers
+    if isinstance(value, int):  # compare integers with integers
         low, high = (None if one is None else int(one) for one in (low, high))
     if low is not None and (value < low or (schema.get("exclusiveMinimum") and value == low)):
         yield _wrong(
@@ -265,7 +266,7 @@ def _number_causes(value: float, schema: Schema, path: str) -> Iterator[Cause]:
         yield _wrong(
             path, value, f"should be less than {'' if schema.get('exclusiveMaximum') else 'or equal to '}{high}"
         )
-    if step and isinstance(value, int) and not int(step):  # integers are divided by integers
+    if step and isinstance(value, int) and not int(step):  # divide integers by integers
         yield invalid_value(path, 0, f"factor MultipleOf declared for {path} must be positive: 0")
     elif step and value % (int(step) if isinstance(value, int) else step):
         yield _wrong(path, value, f"should be a multiple of {step}")
@@ -289,8 +290,8 @@ def _list_causes(value: list[Any], schema: Schema, old: Any, path: str) -> Itera
 
 
 def correlated(old: Any, schema: Schema) -> Any:
-    """Return a function: item -> the item of the old list with the same keys, or ABSENT. For lists whose items have no
-    keys it always returns ABSENT."""
+    """Return a function that returns, for an item, the item of the old list with the same keys, or ABSENT. If the items
+    of the list have no keys, the function always returns ABSENT."""
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
         return lambda _: ABSENT
@@ -303,7 +304,8 @@ def _identity(item: Any, keys: Any) -> str:
 
 
 def _duplicates(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
-    """Yield an error for an item of a set that occurs twice, or of a map whose keys occur twice."""
+    """Yield an error for an item of a set that occurs twice, or for an item of a map-like list whose keys occur
+    twice."""
     kind = schema.get("x-kubernetes-list-type")
     if kind not in ("set", "map"):
         return
@@ -342,8 +344,8 @@ def _object_causes(value: Object, schema: Schema, old: Any, path: str) -> Iterat
 
 
 def _combined_causes(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
-    """Yield an error if a value does not fit a combination of schemas. For anyOf and oneOf, also yield the errors
-    against the schema with the fewest errors; for allOf, the errors against all schemas."""
+    """Yield an error if a value does not match a combination of schemas. For anyOf and oneOf, also yield the errors
+    against the schema with the fewest errors; for allOf, yield the errors against all schemas."""
     if any_of := schema.get("anyOf"):
         found = [list(causes(value, inner, path=path)) for inner in any_of]
         if all(found):
@@ -367,5 +369,5 @@ def _combined_causes(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
 
 
 def _of_combination(path: str, said: str) -> Cause:
-    """Return the error of a combination. It names the field only in its message."""
+    """Return the error of a combination of schemas. It names the field only in its message."""
     return Cause("FieldValueInvalid", f'Invalid value: "": "{path}" {said}', NO_FIELD)

@@ -1,7 +1,7 @@
-"""What keeps a schema from being structural, in the words of the real server.
+"""Find the reasons why a schema is not structural, with the messages of kube-apiserver.
 
-A structural schema gives each field a type outside of `anyOf`, `oneOf`, `allOf` and `not`, which only restrict values.
-Source: k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go and complete.go.
+A structural schema gives each field a type outside of `anyOf`, `oneOf`, `allOf` and `not`, which may only restrict
+values further. Source: k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go and complete.go.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EMBEDDED = "x-kubernetes-embedded-resource"
 _ROOT, _ITEM, _FIELD = "at the root", "for specified array items", "for specified object fields"
 _EITHER = [{"type": "integer"}, {"type": "string"}]
 _JUNCTORS = ("anyOf", "allOf", "oneOf")
-# What restricting schemas may not contain, and how it must be instead.
+# The keywords that a restricting schema must not set, with the word for their required state (as in `must be empty`).
 _NESTED: Mapping[str, str] = {
     "type": "empty",
     "additionalProperties": "undefined",
@@ -38,13 +38,14 @@ _NESTED: Mapping[str, str] = {
 
 
 def structure_causes(schema: Json, path: str, *, root: bool) -> list[Cause]:
-    """Return the errors, in the order of their texts."""
+    """Return the errors in the structure of a schema, sorted by their texts."""
     found = [*_invariants(schema, path, _ROOT if root else _FIELD), *_incomplete(schema, schema, path, path)]
     return sorted(found, key=Cause.line)
 
 
 def unreadable(schema: Json) -> bool:
-    """Return whether a schema contains what no structural schema can express, so that its structure is not checked."""
+    """Return True if a schema contains a keyword that no structural schema can have, so that its structure is not
+    checked."""
     if any(schema.get(word) for word in ("$ref", "definitions", "dependencies", "patternProperties", "id")):
         return True
     if schema.get(PRESERVE) is False or isinstance(schema.get("items"), list) or schema.get("type") == "null":
@@ -53,7 +54,7 @@ def unreadable(schema: Json) -> bool:
 
 
 def parts(schema: Json) -> Iterator[Json]:
-    """Yield the schemas directly in a schema."""
+    """Yield the schemas that are directly inside a schema."""
     for _, inner in _typed_parts(schema, ""):
         yield inner
     for _, inner in _restrictions(schema, ""):
@@ -121,7 +122,7 @@ def _of_resource(schema: Json, path: str, level: str) -> Iterator[Cause]:
 
 
 def _values(schema: Json, path: str, *, int_or_string: bool = False) -> Iterator[Cause]:
-    """Yield the errors in what restricts the values of a schema."""
+    """Yield the errors in the keywords that restrict the values of a schema."""
     of_all: list[Json] = schema.get("allOf") or []
     for here, inner in _restrictions(schema, path):
         if here.startswith(f"{path}.anyOf[") and int_or_string and schema["anyOf"] == _EITHER:
@@ -150,7 +151,7 @@ def _nested(schema: Json, path: str) -> Iterator[Cause]:
 
 
 def _incomplete(values: Json, schema: Json, path: str, named: str) -> Iterator[Cause]:
-    """Yield the fields that a restriction names and the typed part of the schema does not have."""
+    """Yield an error for each field that a restriction names and the typed part of the schema does not have."""
     for here, inner in _restrictions(values, named):
         yield from _incomplete_part(inner, schema, path, here)
 

@@ -1,4 +1,5 @@
-"""Built-in kinds: a strategy for each says its defaults, its validation, and what an update may change.
+"""The built-in kinds. Each kind has a strategy, which sets its defaults, validates it, and limits what an update may
+change.
 
 checks       what many validations ask
 generation   metadata.generation

@@ -1,4 +1,4 @@
-"""Checks that many kinds share: numbers, choices, immutability, label selectors, resource lists.
+"""Checks that many kinds share: of numbers, choices, immutable fields, label selectors and resource lists.
 
 Each check appends its causes to `found`, so that a valid object needs no further list. Source:
 k8s.io/kubernetes/pkg/apis/core/validation and k8s.io/apimachinery/pkg/apis/meta/v1/validation.
@@ -46,7 +46,7 @@ QUOTA_HUGE_PAGES = ("hugepages-", "requests.hugepages-")
 
 
 def complain(found: Found, field: str, value: Any, problems: Problems) -> None:
-    """Add an `Invalid value` for each problem of a format."""
+    """Add an error `Invalid value` for each problem of a format."""
     for problem in problems:
         found.append(invalid_value(field, value, problem))
 
@@ -106,7 +106,8 @@ def label_selector(found: Found, selector: Mapping[str, Any] | None, path: str) 
 
 
 def selects(selector: Mapping[str, Any] | None, given: Mapping[str, str]) -> bool:
-    """Return whether a label selector matches labels; no selector matches nothing, an empty one everything."""
+    """Return True if a label selector matches the labels. Without a selector nothing matches; an empty selector matches
+    everything."""
     if selector is None:
         return False
     if any(given.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
@@ -142,12 +143,12 @@ def is_extended(name: str) -> bool:
 
 
 def is_overcommitable(name: str) -> bool:
-    """Return whether a request may be lower than the limit."""
+    """Return True if the request for this resource may be lower than its limit."""
     return is_native(name) and not name.startswith("hugepages-")
 
 
 def resource_name(found: Found, name: str, path: str) -> None:
-    """Check the name of a resource of any object: it is a standard name, or has a domain."""
+    """Check the name of a resource, which must be a standard name or have a domain."""
     if problems := formats.qualified_name(name):
         complain(found, path, name, problems)
     elif "/" not in name and not (name in STANDARD_RESOURCES or name.startswith(QUOTA_HUGE_PAGES)):
@@ -155,7 +156,8 @@ def resource_name(found: Found, name: str, path: str) -> None:
 
 
 def container_resource_name(found: Found, name: str, path: str) -> None:
-    """Check the name of a resource of containers. All errors of a wrong name are added, not only the first."""
+    """Check the name of a resource of containers. If the name is wrong, all its errors are added, not only the
+    first."""
     resource_name(found, name, path)
     if "/" not in name:
         if name not in ("cpu", "memory", "ephemeral-storage") and not name.startswith("hugepages-"):
@@ -210,7 +212,7 @@ def _request_within_limit(found: Found, name: str, amount: str, limit: str | Non
 
 
 def count_or_percent(found: Found, value: int | str, path: str) -> None:
-    """Check that a value is a count, not negative, or a percentage."""
+    """Check that a value is a count that is not negative, or a percentage."""
     if isinstance(value, int):
         if value < 0:
             found.append(invalid_value(path, value, NEGATIVE))
@@ -225,8 +227,8 @@ def at_most_all(found: Found, value: int | str | None, path: str) -> None:
 
 
 def total(spec: Mapping[str, Any], which: str) -> dict[str, str]:
-    """Return resource -> the amount of a whole pod: the sum of its containers, or its largest init container if that is
-    more. `which`: `requests` or `limits`."""
+    """Return the amounts of a whole pod by resource. Each amount is the sum over its containers, or that of its largest
+    init container if that is more. `which`: `requests` or `limits`."""
     found: dict[str, str] = {}
     for one in spec.get("containers") or ():
         for name, amount in ((one.get("resources") or {}).get(which) or {}).items():

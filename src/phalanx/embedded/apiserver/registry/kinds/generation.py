@@ -1,4 +1,4 @@
-"""How kinds with a status keep it apart from the spec, and count the generations of the spec.
+"""Strategies for kinds whose writes must not change the status, and whose spec has generations.
 
 Source: PrepareForCreate and PrepareForUpdate of the strategies in k8s.io/kubernetes/pkg/registry.
 """
@@ -9,10 +9,10 @@ from phalanx.embedded.apimachinery.meta.resource import Object, ResourceStrategy
 
 
 class SpecAndStatus(ResourceStrategy):
-    """A kind whose `status` only `/status` writes. `counts`: whether it has generations."""
+    """A kind whose `status` only writes to `/status` can change. `counts`: True if its objects have generations."""
 
     counts = False
-    status_keeps_metadata = False  # a write of the status cannot change labels and other metadata either
+    status_keeps_metadata = False  # True if a write of the status cannot change labels and other metadata
     spec_fields: tuple[str, ...] = ("spec",)
 
     def prepare_create(self, obj: Object) -> None:
@@ -58,7 +58,7 @@ class Counted(ResourceStrategy):
 
 
 def count(obj: Object, old: Object, fields: tuple[str, ...]) -> None:
-    """Increase the generation if the spec has changed."""
+    """Raise the generation if the spec has changed."""
     before = old["metadata"].get("generation", 0)
     changed = any(obj.get(field) != old.get(field) for field in fields)
     if generation := before + 1 if changed else before:

@@ -1,4 +1,5 @@
-"""The sources that volumes of pods and persistent volumes share: one of them, with the fields that it needs.
+"""The sources that volumes of pods and persistent volumes have in common. A volume has exactly one source, with the
+fields that the source needs.
 
 Source: validateVolumeSource and ValidatePersistentVolumeSpec of pkg/apis/core/validation.
 """
@@ -45,7 +46,8 @@ _DRIVER_BYTES, _LUNS = 63, 255
 
 
 def chosen_source(found: Found, holder: Source, names: Sequence[str], path: str) -> str:
-    """Return the name of the source; "" without one. `names`: the names of the sources that the volume sets."""
+    """Check that a volume has exactly one source, and return the name of the source; "" if there is none. `names`: the
+    names of the sources that the volume sets."""
     if not names:
         found.append(required(path, "must specify a volume type"))
         return ""
@@ -58,7 +60,7 @@ def chosen_source(found: Found, holder: Source, names: Sequence[str], path: str)
 
 
 def plain_source(found: Found, sort: str, source: Source, path: str) -> None:
-    """Add what is wrong with a source, apart from the parts that only pods have."""
+    """Add the errors of a source, except those in parts that only pods have."""
     missing = [key for key in NEEDED.get(sort, ()) if not source.get(key)]
     found += [required(f"{path}.{key}") for key in missing]
     match sort:
@@ -79,7 +81,7 @@ def plain_source(found: Found, sort: str, source: Source, path: str) -> None:
 
 
 def driver_name(found: Found, name: str, path: str) -> None:
-    """Check the name of a driver of volumes; capital letters are allowed."""
+    """Check the name of a volume driver, which may have capital letters."""
     if not name:
         found.append(required(path))
         return
@@ -89,7 +91,7 @@ def driver_name(found: Found, name: str, path: str) -> None:
 
 
 def persistent_csi(found: Found, source: Source, path: str) -> None:
-    """Check the handle and the secrets of a persistent volume of a driver."""
+    """Check the volume handle and the secrets of a persistent volume that a CSI driver provides."""
     if not source.get("volumeHandle"):
         found.append(required(f"{path}.volumeHandle"))
     for key in _SECRETS:

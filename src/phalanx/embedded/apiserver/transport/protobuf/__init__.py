@@ -1,4 +1,4 @@
-"""Kubernetes' Protobuf.
+"""The protobuf format of Kubernetes' objects.
 
 messages   messages, from the published definitions and these numbers; which number a field has in its message
            (`field_numbers.txt`)

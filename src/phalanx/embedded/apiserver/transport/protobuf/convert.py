@@ -1,9 +1,9 @@
-"""JSON objects into messages, and back, as Go's conversion does it.
+"""Convert JSON objects into protobuf messages, and back, like Go's conversion.
 
-`values(name)` and `reader(name)` give one function for each definition, made once. The first turns an object into what
-the class of its message takes (the library does the rest in C); it drops what protobuf has no field for: `kind` and
-`apiVersion`, which the envelope says. The second reads a message; of fields that are set to zero it keeps those whose
-zero says something, as JSON would show them.
+`values(name)` and `reader(name)` each return one function for a definition, which is created once. The function of
+`values` converts an object into the arguments of its message class; the library does the rest in C. It drops `kind` and
+`apiVersion`, for which the message has no fields, because they are in the envelope. The function of `reader` converts a
+message into an object. Of the fields that are zero in the message, it keeps those whose zero is significant, like JSON.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class SizeBudget:
-    """The number of values that a message may still have: a value can take only two bytes."""
+    """The number of values that a message may still have. The limit is needed because a value can take as few as two
+    bytes."""
 
     __slots__ = ("left",)
 
@@ -44,7 +45,7 @@ class SizeBudget:
         self.left = left
 
     def spend(self, values: int) -> None:
-        """Raises ValueError."""
+        """Subtract values from the budget. Raises ValueError if too few are left."""
         self.left -= values
         if self.left < 0:
             raise ValueError(f"more than {VALUES} values")
@@ -55,7 +56,7 @@ class SizeBudget:
 
 @cache
 def values(name: str) -> Callable[[Mapping[str, Any]], Object]:
-    """Return the function that turns an object of a definition into the arguments of its message."""
+    """Return the function that converts an object of a definition into the arguments of its message."""
     ways = _ways(name, node_of(name))
 
     def convert(obj: Mapping[str, Any]) -> Object:
@@ -74,7 +75,8 @@ def values(name: str) -> Callable[[Mapping[str, Any]], Object]:
     return convert
 
 
-# The path of a field (the structs around it), its name, and the conversion of its value; None: unchanged.
+# The names of the structs around a field, the name of the field, and the conversion of its value (None if it is
+# unchanged).
 _Way = tuple[tuple[str, ...], str, Values | None]
 
 
@@ -117,7 +119,7 @@ def _collection(shape: str, one: Values | None) -> Values | None:
 
 
 def _object(node: Type, value: Any) -> Object:
-    """Convert an object of a nested definition. The definition is looked up only here, because definitions can contain
+    """Convert an object of a nested definition. The definition is looked up only now, because definitions can contain
     themselves."""
     return values(node.name)(value)
 
@@ -164,7 +166,8 @@ _TO_MESSAGE: dict[str, Values] = {
 
 @cache
 def reader(name: str, around: str = "") -> Callable[[Any, SizeBudget], Object]:
-    """Return the function that reads a message of a definition, or of a struct embedded in `around`."""
+    """Return the function that reads a message of a definition, or of a struct that is embedded in the definition
+    `around`."""
     node = node_of(around or name)
     ways: dict[int, tuple[str, bool, Reader]] = {}
     for field in fields_of(name):
@@ -193,7 +196,7 @@ def reader(name: str, around: str = "") -> Callable[[Any, SizeBudget], Object]:
 def _reader(node: Type) -> Reader:
     match node.shape:
         case "list":
-            assert node.items is not None  # a list's schema has items
+            assert node.items is not None  # the schema of a list has items
             one = _reader(node.items)
             return lambda value, budget: _read_list(value, one, budget)
         case "map":
@@ -237,7 +240,7 @@ def _read_texts(value: Any, budget: SizeBudget) -> list[str]:
 
 
 def _time(value: Any, fraction: str) -> str | None:
-    """Return a time as text; None for an empty message, which Go writes for "no time". Raises OverflowError."""
+    """Return a time as text; None for an empty message, by which Go represents a missing time. Raises OverflowError."""
     if not value.HasField("seconds"):
         return None
     at = _EPOCH + dt.timedelta(seconds=value.seconds)

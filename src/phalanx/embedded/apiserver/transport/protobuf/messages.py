@@ -1,23 +1,25 @@
-"""The messages of Kubernetes' Protobuf, as classes of the protobuf library.
+"""The messages of Kubernetes' protobuf format, as classes of the protobuf library.
 
-A published definition says which fields a message has and of which type; `numbers` adds which number each has. From
-both descriptors are made, when the first body in protobuf comes, and the library reads and writes by them. Values that
-JSON writes as one text or number and protobuf as a message (amounts, times, integers or texts, any JSON at all) are
-below in `_LEAVES`. Integers are int64 here whatever Go has: on the wire both are the same.
+A published definition contains the names and types of the fields of a message, and `numbers` adds their field numbers.
+When the first body in protobuf arrives, descriptors are created from both, by which the library reads and writes
+messages. Some values are a text or a number in JSON but a message in protobuf (amounts, times, integers or texts,
+arbitrary JSON); `_LEAVES` describes these messages. All integers are int64 here, whatever their type in Go, because the
+encoding is the same.
 
 Sources: generated.proto of k8s.io/apimachinery (pkg/api/resource, pkg/apis/meta/v1, pkg/runtime, pkg/util/intstr) and
 of k8s.io/apiextensions-apiserver.
 
-The field numbers of Kubernetes' protobuf messages, from `field_numbers.txt`.
+The file `field_numbers.txt` contains the field numbers of Kubernetes' protobuf messages.
 
-Their source is the struct tags of the types.go files of k8s.io/api, k8s.io/apimachinery (pkg/apis/meta/v1) and
-k8s.io/apiextensions-apiserver at Kubernetes 1.36.2, compared with the generated.proto files there. A field has its name
-in JSON. `[io.k8s.api.core.v1]` opens the messages of a package; types, lists and maps are not repeated, as the
-published definitions have them. Kinds of lists are left out too: each is metadata=1 items=2.
+The numbers are from the struct tags in the types.go files of k8s.io/api, k8s.io/apimachinery (pkg/apis/meta/v1) and
+k8s.io/apiextensions-apiserver at Kubernetes 1.36.2, and were compared with the generated.proto files there. The file
+names a field by its name in JSON. A line `[io.k8s.api.core.v1]` begins the messages of a package. The file does not
+repeat types, lists and maps, which the published definitions contain. It also omits list kinds, all of which have
+metadata=1 and items=2.
 
-`~Name=2` is a struct that Go embeds: protobuf nests it, JSON has its fields beside the others. `!` marks a number, text
-or boolean whose zero is significant (a pointer in Go, or without `omitempty`): Go writes the zeros of all other fields
-to protobuf too, and leaves them out of JSON."""
+`~Name=2` is a struct that Go embeds: in protobuf it is a nested message, and in JSON its fields are those of the outer
+object. `!` marks a number, text or boolean whose zero is significant (a pointer in Go, or a field without `omitempty`).
+Go also writes the zeros of all other fields to protobuf, but omits them in JSON."""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ from phalanx.embedded.apimachinery.schema.schema import Type, definitions, type_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtobufField:
-    """A field of a message. `name` is that in JSON, or the name of an embedded struct."""
+    """A field of a message. `name`: its name in JSON, or the name of an embedded struct."""
 
     name: str
     number: int
@@ -73,12 +75,12 @@ def _field(word: str) -> ProtobufField:
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _CRD = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 SCHEMA = f"{_CRD}JSONSchemaProps"
-# A kind without a published definition: any object, of which only the metadata is shown.
+# The message for kinds without a published definition, of which only the metadata is shown.
 PARTIAL = f"{_META}PartialObjectMetadata"
 
 _TYPE = FieldDescriptorProto
 _PACKAGE = ".k8s."
-# The message of each: (name, number, type of a scalar or name of a message, repeated).
+# For each message of a value, its fields: (name, number, type of a scalar or name of a message, True if repeated).
 _LEAVES: dict[str, tuple[tuple[str, int, int | str, bool], ...]] = {
     "Quantity": (("string", 1, _TYPE.TYPE_STRING, False),),
     "Time": (("seconds", 1, _TYPE.TYPE_INT64, False), ("nanos", 2, _TYPE.TYPE_INT32, False)),
@@ -92,7 +94,7 @@ _LEAVES: dict[str, tuple[tuple[str, int, int | str, bool], ...]] = {
     "SchemaOrBool": (("allows", 1, _TYPE.TYPE_BOOL, False), ("schema", 2, SCHEMA, False)),
     "SchemaOrSchemas": (("schema", 1, SCHEMA, False), ("schemas", 2, SCHEMA, True)),
     "SchemaOrTexts": (("schema", 1, SCHEMA, False), ("texts", 2, _TYPE.TYPE_STRING, True)),
-    # The messages around objects. An object is of type bytes here, because it is a message of its own.
+    # The messages around objects. Here an object has the type bytes, because it is encoded as a message of its own.
     "TypeMeta": (("apiVersion", 1, _TYPE.TYPE_STRING, False), ("kind", 2, _TYPE.TYPE_STRING, False)),
     "Unknown": (
         ("typeMeta", 1, "TypeMeta", False),
@@ -122,14 +124,14 @@ _SCALARS = {
 
 @cache
 def node_of(name: str) -> Type:
-    """Return the type of a message's object. Raises KeyError for a name that does not exist."""
+    """Return the type of the object in a message. Raises KeyError for a name that does not exist."""
     if name == PARTIAL:
         return Type({"type": "object", "properties": {"metadata": {"$ref": f"#/$defs/{_META}ObjectMeta"}}})
     return type_of(name)
 
 
 def fields_of(name: str) -> tuple[ProtobufField, ...]:
-    """Return the fields of a message, or of a struct embedded in one (`embedded_name`)."""
+    """Return the fields of a message, or of a struct that is embedded in a message (`embedded_name`)."""
     if name == PARTIAL:
         return (ProtobufField(name="metadata", number=1),)
     outer, _, embedded = name.partition("~")
@@ -137,26 +139,26 @@ def fields_of(name: str) -> tuple[ProtobufField, ...]:
 
 
 def embedded_name(name: str, struct: str) -> str:
-    """Return the name of a Go struct that is embedded in the message `name`, or in a struct embedded in it."""
+    """Return the name of a Go struct that is embedded in the message `name`, or in a struct that the message embeds."""
     return f"{name.partition('~')[0]}~{struct}"
 
 
 def leaf(node: Type) -> str:
-    """Return the message of `_LEAVES` that holds the values of a type; "" if the type is a scalar or has a message of
-    its own."""
-    if node.shape == "list":  # the values of a map are lists, which Protobuf cannot express
+    """Return the name of the message in `_LEAVES` that holds the values of a type; "" if the type is a scalar or has a
+    message of its own."""
+    if node.shape == "list":  # the values of the map are lists, which protobuf cannot express
         return "Texts"
     return _SPECIAL.get(node.name) or _SPECIAL.get(node.shape) or ("Raw" if node.shape == "any" else "")
 
 
 def proto_name(json_name: str) -> str:
-    """Return a field's name in its descriptor, which takes letters only."""
+    """Return the name of a field in its descriptor, which may contain only letters."""
     return re.sub(r"\W", "_", json_name)
 
 
 @cache
 def message(name: str) -> type[Any]:
-    """Return the class of a message: of a definition, an embedded struct, or one of `_LEAVES`."""
+    """Return the class of a message: that of a definition, of an embedded struct, or of one of `_LEAVES`."""
     return GetMessageClass(_pool().FindMessageTypeByName(f"k8s.{_identifier(name)}"))
 
 
@@ -178,7 +180,7 @@ def _pool() -> DescriptorPool:
 
 
 def _names() -> Iterator[str]:
-    """Yield every message that a definition has, with the structs embedded in it."""
+    """Yield the name of every message that a definition has, and of the structs that are embedded in these messages."""
     yield PARTIAL
     waiting = [name for name in definitions() if name in numbers() or _is_empty(name)]
     while waiting:
@@ -188,13 +190,13 @@ def _names() -> Iterator[str]:
 
 
 def _is_empty(name: str) -> bool:
-    """Return whether it is an object without a field of its own (CustomResourceSubresourceStatus)."""
+    """Return True if objects of the definition have no fields (CustomResourceSubresourceStatus)."""
     node = type_of(name)
     return node.shape == "object" and not node.fields
 
 
 def _add(made: DescriptorProto, owner: str, field: ProtobufField, node: Type) -> None:
-    """Add a field to the message `made` of objects of the type `node`."""
+    """Add a field to the message `made`, which describes objects of the type `node`."""
     if field.embedded:
         descriptor = made.field.add(name=proto_name(field.name), number=field.number)
         _typed(descriptor, embedded_name(owner, field.name))
@@ -203,7 +205,7 @@ def _add(made: DescriptorProto, owner: str, field: ProtobufField, node: Type) ->
     descriptor = made.field.add(name=proto_name(field.name), number=field.number)
     match inner.shape:
         case "list":
-            assert inner.items is not None  # a list's schema has items
+            assert inner.items is not None  # the schema of a list has items
             _typed(descriptor, _kind(inner.items), repeated=True)
         case "map":
             assert inner.items is not None
@@ -234,5 +236,5 @@ def _typed(descriptor: FieldDescriptorProto, kind: int | str, *, repeated: bool 
 
 
 def _identifier(name: str) -> str:
-    """Return the name of a definition's message: without dots, because a dot would mean a message nested in another."""
+    """Return the name of a definition's message, without dots, because a dot would mean a nested message."""
     return re.sub(r"\W", "_", name)

@@ -1,8 +1,8 @@
-r"""Bodies in Kubernetes' Protobuf, `application/vnd.kubernetes.protobuf`, of built-in kinds.
+r"""Bodies of built-in kinds in Kubernetes' protobuf format, `application/vnd.kubernetes.protobuf`.
 
-A body is the bytes `k8s\0` and then an `Unknown`: what kind it is of, and the message of that kind. A stream of events
-is frames: four bytes of length (big-endian), then a `WatchEvent`, which has no magic of its own, though the object in
-it has. Fields that 1.36 does not know are skipped, as the real server skips them.
+A body consists of the bytes `k8s\0` and an `Unknown`, which contains the kind of the object and its message. A stream
+of events consists of frames. A frame is four bytes with its length (big-endian), and a `WatchEvent`; only the object in
+the event begins with `k8s\0`. Fields that Kubernetes 1.36 does not know are skipped, as in kube-apiserver.
 
 Sources: generated.proto of k8s.io/apimachinery (pkg/runtime, pkg/apis/meta/v1), its pkg/runtime/serializer/protobuf and
 pkg/util/framer; https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding.
@@ -32,7 +32,8 @@ _META_GROUP = "meta.k8s.io/v1"
 
 @cached(1024)
 def definition(api_version: str, kind: str) -> str:
-    """Return the name of the message of a kind; empty if it has none here (custom kinds have none anywhere)."""
+    """Return the name of the message of a kind; empty if this server has no message for it. Custom kinds never have
+    one."""
     if (api_version, kind) == (_META_GROUP, "PartialObjectMetadata"):
         return PARTIAL
     group, _, version = api_version.rpartition("/")
@@ -44,7 +45,7 @@ def definition(api_version: str, kind: str) -> str:
 
 
 def decode(body: bytes) -> dict[str, Any]:
-    """Return the object in a body. Raises `ApiError`: 400 for a malformed body, 415 for a kind without a message."""
+    """Return the object in a body. Raises `ApiError` 400 for a malformed body, and 415 for a kind without a message."""
     if not body.startswith(MAGIC):
         raise bad_request("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     try:
@@ -64,30 +65,30 @@ def decode(body: bytes) -> dict[str, Any]:
 
 
 def encode(obj: Mapping[str, Any]) -> bytes:
-    """Return an object as a body. Raises KeyError for a kind that has no message: ask `definition` before."""
+    """Return an object as a body. Raises KeyError for a kind without a message, so callers check `definition` first."""
     api_version, kind = obj["apiVersion"], obj["kind"]
     return enveloped(api_version, kind, encode_message(definition(api_version, kind), obj))
 
 
 def encode_message(name: str, obj: Mapping[str, Any]) -> bytes:
-    """Return the message of an object alone, as lists have it."""
+    """Return only the message of an object, without the envelope, as lists contain it."""
     return _serialized(name, values(name)(obj))
 
 
 def encode_list(api_version: str, kind: str, meta: Mapping[str, Any], items: Iterable[bytes]) -> bytes:
-    """Return a list as a body; `items` are messages of one kind."""
+    """Return a list as a body. `items`: the messages of its objects, which are of one kind."""
     return enveloped(
         api_version, kind, _serialized("List", {"metadata": values(_LIST_META)(meta), "items": list(items)})
     )
 
 
 def enveloped(api_version: str, kind: str, raw: bytes) -> bytes:
-    """Return a message as a body."""
+    """Return a message with its envelope, as a body."""
     return MAGIC + _serialized("Unknown", {"typeMeta": {"apiVersion": api_version, "kind": kind}, "raw": raw})
 
 
 def frame(event: str, body: bytes) -> bytes:
-    """Return an event of a stream, about the object of a body."""
+    """Return an event of a stream. `event`: its type. `body`: the body of its object."""
     one = _serialized("WatchEvent", {"type": event, "object": {"raw": body}})
     return struct.pack(">I", len(one)) + one
 

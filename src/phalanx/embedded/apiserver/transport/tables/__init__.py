@@ -1,4 +1,4 @@
-"""What `kubectl get` prints.
+"""The tables that `kubectl get` prints.
 
 printer         columns and cells; ages as people read them
 core_rows       rows of the core group and its neighbours

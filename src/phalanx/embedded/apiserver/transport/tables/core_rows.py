@@ -1,4 +1,4 @@
-"""The cells of nodes, services, events and volumes. Source: the printers of kube-apiserver (`printers.py`)."""
+"""The cells of nodes, services, events and volumes. Source: the printers of kube-apiserver (see `printers.py`)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _port(port: Object) -> str:
     return f"{number}/{port.get('protocol', 'TCP')}"
 
 
-# Fields with another name in events.k8s.io/v1; the cells are the core kind's.
+# Fields that have another name in events.k8s.io/v1. The cells are computed from the names of core v1.
 _NEW_EVENT_NAMES = {
     "involvedObject": "regarding",
     "message": "note",

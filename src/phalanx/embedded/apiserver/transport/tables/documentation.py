@@ -1,14 +1,15 @@
-"""The documentation of table columns whose names do not lead to the documentation of a field.
+"""The documentation of table columns that have no field of the same name.
 
-`.DeploymentStatus.updatedReplicas` stands for the documentation of that field, in the package of the kind unless it
-names another; any other text is the documentation. Source: k8s.io/kubernetes/pkg/printers/internalversion/printers.go.
+A text such as `.DeploymentStatus.updatedReplicas` stands for the documentation of that field, in the package of the
+kind unless the text names another package. Any other text is the documentation itself. Source:
+k8s.io/kubernetes/pkg/printers/internalversion/printers.go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# Of the columns that mean the same in every table.
+# The documentation of columns that mean the same in every table.
 SHARED: Mapping[str, str] = {
     "Containers": "Names of each container in the template.",
     "Images": "Images referenced by each container in the template.",

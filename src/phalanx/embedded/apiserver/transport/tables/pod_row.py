@@ -1,8 +1,9 @@
-"""How `kubectl get pods` sums a pod up: ready, status, restarts.
+"""The row of a pod in `kubectl get pods`: its ready containers, its status and its restarts.
 
-The phase alone hides why a pod does not run, so the status cell is the most telling reason that any container gives:
-init containers first while they hold the pod up, then the containers, the first one last word. Source of the rules:
-k8s.io/kubernetes/pkg/printers/internalversion/printers.go, printPod.
+The phase does not show why a pod does not run. So the status cell shows the most useful reason that a container
+reports. Init containers come first while they delay the start of the pod, and then the containers; if several have a
+reason, that of the first one is shown. Source of the rules: k8s.io/kubernetes/pkg/printers/internalversion/printers.go,
+printPod.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class _Summary:
 
 
 def pod_cells(pod: Object, now_s: float) -> list[Any]:
-    """Name, Ready, Status, Restarts, Age, IP, Node, Nominated Node, Readiness Gates."""
+    """Return the cells Name, Ready, Status, Restarts, Age, IP, Node, Nominated Node and Readiness Gates."""
     spec, status, metadata = pod.get("spec", {}), pod.get("status", {}), pod["metadata"]
     sidecars = {one["name"] for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"}
     summary = _summary(spec, status, sidecars)
@@ -52,7 +53,7 @@ def pod_cells(pod: Object, now_s: float) -> list[Any]:
 
 
 def pod_conditions(pod: Object) -> list[Object]:
-    """Return the conditions of a row: `Completed` for a pod that has ended, which clients then show in grey."""
+    """Return the conditions of a row: `Completed` for a pod that has ended. Clients may show such rows in grey."""
     messages = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
     phase = pod.get("status", {}).get("phase")
     if phase not in messages:
@@ -72,7 +73,7 @@ def _summary(spec: Object, status: Object, sidecars: set[str]) -> _Summary:
 
 
 def _sum_init_containers(summary: _Summary, spec: Object, status: Object, sidecars: set[str]) -> bool:
-    """Add the init containers to the summary. Return True if one of them keeps the pod from starting; its state is then
+    """Add the init containers to the summary. Return True if one of them delays the start of the pod; its state is then
     the reason."""
     for place, container in enumerate(status.get("initContainerStatuses") or ()):
         summary.add_restarts(container)
@@ -113,7 +114,7 @@ def _sum_containers(summary: _Summary, status: Object, sidecars: set[str], *, re
 
 
 def _ended(state: Object) -> str:
-    """Return the text for a container that ended: its reason, its signal or its exit code."""
+    """Return the text for a container that has ended: its reason, its signal or its exit code."""
     if state.get("reason"):
         return str(state["reason"])
     return f"Signal:{state['signal']}" if state.get("signal") else f"ExitCode:{state.get('exitCode', 0)}"

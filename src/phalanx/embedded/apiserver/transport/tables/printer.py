@@ -1,6 +1,6 @@
-"""Columns of tables, and texts of cells that several kinds share.
+"""The columns of tables, and the texts of cells that several kinds share.
 
-Ages and durations as kubectl shows them: two to three significant figures.
+Ages and durations have the form that kubectl shows, with two to three significant figures.
 
 Source of the thresholds: k8s.io/apimachinery/pkg/util/duration, HumanDuration."""
 
@@ -13,7 +13,7 @@ from typing import Any
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 
-# (upper bound in seconds, unit in seconds, its letter, the second unit or 0, its letter)
+# (upper bound in seconds, unit in seconds, letter of the unit, second unit in seconds or 0, letter of the second unit)
 _STEPS = (
     (2 * MINUTE, 1, "s", 0, ""),
     (10 * MINUTE, MINUTE, "m", 1, "s"),
@@ -27,8 +27,8 @@ _STEPS = (
 
 
 def human(duration_s: float) -> str:
-    """Return a duration as text: `93s`, `4m30s`, `27h`, `5d2h`. A negative duration of less than two seconds is `0s`,
-    because clocks differ."""
+    """Return a duration as text: `93s`, `4m30s`, `27h`, `5d2h`. A negative duration of less than two seconds is shown
+    as `0s`, because clocks differ."""
     seconds = int(duration_s)
     if seconds < -1:
         return "<invalid>"
@@ -47,7 +47,7 @@ def seconds_of(timestamp: str) -> float:
 
 
 def since(timestamp: str | None, now_s: float) -> str:
-    """Return the age of a moment; `<unknown>` where there is none."""
+    """Return the time since `timestamp` as text; `<unknown>` if there is no timestamp."""
     if not timestamp:
         return "<unknown>"
     return human(now_s - seconds_of(timestamp))
@@ -72,15 +72,15 @@ class PrinterColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printer:
-    """The columns of a table and the function for its rows: `cells(object, now_s)` returns one value for each column.
-    `now_s`: seconds since the epoch."""
+    """The columns of a table, and the function for its rows. `cells(object, now_s)` returns one value for each column.
+    `now_s`: the present in seconds since the epoch."""
 
     columns: tuple[PrinterColumn, ...]
     cells: Cells
 
 
 def columns(line: str) -> tuple[PrinterColumn, ...]:
-    """Return the columns from their text form: `Name | Value:integer | Node+`."""
+    """Return the columns that a line describes: `Name | Value:integer | Node+`."""
     return tuple(_column(text.strip()) for text in line.split("|"))
 
 
@@ -105,7 +105,7 @@ def labels_text(labels: Mapping[str, str] | None) -> str:
 
 
 def selector_text(selector: Mapping[str, Any] | None) -> str:
-    """Return a label selector as kubectl writes it: `a=b,c in (d,e),!f`; `<none>` where it selects nothing."""
+    """Return a label selector in kubectl's form: `a=b,c in (d,e),!f`; `<none>` if it selects nothing."""
     if not selector:
         return "<none>"
     terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
@@ -133,5 +133,5 @@ def condition(obj: Object, kind: str) -> bool:
 
 
 def name_and_age(*between: Callable[[Object], Any]) -> Cells:
-    """Name, some cells, Age."""
+    """Return a function for the cells Name, the given cells, and Age."""
     return lambda obj, now_s: [obj["metadata"]["name"], *(cell(obj) for cell in between), age(obj, now_s)]

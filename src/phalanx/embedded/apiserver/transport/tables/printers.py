@@ -1,10 +1,10 @@
-"""The tables of `kubectl get` for each built-in kind: its columns and its cells.
+"""The tables of `kubectl get` for each built-in kind: the columns and the cells.
 
-Columns are written as one line: `Name` alone is a string, `Value:integer` has a type, `Node+` shows in `-o wide` only.
-A kind that is not in `PRINTERS` shows its name and its age, as on the real server. Source of the columns and of the
-wording in cells: k8s.io/kubernetes/pkg/printers/internalversion/printers.go.
+The columns of a table are described in one line: `Name` is a string, `Value:integer` has a type, and `Node+` is shown
+only with `-o wide`. A kind that is not in `PRINTERS` shows its name and its age, as in kube-apiserver. Source of the
+columns and of the texts in cells: k8s.io/kubernetes/pkg/printers/internalversion/printers.go.
 
-The cells of what drivers of volumes and devices publish."""
+The module also has the cells of kinds that drivers of volumes and devices publish."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def attachment_cells(attachment: Object, now_s: float) -> list[Any]:
 
 
 def claim_state(claim: Object) -> str:
-    """Return the state of a ResourceClaim: `pending`, `allocated`, `allocated,reserved`, `deleted` …"""
+    """Return the state of a ResourceClaim, such as `pending`, `allocated`, `allocated,reserved` or `deleted`."""
     is_deleted, status = bool(claim["metadata"].get("deletionTimestamp")), claim.get("status") or {}
     states = ["deleted"] if is_deleted else []
     if status.get("allocation") is None:
@@ -101,13 +101,14 @@ def _binding_cells(binding: Object, now_s: float) -> list[Any]:
 
 
 def _scaled(scaler: Object) -> str:
-    """Return kind and name of the object that a HorizontalPodAutoscaler scales."""
+    """Return the kind and the name of the object that a HorizontalPodAutoscaler scales."""
     target = scaler["spec"].get("scaleTargetRef") or {}
     return f"{target.get('kind', '')}/{target.get('name', '')}"
 
 
 def _policy(rules: str) -> Cells:
-    """Return an admission policy: how many rules it has, and what its parameters are."""
+    """Return the function for the cells of an admission policy: its name, the number of its rules, and the kind of its
+    parameters. `rules`: the field with the rules."""
 
     def param(policy: Object) -> str:
         kind = policy["spec"].get("paramKind")

@@ -1,8 +1,10 @@
-"""Tables: what `kubectl get` prints is made by the server (meta.k8s.io/v1 Table), so every client shows the same.
+"""Tables (meta.k8s.io/v1 Table): the server creates the rows that `kubectl get` prints, so that every client shows the
+same.
 
-A built-in kind has a printer (`printers.py`), a custom resource the `additionalPrinterColumns` of its definition, and
-everything else its name and age of creation. Rows carry the object's metadata unless the client asks for the whole
-object or none. Source: k8s.io/apiserver/pkg/registry/rest/table.go, apiextensions-apiserver tableconvertor.
+A built-in kind has a printer (`printers.py`), and a custom resource has the `additionalPrinterColumns` of its
+definition. All other kinds show their name and their time of creation. Each row contains the metadata of its object,
+unless the client requests the whole object or none. Source: k8s.io/apiserver/pkg/registry/rest/table.go,
+apiextensions-apiserver tableconvertor.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ _GENERIC = Printer(
     columns=columns("Name | Created At:date"),
     cells=lambda obj, _: [obj["metadata"]["name"], obj["metadata"].get("creationTimestamp")],
 )
-_AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}  # of a kind without columns
+# the second column of a kind whose definition has no columns
+_AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
@@ -40,10 +43,11 @@ def as_table(
     metadata: Mapping[str, Any] | None = None,
     version: str = "v1",
 ) -> Object:
-    """Return a Table of the objects. `include_object` is the query parameter: Metadata (or empty), Object, None; 400
-    else. `version`: the API version of the Table, `v1` or `v1beta1`.
+    """Return a Table of the objects. `include_object`: the query parameter includeObject, which is Metadata (or empty),
+    Object or None; another value raises `ApiError` 400. `version`: the API version of the Table, `v1` or `v1beta1`.
 
-    `now_s` (seconds since the epoch) is what ages count to; `metadata` is the Table's own (resourceVersion, continue).
+    `now_s`: the present in seconds since the epoch, from which ages are computed. `metadata`: the metadata of the Table
+    itself (resourceVersion, continue).
     """
     if include_object not in ("", "Metadata", "Object", "None"):
         raise bad_request(
@@ -61,9 +65,9 @@ def as_table(
 
 
 def as_partial_metadata(obj: Object, version: str = "v1") -> Object:
-    """Return the object without anything but its metadata."""
+    """Return only the metadata of an object."""
     meta = obj["metadata"]
-    # The real server keeps this number in a field of its own, and writes the annotation into whole objects alone.
+    # Kube-apiserver keeps this number in a field of its own, and writes the annotation only into whole objects.
     if obj.get("kind") == "DaemonSet" and (notes := meta.get("annotations")):
         notes = {key: value for key, value in notes.items() if key != TEMPLATE_GENERATION}
         meta = {key: value for key, value in meta.items() if key != "annotations"}
@@ -79,7 +83,8 @@ def printer_of(resource: Resource) -> Printer:
 
 
 def _row(resource: Resource, printer: Printer, obj: Object, include_object: str, now_s: float, version: str) -> Object:
-    full = obj if "name" in obj["metadata"] else {"spec": {}, **obj, "metadata": {"name": ""}}  # a bookmark is empty
+    # the object of a bookmark has no name
+    full = obj if "name" in obj["metadata"] else {"spec": {}, **obj, "metadata": {"name": ""}}
     row: Object = {"cells": printer.cells(full, now_s)}
     if resource.kind == "Pod" and not resource.group and (conditions := pod_conditions(obj)):
         row["conditions"] = conditions
@@ -104,7 +109,8 @@ def _definition(resource: Resource, column: PrinterColumn) -> Object:
 
 
 def _documentation(resource: Resource, column: str) -> str:
-    """Return the documentation of a column: what is noted for it, else what the API says of the field of its name."""
+    """Return the documentation of a column: the text that `documentation` has for it, or else that of the API's field
+    of this name."""
     noted = DOCUMENTED.get((resource.group, resource.kind), {}).get(column, SHARED.get(column))
     if noted is None:
         words = column.replace("-", " ").split()
@@ -141,7 +147,7 @@ def _custom_printer(definitions: Iterable[Mapping[str, Any]]) -> Printer:
 
 @cache
 def _custom_ages() -> Printer:
-    """Return the printer of a kind whose definition names no columns."""
+    """Return the printer of a custom kind whose definition has no columns."""
     made = definitions()[_META]["properties"]["creationTimestamp"]["description"]
     return _custom_printer(({**_AGE, "description": made},))
 
@@ -158,7 +164,7 @@ def _custom_column(definition: Mapping[str, Any]) -> PrinterColumn:
 
 
 def _custom_cell(obj: Object, definition: Mapping[str, Any], now_s: float) -> Any:
-    """Return the first value at the column's path if it has the column's type, else null."""
+    """Return the first value at the column's path if it has the column's type; otherwise None."""
     found = find(obj, definition["jsonPath"])
     value = found[0] if found else None
     match definition["type"], value:

@@ -1,4 +1,4 @@
-"""The cells of jobs, deployments and what else keeps pods: how far along they are, and what they run."""
+"""The cells of Jobs, Deployments and other kinds that own pods: their progress, and their containers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _job_state(job: Object) -> str:
     if job["metadata"].get("deletionTimestamp"):
         return "Terminating"
     if job["spec"].get("suspend") and not job.get("status", {}).get("startTime"):
-        return "Suspended"  # the Job controller writes the condition a moment after the Job is there
+        return "Suspended"  # the Job controller writes the condition a moment after the Job is created
     states = ("Suspended", "FailureTarget", "SuccessCriteriaMet")
     return next((state for state in states if condition(job, state)), "Running")
 

@@ -1,2 +1,2 @@
-"""Jobs: `indexes` (sets of completion indexes), `spec`, `status`, `job` (the strategy of the kind), `pod_group`
-(Workloads and PodGroups)."""
+"""Kinds of batch workloads: `indexes` (sets of completion indexes), `spec` and `status` of Jobs, `job` (the strategies
+of Jobs and CronJobs), and `pod_group` (Workloads and PodGroups)."""

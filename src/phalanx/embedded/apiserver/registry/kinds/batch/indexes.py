@@ -1,4 +1,5 @@
-"""Lists of indexes as Jobs write them: `0,2-4,7`. Source: validateIndexesFormat of pkg/apis/batch/validation."""
+"""Lists of indexes in the form of Jobs, such as `0,2-4,7`. Source: validateIndexesFormat of
+pkg/apis/batch/validation."""
 
 from __future__ import annotations
 
@@ -6,11 +7,12 @@ _DIGITS = 20  # more than any count of completions has
 
 
 class IndexListError(ValueError):
-    """The text is not a list of indexes. The message is the real server's."""
+    """Raised for a text that is not a list of indexes. The message is that of kube-apiserver."""
 
 
 def parsed(text: str, completions: int) -> list[tuple[int, int]]:
-    """Return the list as (first, last) intervals in ascending order, which do not overlap. Raises IndexListError."""
+    """Return the list as (first, last) intervals, which are in ascending order and do not overlap. Raises
+    IndexListError."""
     intervals: list[tuple[int, int]] = []
     for part in text.split(",") if text else ():
         low, high = _interval(part, completions)
@@ -43,7 +45,7 @@ def _number(text: str, completions: int) -> int:
 
 
 def counted(text: str, completions: int) -> tuple[int, str]:
-    """Return the number of indexes, and the error of the list."""
+    """Return the number of indexes in a list, and the error of the list; "" if it has none."""
     try:
         return sum(high - low + 1 for low, high in parsed(text, completions)), ""
     except IndexListError as error:
@@ -51,7 +53,7 @@ def counted(text: str, completions: int) -> tuple[int, str]:
 
 
 def overlap(left: str, right: str, completions: int) -> int | None:
-    """Return the first index that is in both lists, as far as they can be read."""
+    """Return the first index that both lists contain; None if there is none or a list cannot be read."""
     try:
         pairs = [(a, b) for a in parsed(left, completions) for b in parsed(right, completions)]
     except IndexListError:

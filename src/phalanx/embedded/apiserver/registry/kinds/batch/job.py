@@ -1,4 +1,5 @@
-"""Jobs and CronJobs: defaults, the generated selector, what may change while a Job is suspended.
+"""Jobs and CronJobs: their defaults, the generated selector of a Job, and the changes that are allowed while a Job is
+suspended.
 
 Source: SetDefaults_Job of pkg/apis/batch/v1 and the strategies of pkg/registry/batch.
 """
@@ -28,8 +29,8 @@ CRON = re.compile(rf"({CRON_NAME}|@every \S+|{CRON_FIELD}( +{CRON_FIELD}){{4}})"
 
 
 class JobStrategy(SpecAndStatus):
-    """`jobs.batch`. `version`: the release by whose rules the template of a suspended Job may change; one of
-    `EMULATED_VERSIONS`."""
+    """The strategy of `jobs.batch`. `version`: the Kubernetes release whose rules decide how the template of a
+    suspended Job may change; one of `EMULATED_VERSIONS`."""
 
     counts = True
     default_propagation = "orphan"
@@ -74,7 +75,7 @@ class JobStrategy(SpecAndStatus):
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         found: Found = []
-        job_spec.job_spec(found, obj["spec"])  # the real server lists these causes of an update twice
+        job_spec.job_spec(found, obj["spec"])  # kube-apiserver also lists these causes of an update twice
         job_spec.spec_update(found, obj["spec"], old["spec"], template=self._template_change(old))
         return found
 
@@ -100,14 +101,15 @@ class JobStrategy(SpecAndStatus):
 
 
 def _copy_labels(job: Object) -> None:
-    """Give a Job without labels the labels of its pods."""
+    """Set the labels of a Job that has none to those of its pods."""
     labels = job["spec"]["template"]["metadata"].get("labels")
     if labels and not job["metadata"].get("labels"):
         job["metadata"]["labels"] = dict(labels)
 
 
 def _generate_selector(job: Object) -> None:
-    """Generate the selector and its labels; fields that the user has set are left to validation."""
+    """Generate the selector of a Job and its labels. Fields that the user has set are left unchanged, and validation
+    checks them."""
     meta, spec = job["metadata"], job["spec"]
     shared = meta.get("labels") == spec["template"]["metadata"].get("labels")
     made = job_spec.generated_labels(meta.get("uid", ""), meta.get("name", ""))
@@ -121,22 +123,22 @@ def _generate_selector(job: Object) -> None:
 
 
 def _before_1_36(job: Object) -> TemplateChange:
-    """Return what may change before 1.36: the scheduling directives of a suspended Job that has never run
-    (KEP-2926)."""
+    """Return the allowed change of the template before 1.36: the scheduling directives of a suspended Job that has
+    never run (KEP-2926)."""
     fresh = job["spec"].get("suspend") and not (job.get("status") or {}).get("startTime")
     return TemplateChange.DIRECTIVES if fresh else TemplateChange.NOTHING
 
 
 def _of_1_36_0(job: Object) -> TemplateChange:
-    """Return what may change in 1.36.0: directives and resources of a Job without pods whose status says that it is
-    suspended (KEP-5440)."""
+    """Return the allowed change of the template in 1.36.0: the directives and resources of a Job without pods whose
+    status says that it is suspended (KEP-5440)."""
     seen = job["spec"].get("suspend") and "Suspended" in job_status.true_conditions(job)
     return TemplateChange.DIRECTIVES_AND_RESOURCES if seen and _has_no_pods(job) else TemplateChange.NOTHING
 
 
 def _of_1_36(job: Object) -> TemplateChange:
-    """Return what may change in later releases of 1.36: the same as in 1.36.0, and directives and resources of a
-    suspended Job that has never run and has no pods (shouldAllowMutablePodTemplate)."""
+    """Return the allowed change of the template in later releases of 1.36: that of 1.36.0, and the directives and
+    resources of a suspended Job that has never run and has no pods (shouldAllowMutablePodTemplate)."""
     fresh = job["spec"].get("suspend") and not (job.get("status") or {}).get("startTime")
     return TemplateChange.DIRECTIVES_AND_RESOURCES if fresh and _has_no_pods(job) else _of_1_36_0(job)
 
@@ -157,7 +159,7 @@ MANY_INDEXES = (
 
 
 class CronJobStrategy(SpecAndStatus):
-    """`cronjobs.batch`."""
+    """The strategy of `cronjobs.batch`."""
 
     counts = True
 
@@ -194,7 +196,7 @@ class CronJobStrategy(SpecAndStatus):
 
 
 def cron_schedule(found: Found, schedule: str) -> None:
-    """Check a schedule of five fields, or one with a name (`@daily`)."""
+    """Check the schedule of a CronJob: five fields, or a name (such as `@daily`)."""
     if not schedule:
         found.append(required("spec.schedule"))
     elif "TZ" in schedule:
@@ -209,7 +211,7 @@ def cron_schedule(found: Found, schedule: str) -> None:
 
 
 def cron_error(schedule: str) -> str:
-    """Return what is wrong with the numbers of five fields, in the words of robfig/cron; "" if nothing is."""
+    """Return the error in the numbers of the five fields, with the message of robfig/cron; "" if there is none."""
     for text, (least, most) in zip(schedule.split(), CRON_BOUNDS, strict=True):
         for part in text.split(","):
             span, _, step = part.partition("/")
@@ -217,7 +219,7 @@ def cron_error(schedule: str) -> str:
                 return f"step of range should be a positive number: {part}"
             numbers = [int(one) for one in span.split("-") if one.isdigit()]
             if len(numbers) != len(span.split("-")):
-                continue  # a name, or all
+                continue  # the value is a name, or stands for all numbers
             first, last = numbers[0], numbers[-1] if len(numbers) > 1 or not step else most
             if first < least:
                 return f"beginning of range ({first}) below minimum ({least}): {part}"
@@ -229,7 +231,7 @@ def cron_error(schedule: str) -> str:
 
 
 def time_zone(found: Found, zone: str | None) -> None:
-    """Check the name of a time zone; None: the field is absent."""
+    """Check the name of a time zone; None if the field is absent."""
     if zone is None:
         return
     if not zone:

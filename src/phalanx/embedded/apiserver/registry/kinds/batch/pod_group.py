@@ -1,9 +1,10 @@
-"""Workloads and PodGroups (scheduling.k8s.io/v1alpha2): which pods start together, as Kubernetes 1.36 says it.
+"""Workloads and PodGroups (scheduling.k8s.io/v1alpha2), which determine the pods that start together, by the rules of
+Kubernetes 1.36.
 
-A Workload is a set of templates; a PodGroup is made from one of them and named by pods in `spec.schedulingGroup`.
-Everything in their specs is fixed once it is written. Source: pkg/apis/scheduling (declarative validation of v1alpha2,
-with the gates GenericWorkload, WorkloadAwarePreemption and TopologyAwareWorkloadScheduling on), pkg/registry/scheduling
-and plugin/pkg/admission/scheduling of Kubernetes 1.36.
+A Workload is a set of templates. A PodGroup is created from one of them, and pods name the PodGroup in
+`spec.schedulingGroup`. All fields of their specs are immutable. Source: pkg/apis/scheduling (declarative validation of
+v1alpha2, with the gates GenericWorkload, WorkloadAwarePreemption and TopologyAwareWorkloadScheduling enabled),
+pkg/registry/scheduling and plugin/pkg/admission/scheduling of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Spec = Mapping[str, Any]
 
 
 class PodGroupStrategy(SpecAndStatus):
-    """`podgroups.scheduling.k8s.io`."""
+    """The strategy of `podgroups.scheduling.k8s.io`."""
 
     def default(self, obj: Object) -> None:
         obj["spec"].setdefault("disruptionMode", "Pod")
@@ -50,7 +51,7 @@ class PodGroupStrategy(SpecAndStatus):
 
     def validate(self, obj: Object) -> list[Cause]:
         if obj["metadata"].get("resourceVersion"):
-            return []  # all of the spec is fixed
+            return []  # the whole spec is immutable
         found: Found = []
         spec = obj["spec"]
         if (reference := spec.get("podGroupTemplateRef")) is not None:
@@ -63,7 +64,7 @@ class PodGroupStrategy(SpecAndStatus):
 
 
 class PodGroupTemplatesStrategy(ResourceStrategy):
-    """`workloads.scheduling.k8s.io`."""
+    """The strategy of `workloads.scheduling.k8s.io`."""
 
     def validate(self, obj: Object) -> list[Cause]:
         if obj["metadata"].get("resourceVersion"):
@@ -91,7 +92,7 @@ def _fixed(spec: Spec, before: Spec, fields: Sequence[str]) -> list[Cause]:
 
 
 def _named(found: Found, holder: Spec, key: str, path: str, form: Format) -> None:
-    """Add an error if the required name `key` is missing or has a wrong format."""
+    """Add an error if the required name in the field `key` is missing or has a wrong format."""
     if name := holder.get(key):
         formatted(found, f"{path}.{key}", name, form)
     else:
@@ -132,7 +133,7 @@ def _templates(found: Found, templates: Sequence[Spec], path: str) -> None:
 
 
 def _group(found: Found, spec: Spec, path: str) -> None:
-    """Check the fields that a PodGroup and a template of one have in common."""
+    """Check the fields that a PodGroup and a template of a PodGroup have in common."""
     _policy(found, spec.get("schedulingPolicy") or {}, f"{path}.schedulingPolicy")
     topology = (spec.get("schedulingConstraints") or {}).get("topology") or ()
     here = f"{path}.schedulingConstraints.topology"

@@ -1,4 +1,4 @@
-"""The spec of a Job: validateJobSpec, its pod failure policy and its success policy.
+"""Validate the spec of a Job: its own fields (validateJobSpec), its pod failure policy and its success policy.
 
 Source: k8s.io/kubernetes/pkg/apis/batch/validation.
 """
@@ -45,7 +45,7 @@ MAX_RULES = 20
 
 
 def job_spec(found: Found, spec: Spec) -> None:
-    """Find the errors in the spec of a Job whose selector has been generated."""
+    """Add the errors in the spec of a Job whose selector has been generated."""
     plain_spec(found, spec, "spec")
     selector = spec.get("selector")
     if selector is None:
@@ -62,7 +62,7 @@ def job_spec(found: Found, spec: Spec) -> None:
 
 
 def plain_spec(found: Found, spec: Spec, path: str) -> None:
-    """Validate the spec of a Job, or of a CronJob's template."""
+    """Validate the spec of a Job, or of the template of a CronJob."""
     not_negative(found, spec, COUNTS, path)
     not_negative(found, spec, ("backoffLimitPerIndex", "maxFailedIndexes"), path)
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
@@ -178,12 +178,12 @@ def _failure_rule(found: Found, rule: Spec, spec: Spec, names: set[str], path: s
 
 
 def bare_invalid(field: str, text: str) -> Cause:
-    """Return an error `Invalid value` whose message leaves out the value (field.OmitValueType)."""
+    """Return an error `Invalid value` whose message does not show the value (field.OmitValueType)."""
     return Cause("FieldValueInvalid", f"Invalid value: {text}", field)
 
 
 def _valid(choices: tuple[str, ...]) -> str:
-    """Return the text "valid values: […]", with the choices as `%q` of Go prints a list."""
+    """Return the text "valid values: […]", with the choices in Go's notation `%q` for a list."""
     return "valid values: [" + " ".join(f'"{one}"' for one in choices) + "]"
 
 
@@ -276,12 +276,12 @@ IMMUTABLE = {
     "managedBy": "*s",
     "successPolicy": "*batch.SuccessPolicy",
 }
-# The fields that a scheduler may set in the template of a suspended Job (KEP-2926, KEP-5440).
+# The fields in the template of a suspended Job that a scheduler may set (KEP-2926, KEP-5440).
 DIRECTIVES = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 class TemplateChange(Enum):
-    """The part of a Job's template that may change."""
+    """The part of a Job's template that an update may change."""
 
     NOTHING = "nothing"
     DIRECTIVES = "directives"
@@ -289,7 +289,8 @@ class TemplateChange(Enum):
 
 
 def spec_update(found: Found, spec: Spec, old: Spec, *, template: TemplateChange) -> None:
-    """Add the forbidden changes from `old` to `spec`. `template`: the allowed changes of the template."""
+    """Add an error for each forbidden change from `old` to `spec`. `template`: the part of the template that may
+    change."""
     _completions(found, spec, old)
     _immutable(found, "selector", spec, old, "*meta.LabelSelector")
     if template is not TemplateChange.NOTHING:
@@ -310,7 +311,7 @@ def _immutable(found: Found, key: str, spec: Spec, old: Spec, kind: str) -> None
 
 
 def _completions(found: Found, spec: Spec, old: Spec) -> None:
-    """Add an error if `completions` has changed. Only elastic Indexed Jobs may change it, together with `parallelism`
+    """Add an error if `completions` has changed. Only elastic Indexed Jobs may change it: together with `parallelism`,
     and to the same number."""
     now, before = spec.get("completions"), old.get("completions")
     if now == before:
@@ -323,7 +324,7 @@ def _completions(found: Found, spec: Spec, old: Spec) -> None:
 
 
 def _frozen(template: Spec, *, sized: bool) -> dict[str, Any]:
-    """Return the part of a suspended Job's template that may not change. `sized`: True if the resources of containers
+    """Return the part of a suspended Job's template that must not change. `sized`: True if the resources of containers
     may change."""
     spec = {key: value for key, value in (template.get("spec") or {}).items() if key not in DIRECTIVES}
     affinity = {key: value for key, value in (spec.pop("affinity", None) or {}).items() if key != "nodeAffinity"}
@@ -356,8 +357,8 @@ def generated_selector(found: Found, job: Spec) -> None:
 
 
 def last_host_name(found: Found, job: Spec) -> None:
-    """Check that the name of the last pod of an Indexed Job is a DNS label: a pod's host name is the Job's name with
-    the pod's index."""
+    """Check that the name of the last pod of an Indexed Job is a DNS label, because the host name of a pod is the Job's
+    name with the pod's index."""
     completions, name = job["spec"].get("completions") or 0, job["metadata"].get("name", "")
     if job["spec"].get("completionMode") != "Indexed" or completions < 1:
         return
@@ -368,7 +369,8 @@ def last_host_name(found: Found, job: Spec) -> None:
 
 
 def generated_labels(uid: str, name: str) -> dict[str, str]:
-    """Return the labels that every pod of a Job has: the Job's uid and name, each under the old and the new key."""
+    """Return the labels that every pod of a Job has: the uid and the name of the Job, each under the old and the new
+    key."""
     return {
         "batch.kubernetes.io/controller-uid": uid,
         "batch.kubernetes.io/job-name": name,
@@ -378,7 +380,8 @@ def generated_labels(uid: str, name: str) -> dict[str, str]:
 
 
 def no_template_selector(found: Found, spec: Spec, path: str) -> None:
-    """Add an error if the Job template of a CronJob has a selector: it is always generated."""
+    """Add an error if the Job template of a CronJob has a selector, because the server always generates the
+    selector."""
     if spec.get("selector") is not None:
         found.append(
             invalid_value(

@@ -1,6 +1,7 @@
-"""What a Job's status may say: the contradictions that the server refuses since Jobs can be managed by others.
+"""Validate the status of a Job. The server refuses contradictory statuses, because other controllers than the built-in
+one may write them.
 
-Most rules apply only to what an update changes, so that an old contradiction does not block every later update.
+Most rules check only the fields that an update changes, so that an old contradiction does not block every later update.
 Source: ValidateJobStatusUpdate of pkg/apis/batch/validation and getStatusValidationOptions of pkg/registry/batch/job.
 """
 
@@ -18,7 +19,7 @@ Job = Mapping[str, Any]
 
 
 def true_conditions(job: Job) -> frozenset[str]:
-    """Return the types of the conditions that hold."""
+    """Return the types of the conditions whose status is True."""
     conditions = (job.get("status") or {}).get("conditions") or ()
     return frozenset(one.get("type", "") for one in conditions if one.get("status") == "True")
 

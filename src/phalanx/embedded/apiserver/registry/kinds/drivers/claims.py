@@ -1,9 +1,9 @@
 """DeviceClass, ResourceClaim and ResourceClaimTemplate: the requests of dynamic resource allocation.
 
-No component of Phalanx allocates a ResourceClaim, and Phalanx starts no pod that uses one. The kinds are served because
-autoscalers and charts list and write them. The server checks names, numbers and references, but it does not compile the
-CEL expressions of selectors, and namespaces need no label for `adminAccess`. Source: pkg/apis/resource/v1/defaults.go,
-pkg/apis/resource/validation and pkg/registry/resource of Kubernetes 1.36.
+No component of Phalanx allocates a ResourceClaim, and Phalanx starts no pod that uses one. The server has these kinds
+because autoscalers and charts list and write them. It checks names, numbers and references. Unlike kube-apiserver, it
+does not compile the CEL expressions of selectors, and a namespace needs no label for `adminAccess`. Source:
+pkg/apis/resource/v1/defaults.go, pkg/apis/resource/validation and pkg/registry/resource of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NOT_ALLOCATED = (
 
 
 class DeviceClassStrategy(Counted):
-    """`deviceclasses.resource.k8s.io`."""
+    """The strategy of `deviceclasses.resource.k8s.io`."""
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
@@ -57,7 +57,7 @@ class DeviceClassStrategy(Counted):
 
 
 class ResourceClaimStrategy(SpecAndStatus):
-    """`resourceclaims.resource.k8s.io`."""
+    """The strategy of `resourceclaims.resource.k8s.io`."""
 
     status_keeps_metadata = True
     delete_returns_object = True
@@ -67,7 +67,7 @@ class ResourceClaimStrategy(SpecAndStatus):
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
-        if not obj["metadata"].get("resourceVersion"):  # afterwards it may not change
+        if not obj["metadata"].get("resourceVersion"):  # an existing claim cannot change its spec
             _claim(found, obj["spec"].get("devices") or {}, "spec.devices")
         return found
 
@@ -93,7 +93,7 @@ class ResourceClaimStrategy(SpecAndStatus):
 
 
 class ClaimTemplateStrategy(ResourceStrategy):
-    """`resourceclaimtemplates.resource.k8s.io`."""
+    """The strategy of `resourceclaimtemplates.resource.k8s.io`."""
 
     delete_returns_object = True
 
@@ -131,8 +131,8 @@ def _each(
     check: Callable[[Found, Any, str], None],
     key: str = "",
 ) -> None:
-    """Check a list: it has at most `most` values, and each of them passes `check`. No two values may have the same
-    `key`; without a key, no two texts may be equal."""
+    """Check a list: it must have at most `most` values, and each value must pass `check`. No two values may have the
+    same `key`; without a key, no two texts may be equal."""
     values = values or ()
     if len(values) > most:
         found.append(too_many(path, len(values), most))

@@ -1,7 +1,7 @@
-"""CSIDriver, CSINode, CSIStorageCapacity and VolumeAttachment: defaults, validation, immutable fields.
+"""CSIDriver, CSINode, CSIStorageCapacity and VolumeAttachment: their defaults, validation and immutable fields.
 
-No component of Phalanx calls a CSI driver or attaches a volume. The kinds are served because autoscalers, schedulers
-and CSI drivers themselves list and write them. Source: pkg/apis/storage/v1/defaults.go, pkg/apis/storage/validation and
+No component of Phalanx calls a CSI driver or attaches a volume. The server has these kinds because autoscalers,
+schedulers and CSI drivers list and write them. Source: pkg/apis/storage/v1/defaults.go, pkg/apis/storage/validation and
 pkg/registry/storage of Kubernetes 1.36.
 """
 
@@ -49,7 +49,7 @@ NOT_CALLED = "no component of this cluster calls a CSI driver: volumes of this d
 
 
 class DriverStrategy(ResourceStrategy):
-    """`csidrivers.storage.k8s.io`."""
+    """The strategy of `csidrivers.storage.k8s.io`."""
 
     delete_returns_object = True
     allow_unconditional_update = False
@@ -110,7 +110,7 @@ def _tokens(found: Found, requests: Sequence[Mapping[str, Any]]) -> None:
 
 
 def driver_name(found: Found, name: str, path: str) -> None:
-    """Check the name of a driver of volumes or devices; capital letters are allowed."""
+    """Check the name of a driver of volumes or devices, which may have capital letters."""
     if not name:
         found.append(required(path))
     elif len(name) > LONGEST_DRIVER:
@@ -120,7 +120,7 @@ def driver_name(found: Found, name: str, path: str) -> None:
 
 
 class NodeDriversStrategy(ResourceStrategy):
-    """`csinodes.storage.k8s.io`."""
+    """The strategy of `csinodes.storage.k8s.io`."""
 
     delete_returns_object = True
     allow_unconditional_update = False
@@ -163,12 +163,12 @@ def _topology_keys(found: Found, keys: Sequence[str], path: str) -> None:
 
 
 def _without_count(driver: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a driver of a CSINode without the number of its volumes, which alone may change."""
+    """Return a driver of a CSINode without the number of its volumes, the only field that may change."""
     return {key: value for key, value in driver.items() if key != "allocatable"}
 
 
 class CapacityStrategy(ResourceStrategy):
-    """`csistoragecapacities.storage.k8s.io`."""
+    """The strategy of `csistoragecapacities.storage.k8s.io`."""
 
     allow_unconditional_update = False
 
@@ -189,7 +189,7 @@ class CapacityStrategy(ResourceStrategy):
 
 
 class AttachmentStrategy(SpecAndStatus):
-    """`volumeattachments.storage.k8s.io`."""
+    """The strategy of `volumeattachments.storage.k8s.io`."""
 
     status_keeps_metadata = True
     allow_unconditional_update = False

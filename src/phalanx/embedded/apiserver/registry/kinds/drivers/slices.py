@@ -1,8 +1,8 @@
-"""ResourceSlice: the devices that a driver publishes for dynamic resource allocation.
+"""ResourceSlices: lists of devices that drivers publish for dynamic resource allocation.
 
-Drivers may write slices here, but no component of Phalanx reads them. Source: pkg/apis/resource/v1/defaults.go,
-pkg/apis/resource/validation and pkg/registry/resource/resourceslice of Kubernetes 1.36. Policies for shared capacity,
-shared counters, taints and binding conditions of devices are stored without a check.
+Drivers may write slices, but no component of Phalanx reads them. The server stores policies for shared capacity, shared
+counters, taints and binding conditions of devices without checking them. Source: pkg/apis/resource/v1/defaults.go,
+pkg/apis/resource/validation and pkg/registry/resource/resourceslice of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ONE_TERM = "must have exactly one node selector term"
 
 
 class SliceStrategy(Counted):
-    """`resourceslices.resource.k8s.io`."""
+    """The strategy of `resourceslices.resource.k8s.io`."""
 
     def default(self, obj: Object) -> None:
         for device in obj["spec"].get("devices") or ():
@@ -92,7 +92,7 @@ def _pool(found: Found, pool: Value) -> None:
 
 
 def _place(found: Found, spec: Value) -> None:
-    """Check that the slice states in exactly one way which nodes reach its devices."""
+    """Check that the slice states in exactly one way which nodes can use its devices."""
     for field in ("allNodes", "perDeviceNodeSelection"):
         if spec.get(field) is False:
             found.append(invalid_value(f"spec.{field}", False, "must be either unset or set to true"))

@@ -1,1 +1,2 @@
-"""Nodes: `scheduling` (taints, tolerations, affinity; PriorityClass, RuntimeClass), `node` (with Lease)."""
+"""Kinds about nodes: `scheduling` (taints, tolerations, affinities, PriorityClass and RuntimeClass) and `node` (Node,
+Namespace and Lease)."""

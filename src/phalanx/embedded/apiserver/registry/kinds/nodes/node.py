@@ -1,8 +1,9 @@
-"""Nodes and namespaces: the kinds that have no namespace themselves.
+"""Nodes and namespaces, which are cluster-scoped kinds, and Leases.
 
-Source: ValidateNode, ValidateNodeUpdate, ValidateNamespace… of pkg/apis/core/validation and their registry strategies.
+Source: ValidateNode, ValidateNodeUpdate, ValidateNamespace and related functions of pkg/apis/core/validation, and the
+strategies of these kinds.
 
-Leases: what leader election and nodes renew. Source: pkg/apis/coordination/validation."""
+Leader election and nodes renew Leases. Source: pkg/apis/coordination/validation."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ CHANGEABLE = frozenset({"taints", "unschedulable", "externalID", "podCIDR", "pod
 
 
 class NodeStrategy(ResourceStrategy):
-    """`nodes`. A node may be created with its status, as kubelets do."""
+    """The strategy of `nodes`. A node may be created together with its status, as kubelets do."""
 
     def default(self, obj: Object) -> None:
         status = obj.setdefault("status", {})
@@ -100,7 +101,8 @@ def _resources(found: Found, status: Object) -> None:
 
 
 class NamespaceStrategy(SpecAndStatus):
-    """`namespaces`: they go in two steps, and `/finalize` takes the last."""
+    """The strategy of `namespaces`. A namespace is deleted in two steps, and a write to `/finalize` is the second
+    one."""
 
     def default(self, obj: Object) -> None:
         if name := obj["metadata"].get("name"):
@@ -148,7 +150,8 @@ class NamespaceStrategy(SpecAndStatus):
 
 
 class LeaseStrategy(ResourceStrategy):
-    """`leases.coordination.k8s.io`: PUT creates, and needs the resourceVersion of the Lease that it replaces."""
+    """The strategy of `leases.coordination.k8s.io`. A PUT creates a Lease that does not exist; to replace a Lease, it
+    needs the resourceVersion."""
 
     allow_create_on_update = True
     allow_unconditional_update = False

@@ -1,6 +1,8 @@
-"""Where a pod may run: affinities, tolerations, taints, spreading, gates. Shared by pods, templates and nodes.
+"""Validate the fields that determine where a pod may run: affinities, tolerations, taints, spread constraints and
+scheduling gates. Pods, pod templates and nodes share these checks.
 
-Priority classes and runtime classes. Source: pkg/apis/scheduling/validation, pkg/apis/node/validation."""
+The strategies of priority classes and runtime classes are also here. Source: pkg/apis/scheduling/validation,
+pkg/apis/node/validation."""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def _node_affinity(found: Found, given: Mapping[str, Any], path: str) -> None:
 
 
 def node_selector(found: Found, given: Mapping[str, Any], path: str) -> None:
-    """Check a `v1.NodeSelector`: terms of expressions on labels and fields."""
+    """Check a `v1.NodeSelector`: its terms consist of expressions about labels and fields of nodes."""
     terms = given.get("nodeSelectorTerms") or ()
     if not terms:
         found.append(required(f"{path}.nodeSelectorTerms", "must have at least one node selector term"))
@@ -149,7 +151,7 @@ def _toleration(found: Found, one: Mapping[str, Any], path: str) -> None:
 
 
 def taints(found: Found, given: Sequence[Mapping[str, Any]], path: str) -> None:
-    """Check that the taints of a node are valid, and unique by key and effect."""
+    """Check that the taints of a node are valid, and that no two have the same key and effect."""
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(given):
         here = f"{path}[{index}]"
@@ -204,7 +206,7 @@ def _spread_details(found: Found, one: Mapping[str, Any], action: str, path: str
 
 
 def gates(found: Found, given: Sequence[Mapping[str, Any]], path: str) -> None:
-    """Check scheduling gates: each name is a qualified name and occurs once."""
+    """Check scheduling gates: each name must be a qualified name and occur only once."""
     seen: set[str] = set()
     for index, gate in enumerate(given):
         name = gate.get("name", "")
@@ -226,7 +228,7 @@ def _not_system(name: str) -> str:
 
 
 class PriorityClassStrategy(ResourceStrategy):
-    """`priorityclasses.scheduling.k8s.io`."""
+    """The strategy of `priorityclasses.scheduling.k8s.io`."""
 
     def default(self, obj: Object) -> None:
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
@@ -258,7 +260,7 @@ class PriorityClassStrategy(ResourceStrategy):
 
 
 class RuntimeClassStrategy(ResourceStrategy):
-    """`runtimeclasses.node.k8s.io`."""
+    """The strategy of `runtimeclasses.node.k8s.io`."""
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []

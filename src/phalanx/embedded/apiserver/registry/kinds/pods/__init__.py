@@ -1,4 +1,4 @@
-"""Pods.
+"""The kind Pod, and the parts of it that pod templates share.
 
 probes       liveness, readiness and startup probes
 containers   one container

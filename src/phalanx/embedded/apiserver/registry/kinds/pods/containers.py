@@ -1,4 +1,4 @@
-"""Containers of a pod or template: names, images, ports, environment, mounts, probes, resources.
+"""Validate the containers of a pod or a template: names, images, ports, environment, mounts, probes and resources.
 
 Source: validateContainers, validateInitContainers and validateContainerCommon of pkg/apis/core/validation.
 """
@@ -48,7 +48,7 @@ _SUBSCRIPTED = re.compile(r"(.*)\['(.*)'\]")
 
 
 def containers(found: Found, given: Sequence[Container], volumes: Volumes, spec: Container, path: str) -> None:
-    """Check the regular containers; there must be at least one."""
+    """Check the regular containers, of which there must be at least one."""
     if not given:
         found.append(required(path))
         return
@@ -97,8 +97,8 @@ def _restart_policy(found: Found, policy: str | None, path: str) -> None:
 def ephemeral_containers(
     found: Found, given: Sequence[Container], others: Sequence[Container], volumes: Volumes, spec: Container, path: str
 ) -> None:
-    """Check ephemeral containers. They exist to inspect a pod, so ports, probes and other fields of serving containers
-    are forbidden."""
+    """Check ephemeral containers. They are for inspecting a running pod, so ports, probes and some other fields are
+    forbidden."""
     lasting = {one.get("name", "") for one in others}
     names = set(lasting)
     for index, one in enumerate(given):
@@ -123,7 +123,7 @@ def ephemeral_containers(
 
 
 def container(found: Found, one: Container, volumes: Volumes, restart_policy: str, path: str) -> None:
-    """Check the fields that all sorts of containers have in common."""
+    """Check the fields that all kinds of containers have in common."""
     if name := one.get("name"):
         formatted(found, f"{path}.name", name, formats.dns_label)
     else:
@@ -231,7 +231,8 @@ def field_selector(found: Found, given: Container, allowed: Sequence[str], path:
 
 
 def resource_selector(found: Found, given: Container, path: str, *, of_volume: bool) -> None:
-    """Check a `resourceFieldRef` of the downward API. `of_volume`: True in a volume, which must name the container."""
+    """Check a `resourceFieldRef` of the downward API. `of_volume`: True for one in a volume, which must name the
+    container."""
     resource, divisor = given.get("resource", ""), given.get("divisor", "0")
     if of_volume and not given.get("containerName"):
         found.append(required(f"{path}.containerName"))

@@ -1,7 +1,8 @@
-"""Set the defaults of pods, as SetDefaults_Pod, SetDefaults_PodSpec and related functions do.
+"""Set the defaults of pods, like SetDefaults_Pod, SetDefaults_PodSpec and related functions of Kubernetes.
 
-`spec` serves pods and pod templates (of Jobs, CronJobs, PodTemplates); `pod` adds what only pods get: requests
-from limits, service links, host ports. All are idempotent. Source: k8s.io/kubernetes/pkg/apis/core/v1/defaults.go.
+`pod_spec` is for pods and for pod templates (of Jobs, CronJobs and PodTemplates). `pod` adds the defaults that only
+pods get: requests from limits, service links and host ports. All functions are idempotent. Source:
+k8s.io/kubernetes/pkg/apis/core/v1/defaults.go.
 """
 
 from __future__ import annotations
@@ -76,8 +77,8 @@ _IMAGE_NAME_BYTES = 255 - len("docker.io/library/")
 
 @cached(4096)
 def pull_policy(image: str) -> str:
-    """Return the default pull policy: `Always` for the tag latest or without a tag; `IfNotPresent` for another tag, a
-    digest, or an invalid reference."""
+    """Return the default pull policy of an image: `Always` for the tag latest or for no tag; `IfNotPresent` for another
+    tag, for a digest, or for an invalid reference."""
     found = _IMAGE.fullmatch(image)
     if found is None or len(found["name"]) > _IMAGE_NAME_BYTES:
         return "IfNotPresent"

@@ -1,4 +1,4 @@
-"""Pods: the strategy that ties defaults, validation and rules of change together."""
+"""The strategy of pods, which combines their defaults, their validation and the rules for changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ SELECTABLE = (
 
 
 def _same_addresses(status: Object) -> None:
-    """Make `podIPs` begin with `podIP`, which counts if both are given (the conversion of a PodStatus)."""
+    """Make `podIPs` begin with `podIP`, which takes precedence if both are given (as in Kubernetes' conversion of a
+    PodStatus)."""
     first, every = status.get("podIP"), status.get("podIPs")
     if first and (not every or every[0].get("ip") != first):
         status["podIPs"] = [{"ip": first}]
@@ -36,7 +37,8 @@ def _same_addresses(status: Object) -> None:
 
 
 class PodStrategy(SpecAndStatus):
-    """`pods`. Besides the hooks of Strategy it has those of its subresources: resize, ephemeralcontainers."""
+    """The strategy of `pods`. In addition to the hooks of ResourceStrategy, it has hooks for the subresources resize
+    and ephemeralcontainers."""
 
     counts = True
     delete_returns_object = True
@@ -53,8 +55,8 @@ class PodStrategy(SpecAndStatus):
         return status
 
     def prepare_status_update(self, obj: Object, old: Object) -> None:
-        """Restore the fields that a status update may not change. Labels and annotations may change. Owner references
-        may not, because old kubelets corrupted them."""
+        """Restore the fields that an update of the status may not change. It may change labels and annotations, but not
+        owner references, because old kubelets corrupted them."""
         super().prepare_status_update(obj, old)
         meta, before = obj["metadata"], old["metadata"]
         for key in ("ownerReferences", "deletionTimestamp", "deletionGracePeriodSeconds"):
@@ -96,13 +98,13 @@ class PodStrategy(SpecAndStatus):
             "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
             "status.phase": status.get("phase", ""),
             "status.podIP": status.get("podIP", ""),
-            "status.podIPs": "",  # known as a label, set on nothing
+            "status.podIPs": "",  # a valid label of field selectors that no pod has
             "status.nominatedNodeName": status.get("nominatedNodeName", ""),
         }
 
     def deletion_grace_s(self, obj: Object, asked_s: int | None) -> int:
-        """Return the grace period of a pod: 0 for a pod without a node or that has ended, 1 if the asked period is
-        negative."""
+        """Return the grace period of a pod in seconds: 0 for a pod that has no node or has ended, and 1 if the
+        requested period is negative."""
         if not obj["spec"].get("nodeName") or obj.get("status", {}).get("phase") in ("Succeeded", "Failed"):
             return 0
         grace_s = asked_s if asked_s is not None else obj["spec"].get("terminationGracePeriodSeconds", 30)
@@ -117,7 +119,7 @@ class PodStrategy(SpecAndStatus):
     # --- pods/resize and pods/ephemeralcontainers
 
     def prepare_resize(self, obj: Object, old: Object) -> None:
-        """Everything but the resources of containers is as it was."""
+        """Restore all fields except the resources of containers."""
         asked = {key: obj["spec"].get(key) or () for key in ("containers", "initContainers")}
         obj["spec"] = dict(old["spec"])
         for key, given in asked.items():
@@ -135,13 +137,13 @@ class PodStrategy(SpecAndStatus):
         return found
 
     def prepare_ephemeral(self, obj: Object, old: Object) -> None:
-        """Everything but the ephemeral containers is as it was."""
+        """Restore all fields except the ephemeral containers."""
         asked = obj["spec"].get("ephemeralContainers")
         obj["spec"] = dict(old["spec"])
         if asked:
             obj["spec"]["ephemeralContainers"] = asked
         obj["status"] = old["status"]
-        obj["metadata"] = dict(old["metadata"])  # else labels and annotations would change past admission
+        obj["metadata"] = dict(old["metadata"])  # otherwise labels and annotations could change without admission
         count(obj, old, ("spec",))
 
     def validate_ephemeral(self, obj: Object, old: Object) -> list[Cause]:
@@ -164,7 +166,7 @@ def gated_condition(now: str | None) -> Object:
 
 
 def _with_resources(old: list[Object], asked: Iterable[Object]) -> list[Object]:
-    """Return the old containers with the resources that the request names for containers of the same name."""
+    """Return the old containers, with the resources that the request states for containers of the same name."""
     given = {one.get("name"): one for one in asked}
     found = []
     for container in old:

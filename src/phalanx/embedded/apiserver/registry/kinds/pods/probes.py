@@ -1,4 +1,4 @@
-"""Probes and lifecycle hooks of a container."""
+"""Validate the probes and lifecycle hooks of a container."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COUNTS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThre
 
 
 def all_of(found: Found, container: Mapping[str, Any], grace_s: int | None, path: str) -> None:
-    """Check the lifecycle hooks and the three probes of one container."""
+    """Check the lifecycle hooks and the three probes of a container."""
     for key in ("postStart", "preStop"):
         if (handler := (container.get("lifecycle") or {}).get(key)) is not None:
             _handler(found, handler, grace_s, f"{path}.lifecycle.{key}")
@@ -37,7 +37,8 @@ def _probe(found: Found, probe: Mapping[str, Any], sort: str, grace_s: int | Non
 
 
 def _handler(found: Found, given: Mapping[str, Any], grace_s: int | None, path: str) -> None:
-    """Check that a handler is exactly one of exec, httpGet, tcpSocket, grpc and sleep, and that it is valid."""
+    """Check that a handler is exactly one of exec, httpGet, tcpSocket, grpc and sleep, and that its fields are
+    valid."""
     sorts = [key for key in ("exec", "httpGet", "tcpSocket", "grpc", "sleep") if given.get(key) is not None]
     if not sorts:
         found.append(required(path, "must specify a handler type"))

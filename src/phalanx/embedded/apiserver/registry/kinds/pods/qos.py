@@ -1,4 +1,4 @@
-"""The quality-of-service class of a pod. Source: k8s.io/kubernetes/pkg/apis/core/v1/helper/qos."""
+"""The quality-of-service class of pods. Source: k8s.io/kubernetes/pkg/apis/core/v1/helper/qos."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ COUNTED = ("cpu", "memory")
 
 
 def qos_class(spec: Mapping[str, Any]) -> str:
-    """Return the class: `Guaranteed` if every container has limits of cpu and memory that are equal to its requests,
-    `BestEffort` if no container has a request or a limit, otherwise `Burstable`."""
+    """Return the class of a pod: `Guaranteed` if every container has limits of cpu and memory that equal its requests,
+    `BestEffort` if no container has a request or a limit, and otherwise `Burstable`."""
     if spec.get("resources"):
         return _of([spec["resources"]])
     parts = [one.get("resources") for one in (*(spec.get("containers") or ()), *spec.get("initContainers", ()))]

@@ -1,7 +1,7 @@
-"""A pod's spec as a whole, in the order in which the real server complains about it.
+"""Validate the whole spec of a pod, in the order in which kube-apiserver reports errors.
 
-`spec` serves pods and templates; what holds for pods alone is in `pod`. Source: ValidatePodSpec and
-validatePodMetadataAndSpec of pkg/apis/core/validation.
+`pod_spec` is for pods and pod templates; `new_pod` and `live_pod` check the rules that apply to pods only. Source:
+ValidatePodSpec and validatePodMetadataAndSpec of pkg/apis/core/validation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from phalanx.embedded.apiserver.registry.kinds.pods.volumes import volumes
 Spec = Mapping[str, Any]
 
 _encode = msgspec.json.Encoder().encode
-_SOUND: set[tuple[bytes, bool]] = set()  # specs, as they stand, and whether pods'
+_SOUND: set[tuple[bytes, bool]] = set()  # valid specs as JSON, each with whether it was that of a pod
 _REMEMBERED, _REMEMBERED_BYTES = 4096, 16 * 1024
 
 _SYSCTL = r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
@@ -40,7 +40,8 @@ _APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
 MAX_INT32 = 2**31 - 1
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-# Names in the spec that must be DNS subdomains or labels, in the order of checking; the deadline stands between them.
+# Names in the spec that must be DNS subdomains or labels, in the order of checking. The deadline is checked between the
+# two groups.
 EARLY_NAMES = (("serviceAccountName", formats.dns_subdomain), ("nodeName", formats.dns_subdomain))
 HOST_NAMES = (("hostname", formats.dns_label), ("subdomain", formats.dns_label))
 
@@ -60,7 +61,7 @@ def template(found: Found, given: Spec, path: str) -> None:
 
 
 def new_pod(found: Found, pod: Spec) -> None:
-    """Check a pod at its creation."""
+    """Check a new pod."""
     live_pod(found, pod)
     spec = pod["spec"]
     if spec.get("ephemeralContainers"):
@@ -71,7 +72,7 @@ def new_pod(found: Found, pod: Spec) -> None:
 
 
 def live_pod(found: Found, pod: Spec) -> None:
-    """Check a pod by the rules that apply to it at any time."""
+    """Check a pod by the rules that apply at any time."""
     spec = pod["spec"]
     if annotations := pod["metadata"].get("annotations"):
         _annotations(found, annotations, spec, "metadata.annotations")
@@ -124,8 +125,8 @@ def _tokens_need_an_account(found: Found, spec: Spec) -> None:
 
 
 def pod_spec(found: Found, spec: Spec, path: str, *, of_pod: bool) -> None:
-    """Check the `PodSpec` of a pod or of a template. A spec without errors is remembered and not checked again: pods
-    are created from templates, and the template of a Job is checked at each write of the Job."""
+    """Check the `PodSpec` of a pod or of a template. A valid spec is remembered and not checked again, because pods are
+    created from templates, and the template of a Job is checked at each write of the Job."""
     content = (_encode(spec), of_pod)
     if content in _SOUND:
         return
@@ -184,7 +185,7 @@ def _check(found: Found, spec: Spec, path: str, *, of_pod: bool) -> None:
 
 
 def _pod_requests(found: Found, spec: Spec, path: str) -> None:
-    """Check that the requests of the pod as a whole are not below those of its containers together."""
+    """Check that the requests of the whole pod are not lower than the sum of its containers' requests."""
     parts = checks.total(spec, "requests")
     for name, given in sorted((spec["resources"].get("requests") or {}).items()):
         if name in parts and quantity.of(given) < quantity.of(parts[name]):
@@ -193,8 +194,8 @@ def _pod_requests(found: Found, spec: Spec, path: str) -> None:
 
 
 def _resource_claims(found: Found, claims: Sequence[Spec], path: str) -> None:
-    """Check claims of devices (DRA): each name occurs once, and each claim names either a ResourceClaim or a
-    template."""
+    """Check the claims of devices (DRA): each name must occur once, and each claim must name either a ResourceClaim or
+    a template."""
     names: set[str] = set()
     sources = ("resourceClaimName", "resourceClaimTemplateName")
     for index, claim in enumerate(claims):
@@ -254,7 +255,7 @@ def _security(found: Found, given: Spec, spec: Spec, path: str) -> None:
 
 
 def _sysctl(found: Found, name: str, known: Sequence[str], spec: Spec, path: str) -> None:
-    """Check the name of a kernel setting (sysctl). A setting of a namespace that the pod shares with its node is
+    """Check the name of a kernel setting (sysctl). Settings of a kernel namespace that the pod shares with its node are
     forbidden."""
     if not name:
         found.append(required(path))

@@ -1,7 +1,8 @@
-"""The permitted changes of a pod: by an update, in its status, by a resize, and by adding ephemeral containers.
+"""Check the changes of a pod: by an update, of its status, by a resize, and by adding ephemeral containers.
 
-Source: ValidatePodUpdate, ValidatePodStatusUpdate, ValidatePodResize and ValidatePodEphemeralContainersUpdate of
-pkg/apis/core/validation. A change that is not permitted is refused with the lines in which the two specs differ.
+A forbidden change is refused with a message that shows the lines in which the two specs differ. Source:
+ValidatePodUpdate, ValidatePodStatusUpdate, ValidatePodResize and ValidatePodEphemeralContainersUpdate of
+pkg/apis/core/validation.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ CHECKED_APART = ("containers", "initContainers", "activeDeadlineSeconds", "toler
 
 
 def update(found: Found, pod: Object, old: Object) -> None:
-    """Check an update through `pods/NAME`. It may change images, shorten the deadline, add tolerations and remove
-    scheduling gates."""
+    """Check a write to `pods/NAME`. It may change images, shorten the deadline, add tolerations and remove scheduling
+    gates."""
     spec, before = pod["spec"], old["spec"]
     for key in ("containers", "initContainers"):
         if not _images(found, spec.get(key) or (), before.get(key) or (), f"spec.{key}"):
@@ -50,8 +51,8 @@ def update(found: Found, pod: Object, old: Object) -> None:
 
 
 def _images(found: Found, now: Sequence[Object], then: Sequence[Object], path: str) -> bool:
-    """Check the images of containers. Return False if later checks make no sense, because containers were added or
-    removed."""
+    """Check the images of containers. Return False if containers were added or removed, because later checks would then
+    be pointless."""
     if len(now) != len(then):
         found.append(forbidden_field(path, "pod updates may not add or remove containers"))
         return False
@@ -81,7 +82,7 @@ def _deadline(found: Found, now_s: int | None, then_s: int | None) -> bool:
 
 
 def _tolerations(found: Found, now: Sequence[Object], then: Sequence[Object]) -> None:
-    """Check that every old toleration still exists, apart from its seconds."""
+    """Check that every old toleration still exists; only its seconds may have changed."""
     left = [_without(one, "tolerationSeconds") for one in now]
     if any(_without(one, "tolerationSeconds") not in left for one in then):
         text = "existing toleration can not be modified except its tolerationSeconds"
@@ -103,7 +104,7 @@ def _gates(found: Found, now: Sequence[Object], then: Sequence[Object]) -> None:
 
 
 def _rest(found: Found, spec: Object, before: Object) -> None:
-    """Find errors in all other fields. A pod with scheduling gates may change some of them."""
+    """Find forbidden changes in all other fields. In a pod with scheduling gates, some of these fields may change."""
     munged = {**_without(spec, *CHECKED_APART), **{key: before[key] for key in CHECKED_APART if key in before}}
     for key in ("containers", "initContainers"):
         pairs = zip(spec.get(key) or (), before.get(key) or (), strict=True)
@@ -119,8 +120,8 @@ def _rest(found: Found, spec: Object, before: Object) -> None:
 
 
 def _gated(found: Found, spec: dict[str, Any], before: Object) -> None:
-    """Check the scheduling constraints of a gated pod: its node selector may get more keys, and its required node
-    affinity may become narrower. The fields that are checked here get their old values in `spec`."""
+    """Check the scheduling constraints of a pod with scheduling gates: its node selector may get more keys, and its
+    required node affinity may become narrower. The fields that are checked here get their old values in `spec`."""
     selector, former = spec.pop("nodeSelector", None) or {}, before.get("nodeSelector") or {}
     if any(selector.get(key) != value for key, value in former.items()):
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
@@ -163,7 +164,7 @@ def _node_affinity(found: Found, now: Object, then: Object) -> None:
 
 
 def status_update(found: Found, pod: Object, old: Object) -> None:
-    """Check an update through `pods/NAME/status`."""
+    """Check a write to `pods/NAME/status`."""
     status, before = pod["status"], old["status"]
     for index, condition in enumerate(status.get("conditions") or ()):
         if (sort := condition.get("type", "")) not in SYSTEM_CONDITIONS:
@@ -215,7 +216,7 @@ def _addresses(found: Found, given: Sequence[Object], path: str) -> None:
 
 
 def resize(found: Found, pod: Object, old: Object) -> None:
-    """Check an update through `pods/NAME/resize`. It may change cpu and memory of containers, but may not remove an
+    """Check a write to `pods/NAME/resize`. It may change the cpu and memory of containers, but must not remove an
     amount or change the QoS class."""
     if "kubernetes.io/config.mirror" in (old["metadata"].get("annotations") or {}):
         found.append(forbidden_field("", "static pods cannot be resized"))
@@ -248,7 +249,7 @@ def _resized(found: Found, one: Object, before: Object, path: str) -> None:
 
 
 def ephemeral_update(found: Found, pod: Object, old: Object) -> None:
-    """Check an update through `pods/NAME/ephemeralcontainers`. It may only add containers."""
+    """Check a write to `pods/NAME/ephemeralcontainers`, which may only add containers."""
     now = {one.get("name"): one for one in pod["spec"].get("ephemeralContainers") or ()}
     for one in old["spec"].get("ephemeralContainers") or ():
         name = one["name"]

@@ -1,4 +1,5 @@
-"""Volumes of a pod: one source each, well formed. Source: ValidateVolumes of pkg/apis/core/validation."""
+"""Validate the volumes of a pod: each must have exactly one valid source. Source: ValidateVolumes of
+pkg/apis/core/validation."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ VOLUME_FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "me
 
 
 def volumes(found: Found, given: Sequence[Source], path: str) -> dict[str, Source]:
-    """Return the volumes that are right, by name: containers may mount these."""
+    """Check the volumes of a pod, and return the valid ones by name. Containers may mount only these."""
     right: dict[str, Source] = {}
     for index, volume in enumerate(given):
         here = f"{path}[{index}]"
@@ -128,7 +129,7 @@ def _projected(found: Found, source: Source, path: str) -> None:
 
 
 def _token(found: Found, token: Source, path: str, place: str) -> None:
-    """Check the source of a token. `place`: the field that errors about the token's path name."""
+    """Check the token source of a projected volume. `place`: the field that errors about the token's path name."""
     seconds = token.get("expirationSeconds", 0)
     if seconds < 600:
         found.append(

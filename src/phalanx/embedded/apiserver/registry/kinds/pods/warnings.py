@@ -1,4 +1,4 @@
-"""Warnings (the header `Warning:`) about fields of a pod or template that are allowed and probably a mistake.
+"""Warnings (the header `Warning:`) about fields of a pod or template that are allowed but probably a mistake.
 
 Source of the rules and texts: k8s.io/kubernetes/pkg/api/pod/warnings.go and pkg/api/node/util.go.
 """
@@ -43,13 +43,13 @@ NEGATIVE_GRACE = "must be >= 0; negative values are invalid and will be treated 
 
 
 def of_name(obj: Spec, text: str) -> Iterator[str]:
-    """Yield a warning: what becomes a host name had better be a DNS label."""
+    """Yield a warning if a name that becomes a host name is not a DNS label."""
     if problems := formats.dns_label(obj["metadata"].get("name", "")):
         yield f"{text}; a DNS label is recommended: [{' '.join(problems)}]"
 
 
 def of_pod(pod: Spec, path: str = "") -> Iterator[str]:
-    """Yield the warnings of a pod, or of the template at `path`."""
+    """Yield the warnings about a pod, or about the template at `path`."""
     spec, meta = pod["spec"], pod.get("metadata") or {}
     where = f"{path}." if path else ""
     annotations = meta.get("annotations") or {}
@@ -137,7 +137,7 @@ def _of_lists(spec: Spec, path: str) -> Iterator[str]:
 
 
 def _of_annotations(container: Spec, annotations: Spec, spec: Spec, where: str) -> Iterator[str]:
-    """Yield warnings about old annotations of a container, if no field has the same setting."""
+    """Yield warnings about deprecated annotations of a container, if no field has the same setting."""
     name, context = container.get("name", ""), container.get("securityContext") or {}
     key = f"container.seccomp.security.alpha.kubernetes.io/{name}"
     if key in annotations and not context.get("seccompProfile"):
@@ -161,7 +161,7 @@ def _of_container(container: Spec, path: str) -> Iterator[str]:
 
 
 def _fractions(amounts: Mapping[str, str] | None, path: str) -> Iterator[str]:
-    """Yield warnings about amounts in bytes that are not whole."""
+    """Yield warnings about amounts that are not whole numbers of bytes."""
     for name in BYTES:
         amount = (amounts or {}).get(name)
         if amount is not None and quantity.of(amount) % quantity.NANO:

@@ -1,4 +1,4 @@
-"""Rights, limits and policies.
+"""Kinds about rights, limits and policies.
 
 limits             LimitRange and ResourceQuota
 disruption         PodDisruptionBudget

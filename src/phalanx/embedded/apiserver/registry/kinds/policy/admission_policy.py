@@ -1,7 +1,8 @@
-"""Rules of admission policies and their bindings: defaults, and expressions refused when they are written.
+"""The strategies of admission policies and their bindings: they set defaults, and refuse wrong expressions when a
+policy is written.
 
-Source: k8s.io/kubernetes/pkg/apis/admissionregistration (v1 defaults, validation). Every expression is compiled at the
-write of its policy, so that a policy with a syntax error is refused and never blocks other requests.
+Every expression is compiled when its policy is written. So a policy with a syntax error is refused, and can never block
+other requests. Source: k8s.io/kubernetes/pkg/apis/admissionregistration (v1 defaults, validation).
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _default_match(match: Object) -> None:
 
 
 class PolicyStrategy(Counted):
-    """The strategy of both kinds of policy. `part`: the name of the list of its rules."""
+    """The strategy of both kinds of policies. `part`: the name of the field with the list of its rules."""
 
     allow_unconditional_update = False
 
@@ -93,7 +94,8 @@ class PolicyStrategy(Counted):
 
 
 class ValidatingPolicyStrategy(SpecAndStatus, PolicyStrategy):
-    """A policy whose status says what its expressions get wrong (`endpoints/reconcilers`)."""
+    """The strategy of ValidatingAdmissionPolicy, whose status reports type errors of its expressions
+    (`endpoints/reconcilers`)."""
 
     status_keeps_metadata = True
     counts = True
@@ -121,9 +123,9 @@ def _param_kind(found: Found, given: Object) -> None:
 
 
 def _matches(found: Found, match: Object, path: str, *, mutates: bool) -> None:
-    """Check which objects a policy or a binding matches. `mutates`: True for a mutating policy, which may match only
-    creations and updates."""
-    if (policy := match.get("matchPolicy")) is not None:  # a default
+    """Check the constraints by which a policy or a binding matches objects. `mutates`: True for a mutating policy,
+    which may match only creates and updates."""
+    if (policy := match.get("matchPolicy")) is not None:  # the field has a default
         chosen(found, f"{path}.matchPolicy", policy, _MATCH_POLICIES)
     for key in ("namespaceSelector", "objectSelector"):
         label_selector(found, match.get(key), f"{path}.{key}")
@@ -182,8 +184,8 @@ def _mutations(found: Found, spec: Object) -> None:
 
 
 def _validations(found: Found, spec: Object, policy: str) -> None:
-    """Check the validations and the audit annotations; the policy must have one of either. Kubernetes puts the
-    policy's name before the key of an annotation."""
+    """Check the validations and the audit annotations, of which the policy must have at least one. In Kubernetes, the
+    name of the policy precedes the key of an annotation."""
     validations, annotations = spec.get("validations") or (), spec.get("auditAnnotations") or ()
     if not validations and not annotations:
         text = "validations or auditAnnotations must contain at least one item"
@@ -233,7 +235,8 @@ def _expression_causes(spec: Object) -> list[Cause]:
 
 
 def _may_be(sort: Type, wanted: str, text: str) -> bool:
-    """Return whether an expression of a type may have such values. The types of structs are not known."""
+    """Return True if an expression of the type `sort` may have values of the type `wanted`. The types of structs are
+    not known."""
     if wanted.startswith("list"):
         return sort == DYN or (isinstance(sort, tuple) and (sort != ("list", DYN) or "JSONPatch" in text))
     if wanted.startswith("one of"):
@@ -242,7 +245,7 @@ def _may_be(sort: Type, wanted: str, text: str) -> bool:
 
 
 def _result_of(path: str) -> str:
-    """Return the type that the value of an expression must have; "": any."""
+    """Return the type that the value of an expression must have; "" if any type is allowed."""
     if path.endswith("messageExpression"):
         return "string"
     if path.endswith("jsonPatch.expression"):
@@ -255,7 +258,7 @@ def _result_of(path: str) -> str:
 
 
 class BindingStrategy(Counted):
-    """The strategy of both kinds of binding. `acts`: True if the binding has validationActions."""
+    """The strategy of both kinds of bindings. `acts`: True if the binding has validationActions."""
 
     allow_unconditional_update = False
 

@@ -1,5 +1,5 @@
-"""HorizontalPodAutoscaler (autoscaling/v2): stored and shown. No controller here changes numbers of replicas, and the
-condition `ScalingActive` of each object says so.
+"""HorizontalPodAutoscaler (autoscaling/v2). The server stores and shows these objects, but no controller here changes
+numbers of replicas. The condition `ScalingActive` of each object states that.
 
 Source: pkg/apis/autoscaling/v2/defaults.go and pkg/apis/autoscaling/validation of k8s.io/kubernetes.
 """
@@ -23,7 +23,7 @@ from phalanx.embedded.apiserver.registry.kinds.checks import Found, formatted
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
 
 _CONTROLLER = ("v1", "ReplicationController")
-TARGET_PERCENT = 80  # percent of the requested cpu, if no metric is named
+TARGET_PERCENT = 80  # the default target, in percent of the requested cpu, if no metric is named
 _SOURCES = {
     "ContainerResource": "containerResource",
     "External": "external",
@@ -47,7 +47,7 @@ WARNING = (
 
 
 class AutoscalerStrategy(SpecAndStatus):
-    """`horizontalpodautoscalers.autoscaling`."""
+    """The strategy of `horizontalpodautoscalers.autoscaling`."""
 
     def default(self, obj: Object) -> None:
         spec = obj["spec"] = obj.get("spec") or {}
@@ -111,12 +111,12 @@ def _target_object(found: Found, target: Object, path: str) -> None:
 
 
 def _metric(found: Found, metric: Object, path: str) -> None:
-    """Check a metric: its type names a source, and the field of this source is set and valid."""
+    """Check a metric: its type must name a source, and the field of this source must be set and valid."""
     sort = metric.get("type", "")
     if not sort:
         found.append(required(f"{path}.type", "must specify a metric source type"))
     if sort not in _SOURCES:
-        found += [not_supported(f"{path}.type", sort, sorted(_SOURCES))] * 2  # Kubernetes says it twice
+        found += [not_supported(f"{path}.type", sort, sorted(_SOURCES))] * 2  # kube-apiserver reports this error twice
         return
     key = _SOURCES[sort]
     source = metric.get(key)
@@ -155,7 +155,7 @@ def _target(found: Found, target: Object, sort: str, path: str) -> None:
 
 
 def _rules(found: Found, rules: Object, path: str) -> None:
-    """Check the rules about how fast the number of replicas may change."""
+    """Check the rules that limit how fast the number of replicas may change."""
     window = rules.get("stabilizationWindowSeconds")
     if window is not None and window < 0:
         text = "must be greater than or equal to zero"

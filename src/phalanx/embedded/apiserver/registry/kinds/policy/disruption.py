@@ -1,7 +1,7 @@
-"""Disruption budgets, and the evictions that heed them.
+"""Pod disruption budgets, and their effect on evictions.
 
-`allow` is the decision of `pods/NAME/eviction`: it answers the budget as it is after the eviction, or refuses.
-Source: pkg/apis/policy/validation, pkg/registry/core/pod/storage/eviction.go.
+`allow` decides about `pods/NAME/eviction`: it returns the budget after the eviction, or refuses the eviction. Source:
+pkg/apis/policy/validation, pkg/registry/core/pod/storage/eviction.go.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_DISRUPTED = 2000
 
 
 class BudgetStrategy(SpecAndStatus):
-    """`poddisruptionbudgets.policy`."""
+    """The strategy of `poddisruptionbudgets.policy`."""
 
     counts = True
     allow_unconditional_update = False
@@ -69,9 +69,9 @@ class BudgetStrategy(SpecAndStatus):
 
 
 def allow(pod: Object, budgets: Iterable[Object], now: str) -> Object | None:
-    """Return the budget that must be stored before the pod is evicted: it allows one disruption less, and names the
-    pod. None if no budget needs a change. `budgets`: all budgets of the pod's namespace; `now`: an RFC 3339 time.
-    Raises ApiError."""
+    """Return the budget that must be stored before the pod is evicted; it allows one disruption less, and names the
+    pod. Return None if no budget needs a change. `budgets`: all budgets of the pod's namespace. `now`: the present as
+    an RFC 3339 time. Raises ApiError if a budget forbids the eviction."""
     status = pod.get("status") or {}
     if status.get("phase") in ("Pending", "Succeeded", "Failed") or pod["metadata"].get("deletionTimestamp"):
         return None
@@ -94,8 +94,8 @@ def _is_ready(status: Mapping[str, Any]) -> bool:
 
 
 def _ignores_unready(budget: Object) -> bool:
-    """Return True if pods that are not ready may be evicted without the budget: always (AlwaysAllow), or because enough
-    pods are healthy."""
+    """Return True if pods that are not ready may be evicted without using the budget: always (AlwaysAllow), or because
+    enough pods are healthy."""
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
     status = budget.get("status") or {}
@@ -127,8 +127,8 @@ def _disrupted(budget: Object, pod: str, now: str) -> Object:
 
 
 def evicted(pod: Object, now: str) -> Object | None:
-    """Return the pod with the condition of an eviction, which a Job's podFailurePolicy may match; None if the pod has
-    it already."""
+    """Return the pod with the condition of an eviction, which the podFailurePolicy of a Job may match; None if the pod
+    already has the condition."""
     status = pod.get("status") or {}
     why = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
     told = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None, **why}
@@ -139,7 +139,8 @@ def evicted(pod: Object, now: str) -> Object | None:
 
 
 def _with(status: Mapping[str, Any], told: Object, now: str) -> list[Object]:
-    """Return the conditions with this one added or replaced. Its time changes only with its status."""
+    """Return the conditions with this condition added or replaced. Its transition time changes only if its status
+    does."""
     conditions: list[Object] = list(status.get("conditions") or ())
     place = next((at for at, one in enumerate(conditions) if one.get("type") == told["type"]), len(conditions))
     since = now
@@ -150,12 +151,12 @@ def _with(status: Mapping[str, Any], told: Object, now: str) -> list[Object]:
 
 
 def too_many_requests(why: str, retry_after_s: int | None = None) -> ApiError:
-    """Return an error 429 with a disruption budget as its cause."""
+    """Return an error 429 whose cause is a disruption budget."""
     details = {"causes": [{"reason": "DisruptionBudget", "message": why}]}
     return ApiError(429, "TooManyRequests", REFUSAL, details=details, retry_after_s=retry_after_s)
 
 
 def eviction_name_matches(name: str, eviction: Object) -> bool:
-    """Return whether the Eviction names the pod of its path; formats of the name are the pod's own matter."""
+    """Return True if the Eviction names the pod of its path. The format of the name is checked with the pod."""
     given = (eviction.get("metadata") or {}).get("name", "")
     return given == name and not formats.dns_subdomain(name)

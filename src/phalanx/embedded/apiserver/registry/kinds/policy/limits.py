@@ -1,4 +1,4 @@
-"""Limit ranges and quotas: rules about resources that hold for a namespace.
+"""Limit ranges and resource quotas, which limit the resources of a namespace.
 
 Source: SetDefaults_LimitRangeItem, ValidateLimitRange, ValidateResourceQuota.
 """
@@ -28,7 +28,8 @@ _OF_PODS = {"pods", "cpu", "memory"} | {
     f"{which}.{name}" for which in ("requests", "limits") for name in ("cpu", "memory", "ephemeral-storage")
 }
 
-# The field that an error names, the field whose amount it shows, and the two amounts: the first is at most the second.
+# For each check: the field that an error names, the field whose amount it shows, the fields of the two amounts (the
+# first must be at most the second), and the message.
 _ORDERS = (
     ("min", "min", "min", "max", "min value {} is greater than max value {}"),
     (
@@ -57,7 +58,7 @@ QUOTA_NAMES = checks.STANDARD_RESOURCES - {"storage"}
 
 
 class LimitRangeStrategy(ResourceStrategy):
-    """`limitranges`."""
+    """The strategy of `limitranges`."""
 
     def default(self, obj: Object) -> None:
         for item in obj["spec"].get("limits") or ():
@@ -81,8 +82,8 @@ class LimitRangeStrategy(ResourceStrategy):
 
 
 def _container_defaults(item: Object) -> None:
-    """Set the default limits and requests of an item: a limit is the maximum by default; a request is the limit, or,
-    without a limit, the minimum."""
+    """Set the default limits and requests of an item. The default limit is the maximum. The default request is the
+    limit, or, without a limit, the minimum."""
     limits = item.get("default") or {}
     for name, amount in (item.get("max") or {}).items():
         limits.setdefault(name, amount)
@@ -119,7 +120,7 @@ def _item(found: Found, item: Item, sort: str, path: str) -> None:
 
 
 def _ratio(found: Found, item: Item, name: str, ratio: str, path: str) -> None:
-    """Check a maxLimitRequestRatio: it is at least 1, and at most the maximum divided by the minimum."""
+    """Check a maxLimitRequestRatio: it must be at least 1, and at most the maximum divided by the minimum."""
     wanted = quantity.of(ratio)
     if wanted < quantity.NANO:
         found.append(invalid_value(path, ratio, f"ratio {ratio} is less than 1"))
@@ -132,7 +133,7 @@ def _ratio(found: Found, item: Item, name: str, ratio: str, path: str) -> None:
 
 
 class QuotaStrategy(SpecAndStatus):
-    """`resourcequotas`."""
+    """The strategy of `resourcequotas`."""
 
     delete_returns_object = True
 

@@ -1,4 +1,4 @@
-"""Roles and their bindings. Source: pkg/apis/rbac/validation and v1 defaults."""
+"""The strategies of roles and their bindings. Source: pkg/apis/rbac/validation and v1 defaults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUP = "rbac.authorization.k8s.io"
 
 
 class RoleStrategy(ResourceStrategy):
-    """`roles` and `clusterroles`. A role without rules shows null."""
+    """The strategy of `roles` and `clusterroles`. The rules of a role without any are shown as null."""
 
     def default(self, obj: Object) -> None:
         obj["rules"] = obj.get("rules") or None
@@ -45,7 +45,7 @@ def _rule(found: Found, rule: Mapping[str, Any], path: str, *, namespaced: bool)
 
 
 class RoleBindingStrategy(ResourceStrategy):
-    """`rolebindings` and `clusterrolebindings`."""
+    """The strategy of `rolebindings` and `clusterrolebindings`."""
 
     def default(self, obj: Object) -> None:
         obj["roleRef"].setdefault("apiGroup", GROUP)
@@ -73,7 +73,7 @@ class RoleBindingStrategy(ResourceStrategy):
         if obj["roleRef"] == old["roleRef"]:
             return []
         names = (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
-        # The fields have their names in the internal Go type.
+        # In the message, the fields have the names of kube-apiserver's internal Go type.
         shown = {go: obj["roleRef"].get(key, "") for go, key in names}
         return [invalid_value("roleRef", shown, "cannot change roleRef")]
 

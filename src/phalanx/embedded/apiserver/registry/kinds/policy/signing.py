@@ -1,6 +1,6 @@
-"""CertificateSigningRequests: stored for signers that a user runs; this server does not sign them. The server writes
-the requesting user, which clients cannot change. Source: pkg/registry/certificates/certificates, pkg/apis/certificates
-(v1 defaults, validation).
+"""CertificateSigningRequests. The server stores them for signers that a user runs, and does not sign them itself. It
+writes the requesting user into each request, and clients cannot change that user. Source:
+pkg/registry/certificates/certificates, pkg/apis/certificates (v1 defaults, validation).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _USAGES = (
 
 
 def ask_as(obj: Object, user: User) -> None:
-    """Write the requesting user into a new request, whatever it contains."""
+    """Write the requesting user into a new request. Values that the client sent are replaced."""
     spec = obj.setdefault("spec", {})
     for field, value in (("username", user.name), ("uid", user.uid), ("groups", list(user.groups))):
         spec.pop(field, None)
@@ -56,7 +56,7 @@ def ask_as(obj: Object, user: User) -> None:
 
 
 class SigningRequestStrategy(SpecAndStatus):
-    """`certificatesigningrequests.certificates.k8s.io`."""
+    """The strategy of `certificatesigningrequests.certificates.k8s.io`."""
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []

@@ -1,8 +1,8 @@
-"""Rules of webhook configurations: defaults, and the errors for which a write is refused.
+"""The strategy of webhook configurations: their defaults, and the errors for which a write is refused.
 
-Source: k8s.io/kubernetes/pkg/apis/admissionregistration (v1 defaults, validation). Besides, what this server would not
-call a webhook about is refused with the reason, instead of being stored and ignored: the group events.k8s.io, and
-reviews in a version other than v1.
+Source: k8s.io/kubernetes/pkg/apis/admissionregistration (v1 defaults, validation). The server also refuses rules for
+which it would never call a webhook, instead of storing and ignoring them: rules for the group events.k8s.io, and
+webhooks that accept no reviews of version v1.
 """
 
 from __future__ import annotations
@@ -127,7 +127,8 @@ def rule_causes(rule: Object, path: str) -> Iterator[Cause]:
 
 
 def _resource_causes(given: Sequence[str], path: str) -> Iterator[Cause]:
-    """Yield the errors of `x`, `x/*`, `*/x`, `*` and `*/*`: none may be covered by one before it."""
+    """Yield the errors of resources in the forms `x`, `x/*`, `*/x`, `*` and `*/*`. No resource may be covered by
+    another one in the list."""
     whole: set[str] = set()
     everywhere: set[str] = set()
     plain = False
@@ -171,7 +172,8 @@ def _condition_causes(condition: Object, path: str) -> Iterator[Cause]:
 
 
 def _service_causes(service: Object, path: str) -> Iterator[Cause]:
-    for field, named in (("namespace", "name"), ("name", "namespace")):  # Kubernetes names the other one
+    # the messages of kube-apiserver name the other field
+    for field, named in (("namespace", "name"), ("name", "namespace")):
         if not service.get(field):
             yield required(f"{path}.{named}")
     port = service.get("port")

@@ -1,4 +1,4 @@
-"""The kinds that own pods, and the kinds that pods read.
+"""The kinds that own pods, and the kinds that pods use.
 
 storage        PersistentVolume, PersistentVolumeClaim and StorageClass
 rollout        how pods of a workload are replaced

@@ -1,11 +1,11 @@
-"""Deployments, replica sets, stateful sets, daemon sets, and replication controllers.
+"""Deployments, ReplicaSets, StatefulSets, DaemonSets and ReplicationControllers.
 
-Daemon sets have no controller here. The kind is served because clients list it and manifests contain it; a warning at
-its creation states that it gets no pods. A ReplicationController is the older form of a ReplicaSet, with a map of
-labels as its selector; the controller of ReplicaSets keeps its pods. Source: pkg/apis/apps/v1/defaults.go,
-pkg/apis/apps/validation; pkg/apis/core/v1/defaults.go, pkg/apis/core/validation.
+No controller here acts on DaemonSets. The server has this kind because clients list it and manifests contain it; the
+response to its creation has a warning that it gets no pods. A ReplicationController is the older form of a ReplicaSet,
+whose selector is a map of labels; the controller of ReplicaSets also creates its pods. Source:
+pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation; pkg/apis/core/v1/defaults.go, pkg/apis/core/validation.
 
-Pod templates: a kind that holds a piece of another kind."""
+The strategy of PodTemplates is also here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from phalanx.embedded.apiserver.registry.kinds.pods import warnings as pod_warni
 from phalanx.embedded.apiserver.registry.kinds.workloads import rollout
 
 _ACTED_ON = ("deployment", "replicaset", "statefulset")
-# The real server also calls a ReplicaSet "deployment" in this message.
+# In this message, kube-apiserver also calls a ReplicaSet "deployment".
 EMPTY_SELECTOR = "empty selector is invalid for {}"
 _CHANGEABLE = {"replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "minReadySeconds"} | {
     "persistentVolumeClaimRetentionPolicy"
@@ -40,7 +40,7 @@ UNMATCHED = "`selector` does not match template `labels`"
 
 
 class WorkloadStrategy(SpecAndStatus):
-    """The strategy that the four kinds of workloads have in common. `kind` is how messages call it."""
+    """The strategy that the four kinds of workloads share. `kind`: the name of the kind in messages."""
 
     counts = True
 
@@ -65,7 +65,8 @@ class WorkloadStrategy(SpecAndStatus):
     def prepare_update(self, obj: Object, old: Object) -> None:
         super().prepare_update(obj, old)
         if self.kind == "deployment" and obj["metadata"].get("annotations") != old["metadata"].get("annotations"):
-            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1  # they count, for rollbacks
+            # a change of annotations counts, too, for rollbacks
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         if self.kind == "daemonset":
             before = (old["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "0")
             changed = obj["spec"].get("template") != old["spec"].get("template")
@@ -88,7 +89,8 @@ class WorkloadStrategy(SpecAndStatus):
         labels = (template.get("metadata") or {}).get("labels")
         self._selector(found, spec.get("selector"), labels)
         if self.kind == "statefulset":
-            check_labels(found, labels, "spec.template.labels")  # Kubernetes checks them here and with the template
+            # kube-apiserver checks the labels here and with the template
+            check_labels(found, labels, "spec.template.labels")
             template = rollout.with_claims(found, spec, template)
         _template(found, template, _DEADLINES[self.kind])
         if (check := _STRATEGIES.get(self.kind)) is not None:
@@ -109,7 +111,7 @@ class WorkloadStrategy(SpecAndStatus):
                     found.append(invalid_value("spec.selector", selector, text))
                 return
             if not selector:
-                # The real server also calls a ReplicaSet "deployment" in this message.
+                # In this message, kube-apiserver also calls a ReplicaSet "deployment".
                 name = "deployment" if self.kind == "replicaset" else self.kind
                 found.append(invalid_value("spec.selector", selector, EMPTY_SELECTOR.format(name)))
         if selector != {} and not selects(selector, labels or {}):
@@ -144,7 +146,7 @@ class WorkloadStrategy(SpecAndStatus):
 
 
 class ReplicationControllerStrategy(SpecAndStatus):
-    """`replicationcontrollers`."""
+    """The strategy of `replicationcontrollers`."""
 
     counts = True
     default_propagation = "orphan"
@@ -193,7 +195,8 @@ class ReplicationControllerStrategy(SpecAndStatus):
 
 
 def status_counts(found: Found, status: Object, kind: str) -> None:
-    """Find negative numbers of pods, numbers above that of the replicas, and available pods that are not ready."""
+    """Find negative numbers of pods, numbers that exceed the number of replicas, and more available pods than ready
+    pods."""
     not_negative(found, status, _STATUS_COUNTS[kind], "status")
     for field in _PARTS_OF_REPLICAS.get(kind, ()):
         if (count := status.get(field) or 0) > (status.get("replicas") or 0):
@@ -205,8 +208,8 @@ def status_counts(found: Found, status: Object, kind: str) -> None:
 
 
 def _content(value: object) -> object:
-    """Reduce a fixed field to its content: older versions of this server stored no empty text and, of claims, no kind,
-    status and mode of the volume."""
+    """Reduce an immutable field to the content that is compared. Older versions of this server stored no empty texts,
+    and stored volume claims without a kind, a status and a volume mode."""
     if not isinstance(value, list):
         return value or None
     specs = [(claim.get("metadata"), claim.get("spec") or {}) for claim in value]
@@ -260,7 +263,7 @@ def _daemon_set(spec: Object) -> None:
 
 
 def _replica_set(spec: Object) -> None:
-    """Do nothing: a ReplicaSet has no other default than its number of replicas."""
+    """Do nothing: the only default of a ReplicaSet is its number of replicas."""
 
 
 _DEFAULTS = {
@@ -269,7 +272,7 @@ _DEFAULTS = {
     "daemonset": _daemon_set,
     "replicaset": _replica_set,
 }
-# The kind that the message about a deadline names: a Deployment is checked as its ReplicaSet.
+# The kind in the message about a deadline: kube-apiserver checks a Deployment as its ReplicaSet.
 _DEADLINES = {
     "deployment": "ReplicaSet",
     "replicaset": "ReplicaSet",
@@ -313,7 +316,7 @@ _FIRST_COUNTS = {
 
 
 class PodTemplateStrategy(Counted):
-    """`podtemplates`."""
+    """The strategy of `podtemplates`."""
 
     delete_returns_object = True
 

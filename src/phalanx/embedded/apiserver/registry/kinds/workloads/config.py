@@ -1,4 +1,5 @@
-"""ConfigMaps, Secrets and ServiceAccounts: keys, sizes, types of secrets, immutability.
+"""ConfigMaps, Secrets and ServiceAccounts: validate their keys, their sizes, the types of Secrets, and immutable
+objects.
 
 Source: ValidateConfigMap, ValidateSecret and their updates in pkg/apis/core/validation.
 """
@@ -22,7 +23,7 @@ from phalanx.embedded.apiserver.registry.kinds.checks import IMMUTABLE, Found, c
 from phalanx.embedded.apiserver.transport.go_json import syntax_error
 
 LIMIT_BYTES = 1024 * 1024
-_TOLD_BYTES = 1000  # the longest text for which the place of a JSON error is computed
+_TOLD_BYTES = 1000  # the longest text for which the position of a JSON error is computed
 FROZEN = "field is immutable when `immutable` is set"
 # The keys that each type of Secret must have.
 REQUIRED_KEYS = {
@@ -36,7 +37,7 @@ DOCKER_KEYS = {
 
 
 class ConfigMapStrategy(ResourceStrategy):
-    """`configmaps`."""
+    """The strategy of `configmaps`."""
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
@@ -57,13 +58,13 @@ class ConfigMapStrategy(ResourceStrategy):
 
 
 class SecretStrategy(ResourceStrategy):
-    """`secrets`."""
+    """The strategy of `secrets`."""
 
     def default(self, obj: Object) -> None:
         obj.setdefault("type", "Opaque")
         if texts := obj.pop("stringData", None):
             written = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
-            obj["data"] = {**(obj.get("data") or {}), **written}  # a new one: readers share the stored data
+            obj["data"] = {**(obj.get("data") or {}), **written}  # a new mapping, because readers share the stored data
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
@@ -89,13 +90,13 @@ class SecretStrategy(ResourceStrategy):
 
 
 class ServiceAccountStrategy(ResourceStrategy):
-    """`serviceaccounts`."""
+    """The strategy of `serviceaccounts`."""
 
     delete_returns_object = True
 
 
 def _frozen(obj: Object, old: Object, fields: Iterable[str]) -> list[Cause]:
-    """Return an error for each changed field of an object that is immutable."""
+    """Return an error for each changed field of an object that is marked as immutable."""
     if not old.get("immutable"):
         return []
     found = [] if obj.get("immutable") else [forbidden_field("immutable", FROZEN)]
@@ -103,7 +104,7 @@ def _frozen(obj: Object, old: Object, fields: Iterable[str]) -> list[Cause]:
 
 
 def _decoded(value: str) -> int:
-    """Return bytes behind a base64 text."""
+    """Return the number of bytes that a base64 text encodes."""
     return len(value) * 3 // 4 - value.count("=", -2)
 
 

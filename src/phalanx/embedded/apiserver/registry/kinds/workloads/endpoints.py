@@ -1,4 +1,4 @@
-"""Endpoints and endpoint slices: the addresses of a service's pods.
+"""Endpoints and EndpointSlices: the addresses of a service's pods.
 
 Source: pkg/apis/core/validation, pkg/apis/discovery (v1 defaults, validation), pkg/registry/discovery/endpointslice.
 """
@@ -17,7 +17,7 @@ _MOST_ENDPOINTS, _MOST_ADDRESSES, _MOST_PORTS = 1000, 100, 20000
 
 
 class EndpointsStrategy(ResourceStrategy):
-    """`endpoints`."""
+    """The strategy of `endpoints`."""
 
     def default(self, obj: Object) -> None:
         for subset in obj.get("subsets") or ():
@@ -51,7 +51,7 @@ def _port(found: Found, port: Object, path: str, *, needs_name: bool) -> None:
 
 
 class EndpointSliceStrategy(Counted):
-    """`endpointslices.discovery.k8s.io`."""
+    """The strategy of `endpointslices.discovery.k8s.io`."""
 
     spec_fields = ("endpoints", "ports", "addressType")
 
@@ -61,7 +61,7 @@ class EndpointSliceStrategy(Counted):
             port.setdefault("protocol", "TCP")
 
     def prepare_update(self, obj: Object, old: Object) -> None:
-        """Labels count, too."""
+        """Raise the generation also if the labels have changed."""
         super().prepare_update(obj, old)
         if obj["metadata"].get("labels") != old["metadata"].get("labels"):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1

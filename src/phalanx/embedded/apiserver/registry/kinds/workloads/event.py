@@ -1,7 +1,7 @@
-"""Events, core v1 and events.k8s.io/v1: one thing stored as core v1, seen in two shapes.
+"""Events of core v1 and of events.k8s.io/v1. Both show the same objects, which are stored in the form of core v1.
 
-`to_core` and `from_core` translate; the strategies hold the rules of each version, of which the newer is the stricter.
-Source: pkg/apis/events/v1/conversion.go, pkg/apis/core/validation/events.go.
+`to_core` and `from_core` convert between the two forms. The strategies contain the rules of each API version; those of
+events.k8s.io/v1 are stricter. Source: pkg/apis/events/v1/conversion.go, pkg/apis/core/validation/events.go.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SYSTEM_NAMESPACES = ("default", "kube-system")
 
 
 def to_core(event: Object) -> Object:
-    """Return an events.k8s.io/v1 Event as it is stored."""
+    """Return an events.k8s.io/v1 Event in the stored form."""
     core = {CORE_NAMES.get(key, key): value for key, value in event.items()}
     core["apiVersion"] = "v1"
     for key, value in ALWAYS_IN_CORE.items():
@@ -55,7 +55,7 @@ def to_core(event: Object) -> Object:
 
 
 def from_core(core: Object) -> Object:
-    """Return a stored Event as events.k8s.io/v1 shows it."""
+    """Return a stored Event in the form of events.k8s.io/v1."""
     event = {NAMES.get(key, key): value for key, value in core.items()}
     event["apiVersion"] = "events.k8s.io/v1"
     for key in ("reportingController", "reportingInstance"):
@@ -65,7 +65,7 @@ def from_core(core: Object) -> Object:
 
 
 class CoreEventStrategy(ResourceStrategy):
-    """`events` of core v1. Most of their fields are not validated."""
+    """The strategy of `events` of core v1. Most of their fields are not validated."""
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
@@ -89,7 +89,7 @@ class CoreEventStrategy(ResourceStrategy):
 
 
 class EventStrategy(CoreEventStrategy):
-    """`events` of events.k8s.io/v1. Its hooks get objects in the stored (core) shape."""
+    """The strategy of `events` of events.k8s.io/v1. Its hooks get objects in the stored form, that of core v1."""
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
@@ -108,7 +108,7 @@ class EventStrategy(CoreEventStrategy):
         return found
 
     def selectable_names(self) -> Iterable[str]:
-        """Yield the names of both versions: the newer one knows `regarding` too."""
+        """Yield the names of both versions: events.k8s.io/v1 also has `regarding`."""
         core = tuple(super().selectable_names())
         return (
             *core,
@@ -152,7 +152,7 @@ def _legacy(found: Found, event: Object, controller: str) -> None:
 
 
 def _strict(found: Found, event: Object) -> None:
-    """Check the rules that only a new events.k8s.io/v1 Event must heed."""
+    """Check the rules that apply only to a new events.k8s.io/v1 Event."""
     if not event.get("eventTime"):
         found.append(required("eventTime"))
     _series(found, event)

@@ -1,5 +1,5 @@
-"""Network policies, ingresses and their classes: stored for clients that write them (spark-submit, charts). No
-component of Phalanx acts on them; a user may run an ingress controller, for example.
+"""Network policies, Ingresses and their classes. The server stores them for clients that write them (spark-submit,
+charts). No component of Phalanx acts on them; a user may run, for example, an ingress controller.
 
 Source: pkg/apis/networking/v1/defaults.go, pkg/apis/networking/validation.
 """
@@ -28,7 +28,7 @@ PROTOCOLS = ("TCP", "UDP", "SCTP")
 
 
 class NetworkPolicyStrategy(Counted):
-    """`networkpolicies.networking.k8s.io`."""
+    """The strategy of `networkpolicies.networking.k8s.io`."""
 
     def default(self, obj: Object) -> None:
         spec = obj["spec"]
@@ -66,7 +66,7 @@ class NetworkPolicyStrategy(Counted):
 
 
 class IngressStrategy(SpecAndStatus):
-    """`ingresses.networking.k8s.io`."""
+    """The strategy of `ingresses.networking.k8s.io`."""
 
     counts = True
 
@@ -94,7 +94,7 @@ class IngressStrategy(SpecAndStatus):
 
 
 class IngressClassStrategy(Counted):
-    """`ingressclasses.networking.k8s.io`."""
+    """The strategy of `ingressclasses.networking.k8s.io`."""
 
     def default(self, obj: Object) -> None:
         if parameters := obj["spec"].get("parameters"):
@@ -117,7 +117,7 @@ class IngressClassStrategy(Counted):
 
 
 def _parameters(found: Found, given: Mapping[str, Any], path: str) -> None:
-    """Check the reference of a class to its parameters."""
+    """Check the reference of an ingress class to its parameters."""
     if (group := given.get("apiGroup")) is not None:
         formatted(found, f"{path}.apiGroup", group, formats.dns_subdomain)
     for key in ("kind", "name"):
@@ -138,7 +138,7 @@ def _parameters(found: Found, given: Mapping[str, Any], path: str) -> None:
 
 
 def _host(text: str) -> Problems:
-    """Return what is wrong with the name of a host, in which `*.` may stand for one label."""
+    """Return the errors in a host name, whose first label may be `*`."""
     return formats.wildcard_subdomain(text) if "*" in text else formats.dns_subdomain(text)
 
 

@@ -1,4 +1,5 @@
-"""How the pods of a workload are made and replaced: the strategies of Deployments, StatefulSets and DaemonSets.
+"""Validate how the pods of a workload are created and replaced: the strategies of Deployments, StatefulSets and
+DaemonSets.
 
 Source: ValidateDeploymentStrategy, ValidateStatefulSetSpec and ValidateDaemonSetUpdateStrategy of
 pkg/apis/apps/validation.
@@ -57,7 +58,7 @@ def deployment(found: Found, spec: Object) -> None:
 
 
 def stateful_set(found: Found, spec: Object) -> None:
-    """Check the order and the update strategy of a StatefulSet, and the retention policy of its claims."""
+    """Check the order and the update strategy of a StatefulSet, and the retention policy of its volume claims."""
     if (order := spec.get("podManagementPolicy", "")) not in ("OrderedReady", "Parallel"):
         found.append(invalid_value("spec.podManagementPolicy", order, "must be 'OrderedReady' or 'Parallel'"))
     strategy, path = spec.get("updateStrategy") or {}, "spec.updateStrategy"
@@ -78,7 +79,8 @@ def stateful_set(found: Found, spec: Object) -> None:
 
 
 def with_claims(found: Found, spec: Object, template: Object) -> Object:
-    """Check the claims of a StatefulSet. Return its template with a volume for each claim, as its pods get it."""
+    """Check the volume claims of a StatefulSet. Return its pod template with a volume for each claim, as its pods get
+    it."""
     if name := spec.get("serviceName"):
         formatted(found, "spec.serviceName", name, formats.dns_label)
     claims = spec.get("volumeClaimTemplates") or ()
@@ -93,14 +95,14 @@ def with_claims(found: Found, spec: Object, template: Object) -> Object:
 
 
 def _shown(sort: str, rolling: Object | None, fields: Mapping[str, Any]) -> Object:
-    """Return a strategy as Kubernetes shows it in messages: with the names of the Go fields."""
+    """Return an update strategy in the form of messages, with the names of the Go fields."""
     parts = {key[0].upper() + key[1:]: rolling.get(key, zero) for key, zero in fields.items()} if rolling else rolling
     return {"Type": sort, "RollingUpdate": parts}
 
 
 def daemon_set(found: Found, spec: Object) -> None:
-    """Check the `updateStrategy` of a DaemonSet: the new pod on a node starts after the old pod has ended
-    (maxUnavailable), or before (maxSurge)."""
+    """Check the `updateStrategy` of a DaemonSet: the new pod on a node starts either after the old pod has ended
+    (maxUnavailable) or before (maxSurge)."""
     strategy, path = spec.get("updateStrategy") or {}, "spec.updateStrategy"
     sort, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
     if sort == _ON_DELETE:

@@ -1,4 +1,4 @@
-"""Services: defaults, ports, addresses. Which address is free is `service_addresses`'s to know.
+"""Services: their defaults, ports and addresses. `service_addresses` determines which addresses are free.
 
 Source: SetDefaults_Service, ValidateService, ValidateServiceUpdate and the REST storage of services.
 """
@@ -37,7 +37,7 @@ _DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 
 
 class ServiceStrategy(SpecAndStatus):
-    """`services`."""
+    """The strategy of `services`."""
 
     delete_returns_object = True
     allow_create_on_update = True
@@ -61,7 +61,7 @@ class ServiceStrategy(SpecAndStatus):
             spec.setdefault("allocateLoadBalancerNodePorts", True)
         if spec["type"] != "ExternalName":
             spec.setdefault("internalTrafficPolicy", "Cluster")
-            if obj["metadata"].get("resourceVersion"):  # a new service gets them with its addresses
+            if obj["metadata"].get("resourceVersion"):  # a new service gets the families together with its addresses
                 fill_families(spec)
 
         if spec["type"] == "LoadBalancer":
@@ -73,11 +73,12 @@ class ServiceStrategy(SpecAndStatus):
         return {"loadBalancer": {}}
 
     def prepare_update(self, obj: Object, old: Object) -> None:
-        """Keep the addresses and ports that the server allocated where a client leaves them out."""
+        """Keep the addresses and ports that the server has allocated if a client leaves them out."""
         super().prepare_update(obj, old)
         spec, before = obj["spec"], old["spec"]
         if spec.get("clusterIP") != before.get("clusterIP") and spec.get("clusterIPs") == before.get("clusterIPs"):
-            spec["clusterIPs"] = [spec["clusterIP"]] if spec.get("clusterIP") else None  # set in the old field alone
+            # the client has set only the old field
+            spec["clusterIPs"] = [spec["clusterIP"]] if spec.get("clusterIP") else None
             if not spec["clusterIPs"]:
                 del spec["clusterIPs"]
         _drop_unneeded(spec, before)
@@ -94,7 +95,7 @@ class ServiceStrategy(SpecAndStatus):
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
         _service(found, obj["spec"])
-        if obj["metadata"].get("resourceVersion"):  # of a new service they are checked when it gets its addresses
+        if obj["metadata"].get("resourceVersion"):  # those of a new service are checked when it gets its addresses
             found += address_causes(obj["spec"])
         return found
 
@@ -105,7 +106,8 @@ class ServiceStrategy(SpecAndStatus):
             if name != before.get("loadBalancerClass"):
                 return [invalid_value("spec.loadBalancerClass", name, "may not change once set")]
         elif spec["type"] != "LoadBalancer" and spec.get("loadBalancerClass") is not None:
-            return [forbidden_field("spec.loadBalancerClass", _ONLY_BALANCED)]  # the real server says it twice
+            # kube-apiserver reports this error twice
+            return [forbidden_field("spec.loadBalancerClass", _ONLY_BALANCED)]
         if "ExternalName" in (spec["type"], before.get("type")) or not before.get("clusterIPs") or address_causes(spec):
             return []
         if (spec.get("clusterIPs") or [""])[0] != before["clusterIPs"][0]:
@@ -155,7 +157,7 @@ class ServiceStrategy(SpecAndStatus):
 
 
 def _drop_unneeded(spec: Object, before: Spec) -> None:
-    """Drop the fields that the old type of the service needed and the new type does not need, if the client has not
+    """Remove the fields that the old type of the service needed and the new type does not need, unless the client has
     changed them."""
     sort, former = spec["type"], before.get("type", "")
     dropped: list[str] = []
@@ -175,7 +177,8 @@ def _drop_unneeded(spec: Object, before: Spec) -> None:
 
 
 def fill_families(spec: Object) -> None:
-    """Set the address families: one, but any for a headless service without selector."""
+    """Set the defaults of a service's address families: IPv4, and both families for a headless service without a
+    selector. Also set `clusterIP` from `clusterIPs`, and the reverse."""
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]
     elif spec.get("clusterIPs") and not spec.get("clusterIP"):
@@ -229,7 +232,7 @@ def _source_ranges(found: Found, spec: Spec, sort: str) -> None:
 
 
 def _served_families(found: Found, spec: Spec) -> None:
-    """Find requests for IPv6 addresses: the cluster has IPv4 addresses alone."""
+    """Add an error if a service requires IPv6 addresses, because the cluster has IPv4 addresses only."""
     if (policy := spec.get("ipFamilyPolicy")) == "RequireDualStack":
         text = "this cluster is not configured for dual-stack services"
         found.append(invalid_value("spec.ipFamilyPolicy", policy, text))
@@ -290,7 +293,8 @@ def _outer_ip(text: str) -> formats.Problems:
 
 
 def address_causes(spec: Spec) -> list[Cause]:
-    """Return the errors in the addresses and their families. The real server looks for them before all others."""
+    """Return the errors in the addresses of a service and in their families. Kube-apiserver checks these fields before
+    all others."""
     found: Found = []
     if spec.get("type") == "ExternalName":
         return found
@@ -323,7 +327,7 @@ def address_causes(spec: Spec) -> list[Cause]:
 
 
 def _traffic(found: Found, spec: Spec) -> None:
-    """Check the fields of load balancers, and where traffic is sent."""
+    """Check the fields of load balancers and the traffic policies."""
     sort, outer = spec.get("type", ""), spec.get(_OUTER_POLICY)
     for key in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
         if spec.get(key) is not None and sort != "LoadBalancer":
@@ -349,6 +353,6 @@ def _traffic(found: Found, spec: Spec) -> None:
 
 
 def is_exposed(spec: Spec) -> bool:
-    """Return whether a service can be reached from outside of the cluster."""
+    """Return True if a service can be reached from outside the cluster."""
     sort = spec.get("type", "")
     return sort in ("NodePort", "LoadBalancer") or (sort == "ClusterIP" and bool(spec.get("externalIPs")))

@@ -1,4 +1,4 @@
-"""Claims, volumes and their classes: defaults, access modes, sizes, immutable fields.
+"""Volume claims, persistent volumes and storage classes: their defaults, access modes, sizes and immutable fields.
 
 Source: ValidatePersistentVolumeClaimSpec, ValidatePersistentVolume and their updates.
 """
@@ -51,7 +51,7 @@ CLAIM_FROZEN = (
 
 
 class ClaimStrategy(SpecAndStatus):
-    """`persistentvolumeclaims`."""
+    """The strategy of `persistentvolumeclaims`."""
 
     delete_returns_object = True
 
@@ -73,7 +73,7 @@ class ClaimStrategy(SpecAndStatus):
             return []
         kept = {"volumeName": spec.get("volumeName")} if not before.get("volumeName") else {}
         munged = dict(spec)
-        if before.get("storageClassName") is None:  # the default class, given later
+        if before.get("storageClassName") is None:  # the claim may get the default class later
             munged["storageClassName"] = None
         if obj["status"].get("phase") == "Bound":
             munged["volumeAttributesClassName"] = before.get("volumeAttributesClassName")
@@ -96,7 +96,7 @@ def _without_nulls(spec: Spec) -> dict[str, Any]:
 
 
 def _sized(now: Spec, before: Spec) -> Spec:
-    """Return the resources `now` of a claim with the size from `before`."""
+    """Return the resources `now` of a claim, with the size from `before`."""
     if "requests" not in now:
         return now
     size = (before.get("requests") or {}).get("storage")
@@ -104,7 +104,7 @@ def _sized(now: Spec, before: Spec) -> Spec:
 
 
 def claim_spec(found: Found, spec: Spec, path: str) -> None:
-    """Check the spec of a claim, or of a template of claims."""
+    """Check the spec of a volume claim, or of a template of claims."""
     label_selector(found, spec.get("selector"), f"{path}.selector")
     _access_modes(found, spec.get("accessModes") or (), "at least 1 access mode is required", path)
     size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
@@ -147,8 +147,8 @@ def _named(reference: Spec) -> tuple[str, ...]:
 
 
 def _both_sources(spec: dict[str, Any]) -> None:
-    """If one of `dataSource` and `dataSourceRef` is given, set the other, too. `dataSource` can name only claims and
-    snapshots; with another kind it is dropped."""
+    """If only one of `dataSource` and `dataSourceRef` is set, set the other one, too. `dataSource` can name only claims
+    and snapshots; if it names another kind, remove it."""
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if source is not None and _named(source)[:2] not in OLD_SOURCES:
         source = spec.pop("dataSource") and None
@@ -167,7 +167,7 @@ def _size_of(amounts: Mapping[str, str]) -> int:
 
 
 class VolumeStrategy(SpecAndStatus):
-    """`persistentvolumes`."""
+    """The strategy of `persistentvolumes`."""
 
     delete_returns_object = True
 
@@ -181,7 +181,7 @@ class VolumeStrategy(SpecAndStatus):
         return {"phase": "Pending", "lastPhaseTransitionTime": obj["metadata"]["creationTimestamp"]}
 
     def prepare_status_update(self, obj: Object, old: Object) -> None:
-        """Note when the phase changes."""
+        """Record the time when the phase changes."""
         super().prepare_status_update(obj, old)
         status, before = obj["status"], old.get("status") or {}
         since, then = status.get("lastPhaseTransitionTime"), before.get("lastPhaseTransitionTime")
@@ -244,7 +244,7 @@ class VolumeStrategy(SpecAndStatus):
 
 
 class ClassStrategy(ResourceStrategy):
-    """`storageclasses.storage.k8s.io`."""
+    """The strategy of `storageclasses.storage.k8s.io`."""
 
     delete_returns_object = True
 
@@ -283,7 +283,8 @@ def _parameters(found: Found, given: Mapping[str, str]) -> None:
 
 
 def _topologies(found: Found, terms: Sequence[Spec]) -> None:
-    """Check the allowed topologies, the places in which volumes may be created: no term and no key may occur twice."""
+    """Check the allowed topologies, which are the places in which volumes may be created. No term and no key may occur
+    twice."""
     seen: list[dict[str, set[str]]] = []
     for index, term in enumerate(terms):
         places: dict[str, set[str]] = {}
