@@ -2,7 +2,7 @@
 
 json_patch       JSON patch and JSON merge patch
 strategic        strategic merge patch
-patch            a patch by its media type
-managed_fields   who set which field
+patch            applies a patch by its media type
+managed_fields   records which manager has set each field
 apply            server-side apply
 """

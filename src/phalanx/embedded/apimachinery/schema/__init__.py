@@ -2,10 +2,10 @@
 
 quantity       amounts: 500m, 1Gi
 formats        names, labels, ports, addresses
-string_format  `format` in the schemas of custom resources
-gotypes/       what Go's types know and the OpenAPI definitions leave out
-scalars        single values, decoded as Go does
-schema         OpenAPI definitions, and objects decoded by them
+string_format  the values of `format` in the schemas of custom resources
+gotypes/       facts about Go's types that the OpenAPI definitions leave out
+scalars        decodes single values as Go does
+schema         OpenAPI definitions; decodes objects by them
 field_set      sets of paths to fields
-typed          objects compared and merged field by field; what keeps a configuration from being one of its kind
+typed          compares and merges objects field by field; finds the errors of an applied configuration
 """

@@ -1,13 +1,13 @@
 """The handlers of requests: reading, writing and deleting objects, their subresources, and the paths that name no
 object.
 
-parts          the calls of the modules about kinds: schema, admission, field ownership, tables, conversion
-answers        objects as answers
-decoding       the objects of bodies and patches
+parts          calls the modules about kinds: schema, admission, field ownership, tables, conversion
+answers        objects in responses
+decoding       the objects in bodies and patches
 write          create, update, patch
-delete         delete, with grace, propagation and finalizers
+delete         delete, with grace periods, propagation policies and finalizers
 listing        get, list and watch
 subresources   the subresources of objects: logs, scale, binding, eviction
-paths          paths that name no object: version, health, discovery; namesakes; what Slurm shows everybody
-reconcilers    controllers that are the server's own: of definitions, policies, quotas; the first objects
+paths          paths that name no object: version, health, discovery, Slurm jobs
+reconcilers    controllers inside the server, for definitions, policies and quotas; the objects of a new cluster
 """

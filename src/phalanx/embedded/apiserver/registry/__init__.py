@@ -3,9 +3,9 @@
 As in Kubernetes (pkg/registry), the strategies of the kinds are also in this package.
 
     routing       paths, and the resources that they name
-    openapi       OpenAPI of them
-    discovery     groups, versions and resources; both of these as documents that are made once
-    kinds         built-in kinds: defaults, validation, what an update may change
+    openapi       the OpenAPI documents of the served kinds
+    discovery     lists of groups, versions and resources; keeps these and the OpenAPI documents as bytes
+    kinds         the strategies of built-in kinds: defaults, validation, and allowed changes
     crd           CustomResourceDefinitions and the kinds that they define
     value_types   the types that expressions see in objects of a kind
     builtin       the table of built-in kinds

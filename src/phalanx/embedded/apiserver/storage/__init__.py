@@ -1,10 +1,10 @@
 """The objects, and the history of their changes.
 
-settings   what a server is told: its data directory, and how much of the past it keeps
+settings   the settings of a server: its data directory, and how much history it keeps
 acknowledged  the names of the latest acknowledged writes, beside the database
-journal    every revision on disk, written and synced before it is acknowledged
-reserve    room on the disk that is given up for deletions when there is no other
+journal    the database file: each revision is written and synced before its writer gets a response
+reserve    disk space that is reserved for deletions on a full disk
 tally      the number and size of the objects of each namespace
 store      objects in memory, by kind and namespace, and their latest events
-watch      events as one watcher sees them
+watch      the watches, and the events that each of them gets
 """

@@ -2,11 +2,11 @@
 
 protobuf      Protobuf bodies
 struct_order  the order in which Go prints fields
-go_json       JSON as Go reads it; how deep and how large a body may be
+go_json       Go's messages about JSON; limits on the depth and size of a body
 negotiation   media types
-request       a request and its answer
+request       a request and its response
 options       query parameters and options of a write
-websocket     watches over WebSocket
-tables        what `kubectl get` prints
-http          connections
+websocket     WebSocket, for watches and for connections to nodes
+tables        the tables that `kubectl get` prints
+http          HTTP connections
 """

@@ -5,11 +5,11 @@ Kube-apiserver validates internal types. Their fields have no names in JSON, and
 message shows a container as `{"Name":"a","Image":"b","Command":null,…}`. The file `internal_types.txt` describes these
 types:
 
-- `[core]` opens the types of a package, one a line: `GoName:type`, or `GoName/jsonName:type` where the name in JSON is
-  not the Go name in lower camel case. `+Type` is an embedded struct, whose fields stand among the others.
-- `s`, `i`, `b`, `q`, `t`, `o`, `y`, `x`: a text, number, boolean, quantity, time, IntOrString, bytes, any JSON.
-- `*T`, `[]T` and `{}T`: a pointer, a list, a map. A name alone is a struct by value.
-- The types of `[meta]` are the published ones: with names of JSON. Their empty fields are left out, but for `name!`.
+- `[core]` begins the types of a package, one per line. A field is `GoName:type`, or `GoName/jsonName:type` if the name
+  in JSON is not the Go name in lower camel case. `+Type` is an embedded struct, whose fields appear among the others.
+- `s`, `i`, `b`, `q`, `t`, `o`, `y`, `x` are a text, number, boolean, quantity, time, IntOrString, bytes and any JSON.
+- `*T`, `[]T` and `{}T` are a pointer, a list and a map. A name without a prefix is a struct by value.
+- The types of `[meta]` are the published ones, with names as in JSON. Empty fields are omitted, except for `name!`.
 
 Source of the facts: pkg/apis/*/types.go of Kubernetes 1.36.2 and the struct tags in k8s.io/api. The form of differences
 is from k8s.io/apimachinery/pkg/util/diff.

@@ -5,12 +5,13 @@ ConfigMap but not write it. If a draw would reach the bound, the server first ra
 draw needs. So no number is drawn twice, even after a crash, and few draws need a write. After its start, a server draws
 from the bound on, and so skips at most `AHEAD` numbers.
 
-- A Job bears only a number that its user has drawn, in the label `slurm.phalanx.dev/number`, and keeps it. So no job
-  passes for another user's by its number.
-- A draw is an array at most (MaxArraySize of the site). A user may hold `MOST_UNUSED` numbers that no Job bears yet.
-  Draws are forgotten after `_KEPT_S`, and when the server starts: a number that was drawn before is lost.
-- After `LAST` (Slurm's MaxJobId) the numbers begin again at FirstJobId, past those that Jobs bear.
-- Admins (`system:masters`) draw without these limits, and their Jobs bear any number. Controllers give no number.
+- A Job has its number in the label `slurm.phalanx.dev/number`. The server accepts only a number that the Job's user has
+  drawn, and the number cannot change. So no user can create a job with the number of another user's job.
+- A draw has at most as many numbers as an array may have tasks (MaxArraySize of the site). A user may have
+  `MOST_UNUSED` drawn numbers that no Job has yet. The server forgets a draw after `_KEPT_S`, and all draws when it
+  starts; their unused numbers can then not be used any more.
+- After `LAST` (Slurm's MaxJobId) the numbers start again at FirstJobId. Numbers that Jobs have are skipped.
+- Admins (`system:masters`) draw without these limits, and their Jobs may have any number. Controllers set no number.
 
 The module also creates the Secret and the Job of a Slurm job in one request and one commit:
 

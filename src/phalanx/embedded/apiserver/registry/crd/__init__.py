@@ -1,12 +1,12 @@
 """CustomResourceDefinitions, and the custom resources that they define.
 
-structural     schemas: structural ones, their defaults, pruning, validation
+structural     structural schemas: defaults, pruning and validation
 rules          x-kubernetes-validations
 replicas       the fields that `/scale` reads
 list_types     the errors of list types in a schema
-structure      what keeps a schema from being structural
-field_path     the field that a path of a definition leads to
+structure      the reasons why a schema is not structural
+field_path     the field to which a path in a definition leads
 schema_check   the errors of a schema
 check          the errors of a definition
-crd            the strategies of definitions and of their objects
+crd            the strategies of definitions and of custom resources
 """

@@ -3,5 +3,5 @@
 messages   messages, from the published definitions and these numbers; which number a field has in its message
            (`field_numbers.txt`)
 convert    objects into messages and back
-protobuf   the envelope of an object, of a list, of an event
+protobuf   the envelopes of objects, lists and events
 """

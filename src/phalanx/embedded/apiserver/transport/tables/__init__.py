@@ -1,10 +1,10 @@
 """The tables that `kubectl get` prints.
 
-printer         columns and cells; ages as people read them
-core_rows       rows of the core group and its neighbours
+printer         columns, and cells that several kinds share, such as ages
+core_rows       the cells of nodes, services, events and volumes
 pod_row         the row of a pod
-workload_rows   rows of workloads
-printers        all of them, by kind; rows of what drivers of volumes and devices publish
-documentation   what columns are documented with
-table           a list as a Table
+workload_rows   the cells of Jobs, Deployments and other workloads
+printers        the columns and cells of each kind
+documentation   the documentation of columns
+table           converts a list of objects into a Table
 """
