@@ -1,7 +1,7 @@
-"""The requests and releases of nodes in one cycle.
+"""Decide about the requests and releases of nodes in one cycle.
 
-1. Before the core decides, requested nodes that are late are given up, and their group pauses.
-2. A group with fewer nodes than its minimum requests the missing ones.
+1. Before the core decides, requested nodes that are late are given up. For a while, their group gets no new request.
+2. For a group with fewer nodes than its minimum, the scheduler requests the missing nodes.
 3. For each waiting request, in order, the scheduler requests the cheapest nodes and nominates the job to these nodes. A
    nomination charges nodes and quota at once, so no other job takes the nodes, and no request goes beyond a quota. If
    other nodes are cheaper for all requests together, the scheduler requests those nodes instead.

@@ -7,5 +7,5 @@ Parts, lowest first:
     sent_jobs        the jobs that are meant for other clusters
     job_returns      jobs that their cluster cannot run
     copy_writes      create and delete copies
-    job_reconciler   a job with its copies: what is left to do
+    job_reconciler   creates, follows or deletes the copies of a job
 """

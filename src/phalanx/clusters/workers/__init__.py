@@ -1,4 +1,4 @@
-"""The clusters to which jobs are sent: the connection to each, what it has, and calls to it.
+"""The workers, which are the clusters to which jobs are sent: connections to them, their nodes, and calls to them.
 
 Parts, lowest first:
 

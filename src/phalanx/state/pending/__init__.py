@@ -9,5 +9,5 @@ Parts, lowest first:
                      charges of a queue
     placement_class  what request classes ask of nodes, and how many such pods the nodes hold, as columns
     request_class    the requests of one request class, in order, and the request classes as columns
-    pending          all request classes, and what is remembered of each
+    pending          all request classes, and the results that are remembered for each class
 """
