@@ -1,4 +1,5 @@
-"""Kueue (`kueue.x-k8s.io`, v1beta1 and v1beta2): its queues, its labels on jobs, its Workloads.
+"""The Kueue dialect: it reads Kueue's queues and its labels on jobs, and writes Kueue's Workloads (API group
+`kueue.x-k8s.io`, v1beta1 and v1beta2).
 
 Parts, lowest first:
 

@@ -1,4 +1,4 @@
-"""Kueue, as one dialect of the frame."""
+"""Assemble the parts of the Kueue dialect to one `frame.Dialect`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The events that Kueue records on Workloads and jobs: when a write creates or changes a Workload, and when a
-ProvisioningRequest is created.
+"""Compute the events that Kueue would record on Workloads and jobs. Events are due when a write creates or changes a
+Workload, and when a ProvisioningRequest is created.
 
 Source: pkg/scheduler/scheduler.go, pkg/controller/jobframework/reconciler.go, pkg/workload/workload.go of v0.19.2;
 pkg/controller/admissionchecks/provisioning/controller.go.
@@ -16,7 +16,8 @@ from phalanx.dialects.kueue.answers.conditions import Conditions
 
 
 def occurrences(told: Told, before: Object | None, after: Object) -> Iterator[Occurrence]:
-    """Yield the events of a write. `before`: the object before it; None: it was created. `after`: the object now."""
+    """Yield the events that a write causes. `before`: the object before the write; None if the write created it.
+    `after`: the object after the write."""
     if after["kind"] == kinds.PROVISIONING_REQUESTS.name:
         yield from _of_request(after) if before is None else ()
     else:
@@ -24,7 +25,8 @@ def occurrences(told: Told, before: Object | None, after: Object) -> Iterator[Oc
 
 
 def _of_request(request: Object) -> Iterator[Occurrence]:
-    """Yield the event on the Workload for which nodes are requested."""
+    """Yield the event about a new ProvisioningRequest. The event is recorded on the Workload for which the request asks
+    for nodes."""
     meta = request["metadata"]
     for owner in meta.get("ownerReferences") or ():
         named = {"name": owner["name"], "namespace": meta.get("namespace", ""), "uid": owner["uid"]}
@@ -66,7 +68,7 @@ def _of_workload(told: Told, workload: Object | None, after: Object) -> Iterator
 
 
 def _said(conditions: Conditions) -> str:
-    """Return why no quota is reserved, without the numbers: they change often."""
+    """Return the text why no quota is reserved, without its numbers, because these change often."""
     return "" if conditions.is_true("QuotaReserved") else conditions.reason("QuotaReserved")
 
 

@@ -1,7 +1,8 @@
 """Translate Kueue's labels and annotations on jobs and pods to Phalanx options.
 
-The label `kueue.x-k8s.io/queue-name` makes a job Kueue's. If the job also has Phalanx's queue label, that one counts. A
-pod group is a gang of bare pods; it is complete when `pod-group-total-count` pods exist.
+A job with the label `kueue.x-k8s.io/queue-name` belongs to this dialect. If the job also has Phalanx's queue label,
+Phalanx's label counts and the job does not belong to this dialect. A *pod group* of Kueue is a gang of bare pods. It is
+complete when as many pods exist as the annotation `pod-group-total-count` states.
 """
 
 from __future__ import annotations
@@ -34,29 +35,30 @@ LAYERS = f"{kinds.PREFIX}podset-slice-required-topology-constraints"
 PREBUILT = f"{kinds.PREFIX}prebuilt-workload-name"
 ELASTIC = f"{kinds.PREFIX}elastic-job"
 GATED = f"{kinds.PREFIX}admission-gated-by"
-EVICTED_AS = ("TerminationTarget", "WorkloadEvicted")  # type and reason of the condition of evicted pods
+EVICTED_AS = ("TerminationTarget", "WorkloadEvicted")  # type and reason of the condition that evicted pods get
 ROLE_HASH = f"{kinds.PREFIX}role-hash"
-# Options of a pod group that a set creates: the set's name, the index of a LeaderWorkerSet's group, a StatefulSet's
-# uid.
+# Options of a pod group that a LeaderWorkerSet or a StatefulSet creates: the set's name, the index of the group in the
+# LeaderWorkerSet, and the uid of the StatefulSet.
 SET_NAME, SET_INDEX = f"{kinds.PREFIX}job-owner-name", f"{kinds.PREFIX}component-workload-index"
 STATEFUL_SET_UID = f"{kinds.PREFIX}job-uid"
 
 
-# Set by a policy on jobs and pods that name no LocalQueue although Kueue's Configuration says
+# An admission policy sets this on jobs and pods that name no LocalQueue, if Kueue's Configuration sets
 # manageJobsWithoutQueueName.
 UNQUEUED = "kueue.phalanx.dev/unqueued"
 
 
 class Layer(msgspec.Struct):
-    """A layer of slices: `size` pods in one domain of the level `topology`."""
+    """One layer of slices. A *slice* is a group of `size` pods that must be in one domain of the topology level
+    `topology`."""
 
     topology: str
     size: int
 
 
 def options_of(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the Phalanx options of an object; empty if it names no LocalQueue and need not, or has Phalanx's queue
-    label."""
+    """Return the Phalanx options of an object. They are empty if the object has Phalanx's queue label, or if it names
+    no LocalQueue and is not managed without one either."""
     labels, annotations = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
     name = labels.get(kinds.QUEUE_LABEL) or ""
     if _QUEUE in labels or not (name or annotations.get(UNQUEUED) == "true"):
@@ -83,8 +85,8 @@ def options_of(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _topology(annotations: Mapping[str, Any]) -> dict[str, str]:
-    """Return the topology options of one pod set. Levels are node labels in Kueue and in Phalanx. The pod sets of one
-    group share a topology request."""
+    """Return the topology options of one pod set. In Kueue and in Phalanx, a topology level is named by its node label.
+    The pod sets of one pod set group share a topology request."""
     said = {how: annotations.get(f"{kinds.PREFIX}podset-{how}-topology") for how in ("required", "preferred")}
     level = {how: str(text) for how, text in said.items() if text}
     sliced = slices(annotations)
@@ -97,8 +99,8 @@ def _topology(annotations: Mapping[str, Any]) -> dict[str, str]:
 
 
 def slices(annotations: Mapping[str, Any]) -> str:
-    """Return the requested slices as a Phalanx option; empty if there are none. An unreadable value is returned
-    unchanged, so that the job waits with this reason."""
+    """Return the requested slices as a Phalanx option; empty if no slices are requested. An unreadable value is
+    returned unchanged, so that the job waits and the reason shows the value."""
     if text := annotations.get(LAYERS):
         listed = layers(annotations)
         return ",".join(f"{one.size}@{one.topology}" for one in listed) if listed else str(text)
@@ -107,7 +109,8 @@ def slices(annotations: Mapping[str, Any]) -> str:
 
 
 def layers(annotations: Mapping[str, Any]) -> list[Layer]:
-    """Return the layers of slices from coarse to fine; empty if there are none, or they are unreadable."""
+    """Return the layers of slices from coarse to fine. The result is empty if there are no layers or if they cannot be
+    read."""
     try:
         return msgspec.json.decode(str(annotations.get(LAYERS) or "[]"), type=list[Layer])
     except (msgspec.MsgspecError, ValueError):
@@ -115,7 +118,8 @@ def layers(annotations: Mapping[str, Any]) -> list[Layer]:
 
 
 def _group_of_set(labels: Mapping[str, Any]) -> str:
-    """Return the name of a pod's LeaderWorkerSet group, which is a gang; empty if the pod is in none."""
+    """Return the name of the LeaderWorkerSet group to which a pod belongs; empty if it belongs to none. Each of these
+    groups is a gang."""
     parts = [str(labels.get(f"{_LWS}/{key}") or "") for key in ("name", "group-index", "template-revision-hash")]
     return "-".join(part for part in parts if part) if parts[0] and parts[1] else ""
 
@@ -136,7 +140,8 @@ def _of_pod(meta: Mapping[str, Any], labels: Mapping[str, Any], annotations: Map
 
 
 def _of_stateful_set(meta: Mapping[str, Any], group: str) -> dict[str, str]:
-    """Return the options for the StatefulSet that creates a group's pods; empty if there is none."""
+    """Return the options that describe the StatefulSet that creates a pod group's pods; empty if no StatefulSet creates
+    them."""
     owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), _NOTHING)
     if owner.get("kind") != "StatefulSet" or owner.get("name") != group:
         return {}

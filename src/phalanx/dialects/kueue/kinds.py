@@ -1,7 +1,7 @@
-"""Kueue's kinds, and the names of its queues and flavors in the queue tree.
+"""Define Kueue's kinds, and the names that its queues and flavors have in Phalanx's queue tree.
 
-The names of ClusterQueues, Cohorts and ResourceFlavors begin with their kind, so they differ from each other and from
-other queues.
+In the tree, the name of a ClusterQueue, a Cohort or a ResourceFlavor begins with its kind. So a ClusterQueue and a
+Cohort of the same name have different names in the tree, and both differ from all other queues.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from phalanx.model.node import parts_of
 
 NAME = "kueue"
 GROUP = "kueue.x-k8s.io"
-VISIBILITY = f"visibility.{GROUP}"  # the API group of pending Workloads
+VISIBILITY = f"visibility.{GROUP}"  # the API group that lists pending Workloads
 PREFIX = f"{GROUP}/"
 
 
@@ -40,46 +40,50 @@ LEADER_WORKER_SETS = Kind(
 
 QUEUE_LABEL = f"{PREFIX}queue-name"
 PRIORITY_LABEL = f"{PREFIX}priority-class"
-DEFAULT_CLASS = "default"  # the WorkloadPriorityClass of jobs that name none, if it exists
+DEFAULT_CLASS = "default"  # the WorkloadPriorityClass of jobs that name none, if a class of this name exists
 
 _CLUSTER_QUEUE, _LOCAL_QUEUE, _COHORT, _FLAVOR = "clusterqueue/", "localqueue/", "cohort/", "resourceflavor/"
 
 
 def tree_queue(cluster_queue: str) -> str:
-    """Return the name of a ClusterQueue's queue in the tree."""
+    """Return the name that a ClusterQueue has in the queue tree."""
     return _CLUSTER_QUEUE + cluster_queue
 
 
 def tree_cohort(cohort: str) -> str:
-    """Return the name of a Cohort's queue in the tree."""
+    """Return the name that a Cohort has in the queue tree."""
     return _COHORT + cohort
 
 
 def tree_flavor(flavor: str) -> str:
-    """Return the name of a ResourceFlavor's flavor in Phalanx."""
+    """Return the name that a ResourceFlavor has in Phalanx."""
     return _FLAVOR + flavor
 
 
 def cluster_queue_of(queue: str) -> str:
-    """Return the ClusterQueue of a queue in the tree; empty if it has none."""
+    """Return the name of the ClusterQueue that became this queue of the tree; empty if the queue is not from a
+    ClusterQueue."""
     return queue.removeprefix(_CLUSTER_QUEUE) if queue.startswith(_CLUSTER_QUEUE) else ""
 
 
 def node_group(check: str, cluster_queue: str) -> str:
-    """Return the name of the group on demand of an AdmissionCheck and a ClusterQueue."""
+    """Return the name of the node group whose nodes an autoscaler creates for the jobs of one ClusterQueue, as one
+    AdmissionCheck requests."""
     return f"AdmissionCheck {check} of ClusterQueue {cluster_queue}"
 
 
 def flavors_of(flavor: str) -> tuple[str, ...]:
-    """Return the ResourceFlavors of a role: of each resource group of which it asks a resource, one."""
+    """Return the ResourceFlavors of a role. A role has one flavor for each resource group from which it requests a
+    resource."""
     return tuple(part.removeprefix(_FLAVOR) for part in parts_of(flavor))
 
 
 def local_queue(namespace: str, name: str) -> str:
-    """Return the queue option for a LocalQueue. `claim` later replaces it by the ClusterQueue's queue."""
+    """Return the queue option that names a LocalQueue. The dialect's function `claim` later replaces it by the queue of
+    the LocalQueue's ClusterQueue."""
     return f"{_LOCAL_QUEUE}{namespace}/{name}"
 
 
 def local_queue_of(queue: str) -> str:
-    """Return `namespace/name` of the LocalQueue in a queue option; empty if it names none."""
+    """Return `namespace/name` of the LocalQueue that a queue option names; empty if the option names no LocalQueue."""
     return queue.removeprefix(_LOCAL_QUEUE) if queue.startswith(_LOCAL_QUEUE) else ""

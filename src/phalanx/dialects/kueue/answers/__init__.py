@@ -1,4 +1,4 @@
-"""Decisions in the form that Kueue's users read.
+"""Write Phalanx's decisions as the objects and statuses that Kueue's users read.
 
 Parts, lowest first:
 

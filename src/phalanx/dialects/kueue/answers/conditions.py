@@ -1,6 +1,7 @@
-"""The conditions of a status. The transition time of a condition changes only when its status changes.
+"""Set the conditions in an object's status. The transition time of a condition changes only when the condition's status
+changes.
 
-The conditions PodsReady and WaitingForReplacementPods of a Workload.
+Further functions set the conditions PodsReady and WaitingForReplacementPods of a Workload.
 
 Sources: generatePodsReadyCondition of pkg/controller/jobframework/reconciler.go, pkg/controller/jobs/pod of 0.20."""
 
@@ -16,14 +17,15 @@ Condition = dict[str, Any]
 
 
 class Conditions:
-    """The conditions of a status, in their order. `now`: as a metav1.Time."""
+    """The conditions of a status, in the order in which the status lists them. `now`: the present time as a
+    metav1.Time."""
 
     def __init__(self, old: Iterable[Condition], now: str, generation: int = 0) -> None:
         self._by_type = {str(one.get("type")): dict(one) for one in old}
         self._now, self._generation = now, generation
 
     def set(self, kind: str, truth: bool, reason: str, message: str) -> None:
-        """Set a condition. Its transition time is kept if its status is unchanged."""
+        """Set a condition. Its transition time stays the same if its status does not change."""
         status, old = "True" if truth else "False", self._by_type.get(kind, {})
         since = old["lastTransitionTime"] if old.get("status") == status and old.get("lastTransitionTime") else None
         said = {"type": kind, "status": status, "reason": reason, "message": message[:32768]}
@@ -34,15 +36,15 @@ class Conditions:
         return self._by_type.get(kind, {}).get("status") == "True"
 
     def reason(self, kind: str) -> str:
-        """Return the reason of a condition; empty if there is none."""
+        """Return the reason of a condition; empty if the condition does not exist."""
         return str(self._by_type.get(kind, {}).get("reason") or "")
 
     def message(self, kind: str) -> str:
-        """Return the message of a condition; empty if there is none."""
+        """Return the message of a condition; empty if the condition does not exist."""
         return str(self._by_type.get(kind, {}).get("message") or "")
 
     def since(self, kind: str) -> str:
-        """Return the last transition time of a condition, as a metav1.Time; empty if there is none."""
+        """Return the last transition time of a condition as a metav1.Time; empty if the condition does not exist."""
         return str(self._by_type.get(kind, {}).get("lastTransitionTime") or "")
 
     def __contains__(self, kind: str) -> bool:
@@ -57,12 +59,12 @@ _RECOVERS = "WaitForRecovery"
 
 
 def waits(said: Conditions) -> None:
-    """Set PodsReady for a gang that has not started, or must start again."""
+    """Set PodsReady for a gang that has not started yet or must start again."""
     said.set(_READY, False, "WaitForStart", "Not all pods are ready or succeeded")
 
 
 def lost(said: Conditions) -> None:
-    """Set PodsReady for a gang whose pods were ready and no longer are."""
+    """Set PodsReady for a gang whose pods were all ready and are no longer all ready."""
     if said.is_true(_READY) or said.reason(_READY) == _RECOVERS:
         said.set(_READY, False, _RECOVERS, "At least one pod has failed, waiting for recovery")
 
@@ -80,7 +82,8 @@ def pods_ready(told: Told, said: Conditions) -> None:
 
 
 def replaced(told: Told, said: Conditions) -> None:
-    """Set WaitingForReplacementPods for a pod group with lost or failed pods. A set replaces its pods itself."""
+    """Set WaitingForReplacementPods for a pod group with lost or failed pods. It is not set for the pods of a
+    StatefulSet or LeaderWorkerSet, because the set replaces its pods itself."""
     if told.kind != "PodGroup" or gangs.SET_NAME in told.options:
         return
     if sum(map(_is_active, told.owners)) >= sum(each.count for each in told.pod_sets):
@@ -93,6 +96,6 @@ def replaced(told: Told, said: Conditions) -> None:
 
 
 def _is_active(pod: Object) -> bool:
-    """Return whether the pod runs, can still run, or has succeeded."""
+    """Return whether the pod is running, may still run, or has succeeded."""
     lost = "deletionTimestamp" in pod["metadata"] and not pod["spec"].get("nodeName")
     return not lost and (pod.get("status") or {}).get("phase") != "Failed"

@@ -1,4 +1,5 @@
-"""The past usage of LocalQueues whose ClusterQueue is ordered by usage: `admissionFairSharingStatus`.
+"""Compute the past usage of LocalQueues for the field `admissionFairSharingStatus`. A LocalQueue has this field if its
+ClusterQueue orders jobs by the past usage of its LocalQueues.
 
 At every sampling interval, the consumed amounts decay by the half-life, and the amounts in use at that time are added
 as if they had been in use for the whole interval:
@@ -7,9 +8,10 @@ as if they had been in use for the whole interval:
     consumed = consumed * 2^(-elapsed / halfLife) + use * (1 - 2^(-interval / halfLife))
 
 
-The usage of a LocalQueue is the weighted sum of the consumed amounts, divided by the queue's weight. It is on the
-object, so the next leader continues from it. Decisions use a usage that is exact to the second and includes a start at
-once (`core.order.account_usage`), as Kueue's entry penalty does. The status is only for users and tools.
+The usage of a LocalQueue is the weighted sum of the consumed amounts, divided by the queue's weight. It is stored in
+the LocalQueue's status, so a scheduler process that becomes the leader later continues from this value. The scheduler
+does not decide by this status; the status is only for users and tools. It decides by a usage that is exact to the
+second and that includes the start of a job at once, as Kueue's entry penalty does (`core.order.account_usage`).
 
 Sources: pkg/util/admissionfairsharing and pkg/controller/core/localqueue_controller.go of v0.20.0-devel."""
 
@@ -31,8 +33,8 @@ _SUFFIXES = ((0, ""), (3, "m"), (6, "u"), (9, "n"))  # (decimal places, suffix o
 
 
 def sampled(terms: AdmissionFairSharing, old: Mapping[str, Any], in_use: Mapping[str, int], now: str) -> Object:
-    """Return the admissionFairSharingStatus of a LocalQueue. `old`: its status. `in_use`: resource -> amount (cpu in
-    millicores, others in whole units). `now`: as a metav1.Time."""
+    """Return the new admissionFairSharingStatus of a LocalQueue. `old`: the status before. `in_use`: the amount of each
+    resource that is in use now (cpu in millicores, others in whole units). `now`: the present time as a metav1.Time."""
     before = (old.get("fairSharing") or {}).get("admissionFairSharingStatus") or {}
     try:
         elapsed_s = read_moment(now) - read_moment(before.get("lastUpdate"))
@@ -48,12 +50,13 @@ def sampled(terms: AdmissionFairSharing, old: Mapping[str, Any], in_use: Mapping
 
 
 def again_s(terms: AdmissionFairSharing, said: Mapping[str, Any]) -> float:
-    """Return the time of the next sample (seconds since the epoch)."""
+    """Return the time at which the next sample is due (seconds since the epoch)."""
     return read_moment(said["lastUpdate"]) + terms.sampling_s
 
 
 def usage(defined: KueueDefinitions, local: LocalQueue, status: Mapping[str, Any]) -> float | None:
-    """Return the usage of a LocalQueue from its status; None if its ClusterQueue is not ordered by usage."""
+    """Return the past usage that the status of a LocalQueue states; None if its ClusterQueue does not order jobs by
+    usage."""
     terms = defined.usage_of(local.cluster_queue)
     if terms is None:
         return None
@@ -63,7 +66,8 @@ def usage(defined: KueueDefinitions, local: LocalQueue, status: Mapping[str, Any
 
 
 def _read(said: Mapping[str, Any]) -> dict[str, float]:
-    """Return the consumed amounts. Unreadable ones are left out, because other programs may write the status."""
+    """Return the consumed amounts in the status. Amounts that cannot be read are left out, because other programs may
+    write the status too."""
     found: dict[str, float] = {}
     for name, text in (said.get("consumedResources") or {}).items():
         with suppress(QuantityError):
@@ -72,7 +76,7 @@ def _read(said: Mapping[str, Any]) -> dict[str, float]:
 
 
 def written(amount: float) -> str:
-    """Return the amount as a quantity, rounded down to billionths, so that it decays to 0."""
+    """Return the amount as a quantity. It is rounded down to billionths, so that an amount that decays reaches 0."""
     billionths = int(amount * 10**9)
     digits, suffix = next(each for each in _SUFFIXES if billionths % 10 ** (9 - each[0]) == 0)
     return f"{billionths // 10 ** (9 - digits)}{suffix}"

@@ -1,12 +1,13 @@
-"""Kueue's metrics, with its names, types, labels and buckets: `kueue_*`.
+"""Compute the metrics `kueue_*` with the names, types, labels and buckets that they have in Kueue.
 
 
-Gauges are computed from the gangs, together with the status of the queues. Counters count written Workload statuses: a
-condition that became true is one admission or one eviction. So a figure always agrees with the objects. Counters start
-when the process begins to lead, as Kueue's do.
+Gauges are computed from the gangs at the same time as the status of the queues. Counters are increased when Phalanx
+writes the status of a Workload: each condition that a write makes true counts as one admission or one eviction. So the
+metrics always agree with the objects. As in Kueue, counters start at 0 when the process becomes the leader.
 
-Labels are names that administrators create. A missing ClusterQueue, or a priority class that only a job names, has no
-series. LocalQueues have Kueue's counters and gauges; their wait times are those of their ClusterQueue.
+The values of labels are names of objects that administrators create. If a job names a ClusterQueue or a priority class
+that does not exist, there is no series for this name. LocalQueues have the same counters and gauges as in Kueue. They
+have no wait times of their own; the wait times are recorded for their ClusterQueues.
 
 Sources: pkg/metrics/metrics.go; metrics of 0.19 and 0.20 have the labels priority_class and replica_role.
 """
@@ -32,7 +33,7 @@ from phalanx.dialects.kueue.tree.definitions import Cell, ClusterQueue, KueueDef
 from phalanx.model.pod import CPU
 
 WAIT_BOUNDS_S: Final = (1.0, *(2.5 * 2**power for power in range(13)))
-ROLE: Final = "leader"  # the only value of this label, because a standby shows none of these metrics
+ROLE: Final = "leader"  # the only value: only the leader exports these metrics
 
 _CQ, _CLASS, _ROLE = "cluster_queue", "priority_class", "replica_role"
 _OF_CQ, _OF_LOCAL = (_CQ,), ("name", "namespace")
@@ -41,8 +42,9 @@ _WHY = ("reason", "underlying_cause", _CLASS)
 
 
 class Metric(NamedTuple):
-    """A metric of Kueue. In `METRICS` its name is without prefix, and without `_total` for a counter. Each metric also
-    has the label replica_role. `words`: the help text."""
+    """A metric of Kueue. The keys of `METRICS` are the names without the prefix `kueue_`, and without the ending
+    `_total` of a counter. Each metric has the label replica_role in addition to its own labels. `words`: the help
+    text."""
 
     type: Literal["counter", "gauge", "histogram"]
     labels: tuple[str, ...]
@@ -96,8 +98,8 @@ Key = tuple[str, ...]
 
 
 class _Happened(NamedTuple):
-    """A write of a Workload's status. `old`, `new`: the conditions before and after it. `queued_s`: when the Workload
-    was queued."""
+    """A write of a Workload's status. `old`, `new`: the conditions before and after the write. `queued_s`: when the
+    Workload was queued."""
 
     cluster_queue: str
     local: Key
@@ -108,7 +110,7 @@ class _Happened(NamedTuple):
 
 
 class KueueFigures:
-    """`frame.Figures` of Kueue."""
+    """The metrics of the Kueue dialect; they implement `frame.Figures`."""
 
     def __init__(self) -> None:
         self._counts: dict[str, Counter[Key]] = {}
@@ -116,7 +118,7 @@ class KueueFigures:
         self._gauges: dict[str, dict[Key, float]] = {}
 
     def families(self) -> Iterator[MetricFamily]:
-        """Yield every metric with its series."""
+        """Yield every metric with all its series."""
         for name, metric in METRICS.items():
             found: Mapping[Key, float | Spread]
             match metric.type:
@@ -137,7 +139,7 @@ class KueueFigures:
     # --- counters -----------------------------------------------------------------------------------------------------
 
     def wrote(self, defined: KueueDefinitions, told: Told, kind: Kind, before: Object, after: Object) -> None:
-        """Count the conditions of a Workload that became true by a write of its status."""
+        """Count the conditions of a Workload that a write of its status made true."""
         queue = _queue_of(told, after)
         if kind != kinds.WORKLOADS or queue not in defined.cluster_queues:
             return
@@ -240,7 +242,7 @@ class KueueFigures:
 
 
 def _queue_of(told: Told, workload: Object) -> str:
-    """Return the ClusterQueue of a gang; for a finished gang the one that admitted it."""
+    """Return the ClusterQueue of a gang. For a finished gang, it is the ClusterQueue that admitted the gang."""
     admission = (workload.get("status") or {}).get("admission") or {}
     return kinds.cluster_queue_of(told.queue) or str(admission.get("clusterQueue") or "")
 
@@ -248,8 +250,8 @@ def _queue_of(told: Told, workload: Object) -> str:
 def _tally(
     defined: KueueDefinitions, gangs: Iterable[Told], workloads: Mapping[str, Object]
 ) -> tuple[Counter[Key], Counter[str]]:
-    """Return (number of inadmissible gangs by ClusterQueue and LocalQueue, number of finished gangs by ClusterQueue). A
-    pending gang is inadmissible if it is known not to fit."""
+    """Return the number of inadmissible gangs of each ClusterQueue and LocalQueue, and the number of finished gangs of
+    each ClusterQueue. A pending gang is *inadmissible* if the scheduler has found that it does not fit."""
     inadmissible: Counter[Key] = Counter()
     finished: Counter[str] = Counter()
     for told in gangs:
@@ -296,7 +298,7 @@ def _shown(share: int) -> float:
 
 
 def _plain(resource: str, amount: int | None) -> float:
-    """Return an amount in Prometheus' units (cores, bytes, pieces); +Inf for None, which means no limit."""
+    """Return an amount in the units of Prometheus (cores, bytes, pieces). None means no limit and becomes +Inf."""
     if amount is None:
         return inf
     return amount / 1000 if resource == CPU else float(amount)
@@ -312,8 +314,8 @@ def _at_s(said: Conditions, kind: str) -> float | None:
 
 
 def _moment_s(text: str) -> float | None:
-    """Return a time in seconds since the epoch; None if the text is invalid, because other programs may write
-    conditions."""
+    """Return the time that the text states, in seconds since the epoch. Return None for an invalid text, because other
+    programs may write conditions too."""
     try:
         return read_moment(text)
     except MomentError:

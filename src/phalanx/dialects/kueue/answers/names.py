@@ -1,9 +1,9 @@
-"""The name of a gang's Workload, as Kueue forms it, and the gang of a Workload.
+"""Form the name of a gang's Workload as Kueue does, and find the gang of a Workload.
 
-The Workload of a job is named after the job's kind, name and uid; that of a pod group has the group's name. The pods of
-a StatefulSet, or of a group of a LeaderWorkerSet, are a group too. Their Workload is named after the set, and an
-annotation names the gang, because the gang cannot be found from the name. A job may name an existing Workload
-(`prebuilt-workload-name`).
+The name of a job's Workload is formed from the job's kind, name and uid. The Workload of a pod group has the name of
+the group. The pods of a StatefulSet, and the pods of each group of a LeaderWorkerSet, are a pod group too. Their
+Workload is named after the set. An annotation on this Workload names the gang, because the gang cannot be derived from
+the Workload's name. A job may also name a Workload that exists already (`prebuilt-workload-name`).
 
 
 Sources: pkg/controller/jobframework/workload_names.go and the kinds below pkg/controller/jobs of v0.19.2.
@@ -20,13 +20,13 @@ from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions
 
 IS_GROUP = f"{kinds.PREFIX}is-group-workload"
-_LONGEST_PREFIX = 252 - 5  # a name has at most 253 characters, including a hyphen and five characters of the hash
+_LONGEST_PREFIX = 252 - 5  # of 253 characters, the last six are a hyphen and a part of a hash
 _GROUP = "phalanx.dev/job"
 
 
 class ServingSet(NamedTuple):
-    """A StatefulSet or a LeaderWorkerSet that creates a group's pods. `group_index`: the index of the group in the set;
-    empty if the set has only one."""
+    """A StatefulSet or a LeaderWorkerSet that creates the pods of a pod group. `group_index`: the index of the group in
+    the set; empty if the set has only one group."""
 
     kind: str
     group_version: str
@@ -55,7 +55,8 @@ def workload_name(kind: str, group: str, name: str, uid: str) -> str:
 
 
 def serving_set(defined: KueueDefinitions, namespace: str, options: Mapping[str, str]) -> ServingSet | None:
-    """Return the set that created a group of bare pods; None if there is none, or if it is not known yet."""
+    """Return the set that created a group of bare pods. Return None if no set created them, or if the set is not known
+    yet."""
     if uid := options.get(gangs.STATEFUL_SET_UID):
         return ServingSet("StatefulSet", "apps/v1", options[gangs.SET_NAME], uid)
     if not (name := options.get(gangs.SET_NAME)):
@@ -66,12 +67,13 @@ def serving_set(defined: KueueDefinitions, namespace: str, options: Mapping[str,
 
 
 def is_nameless(defined: KueueDefinitions, told: Told) -> bool:
-    """Return whether a set created the gang's pods but is not known yet, so that the Workload has no name."""
+    """Return whether a set created the gang's pods but is not known yet. As long as it is unknown, the Workload has no
+    name."""
     return gangs.SET_NAME in told.options and serving_set(defined, told.namespace, told.options) is None
 
 
 def key_of_gang(defined: KueueDefinitions, said: Said) -> str:
-    """Return `namespace/name` of the Workload of a gang; empty if it is unknown."""
+    """Return `namespace/name` of the Workload of the gang with this id; empty if the Workload's name is unknown."""
     if prebuilt := said.options.get(gangs.PREBUILT):
         return f"{said.namespace}/{prebuilt}"
     if (found := serving_set(defined, said.namespace, said.options)) is not None:
@@ -85,7 +87,7 @@ def key_of_gang(defined: KueueDefinitions, said: Said) -> str:
 
 
 def key_of(defined: KueueDefinitions, told: Told) -> str:
-    """Return `namespace/name` of the gang's Workload."""
+    """Return `namespace/name` of the Workload of a gang."""
     if prebuilt := told.options.get(gangs.PREBUILT):
         return f"{told.namespace}/{prebuilt}"
     if (found := serving_set(defined, told.namespace, told.options)) is not None:
@@ -99,7 +101,7 @@ def key_of(defined: KueueDefinitions, told: Told) -> str:
 
 
 def gang_of(workload: Mapping[str, Any]) -> str:
-    """Return the id of a Workload's gang; empty if the Workload has no owner."""
+    """Return the id of the gang to which a Workload belongs; empty if the Workload has no owner."""
     meta: Object = workload["metadata"]
     owners, said = meta.get("ownerReferences") or (), meta.get("annotations") or {}
     if not owners or said.get(IS_GROUP):

@@ -1,17 +1,18 @@
-"""Kueue's visibility API: the pending Workloads of a ClusterQueue or a LocalQueue, in the order in which they are
-tried.
+"""Serve Kueue's visibility API. It lists the pending Workloads of a ClusterQueue or a LocalQueue in the order in which
+the scheduler tries them.
 
 
     /apis/visibility.kueue.x-k8s.io/VERSION/clusterqueues/NAME/pendingworkloads
     /apis/visibility.kueue.x-k8s.io/VERSION/namespaces/NAMESPACE/localqueues/NAME/pendingworkloads
 
 
-Positions count from 0. Workloads that are known not to fit are listed; deactivated ones (`active: false`) are not. If
-past usage orders a ClusterQueue, the Workloads of the LocalQueue with the lowest usage in its status come first.
+Positions in the queue start at 0. Workloads for which the scheduler has found no capacity are listed; deactivated
+Workloads (`active: false`) are not. If a ClusterQueue orders jobs by past usage, the Workloads of the LocalQueue with
+the lowest usage in its status come first.
 
-The scheduler answers from its jobs (`visible`). A program without the scheduler's state answers from the Workloads
-(`of_workloads`). The order is the same if the Workloads were created in the order of their jobs and no usage orders
-them.
+The scheduler computes the response from its jobs (`visible`). A program without the scheduler's state computes it from
+the Workload objects (`of_workloads`). Both lists have the same order if the Workloads were created in the order of
+their jobs and the ClusterQueue does not order jobs by usage.
 
 
 Source: apis/visibility/v1beta2, pkg/visibility/storage of v0.19.2.
@@ -37,8 +38,9 @@ _META = ("name", "namespace", "creationTimestamp", "ownerReferences")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A pending Workload. `local`: `namespace/name` of its LocalQueue. `used`: the past usage of the LocalQueue, if it
-    orders the queue. `arrived`: the order within one priority. `metadata`: the Workload's metadata."""
+    """A pending Workload. `local`: `namespace/name` of its LocalQueue. `used`: the past usage of the LocalQueue, if the
+    ClusterQueue orders jobs by usage. `arrived`: a sort key among Workloads of one priority. `metadata`: the Workload's
+    metadata."""
 
     local: str
     priority: int
@@ -48,7 +50,8 @@ class Waiting:
 
 
 class LeanMeta(TypedDict, total=False):
-    """The metadata that is read. `annotations`: in a watch they mark the end of the initial events."""
+    """The fields of an object's metadata that this module reads. `annotations`: in a watch, an annotation marks the end
+    of the initial events."""
 
     annotations: dict[str, str]
     name: str
@@ -72,7 +75,7 @@ class LeanStatus(TypedDict, total=False):
 
 class Lean(TypedDict, total=False):
     """The fields of Workloads, LocalQueues and ClusterQueues that `of_workloads` reads. The last three fields belong to
-    a Status, which ends a watch."""
+    a Status object, with which the server ends a watch."""
 
     apiVersion: str
     kind: str
@@ -91,7 +94,8 @@ def visible(
     path: tuple[str, ...],
     query: Mapping[str, str],
 ) -> Object:
-    """Return the response to a path below the group: a PendingWorkloadsSummary, or a Status with the error."""
+    """Return the response to a request for a path below the API group. It is a PendingWorkloadsSummary, or a Status
+    with the error."""
     queues = {key: found.cluster_queue for key, found in defined.local_queues.items()}
 
     def waiting(queue: str) -> Iterable[Waiting]:
@@ -101,7 +105,8 @@ def visible(
 
 
 def of_workloads(objects: Objects, path: tuple[str, ...], query: Mapping[str, str]) -> Object:
-    """Return the same response, computed from the existing Workloads, LocalQueues and ClusterQueues."""
+    """Return the same response as `visible`, but computed from the existing Workloads, LocalQueues and
+    ClusterQueues."""
     spec = {key: found.get("spec") or {} for key, found in objects[kinds.LOCAL_QUEUES].items()}
     queues = {key: str(found.get("clusterQueue") or "") for key, found in spec.items()}
 
@@ -115,7 +120,7 @@ def of_workloads(objects: Objects, path: tuple[str, ...], query: Mapping[str, st
 
 
 def status(code: int, reason: str, message: str) -> Object:
-    """Return a Status of a failure."""
+    """Return a Status object that reports a failure."""
     words = {"status": "Failure", "message": message, "reason": reason, "code": code}
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, **words}
 
@@ -127,8 +132,8 @@ def _summary(
     path: tuple[str, ...],
     query: Mapping[str, str],
 ) -> Object:
-    """Return the response to a path. `queues`: the ClusterQueue of each LocalQueue. `waiting`: returns the pending
-    Workloads of a ClusterQueue in any order."""
+    """Return the response to a request for a path. `queues`: the ClusterQueue of each LocalQueue. `waiting`: a function
+    that returns the pending Workloads of a ClusterQueue in any order."""
     match path:
         case (version, "clusterqueues", name, "pendingworkloads"):
             queue, local, there = name, "", name in cluster_queues
@@ -154,8 +159,8 @@ def _summary(
 
 
 def _placed(waiting: Iterable[Waiting]) -> Iterable[tuple[Waiting, int, int]]:
-    """Yield the pending Workloads of a ClusterQueue in order, each with its position in the ClusterQueue and in its
-    LocalQueue."""
+    """Yield the pending Workloads of a ClusterQueue in order. Each is yielded with its position in the ClusterQueue and
+    its position in its LocalQueue."""
     before: Counter[str] = Counter()
     for position, one in enumerate(sorted(waiting, key=lambda one: (one.used, -one.priority, one.arrived))):
         yield one, position, before[one.local]
@@ -193,7 +198,7 @@ def _of_jobs(defined: KueueDefinitions, queue: str, everyone: Iterable[Told], ob
 
 
 def _used(defined: KueueDefinitions, queue: str, there: Mapping[str, Object]) -> dict[str, float]:
-    """Return the past usage of each LocalQueue of a ClusterQueue, if usage orders its jobs."""
+    """Return the past usage of each LocalQueue of a ClusterQueue that orders its jobs by usage."""
     of = {key: local for key, local in defined.local_queues.items() if local.cluster_queue == queue}
     told = {
         key: consumed.usage(defined, local, (there.get(key) or {}).get("status") or {}) for key, local in of.items()
@@ -202,7 +207,7 @@ def _used(defined: KueueDefinitions, queue: str, there: Mapping[str, Object]) ->
 
 
 def _of_workload(found: Object) -> Waiting | None:
-    """Return the entry of a Workload; None if the Workload is not pending or has no owner."""
+    """Return the `Waiting` of a Workload; None if the Workload is not pending or has no owner."""
     meta, spec = found["metadata"], found.get("spec") or {}
     said = {one.get("type"): one.get("status") for one in (found.get("status") or {}).get("conditions") or ()}
     owners = meta.get("ownerReferences") or ()
@@ -217,7 +222,7 @@ def _of_workload(found: Object) -> Waiting | None:
 
 
 def _number(query: Mapping[str, str], name: str, default: int) -> int:
-    """Return a number of the query. Raises ValueError."""
+    """Return a number in the query of the request. Raise ValueError if it is no number."""
     text = query.get(name, "")
     if not text:
         return default

@@ -1,25 +1,29 @@
-"""The status of ClusterQueues, LocalQueues and Cohorts: reservation and usage of each flavor, and the number of pending
-jobs.
+"""Write the status of ClusterQueues, LocalQueues and Cohorts: the reserved and the used amounts of each flavor, and the
+number of pending jobs.
 
-The reservation counts jobs with quota, the usage only admitted jobs. A job that waits for admission checks is in the
-reservation only.
+The reserved amounts (*reservation*) are the sum over all jobs that have quota. The used amounts (*usage*) are the sum
+over admitted jobs. So a job that has quota and waits for admission checks counts only in the reservation.
 
 
 Sources: apis/kueue/v1beta2/{clusterqueue,localqueue}_types.go; pkg/controller/core of v0.19.2.
 
-Delete Workloads and jobs whose retention has ended (`objectRetentionPolicies` of Kueue's Configuration).
+This module also deletes Workloads and jobs whose retention time has ended (`objectRetentionPolicies` of Kueue's
+Configuration).
 
-`afterFinished` deletes finished Workloads; their jobs stay. `afterDeactivatedByKueue` deletes jobs whose Workloads were
-deactivated by a rule (longest time, rejected checks), not by a user. The garbage collector deletes these Workloads.
+With `afterFinished`, it deletes finished Workloads and leaves their jobs. With `afterDeactivatedByKueue`, it deletes
+jobs whose Workloads a rule has deactivated (the maximum execution time, a rejected check), but not jobs whose Workloads
+a user has deactivated. Kubernetes' garbage collector then deletes the Workloads of the deleted jobs.
 
 
 Source: pkg/controller/core/workload_controller.go and pkg/controller/jobframework/reconciler.go of v0.20.
 
-The fair share of ClusterQueues and Cohorts, as Kueue writes it to `status.fairSharing.weightedShare`.
+This module also computes the fair share of ClusterQueues and Cohorts, which Kueue writes to
+`status.fairSharing.weightedShare`.
 
-A share is what a queue uses beyond its quota, in thousandths of what its cohort can lend, divided by its weight. It is
-computed for each resource, over the sum of its flavors, and the largest result counts. Quota that a queue or cohort
-does not lend because of its `lendingLimit` counts neither as quota nor as usage of the cohort above.
+The share of a queue is the amount that it uses beyond its quota, in thousandths of the amount that its cohort can lend,
+divided by the queue's weight. It is computed for each resource over the sum of all flavors, and the largest result is
+the share. Quota that a queue or cohort does not lend because of its `lendingLimit` is not a part of the quota of the
+cohort above, and the use of this quota is not a part of that cohort's usage.
 
 Sources: pkg/cache/scheduler/{fair_sharing,resource_node}.go of Kueue's main branch."""
 
@@ -60,16 +64,16 @@ Amounts: TypeAlias = Mapping[Cell, int]
 
 
 class SubtreeAmounts(NamedTuple):
-    """The quota and the usage of a node and of all nodes below it. Quota that nodes below do not lend, and usage of
-    that quota, are left out."""
+    """The quota and the usage of a node of the cohort tree, including all nodes below it. Quota that the nodes below do
+    not lend is left out, and so is the usage of that quota."""
 
     quota: Amounts
     used: Amounts
 
 
 def shares(defined: KueueDefinitions, used: Mapping[str, Amounts]) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the shares of ClusterQueues and of Cohorts, by name; none without fair sharing. `used`: ClusterQueue ->
-    its reservation."""
+    """Return the shares of ClusterQueues and the shares of Cohorts, each by name. Both are empty if fair sharing is
+    off. `used`: the reservation of each ClusterQueue."""
     if not defined.configuration.fair:
         return {}, {}
     tree = CohortTree(defined, used)
@@ -79,7 +83,7 @@ def shares(defined: KueueDefinitions, used: Mapping[str, Amounts]) -> tuple[dict
 
 
 class CohortTree:
-    """The quota and usage of every Cohort and ClusterQueue. `used`: ClusterQueue -> its reservation."""
+    """The quota and usage of every Cohort and ClusterQueue. `used`: the reservation of each ClusterQueue."""
 
     def __init__(self, defined: KueueDefinitions, used: Mapping[str, Amounts]) -> None:
         self.defined, self.used = defined, used
@@ -91,7 +95,7 @@ class CohortTree:
         return SubtreeAmounts(self.defined.cluster_queues[name].node.nominal, self.used.get(name, {}))
 
     def share(self, node: QuotaNode, has: SubtreeAmounts) -> int:
-        """Return the share of a node; 0 if it has no parent."""
+        """Return the share of a node; 0 if the node has no parent."""
         lendable, borrowed = self._lendable(node.parent), Counter[str]()
         for cell, quota in has.quota.items():
             borrowed[cell[1]] += max(0, has.used.get(cell, 0) - quota)
@@ -102,8 +106,8 @@ class CohortTree:
         return ceil(max(parts) / Fraction(weight)) if weight > 0 else INFINITE
 
     def _sum_up(self, cohort: str, above: tuple[str, ...]) -> None:
-        """Compute the amounts of the cohort and of all cohorts below it. In a cycle of cohorts (an error), each cohort
-        is visited once."""
+        """Compute the amounts of the cohort and of all cohorts below it. If the cohorts form a cycle, which is an
+        error, each cohort is visited once."""
         if cohort in self.of_cohorts or cohort in above:
             return
         node = self.defined.cohorts.get(cohort)
@@ -125,9 +129,9 @@ class CohortTree:
                 yield node, self.of_cohorts.get(name, SubtreeAmounts({}, {}))
 
     def _lendable(self, cohort: str) -> Counter[str]:
-        """Return resource -> the amount that the cohort could use if all queues were empty: the quota of the root of
-        its tree, plus the quota that cohorts on the path from the root do not lend, at most the limits on this path.
-        Empty if there is no cohort."""
+        """Return, for each resource, the amount that the cohort could use if all queues were empty. This is the quota
+        of the root of its tree plus the quota that the cohorts on the path from the root do not lend, but not more than
+        the limits on this path allow. The result is empty if there is no cohort."""
         path, found = [cohort], Counter[str]()
         while (node := self.defined.cohorts.get(path[-1])) and node.parent and node.parent not in path:
             path.append(node.parent)
@@ -152,7 +156,7 @@ _JOB_KINDS: Mapping[tuple[str, str], Kind] = {(kind.api_version, kind.name): kin
 
 
 def retained(settings: KueueConfiguration, objects: Objects, now: str) -> Iterator[Answer]:
-    """Yield the deletions that are due, and when the next one is due."""
+    """Yield the deletions that are due now, and the time when the next deletion is due."""
     if settings.finished_s is None and settings.deactivated_s is None:
         return
     now_s, later = read_moment(now), list[tuple[float, str]]()
@@ -174,7 +178,7 @@ def is_finished(workload: Object) -> bool:
 
 
 def _due_s(settings: KueueConfiguration, workload: Object) -> float | None:
-    """Return when the retention of the Workload ends (seconds since the epoch); None: it does not end."""
+    """Return when the retention time of the Workload ends (seconds since the epoch); None if it never ends."""
     said = Conditions((workload.get("status") or {}).get("conditions") or (), "")
     if said.is_true("Finished"):
         return _after(said.since("Finished"), settings.finished_s)
@@ -205,8 +209,9 @@ _ADMITTED = frozenset({Stage.STARTING, Stage.RUNNING, Stage.LEAVING})
 
 @dataclass(slots=True)
 class FlavorUse:
-    """The usage of one queue. `amounts`: the reservation by (flavor, resource). `admitted`: the part of admitted jobs.
-    `pending`, `reserving`, `admitting`: the numbers of pending jobs, of jobs with quota, and of admitted jobs."""
+    """The reservation and the usage of one queue. `amounts`: the reservation by (flavor, resource). `admitted`: the
+    usage, which is the part of the reservation that belongs to admitted jobs. `pending`, `reserving`, `admitting`: the
+    numbers of pending jobs, of jobs with quota, and of admitted jobs."""
 
     amounts: dict[Cell, int] = field(default_factory=dict)
     admitted: dict[Cell, int] = field(default_factory=dict)
@@ -216,7 +221,7 @@ class FlavorUse:
 
 
 def uses(defined: KueueDefinitions, everyone: Iterable[Told]) -> tuple[dict[str, FlavorUse], dict[str, FlavorUse]]:
-    """Return the usage of ClusterQueues by name, and of LocalQueues by `namespace/name`."""
+    """Return the `FlavorUse` of each ClusterQueue by its name, and of each LocalQueue by `namespace/name`."""
     queues: dict[str, FlavorUse] = {}
     locals_: dict[str, FlavorUse] = {}
     for told in everyone:
@@ -249,7 +254,8 @@ def _enter(use: FlavorUse, told: Told, found: ClusterQueue | None, settings: Kue
 
 
 def statuses(defined: KueueDefinitions, everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
-    """Yield the desired status of every queue. `objects`: the existing objects. `now`: as a metav1.Time."""
+    """Yield the desired status of every queue. `objects`: the existing objects. `now`: the present time as a
+    metav1.Time."""
     queues, locals_ = uses(defined, map(reserved, everyone))
     yield from _in_use(defined, queues, objects)
     of_queues, of_cohorts = shares(defined, {name: use.amounts for name, use in queues.items()})
@@ -293,8 +299,8 @@ def _own_checks(defined: KueueDefinitions, there: Mapping[str, Object], now: str
 
 
 def _in_use(defined: KueueDefinitions, queues: Mapping[str, FlavorUse], objects: Objects) -> Iterator[Answer]:
-    """Yield the finalizers of flavors and ClusterQueues: as in Kueue, a finalizer delays their deletion while they are
-    in use."""
+    """Yield the desired finalizers of flavors and ClusterQueues. As in Kueue, a finalizer delays the deletion of a
+    flavor or ClusterQueue that is still in use."""
     named = {flavor for each in defined.cluster_queues.values() for flavor, _ in each.node.nominal}
     for name in objects.get(kinds.RESOURCE_FLAVORS, {}):
         yield Answer(kind=kinds.RESOURCE_FLAVORS, key=name, finalizers=(IN_USE,) if name in named else ())
@@ -345,8 +351,8 @@ def _counts(use: FlavorUse) -> Object:
 
 
 def _flavors(found: ClusterQueue, amounts: Mapping[Cell, int], *, borrowed: bool) -> list[Object]:
-    """Return the amounts as a status lists them, in the order of the ClusterQueue's quotas. `borrowed`: include the
-    borrowed amounts."""
+    """Return the amounts as a status lists them, in the order of the ClusterQueue's quotas. `borrowed`: True if the
+    list includes the borrowed amounts."""
     by_flavor: dict[str, list[Object]] = {}
     for (flavor, resource), nominal in found.node.nominal.items():
         total = amounts.get((flavor, resource), 0)

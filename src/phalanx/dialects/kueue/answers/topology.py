@@ -1,19 +1,20 @@
-"""Topology in a Workload: the topology request of each pod set, and the assignment of its pods.
+"""Write the topology request of each pod set into a Workload, and the assignment of its pods to topology domains.
 
-The assignment lists domains of the flavor's Topology, each with its number of pods. If the finest level is the host
-name, only this level is listed. Values that all domains of a slice share are listed once.
+The assignment lists the domains of the flavor's Topology, and the number of pods in each domain. If the finest level is
+the host name, a domain is listed with its host name only. The domains are listed in slices, and a value that all
+domains of a slice share is listed once.
 
 
 Source: pkg/controller/jobframework/tas.go, pkg/util/tas and apis/kueue/v1beta2 of Kueue v0.19.2.
 
-The pod counts of a Workload, as its job changes.
+This module also updates the pod counts of a Workload when its job changes.
 
-The Workload of a pending job states the job's present requests. The Workload of a running job states the number of its
-pods: more when further pods are placed, fewer as soon as the job requests fewer. So an elastic job that requests more
-pods than its queue admits has one Workload with its running pods. Kueue creates a second one (a slice) that waits for
-all pods.
+The Workload of a pending job states the number of pods that the job requests at present. The Workload of a running job
+states the number of running pods. This number increases when further pods are placed, and decreases as soon as the job
+requests fewer pods. So if an elastic job requests more pods than its queue admits, it has one Workload that counts its
+running pods. In this case Kueue would create a second Workload (a workload slice) that waits for all pods.
 
-Ended pods do not reduce the count; `reclaimablePods` lists them."""
+Pods that have ended do not reduce the count; they are listed in `reclaimablePods`."""
 
 from __future__ import annotations
 
@@ -40,8 +41,9 @@ _LAYERS = "podsetSliceRequiredTopologyConstraints"
 
 
 def topology_request(template: Mapping[str, Any], of_a_job: bool) -> Object:
-    """Return the `topologyRequest` of a pod set; empty if it has none. `of_a_job`: the pods belong to a Job and have an
-    index. Values that a Workload's schema forbids are left out. Kueue refuses a job with these; in Phalanx it waits."""
+    """Return the `topologyRequest` of a pod set; empty if the pod set has none. `of_a_job`: True if the pods belong to
+    a Job, so that each has an index. Values that the schema of a Workload forbids are left out. Kueue refuses to create
+    a job with a forbidden value; in Phalanx the job waits."""
     said = (template.get("metadata") or {}).get("annotations") or {}
     asked = ((field, str(said.get(f"{kinds.PREFIX}podset-{word}") or ""), most) for word, field, most in _ASKED)
     found: Object = {field: text for field, text, most in asked if 0 < len(text) <= most}
@@ -60,8 +62,8 @@ def _is_layer(one: gangs.Layer) -> bool:
 
 
 def topology_assignment(pods: PodSet, levels: Sequence[str]) -> Object | None:
-    """Return the `topologyAssignment` of a pod set; None if its flavor has no Topology, or a node has no label of a
-    level. `levels`: node labels from coarse to fine."""
+    """Return the `topologyAssignment` of a pod set. Return None if its flavor has no Topology, or if one of its nodes
+    lacks the label of a level. `levels`: the node labels of the levels from coarse to fine."""
     if not levels or not pods.places:
         return None
     told = [_HOST] if levels[-1] == _HOST else list(levels)
@@ -110,7 +112,8 @@ def grows(told: Told) -> bool:
 
 
 def counts(told: Told, before: Iterable[Object]) -> dict[str, int]:
-    """Return the number of pods of each pod set. `before`: the pod sets in the Workload's admission or spec."""
+    """Return the number of pods of each pod set. `before`: the pod sets that the Workload's admission or spec contains
+    now."""
     said = {str(one.get("name")): int(one.get("count", 1)) for one in before}
     if not _follows(told):
         return {each.name: said.get(each.name, each.placed) for each in told.pod_sets}
@@ -118,7 +121,8 @@ def counts(told: Told, before: Iterable[Object]) -> dict[str, int]:
 
 
 def changes(told: Told, there: Mapping[str, Any], fresh: Mapping[str, Any]) -> Object:
-    """Return the changes of an existing Workload's spec. `fresh`: the spec of a newly created one."""
+    """Return the fields of an existing Workload's spec that must change. `fresh`: the spec that a newly created
+    Workload would have."""
     spec = there.get("spec") or {}
     found: Object = {}
     waits = told.stage is Stage.WAITING and told.kind == "Job"

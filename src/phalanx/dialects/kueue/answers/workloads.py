@@ -1,7 +1,8 @@
-"""The Workload of a job: the object that Kueue's users, tools and dashboards read.
+"""Compute the Workload of a job, which is the object that Kueue's users, tools and dashboards read.
 
-Kueue decides on Workloads; in Phalanx they only show decisions. A Workload has the name, owner, pod sets and conditions
-that Kueue would give it. The fields that users may change in it are read back (`dialect`).
+Kueue's scheduler decides on Workloads. In Phalanx, Workloads only show the scheduler's decisions. A Workload has the
+name, owner, pod sets and conditions that Kueue would give it. If a user changes a field of a Workload that users may
+change, Phalanx reads the new value (`dialect`).
 
 
 Sources: pkg/controller/jobframework/reconciler.go, pkg/workload/workload.go of v0.19.2; reasons of
@@ -36,40 +37,42 @@ _GROUP = "phalanx.dev/job"
 _LIMIT = f"{kinds.PREFIX}max-exec-time-seconds"
 _JOB_UID = f"{kinds.PREFIX}job-uid"
 _TARGET = "DeactivationTarget"
-_RESIZED = "resized"  # the cause of a start's end: the job's size was changed while it ran
+_RESIZED = "resized"  # the cause of an eviction: a user changed the size of the running job
 _PAST = "accumulatedPastExecutionTimeSeconds"
 _KEPT = ("admission", "admissionChecks", "reclaimablePods", "requeueState", "schedulingStats", _PAST)
 _UNSPOKEN = frozenset({ReasonCode.BEHIND_HEAD, ReasonCode.WAITING_FOR_MEMBERS})
 _HELD_AS = {"deactivated": "Deactivated", "gated": "AdmissionGated"}
-_UNWEIGHED = frozenset({ReasonCode.QUEUE_HELD, ReasonCode.QUEUE_UNKNOWN})  # reasons for which quota was not checked
+_UNWEIGHED = frozenset({ReasonCode.QUEUE_HELD, ReasonCode.QUEUE_UNKNOWN})  # the quota was not checked
 
 
 def deactivated(told: Told) -> bool:
-    """Return whether the gang's Workload is deactivated, by a user or by its maximum execution time."""
+    """Return whether the gang's Workload is deactivated. A user deactivates it, or its maximum execution time has
+    passed."""
     reason = told.reason
     return told.stage is Stage.WAITING and reason is not None and reason.numbers.get("by") == "deactivated"
 
 
 def incomplete(told: Told) -> bool:
-    """Return whether the gang has no Workload yet: an incomplete or not yet tried pod group, or a gang with unreadable
-    pods."""
+    """Return whether the gang has no Workload yet. This is the case for a pod group that is incomplete or was not tried
+    yet, and for a gang with pods that cannot be read."""
     if told.stage is not Stage.WAITING or not told.pod_sets:
         return told.stage is Stage.WAITING
     return told.kind == "PodGroup" and (told.reason is None or told.reason.code is ReasonCode.WAITING_FOR_MEMBERS)
 
 
 def waits_for_room(told: Told) -> bool:
-    """Return whether the gang waits with a known reason, so that it cannot start at present."""
+    """Return whether the gang waits and the scheduler has found a reason why it cannot start at present."""
     return told.stage is Stage.WAITING and told.reason is not None and told.reason.code not in _UNSPOKEN
 
 
 def answers(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Iterator[Answer]:
-    """Yield the answers for the Workload of a gang. A prebuilt Workload is taken over first."""
+    """Yield the answers for the Workload of a gang. If the job names a prebuilt Workload, the job first becomes its
+    owner."""
     told = provisioned.reserved(told)
     if told.stage is Stage.FINISHED and defined.configuration.finished_s is not None:
         there = objects.get(kinds.WORKLOADS, {}).get(key_of(defined, told))
         if there is None:
-            return  # the Workload has been deleted at the end of its retention
+            return  # the Workload was deleted at the end of its retention time
     if gangs.PREBUILT not in told.options:
         yield from with_requests(defined, told, objects, workload(defined, told, objects, now))
         return
@@ -92,7 +95,7 @@ def answers(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -
 
 
 def with_requests(defined: KueueDefinitions, told: Told, objects: Objects, answer: Answer) -> Iterator[Answer]:
-    """Yield the answer for a gang's Workload, and the answers for its ProvisioningRequests."""
+    """Yield the answer for a gang's Workload and the answers for its ProvisioningRequests."""
     yield answer
     there = objects.get(kinds.WORKLOADS, {}).get(answer.key)
     known = objects.get(kinds.PROVISIONING_REQUESTS, {})
@@ -104,7 +107,8 @@ def with_requests(defined: KueueDefinitions, told: Told, objects: Objects, answe
 
 
 def workload(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Answer:
-    """Return the desired Workload of a gang. `objects`: the existing objects. `now`: as a metav1.Time."""
+    """Return the desired Workload of a gang. `objects`: the existing objects. `now`: the present time as a
+    metav1.Time."""
     key = key_of(defined, told)
     there = objects.get(kinds.WORKLOADS, {}).get(key) or {}
     old = there.get("status") or {}
@@ -135,13 +139,13 @@ def workload(defined: KueueDefinitions, told: Told, objects: Objects, now: str) 
 
 
 def _again_s(status: Mapping[str, Any]) -> float | None:
-    """Return when the gang is tried again after a check in the state Retry (seconds since the epoch)."""
+    """Return when the scheduler tries the gang again after a check had the state Retry (seconds since the epoch)."""
     at = (status.get("requeueState") or {}).get("requeueAt")
     return read_moment(at) if at else None
 
 
 def _rejected(told: Told, status: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return reason and message of a deactivation, if an AdmissionCheck has rejected the Workload."""
+    """Return the reason and the message of a deactivation if an AdmissionCheck has rejected the Workload."""
     names = [str(one["name"]) for one in checks.in_state(status_of(status), REJECTED)]
     if not names or told.stage in (Stage.LEAVING, Stage.FINISHED):
         return None
@@ -149,7 +153,8 @@ def _rejected(told: Told, status: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _end_s(told: Told, there: Object, status: Mapping[str, Any]) -> float | None:
-    """Return when the maximum execution time ends (seconds since the epoch); None if there is none."""
+    """Return when the gang's maximum execution time ends (seconds since the epoch); None if the gang has no maximum
+    execution time."""
     limit = (there.get("spec") or {}).get("maximumExecutionTimeSeconds")
     said = Conditions(status["conditions"], "")
     if limit is None or told.stage not in (Stage.STARTING, Stage.RUNNING) or not said.is_true("Admitted"):
@@ -219,7 +224,8 @@ def _pod_set(each: PodSet, kind: str) -> Object:
 def workload_status(
     defined: KueueDefinitions, told: Told, old: Mapping[str, Any], requests: Mapping[str, Object], now: str
 ) -> tuple[Object, float | None]:
-    """Return the desired status, and when a check may change without an event. `requests`: the ProvisioningRequests."""
+    """Return the desired status, and the time when a check's state may change without an event. `requests`: the
+    existing ProvisioningRequests."""
     evicted = _lost(told, old)
     if evicted is not None and evicted.reason.numbers.get("by") == _RESIZED:
         evicted, old = None, {}  # in Kueue, the resized job gets a new Workload
@@ -258,7 +264,7 @@ def workload_status(
             status["admissionChecks"] = [one for one, _ in found]
             again_s = min((at_s for _, at_s in found if at_s is not None), default=None)
     if cluster := checks.cluster_of(told):
-        # Without nominations, because Kueue's definition forbids them beside `clusterName`.
+        # Leave out nominations, because Kueue's schema forbids nominated clusters if `clusterName` is set.
         status["clusterName"] = cluster
     elif nominated := old.get("nominatedClusterNames"):
         status["nominatedClusterNames"] = nominated
@@ -266,8 +272,8 @@ def workload_status(
 
 
 def _lost(told: Told, old: Mapping[str, Any]) -> Eviction | None:
-    """Return the eviction of the gang. A gang that waited for nodes on demand, and is held now, has lost its quota:
-    Kueue evicts its Workload."""
+    """Return the eviction of the gang. If a gang waited for nodes from an autoscaler and is held now, it has lost its
+    quota. In this case Kueue evicts its Workload."""
     reason = told.reason
     if told.evicted is not None or told.stage is not Stage.WAITING or reason is None or "admission" not in old:
         return told.evicted
@@ -282,8 +288,8 @@ def _checks(
     requests: Mapping[str, Object],
     now: str,
 ) -> Iterator[tuple[Object, float | None]]:
-    """Yield the states of the ClusterQueue's AdmissionChecks, and when each may change without an event. If the
-    Workload has flavors, only the checks of these flavors count."""
+    """Yield the state of each AdmissionCheck of the ClusterQueue, and the time when the state may change without an
+    event. If the Workload has flavors, only the checks of these flavors are yielded."""
     found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
     for name in found.checks_on(checks.flavors_of(status_of(status))) if found is not None else ():
         fresh = {"name": name, "state": PENDING, "message": "", "lastTransitionTime": now}
@@ -300,8 +306,8 @@ def _checks(
 
 
 def _left(old: Mapping[str, Any], said: Conditions, now: str) -> Object:
-    """Set the status of an evicted Workload whose pods are all gone. For checks in the state Retry it contains the time
-    of the next attempt."""
+    """Set the status of an evicted Workload after all its pods have ended. If a check has the state Retry, the status
+    contains the time of the next attempt."""
     cause, text = said.reason("Evicted"), said.message("Evicted")
     counted, _, below = cause.partition("DueTo")
     ran_s = max(0, int(read_moment(now) - read_moment(said.since("Admitted") or now)))
@@ -325,7 +331,8 @@ _AGAIN = {
 
 
 def _reclaimable(told: Told, status: Object) -> list[Object]:
-    """Return the reclaimable pods of each pod set. Their number never decreases while the Workload is admitted."""
+    """Return the number of reclaimable pods of each pod set. This number never decreases while the Workload is
+    admitted."""
     before = {str(one["name"]): int(one["count"]) for one in status.get("reclaimablePods") or ()}
     over = {each.name: each.succeeded if told.kind == "PodGroup" else each.reclaimable for each in told.pod_sets}
     counts = {name: max(count, before.get(name, 0)) for name, count in over.items()}
@@ -370,7 +377,8 @@ def _why(defined: KueueDefinitions, told: Told, reason: Reason) -> str:
 
 
 def _exceeds(defined: KueueDefinitions, told: Told) -> bool:
-    """Return whether all pods of a job with partial admission together exceed the capacity of every flavor."""
+    """Return whether a job with partial admission requests, for all its pods together, more than the capacity of every
+    flavor."""
     queue = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
     if queue is None or all(each.minimum == each.count for each in told.pod_sets):
         return False
@@ -385,7 +393,8 @@ def _exceeds(defined: KueueDefinitions, told: Told) -> bool:
 
 
 def _counted(old: Mapping[str, Any], cause: str, below: str) -> Object:
-    """Return the scheduling statistics with one more eviction. `cause`, `below`: its reason and underlying cause."""
+    """Return the scheduling statistics with one more eviction. `cause`: the reason of the eviction. `below`: its
+    underlying cause."""
     evictions = [dict(one) for one in (old.get("schedulingStats") or {}).get("evictions") or ()]
     known = next((one for one in evictions if (one.get("reason"), one.get("underlyingCause")) == (cause, below)), None)
     if known is None:
@@ -396,7 +405,8 @@ def _counted(old: Mapping[str, Any], cause: str, below: str) -> Object:
 
 
 def _reserved(defined: KueueDefinitions, told: Told, before: Object | None, said: Conditions) -> Object:
-    """Return the admission. It is unchanged if quota was reserved before and the job has the same number of pods."""
+    """Return the field `admission`. It does not change if quota was reserved before and the job still has the same
+    number of pods."""
     queue = kinds.cluster_queue_of(told.queue)
     for kind in ("Evicted", "Preempted"):
         if said.is_true(kind):
@@ -434,8 +444,8 @@ def _assignments(defined: KueueDefinitions, told: Told, counts: Mapping[str, int
 
 
 def _total(defined: KueueDefinitions, told: Told, request: Amounts, count: int, *, pods: bool) -> dict[str, str]:
-    """Return the quota charge of `count` pods with the given request, by resource, as quantities. `pods`: include the
-    resource `pods` if a quota counts it."""
+    """Return the amounts that `count` pods with the given request are charged, as a quantity for each resource. `pods`:
+    True if the result includes the resource `pods`, because a quota counts it."""
     found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
     covered = found.resources if found is not None else frozenset[str]()
     counted = defined.configuration.counted(request, covered)
@@ -456,7 +466,7 @@ def _evicted(told: Told, eviction: Eviction, said: Conditions) -> None:
         said.set("Evicted", True, "AdmissionCheck", eviction.reason.text)
         return
     if eviction.reason.code is ReasonCode.QUEUE_HELD and not said.is_true("Admitted"):
-        return  # a deactivated Workload with reserved quota loses it without an eviction
+        return  # a deactivated Workload that had reserved quota loses this quota without an eviction
     if eviction.reason.code is ReasonCode.QUEUE_HELD:
         which = "LocalQueue" if by == "local-queue" else "ClusterQueue"
         said.set("Evicted", True, f"{which}Stopped", f"The {which} is stopped")
@@ -469,8 +479,8 @@ def _evicted(told: Told, eviction: Eviction, said: Conditions) -> None:
 
 
 def _preempted_by(told: Told, eviction: Eviction) -> str:
-    """Return the reason of a preemption. The core's reason is used if it is known; after a restart it is derived from
-    the queues."""
+    """Return the reason of a preemption. If the core's reason is known, it is used. After a restart it is not known, so
+    the reason is derived from the queues of both gangs."""
     if known := str(eviction.reason.numbers.get("kueue") or ""):
         return known
     same = eviction.preemptor is None or eviction.preemptor.queue == told.queue

@@ -1,4 +1,4 @@
-"""The use of every field.
+"""State how Phalanx uses every field of Kueue's API.
 
 Parts, lowest first:
 

@@ -1,4 +1,5 @@
-"""The Phalanx equivalent of each object of a cluster with Kueue, for users who plan a migration."""
+"""Find the Phalanx equivalent of each object of a cluster with Kueue. Users read the list when they plan a
+migration."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ STEPS = (
 
 
 def moved(objects: Iterable[Object]) -> tuple[Moved, ...]:
-    """Return the equivalent of each object, in order. Objects without relation to Kueue are left out."""
+    """Return the equivalents of the objects in the order of the objects. Objects that have nothing to do with Kueue are
+    left out."""
     return each_moved(objects, lambda found: define(_by_kind(found)), _moved)
 
 
@@ -44,7 +46,7 @@ def _by_kind(objects: Iterable[Object]) -> dict[Kind, dict[str, Object]]:
             meta = {"namespace": "default", **obj["metadata"]} if inside else obj["metadata"]
             key = f"{meta['namespace']}/{meta.get('name')}" if inside else str(meta.get("name"))
             found.setdefault(kind, {})[key] = {**obj, "metadata": meta}
-    found.setdefault(kinds.PROVISIONING_REQUESTS, {})  # files do not tell whether the cluster serves them
+    found.setdefault(kinds.PROVISIONING_REQUESTS, {})  # files do not show whether the cluster serves this kind
     return found
 
 

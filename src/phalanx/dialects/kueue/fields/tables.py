@@ -1,10 +1,10 @@
-"""The use of every field of Kueue's kinds, and of its labels and annotations on jobs and pods.
+"""State how Phalanx uses every field of Kueue's kinds, and Kueue's labels and annotations on jobs and pods.
 
-The page docs/dialects/kueue.md is generated from these tables, and a test compares them with every field of every
-definition. A field with subfields is listed only if all of them have the same use; `[]` stands for each entry of a
-list.
+The page docs/dialects/kueue.md is generated from these tables. A test compares the tables with every field of every
+CustomResourceDefinition. A field with subfields has one row if all its subfields have the same use; otherwise each
+subfield has its own row. `[]` stands for each entry of a list.
 
-The parts of Kueue's objects, and of jobs with its labels, that have no effect in Phalanx, with reasons."""
+`notes` lists the parts of one object that have no effect in Phalanx, with the reasons."""
 
 from __future__ import annotations
 
@@ -323,11 +323,11 @@ _HEAD = ("apiVersion", "kind")
 
 
 def notes(kind: str, obj: Object) -> Iterator[str]:
-    """Yield a sentence for each field, label and annotation without effect."""
+    """Yield one sentence for each field, label and annotation of the object that has no effect."""
     if kind in TABLES:
         yield from unused(obj.get("spec") or {}, TABLES[kind])
         return
-    if kind == kinds.PROVISIONING_REQUESTS.name:  # Phalanx makes these objects, with Kueue's labels
+    if kind == kinds.PROVISIONING_REQUESTS.name:  # Phalanx itself creates these objects, with Kueue's labels
         return
     if kind == CONFIGURATIONS.name:
         yield from _of_configuration(obj)
@@ -341,7 +341,8 @@ def notes(kind: str, obj: Object) -> Iterator[str]:
 
 
 def _of_configuration(config_map: Object) -> Iterator[str]:
-    """Yield the fields of Kueue's Configuration in a ConfigMap that have no effect, or why it cannot be read."""
+    """Yield one sentence for each field of Kueue's Configuration in a ConfigMap that has no effect. If the
+    Configuration cannot be read, yield the reason."""
     if (text := text_of(config_map)) is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""Admission policies in place of Kueue's webhooks.
+"""Define admission policies that replace Kueue's webhooks.
 
 Parts, lowest first:
 

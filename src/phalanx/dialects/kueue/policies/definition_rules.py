@@ -1,9 +1,11 @@
-"""Refusals of Kueue's webhooks for its definitions (403 Forbidden; the schemas refuse with 422 Invalid).
+"""Define admission policies that refuse the definitions (ClusterQueues and ResourceFlavors) that Kueue's webhooks would
+refuse. A policy refuses with 403 Forbidden; a schema refuses with 422 Invalid.
 
 
 Source: pkg/webhooks of v0.19.2.
 
-All admission policies of the dialect. Unlike webhooks, they cannot fail to answer."""
+This module also lists all admission policies of the dialect. The API server itself evaluates them, so they cannot be
+unavailable as a webhook can."""
 
 from __future__ import annotations
 

@@ -1,17 +1,20 @@
-"""Changes of Kueue's webhooks to framework jobs and serving workloads that name a LocalQueue.
+"""Define admission policies that change framework jobs and serving workloads (Deployments, StatefulSets,
+LeaderWorkerSets) that name a LocalQueue, as Kueue's webhooks do.
 
-A framework's job is created suspended with its own field. So is one without a LocalQueue, if its namespace has the
-LocalQueue `default` or Kueue's Configuration manages such jobs. Workloads without such a field are queued by their
-pods: the queue label and Phalanx's scheduler name are put into their pod templates. Each pod of a Deployment is a job
-of its own. The pods of a StatefulSet, and of each group of a LeaderWorkerSet, are one gang.
+Most framework jobs have a field that suspends them. A policy sets this field when a user creates the job. The policy
+also suspends a job that names no LocalQueue, if its namespace has the LocalQueue `default` or if Kueue's Configuration
+manages such jobs. Serving workloads have no such field, so their pods are queued: a policy adds the queue label and
+Phalanx's scheduler name to their pod templates. Each pod of a Deployment is then a job of its own. The pods of a
+StatefulSet form one gang, and so do the pods of each group of a LeaderWorkerSet.
 
 
 Sources: pkg/controller/jobs/{jobset,mpijob,trainjob,raycluster,rayjob,rayservice,sparkapplication,kubeflow,deployment,
 statefulset,leaderworkerset}/*_webhook.go of v0.20.
 
-The default of `managedBy`: a new job of a LocalQueue that sends its jobs to other clusters is left alone by its own
-controller. The scheduler keeps the list of these LocalQueues in a ConfigMap, which is the parameter of the policies. A
-Volcano Job, which has no such field, gets the value as its `schedulerName`.
+Further policies set the default of `managedBy`. If a LocalQueue sends its jobs to other clusters, its new jobs get a
+value of `managedBy` with which the job's own controller ignores the job. The scheduler keeps the list of these
+LocalQueues in a ConfigMap, which is the parameter of the policies. A Volcano Job has no field `managedBy`, so a policy
+writes the value into its `schedulerName`.
 
 
 Source: pkg/controller/jobframework/defaults.go of v0.20 (ApplyDefaultForManagedBy)."""
@@ -65,7 +68,7 @@ def _rules(suspend: tuple[str, ...], *operations: str) -> list[Object]:
 
 
 def _added(where: str, key: str, text: str) -> str:
-    """Return an expression for a list of patches that add a label or an annotation."""
+    """Return a CEL expression for a list of JSON patches that add a label or an annotation."""
     path, escaped = f"/metadata/{where}", key.replace("/", "~1")
     return (
         f'(has(object.metadata.{where}) ? [JSONPatch{{op: "add", path: "{path}/{escaped}", value: "{text}"}}] : '
@@ -74,8 +77,9 @@ def _added(where: str, key: str, text: str) -> str:
 
 
 def _suspended(name: str, suspend: tuple[str, ...], change: str) -> list[tuple[Kind, Object]]:
-    """Return the policies that create jobs with the field `suspend` suspended, and protect the labels of running
-    jobs. Jobs without a queue get the LocalQueue `default`, or a mark if Kueue's Configuration manages them."""
+    """Return the policies for jobs with the field `suspend`. They suspend new jobs and protect the labels of running
+    jobs. Jobs without a queue get the LocalQueue `default`, or a mark if Kueue's Configuration manages jobs without a
+    queue."""
     created = _rules(suspend, "CREATE")
     of_kueue = [each for each in created if IBM_APP_WRAPPER.kind.group not in each["apiGroups"]]
     in_default = f"{_added('labels', kinds.QUEUE_LABEL, 'default')} + ({change})"
@@ -93,8 +97,8 @@ def _suspended(name: str, suspend: tuple[str, ...], change: str) -> list[tuple[K
 
 
 def _template(path: str, annotations: str = "") -> str:
-    """Return an expression that puts queue name and scheduler name into the pod template at `path`. `annotations`:
-    further annotations, as the content of a CEL map."""
+    """Return a CEL expression that adds the queue name and the scheduler name to the pod template at `path`.
+    `annotations`: further annotations to add, written as the content of a CEL map."""
     scheduler = f'has({path}.spec.schedulerName) && {path}.spec.schedulerName != "default-scheduler"'
     inner = path.replace("object", "Object", 1)
     labels = f'labels: {{"{kinds.QUEUE_LABEL}": {LABELS}["{kinds.QUEUE_LABEL}"]}}'
@@ -104,7 +108,7 @@ def _template(path: str, annotations: str = "") -> str:
 
 
 def _inside(path: str, change: str) -> str:
-    """Return an apply configuration with `change` at `path`."""
+    """Return an apply configuration that contains `change` at `path`."""
     names = path.split(".")
     for number in range(len(names) - 1, 0, -1):
         outer = ".".join(("Object", *names[1:number]))
@@ -117,16 +121,18 @@ def _group(size: str) -> str:
 
 
 _POD_TEMPLATE = "object.spec.template"
-# Unless its policy is Parallel, a StatefulSet creates each pod when the one before is ready. So the first pod starts
-# alone and the others join the gang later.
+# Unless its podManagementPolicy is Parallel, a StatefulSet creates a pod only when the pod before is ready. So the
+# first pod starts alone, and the other pods join the gang later.
 _REPLICAS = (
     'has(object.spec.podManagementPolicy) && object.spec.podManagementPolicy == "Parallel" && '
     'has(object.spec.replicas) ? string(object.spec.replicas) : "1"'
 )
-# The values of a map in CEL have one type; without `string` the type of the name is `dyn`.
+# All values of a map in CEL must have one type. Without the conversion by `string`, the type of the name would be
+# `dyn`.
 _NAMED = f'"{GROUP_NAME}": string(object.metadata.name), {_group(_REPLICAS)}'
 _LWS = "object.spec.leaderWorkerTemplate"
-# With LeaderReady, the workers are created when the leader is ready. So the leader starts alone and the workers join.
+# With LeaderReady, the workers are created when the leader is ready. So the leader starts alone, and the workers join
+# the gang later.
 _LWS_SIZE = (
     'has(object.spec.startupPolicy) && object.spec.startupPolicy == "LeaderReady" ? "1" : '
     f"string(has({_LWS}.size) ? {_LWS}.size : 1)"
@@ -177,8 +183,8 @@ _SENDS = {
 def _defaulted(
     name: str, of: tuple[Kind, ...], parent: str, field: str = "managedBy", usual: tuple[str, ...] = _OPERATORS
 ) -> list[tuple[Kind, Object]]:
-    """Return a policy and its binding. `parent`: the object that has the field. `usual`: the values of jobs that stay
-    in this cluster."""
+    """Return a policy that sets the default of `managedBy`, and its binding. `parent`: the object that contains the
+    field. `usual`: the values with which a job stays in this cluster."""
     path = parent.removeprefix("object").replace(".", "/")
     own = ", ".join(f'"{one}"' for one in usual)
     unset = f"!has({parent}) || !has({parent}.{field}) || {parent}.{field} in [{own}]"
@@ -198,7 +204,8 @@ def _defaulted(
     return [(kind, policy), (bound, binding)]
 
 
-# Policies act in the order of their names: after the default queue is set, and before `jobs` chooses a scheduler name.
+# The API server applies policies in the order of their names. These must apply after the policy that sets the default
+# queue, and before the policy `jobs` chooses a scheduler name.
 SENDING_POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
     *_defaulted("elsewhere", _IN_SPEC, "object.spec"),
     *_defaulted("elsewhere-run-policy", _IN_POLICY, "object.spec.runPolicy"),

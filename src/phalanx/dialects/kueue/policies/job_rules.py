@@ -1,17 +1,20 @@
-"""Changes and checks of Kueue's webhooks for Jobs and pods: those that name a LocalQueue wait for Phalanx, and their
-labels are checked.
+"""Define admission policies that change and check Jobs and pods as Kueue's webhooks do. Jobs and pods that name a
+LocalQueue are suspended or gated until Phalanx starts them, and their labels are checked.
 
 
 Sources: pkg/controller/jobs/{job,pod}/*_webhook.go of v0.19.2.
 
-Build an admission policy of the API server (CEL) and its binding, in place of one of Kueue's webhooks.
+The first functions build an admission policy of the API server, whose rules are CEL expressions, and the policy's
+binding.
 
 Source: KEP-3488, KEP-3962.
 
-Record the creator of a job that names a LocalQueue. Limits and shares of users, and the ledger, use the creator.
+Further policies record the creator of a job that names a LocalQueue. Phalanx needs the creator for the limits and
+shares of users and for the ledger (the database of all jobs that ran).
 
-Phalanx's own policy (`kube/install/admission_policy`) signs jobs with Phalanx's labels, and forbids any change of a
-signature. So this policy signs a job once: when it is created, or when it gets the label."""
+The record of the creator is called a *signature*. Phalanx's own policy (`kube/install/admission_policy`) signs jobs
+that have Phalanx's labels, and forbids changes of a signature. So the policy in this module signs a job only once, when
+the job is created or when it gets the queue label."""
 
 from __future__ import annotations
 
@@ -39,8 +42,8 @@ ALIVE: Final = {"alive": "!has(object.metadata.deletionTimestamp)"}
 
 
 def _constraints(rules: list[Object], conditions: dict[str, str]) -> Object:
-    """Return match constraints. If a condition requires a queue name, a selector excludes objects without it, because a
-    selector costs less than CEL."""
+    """Return the match constraints of a policy. If a condition requires a queue name, a label selector excludes objects
+    without a queue name, because the API server evaluates a selector faster than a CEL expression."""
     selector = [{"key": kinds.QUEUE_LABEL, "operator": "Exists"}] if "queued" in conditions else []
     return {"resourceRules": rules, **({"objectSelector": {"matchExpressions": selector}} if selector else {})}
 
@@ -48,20 +51,21 @@ def _constraints(rules: list[Object], conditions: dict[str, str]) -> Object:
 def mutating(
     name: str, rules: list[Object], conditions: dict[str, str], change: str, *, patch: bool = False
 ) -> list[Made]:
-    """Return a policy that changes matching objects. `patch`: `change` is a JSON patch; otherwise it is an apply
+    """Return a policy that changes matching objects. `patch`: True if `change` is a JSON patch; False if it is an apply
     configuration."""
     full, matching = f"{name}.kueue.phalanx.dev", _constraints(rules, conditions)
     return changing(full, rules, conditions, change, patch=patch, matchConstraints=matching)
 
 
 def validating(name: str, rules: list[Object], conditions: dict[str, str], checks: dict[str, str]) -> list[Made]:
-    """Return a policy that refuses matching objects. `checks`: message -> the expression that must hold."""
+    """Return a policy that refuses matching objects. `checks`: for each error message, the CEL expression that must be
+    true."""
     full, matching = f"{name}.kueue.phalanx.dev", _constraints(rules, conditions)
     return refusing(full, rules, conditions, checks, matchConstraints=matching)
 
 
 SCHEDULER = "object.spec.template.spec.schedulerName"
-# Its worker chooses who binds its pods.
+# The worker cluster chooses which scheduler binds the job's pods.
 _SENT = 'has(object.spec.managedBy) && object.spec.managedBy == "kueue.x-k8s.io/multikueue"'
 _SUSPEND = (
     "Object{spec: Object.spec{suspend: true, template: Object.spec.template{spec: Object.spec.template.spec{"
@@ -90,8 +94,8 @@ _POD_SCHEDULER = (
 
 
 def in_default_queue(found: list[tuple[Kind, Object]]) -> list[tuple[Kind, Object]]:
-    """Return a policy and its binding, for namespaces with a LocalQueue `default`. The policy applies to every job, so
-    a failed evaluation is ignored."""
+    """Return a policy for namespaces with a LocalQueue `default`, and its binding. The API server evaluates the policy
+    for every job. So a failed evaluation is ignored, because it would otherwise block all jobs."""
     (kind, policy), (bound, binding) = found
     local = {"apiVersion": kinds.LOCAL_QUEUES.api_version, "kind": kinds.LOCAL_QUEUES.name}
     policy["spec"] |= {"failurePolicy": "Ignore", "paramKind": local}
@@ -114,7 +118,7 @@ _MANAGED = {
 
 
 _MANAGED_PODS = {
-    "own": NOT_OWNED,  # first: most pods have an owner
+    "own": NOT_OWNED,  # this condition comes first because most pods have an owner
     **UNQUEUED,
     "of-the-default-scheduler": '!has(object.spec.schedulerName) || object.spec.schedulerName == "default-scheduler"',
     **IS_MANAGED,
@@ -123,8 +127,8 @@ _MANAGED_PODS = {
 
 
 def if_managed(found: list[tuple[Kind, Object]]) -> list[tuple[Kind, Object]]:
-    """Return a policy and its binding that read Kueue's Configuration as their parameter. The policy applies to every
-    job, so a failed evaluation is ignored."""
+    """Return a policy whose parameter is Kueue's Configuration, and its binding. The API server evaluates the policy
+    for every job. So a failed evaluation is ignored, because it would otherwise block all jobs."""
     (kind, policy), (bound, binding) = found
     policy["spec"] |= {"failurePolicy": "Ignore", "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}
     binding["spec"]["paramRef"] = {
@@ -158,7 +162,8 @@ def _has(key: str, of: str = LABELS) -> str:
 
 
 def _same(key: str) -> str:
-    """Return an expression that holds if the old and the new object have the same label, or both have none."""
+    """Return a CEL expression that is true if the old and the new object have the same value of a label, or if both
+    lack the label."""
     before, after = f"({_has(key, _OLD_LABELS)})", f"({_has(key)})"
     return f"{before} == {after} && (!{after} || {_label(key)} == {_label(key, _OLD_LABELS)})"
 
@@ -171,8 +176,8 @@ _LIMIT_CHECK = {
 
 
 def label_checks(suspend: tuple[str, ...], name: str) -> dict[str, str]:
-    """Return the checks of a job's labels: message -> CEL expression. `suspend`: the path of its suspend field. `name`:
-    its kind, for messages."""
+    """Return the checks of a job's labels: for each error message, the CEL expression that must be true. `suspend`: the
+    path of the job's suspend field. `name`: the job's kind, for messages."""
     field = "oldObject.spec." + ".".join(suspend)
     there = " && ".join(f"has(oldObject.spec.{'.'.join(suspend[: end + 1])})" for end in range(len(suspend)))
     waits = f'request.operation != "UPDATE" || ({there} && {field})'
