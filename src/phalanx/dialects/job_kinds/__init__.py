@@ -1,4 +1,5 @@
-"""Job kinds of batch frameworks, each presented as one batch/v1 Job per role.
+"""Present the jobs of batch frameworks to Phalanx as batch/v1 Jobs, one Job for each role (for example one for the
+launcher and one for the workers).
 
 Parts, lowest first:
 

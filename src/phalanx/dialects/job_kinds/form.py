@@ -1,10 +1,12 @@
-"""The protocol of a framework's job kind: each role of an object is presented as a batch/v1 Job.
+"""Define the protocol that each framework's job kind implements. It presents each *role* of a job, which is a set of
+equal pods such as the workers, as a batch/v1 Job.
 
-So all code for Jobs (resume, take back, preempt, count) also works for these kinds. `view` presents a role as a Job.
-`edit` translates a change of that Job into a change of the object's spec. The two are inverse. One field suspends the
-whole object.
+Therefore all code for Jobs (which resumes, suspends, preempts and counts them) also works for these kinds. `view`
+presents a role as a Job. `edit` does the inverse: it translates a change of that Job into a change of the object's
+spec. One field suspends the whole object.
 
-Other objects may create the pods (for example the Jobs of a JobSet). Pods are recognised by their labels (`role_of`).
+The pods may be created by other objects in between (for example by the Jobs of a JobSet). So Phalanx finds the role of
+a pod by the pod's labels (`role_of`).
 
 
 Sources: the API references of each kind; what their operators write is in docs/dialects/frameworks.md.
@@ -19,14 +21,14 @@ from phalanx.client.kind import Kind
 
 Object: TypeAlias = dict[str, Any]
 _OURS = "phalanx.dev/"
-BY_ROLE = (f"{_OURS}parallelism", f"{_OURS}template")  # annotations that are separate for each role
+BY_ROLE = (f"{_OURS}parallelism", f"{_OURS}template")  # annotations that may differ between the roles of one object
 LATER = f"{_OURS}starts-later"
 
 
 class Framework(Protocol):
-    """A framework's job kind. `suspend`: the path of its suspend field in the spec. The parameter `made` of `view` and
-    `roles` is the object that the operator created, if it defines the roles (a TrainJob's JobSet); None if it does not
-    exist yet, or is not needed."""
+    """A framework's job kind. `suspend`: the path of its suspend field in the spec. Some operators create an object
+    that defines the roles (a TrainJob's operator creates a JobSet). The parameter `made` of `view` and `roles` is this
+    object; None if it does not exist yet or is not needed."""
 
     @property
     def kind(self) -> Kind: ...
@@ -34,16 +36,17 @@ class Framework(Protocol):
     def suspend(self) -> tuple[str, ...]: ...
 
     def roles(self, obj: Object, made: Object | None) -> Sequence[str]:
-        """Return the object's roles with pods, in the order in which reasons and status list them."""
+        """Return those roles of the object that have pods, in the order in which reasons and statuses list them."""
 
     def view(self, obj: Object, role: str, made: Object | None) -> Object:
         """Return a role as a Job with the uid `UID/role`."""
 
     def edit(self, spec: Object, role: str, patch: Object) -> Object:
-        """Return the object's spec after a merge patch of the spec of the Job that `view` returns."""
+        """Return the object's new spec. The change is given as a merge patch of the spec of the Job that `view`
+        returns."""
 
     def role_of(self, labels: Mapping[str, str]) -> str:
-        """Return the role of a pod with these labels; empty if they name none."""
+        """Return the role of a pod with these labels; empty if the labels name no role."""
 
 
 def as_job(
@@ -58,7 +61,7 @@ def as_job(
     status: Object | None = None,
     **spec: Any,
 ) -> Object:
-    """Return a role as a Job. `words`: default annotations for properties that a Job has no field for."""
+    """Return a role as a Job. `words`: default annotations for properties for which a Job has no field."""
     meta, labels = obj["metadata"], dict(obj["metadata"].get("labels") or {})
     annotations = _of_role(meta.get("annotations") or {}, role)
     said = {**annotations, **labels}
@@ -82,8 +85,8 @@ def words_of_role(role: str, words: Mapping[str, str | None]) -> dict[str, str |
 
 
 def _of_role(annotations: Mapping[str, str], role: str) -> dict[str, str]:
-    """Return the annotations of a role's Job: annotations of the object that end with the role's name lose this
-    ending."""
+    """Return the annotations of a role's Job. If the key of an object's annotation ends with the name of the role, the
+    Job gets the annotation without this ending."""
     found = dict(annotations)
     for key in BY_ROLE:
         if (text := found.pop(f"{key}.{role.lower()}", None)) is not None:
@@ -92,14 +95,15 @@ def _of_role(annotations: Mapping[str, str], role: str) -> dict[str, str]:
 
 
 def ended(status: Object, **words: str) -> Object:
-    """Return the status of a role's Job: the conditions of the object that a Job has, too. `words`: type of a condition
-    -> its type in a Job."""
+    """Return the status of a role's Job. It has those conditions of the object that a Job can have. `words`: for each
+    type of these conditions, the type that the condition has in a Job."""
     conditions = [{**one, "type": words[one["type"]]} for one in status.get("conditions") or () if one["type"] in words]
     return {"conditions": conditions}
 
 
 def manager(name: str | None, own: str) -> str | None:
-    """Return the controller that manages an object in place of its own operator; None if its own operator does."""
+    """Return the controller that manages an object in place of the kind's own operator; None if the operator itself
+    manages it."""
     return None if name == own else name
 
 
@@ -121,7 +125,7 @@ def patched(value: Object, patch: Object) -> Object:
 
 
 def difference(old: Object, new: Object) -> Object:
-    """Return the merge patch from `old` to `new`."""
+    """Return the merge patch that changes `old` to `new`."""
     found: Object = {key: None for key in old if key not in new}
     for key, value in new.items():
         before = old.get(key)
@@ -141,7 +145,7 @@ def nested(path: Sequence[str], value: Any) -> Object:
 
 
 def at(obj: Object, path: Sequence[str]) -> Any:
-    """Return the value at a path; None if there is none."""
+    """Return the value at a path; None if there is no value at this path."""
     found: Any = obj
     for name in path:
         found = (found or {}).get(name)

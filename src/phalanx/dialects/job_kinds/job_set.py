@@ -1,8 +1,9 @@
-"""JobSet (`jobset.x-k8s.io/v1alpha2`): a gang whose roles are its replicated jobs.
+"""Present a JobSet (`jobset.x-k8s.io/v1alpha2`) as a gang whose roles are its replicated jobs.
 
 
-Its operator creates a Job for each replica, suspended while the JobSet is. Replicated jobs that wait for others
-(`dependsOn`, the startup policy InOrder) have their nodes from the start, and the gang does not wait for their pods.
+The operator of JobSets creates a Job for each replica. These Jobs are suspended while the JobSet is suspended. Some
+replicated jobs wait for other replicated jobs (`dependsOn`, the startup policy InOrder). Their nodes are reserved when
+the gang starts, but the gang does not wait until their pods exist.
 
 
 Source: the API reference of JobSet v0.12; pkg/controllers/jobset_controller.go.
@@ -67,12 +68,12 @@ JOB_SET = JobSets()
 
 
 def replicated_jobs(obj: Object) -> list[Object]:
-    """Return the replicated jobs of a JobSet in order."""
+    """Return the replicated jobs of a JobSet in the order of its spec."""
     return list((obj.get("spec") or {}).get("replicatedJobs") or ())
 
 
 def pods_of(one: Object) -> tuple[int, int]:
-    """Return the number of concurrent pods of a replicated job, and its total number of pods."""
+    """Return the number of pods of a replicated job that run at the same time, and the total number of its pods."""
     replicas, job = one.get("replicas"), at(one, ("template", "spec")) or {}
     parallelism = job.get("parallelism")
     parallelism = 1 if parallelism is None else int(parallelism)
@@ -83,6 +84,7 @@ def pods_of(one: Object) -> tuple[int, int]:
 
 
 def _waits(obj: Object, one: Object) -> bool:
-    """Return whether the Jobs of a replicated job are created only after others are ready or complete."""
+    """Return whether the Jobs of a replicated job are created only after other replicated jobs are ready or
+    complete."""
     in_order = at(obj["spec"], ("startupPolicy", "startupPolicyOrder")) == "InOrder"
     return bool(one.get("dependsOn")) or (in_order and one is not replicated_jobs(obj)[0])

@@ -1,12 +1,13 @@
-"""RayCluster, RayJob and RayService (`ray.io/v1`): a gang of the head and the worker groups; a RayJob's submitter
-starts later.
+"""Present a RayCluster, RayJob or RayService (`ray.io/v1`) as a gang of its head and its worker groups. A RayJob also
+has a submitter pod, which starts later.
 
-Suspending a RayJob deletes its RayCluster; suspending a RayCluster deletes its pods. A RayService is suspended by its
-cluster's field, and never ends. A RayJob with a `clusterSelector` uses an existing cluster and is not scheduled.
+If a RayJob is suspended, its operator deletes the RayJob's RayCluster. If a RayCluster is suspended, the operator
+deletes its pods. The suspend field of a RayService is in its cluster's spec. A RayService never ends. A RayJob with a
+`clusterSelector` uses an existing cluster, so Phalanx does not schedule it.
 
 
-Source: the API reference of KubeRay v1.7; what Kueue counts: pkg/controller/jobs/{raycluster,rayjob,rayservice} of
-v0.20.
+Source: the API reference of KubeRay v1.7. The pods that Kueue counts:
+pkg/controller/jobs/{raycluster,rayjob,rayservice} of v0.20.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ _SCALES = _container("autoscaler", "500m", "512Mi")
 
 @dataclass(frozen=True, slots=True)
 class Ray:
-    """`job_kinds.form.Framework` of Ray's kinds. `cluster`: the path of the cluster's spec. `submitted`: a submitter
-    may run beside the cluster."""
+    """`job_kinds.form.Framework` of Ray's kinds. `cluster`: the path of the cluster's spec. `submitted`: True if a
+    submitter may run beside the cluster."""
 
     kind: Kind
     cluster: tuple[str, ...] = ()
@@ -79,7 +80,7 @@ class Ray:
         change = {"template": patch["template"]} if "template" in patch else {}
         if not change:
             return found
-        if role == _SUBMITTER:  # without a template in the spec the operator's template is used
+        if role == _SUBMITTER:  # if the spec has no template, the operator uses its own template
             return patched(found, {"submitterPodTemplate": patch["template"]}) if _own(spec) else found
         if role == _HEAD:
             return patched(found, nested((*self.cluster, "headGroupSpec"), change))

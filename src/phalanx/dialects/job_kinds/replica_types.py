@@ -1,7 +1,8 @@
-"""Jobs of `kubeflow.org`: PyTorchJob and similar kinds (v1), and MPIJob (v2beta1).
+"""Present jobs of `kubeflow.org` as gangs: PyTorchJob and similar kinds (v1), and MPIJob (v2beta1).
 
-A training job is a gang whose roles are its replica types. It waits while `runPolicy.suspend` is true, which its
-operator supports. Its queue label selects it. `TABLE` has the use of every field.
+A training job becomes a gang whose roles are its replica types. The job waits while its field `runPolicy.suspend` is
+true, because its operator then creates no pods. Phalanx schedules the job if it has a queue label. `TABLE` states how
+every field is used.
 
 
 Sources: the API references of kubeflow.org/v1 (training-operator, v1.9) and v2beta1 (mpi-operator, v0.8), and how these
@@ -58,7 +59,7 @@ class ReplicaTypes:
     suspend: tuple[str, ...] = ("runPolicy", "suspend")
 
     def roles(self, obj: Object, made: Object | None = None) -> list[str]:
-        """Return the replica types with pods, leaders first."""
+        """Return the replica types that have pods. Leaders come first."""
         specs = (obj.get("spec") or {}).get(self.specs) or {}
         order = {name: place for place, name in enumerate(_FIRST)}
         found = (name for name in specs if _count(specs[name]))
@@ -99,8 +100,8 @@ class ReplicaTypes:
         return patched(spec, nested(("runPolicy",), policy) | nested((self.specs, role), replica))
 
     def _least(self, obj: Object, role: str) -> int | None:
-        """Return the minimum of the role: its part of `minAvailable`, which is divided among the roles in order, at
-        least one pod for each. None: all pods, because `minAvailable` is not set."""
+        """Return the minimum number of pods of the role. The job's `minAvailable` is divided among its roles in order,
+        with at least one pod for each role. Return None if `minAvailable` is not set, so that all pods are needed."""
         left = _scheduling(obj).get("minAvailable")
         if left is None:
             return None

@@ -1,8 +1,10 @@
-"""SparkApplication (`sparkoperator.k8s.io/v1beta2`): a gang of the driver and its executors, which start later.
+"""Present a SparkApplication (`sparkoperator.k8s.io/v1beta2`) as a gang of the driver and its executors. The executors
+start later than the driver.
 
-It has sizes and no pod templates. A pod's memory is the stated memory plus Spark's overhead (a fraction, at least 384
-MiB; more for Python and R), in Java's format (`512m` means mebibytes). Its cpu request is `cores`, unless `coreRequest`
-is set.
+A SparkApplication states the sizes of its pods instead of pod templates. The memory request of a pod is the stated
+memory plus Spark's overhead. The overhead is a fraction of the stated memory, at least 384 MiB, and the fraction is
+larger for Python and R. Memory is written in Java's format, in which `512m` means 512 mebibytes. The cpu request of a
+pod is `cores`, unless `coreRequest` is set.
 
 
 Source: the API reference of spark-operator v2.5; Spark's running-on-kubernetes.html (memoryOverheadFactor).
@@ -97,7 +99,7 @@ def _template(spec: Object, role: str) -> Object:
 
 
 def _memory(spec: Object, said: Object) -> int:
-    """Return the memory of one pod in bytes. Raises ValueError."""
+    """Return the memory request of one pod in bytes. Raise ValueError if a size is invalid."""
     asked = _bytes(str(said.get("memory") or _DEFAULT_MEMORY))
     if overhead := said.get("memoryOverhead"):
         return asked + _bytes(str(overhead))

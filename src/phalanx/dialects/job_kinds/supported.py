@@ -1,4 +1,4 @@
-"""The list of all supported frameworks by job kind. A new framework is added only here."""
+"""List all supported frameworks by job kind. Only this module must change if a framework is added."""
 
 from __future__ import annotations
 
@@ -28,5 +28,6 @@ _ALL: tuple[Framework, ...] = (
     VOLCANO_JOB,
 )
 FRAMEWORKS: Mapping[Kind, Framework] = {each.kind: each for each in _ALL}
-# Policies of the AppWrapper dialect record the creator of these kinds, and no user may write it, not even unchanged.
+# For objects of these kinds, policies of the AppWrapper dialect record the creator. No user may write this record, even
+# if its value would not change.
 SIGNED_BY_THEIR_DIALECT = frozenset(each.kind for each in _WRAPPERS)

@@ -1,8 +1,10 @@
-"""TrainJob (`trainer.kubeflow.org/v1alpha1`): a gang whose roles are those of the JobSet that its operator creates.
+"""Present a TrainJob (`trainer.kubeflow.org/v1alpha1`) as a gang. Its roles are the roles of the JobSet that the
+TrainJob's operator creates.
 
-The runtime of a TrainJob defines its pods. Its operator resolves the runtime and at once creates a JobSet of the same
-name, suspended while the TrainJob is. The roles are read from the JobSet. A start's changes of the pod templates are an
-entry of `spec.runtimePatches` with its own manager; the operator applies it to the JobSet.
+The pods of a TrainJob are defined by the runtime that it names. The operator reads the runtime and at once creates a
+JobSet with the TrainJob's name. The JobSet is suspended while the TrainJob is suspended. Phalanx reads the roles from
+the JobSet. When Phalanx starts the gang and has to change pod templates, it adds an entry with a manager of its own to
+`spec.runtimePatches`, and the operator applies this entry to the JobSet.
 
 
 Source: the API reference of Kubeflow Trainer v2.3; pkg/controller/trainjob_controller.go.
@@ -29,7 +31,7 @@ class TrainJobs:
     suspend: tuple[str, ...] = field(default=("suspend",), init=False)
 
     def roles(self, obj: Object, made: Object | None) -> list[str]:
-        """Return the roles of its JobSet; none until the JobSet exists."""
+        """Return the roles of the TrainJob's JobSet. There are no roles until the JobSet exists."""
         return JOB_SET.roles(made) if made is not None else []
 
     def role_of(self, labels: Mapping[str, str]) -> str:

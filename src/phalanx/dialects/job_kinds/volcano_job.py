@@ -1,11 +1,14 @@
-"""Presents a Volcano Job that another cluster is to run: one batch/v1 Job for each of its tasks, all in one gang.
+"""Present a Volcano Job that another cluster shall run as one batch/v1 Job for each of its tasks. All these Jobs are in
+one gang.
 
-A Volcano Job has no field to suspend it, and none for another controller. Its field `schedulerName` names who places
-its pods. If it names MultiKueue, another cluster runs the Job, and the controller of `phalanx up` creates no pods.
-Such a Job waits until it has the record of a start (decision 77). Any other Volcano Job has no roles here: its pods are
-a gang by their PodGroup.
+A Volcano Job has no field that suspends it, and no field `managedBy` that names another controller. Its field
+`schedulerName` names the scheduler of its pods. If the field names MultiKueue, another cluster runs the Job, and the
+Volcano controller in `phalanx up` creates no pods. Such a Job waits until Phalanx has recorded its start on it
+(decision 77). For any other Volcano Job, this module returns no roles, because the Job's pods already form a gang by
+their PodGroup.
 
-Volcano forbids changes of templates, and a start changes none: the copy in the other cluster has the user's own.
+Volcano forbids changes of a Job's pod templates. So a start changes no template, and the copy of the Job in the other
+cluster has the templates that the user wrote.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from phalanx.client.kind import Kind
 from phalanx.dialects.job_kinds.form import Object, as_job, patched
 
 JOBS: Final = Kind(group="batch.volcano.sh", version="v1alpha1", plural="jobs", name="Job")
-SENT: Final = "kueue.x-k8s.io/multikueue"  # as schedulerName: another cluster runs the Job
+SENT: Final = "kueue.x-k8s.io/multikueue"  # with this schedulerName, another cluster runs the Job
 _ADMITTED: Final = "phalanx.dev/admitted"
 _QUEUES: Final = ("phalanx.dev/queue", "kueue.x-k8s.io/queue-name")
 _TASK: Final = "volcano.sh/task-spec"
@@ -26,18 +29,18 @@ _ENDS: Final = {"Completed": "Complete", "Failed": "Failed", "Terminated": "Fail
 
 
 def is_sent(obj: Mapping[str, Any]) -> bool:
-    """Return whether another cluster is to run the Job."""
+    """Return whether another cluster shall run the Job."""
     return (obj.get("spec") or {}).get("schedulerName") == SENT
 
 
 def phase(obj: Mapping[str, Any]) -> str:
-    """Return the phase of a Job; empty if its controller has not written one yet."""
+    """Return the phase of a Job; empty if its controller has not written a phase yet."""
     return str(((obj.get("status") or {}).get("state") or {}).get("phase") or "")
 
 
 def ended(obj: Mapping[str, Any]) -> str:
-    """Return the condition (Complete or Failed) that a batch/v1 Job with the same end would have; empty if the Job has
-    not ended."""
+    """Return the condition, Complete or Failed, that a batch/v1 Job would have if it had ended in the same way. Return
+    an empty text if the Job has not ended."""
     return _ENDS.get(phase(obj), "")
 
 
@@ -86,5 +89,5 @@ VOLCANO_JOB: Final = VolcanoJobs()
 
 
 def _tasks(spec: Object) -> list[tuple[str, Object]]:
-    """Return the tasks by name, with Volcano's default names."""
+    """Return the tasks by name. A task without a name has Volcano's default name."""
     return [(str(task.get("name") or f"default{at}"), task) for at, task in enumerate(spec.get("tasks") or ())]

@@ -49,7 +49,7 @@ UNQUEUED = "kueue.phalanx.dev/unqueued"
 
 
 class Layer(msgspec.Struct):
-    """One layer of slices. A *slice* is a group of `size` pods that must be in one domain of the topology level
+    """A layer of slices. A *slice* is a group of `size` pods that must be in one domain of the topology level
     `topology`."""
 
     topology: str

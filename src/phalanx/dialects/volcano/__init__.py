@@ -1,4 +1,5 @@
-"""Volcano (`batch.volcano.sh`, `scheduling.volcano.sh`, ...): its queues, its gangs, its status.
+"""The Volcano dialect: it reads Volcano's Queues and PodGroups, and writes their status (API groups `batch.volcano.sh`,
+`scheduling.volcano.sh` and others).
 
 Parts, lowest first:
 

@@ -1,12 +1,13 @@
-"""Admission policies (CEL) in place of Volcano's webhooks.
+"""Define admission policies, whose rules are CEL expressions, that replace Volcano's webhooks.
 
-Volcano's webhooks write defaults; here the Job controller applies them when it reads a Job, so an object stays as its
-user wrote it. CEL cannot read other objects, so a job for a closed, missing or inner queue is not refused; it waits
-with this reason.
+Volcano's webhooks write defaults into objects. Here the Job controller applies the defaults when it reads a Job, so an
+object stays as its user wrote it. CEL cannot read other objects. So the policies do not refuse a job whose queue is
+closed, does not exist, or has child queues. Such a job waits, and its reason says this.
 
-A cycle of dependencies is found in rounds: first the tasks without dependencies, then the tasks that depend only on
-these, and so on. If a round adds no task and some are left, they form a cycle. A chain that is longer than the number
-of rounds is accepted.
+A policy finds a cycle of dependencies between tasks in rounds. The first round has the tasks without dependencies, and
+each further round adds the tasks that depend only on tasks of the round before. If a round adds no task although some
+tasks are left, these tasks contain a cycle. A chain of dependencies that is longer than the number of rounds is
+accepted unchecked.
 
 
 Source: pkg/webhooks/admission of Volcano v1.15.1.
@@ -36,8 +37,9 @@ _ROUNDS: Final = 16
 
 
 def _rounds(listed: str, names: str) -> list[dict[str, str]]:
-    """Return the rounds as variables of a policy. Each has the names of the items whose dependencies are all in the
-    round before. `listed`: all items. `names`: the dependencies of one item (`t`)."""
+    """Return the rounds as variables of a policy. Each round has the names of the items whose dependencies are all in
+    the round before. `listed`: a CEL expression for all items. `names`: a CEL expression for the dependencies of one
+    item (`t`)."""
     first = f"{listed}.filter(t, size({names}) == 0).map(t, has(t.name) ? t.name : '')"
     found = [{"name": "round0", "expression": first}]
     for number in range(1, _ROUNDS):
@@ -48,14 +50,14 @@ def _rounds(listed: str, names: str) -> list[dict[str, str]]:
 
 
 def _no_circle(listed: str) -> str:
-    """Return an expression that holds if the last round has all items, or still added some."""
+    """Return a CEL expression that is true if the last round has all items, or if it still added an item."""
     last, before = (f"size(variables.round{number})" for number in (_ROUNDS - 1, _ROUNDS - 2))
     return f"{last} == size({listed}) || {last} != {before}"
 
 
 def _policies(of: str) -> dict[str, str]:
-    """Return the checks for the lifecycle policies of a job or a task (`of`): message -> the expression that must
-    hold."""
+    """Return the checks for the lifecycle policies of a job or a task (`of`): for each error message, the CEL
+    expression that must be true."""
     said = "(has(p.event) ? [p.event] : []) + (has(p.events) ? p.events : [])"
     each = f"!has({of}.policies) || {of}.policies.all(p, "
     others = said.replace("p.", "o.")
@@ -129,7 +131,7 @@ _JOB = {
 
 
 def _same(field: str) -> str:
-    """Return an expression that holds if a field of the spec did not change."""
+    """Return a CEL expression that is true if a field of the spec did not change."""
     new, old = f"object.spec.{field}", f"oldObject.spec.{field}"
     return f"has({new}) == has({old}) && (!has({new}) || {new} == {old})"
 
@@ -146,7 +148,7 @@ _QUEUE = "object.spec"
 
 
 def _at_most(less: str, more: str, where: str) -> str:
-    """Return an expression that holds if `less` is at most `more` for each resource that both name."""
+    """Return a CEL expression that is true if `less` is at most `more` for each resource that both name."""
     return (
         f"!({where}) || {less}.all(r, !(r in {more}) || "
         f"quantity(string({less}[r])).compareTo(quantity(string({more}[r]))) <= 0)"
@@ -198,7 +200,7 @@ def _checked(
     checks: dict[str, str],
     variables: Sequence[dict[str, str]] = (),
 ) -> list[Made]:
-    """Return a policy and its binding. `checks`: message -> the expression that must hold."""
+    """Return a policy and its binding. `checks`: for each error message, the CEL expression that must be true."""
     more: dict[str, Any] = {"variables": list(variables)} if variables else {}
     alive = {"alive": "has(object.spec) && !has(object.metadata.deletionTimestamp)"}
     rules = [rule(group, plural, *operations, versions=(version,))]

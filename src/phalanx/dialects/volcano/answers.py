@@ -1,18 +1,19 @@
-"""The statuses that Volcano's users read: of PodGroups, Queues and HyperNodes.
+"""Compute the statuses of PodGroups, Queues and HyperNodes, which Volcano's users read.
 
-The first part computes which waiting PodGroups Volcano would admit to its queue (phase Inqueue). Phalanx starts a gang
-only when all of its minimum has nodes, so this phase decides nothing here. It is computed because users and tools read
-it: a PodGroup that stays Pending requests more than its queue or the cluster can have.
+The first part computes which waiting PodGroups Volcano would admit to its queue (phase Inqueue). In Volcano, only pods
+of an admitted PodGroup are scheduled. Phalanx starts a gang only when there are nodes for its minimum number of pods,
+so the phase has no influence on its decisions. Phalanx computes the phase because users and tools read it: a PodGroup
+that stays Pending requests more than its queue or the cluster can have.
 
-A PodGroup without `minResources` is always admitted. Any other PodGroup is admitted if two sums are small enough: its
-`minResources` plus the amounts of PodGroups that run or were admitted before. The sum over its queue must be within the
-queue's capability (plugins proportion and capacity), and the sum over the cluster within 1.2 times the amounts of all
-nodes (plugin overcommit).
+A PodGroup without `minResources` is always admitted. For any other PodGroup, its `minResources` are added to the
+amounts of the PodGroups that are running or were admitted before. The PodGroup is admitted if two such sums are small
+enough. The sum over its queue must be within the queue's capability (plugins proportion and capacity). The sum over the
+cluster must be within 1.2 times the amounts of all nodes (plugin overcommit).
 
 The second part writes the phases of PodGroups and the allocated amounts of Queues. A PodGroup's phase is Pending,
-Inqueue (it was admitted, or its start was decided), Running (its minimum is bound or has ended), Completed (all its
-pods have ended) or Unknown (some of its pods run, fewer than its minimum). The numbers of PodGroups on Queues are not
-written, as in Volcano since 1.10.
+Inqueue (it was admitted, or the scheduler decided to start it), Running (its minimum number of pods is bound or has
+ended), Completed (all its pods have ended) or Unknown (some of its pods run, but fewer than its minimum). As in Volcano
+since 1.10, the status of a Queue does not contain numbers of PodGroups.
 
 Sources: pkg/scheduler/{actions/enqueue,plugins/overcommit,plugins/proportion}, pkg/scheduler/framework/session.go and
 pkg/scheduler/cache of v1.15.1.
@@ -39,13 +40,14 @@ from phalanx.model.pod import PODS, Amount
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
 
-OVERCOMMIT: Final = 1.2  # the default of overcommit-factor
+OVERCOMMIT: Final = 1.2  # the default of Volcano's argument overcommit-factor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimant:
-    """A PodGroup. `queue`: its queue in the tree. `asks`: its minResources. `holds`: the amounts that its pods hold.
-    `waits`: True if its phase is Pending. `rank`: its sort key in the order of jobs; the lowest comes first."""
+    """A PodGroup that wants to be admitted. `queue`: its queue in the tree. `asks`: its minResources. `holds`: the
+    amounts that its pods hold. `waits`: True if its phase is Pending. `rank`: its sort key in the order of jobs; the
+    PodGroup with the lowest key comes first."""
 
     key: str
     queue: str
@@ -58,11 +60,12 @@ class Claimant:
 def taken_up(
     claimants: Sequence[Claimant], total: Asked, limits: Mapping[str, Asked], paths: Mapping[str, Sequence[str]]
 ) -> Iterator[str]:
-    """Yield the keys of waiting PodGroups that are taken up. `total`: the amounts of all nodes. `limits`: queue -> its
-    capability. `paths`: queue -> the queue and all queues above it; without an entry, only the queue itself counts."""
+    """Yield the keys of the waiting PodGroups that are admitted. `total`: the amounts of all nodes. `limits`: the
+    capability of each queue. `paths`: for each queue, the queue itself and all queues above it. If a queue has no entry
+    in `paths`, only its own capability is checked."""
     used: dict[str, Asked] = {"": {}}
     for each in claimants:
-        if not each.waits:  # for the queues only the minResources count, for the cluster also pods beyond them
+        if not each.waits:  # queues are charged the minResources only; the cluster is also charged the pods beyond them
             _charge(used, ("",), _larger(each.asks, each.holds))
             _charge(used, paths.get(each.queue, (each.queue,)), each.asks or each.holds)
     for each in sorted((one for one in claimants if one.waits), key=lambda one: one.rank):
@@ -75,8 +78,8 @@ def taken_up(
 def _fits(
     asks: Asked, used: Mapping[str, Asked], total: Asked, limits: Mapping[str, Asked], path: Sequence[str]
 ) -> bool:
-    """Return whether `asks` plus `used` is within the amounts of the cluster and the capability of each queue of the
-    path."""
+    """Return whether `asks` plus the amounts in use are within the amounts of the cluster and within the capability of
+    each queue of the path."""
     for resource, amount in asks.items():
         if amount and used[""].get(resource, 0) + amount > OVERCOMMIT * total.get(resource, 0):
             return False
@@ -104,7 +107,7 @@ _COUNTS: Final = frozenset({"pending", "running", "inqueue", "completed", "unkno
 _OVER: Final = ("Succeeded", "Failed")
 # The Queues that always exist, as Volcano's scheduler creates them.
 _STANDING: Final[Mapping[str, Object]] = {kinds.ROOT: {"weight": 1, "reclaimable": False}, kinds.DEFAULT: {"weight": 1}}
-_NOTHING_ALLOCATED: Final = {"cpu": "0", "memory": "0"}  # the status always names these two resources
+_NOTHING_ALLOCATED: Final = {"cpu": "0", "memory": "0"}  # the status contains these two resources in any case
 
 
 class GroupPhase(StrEnum):
@@ -125,8 +128,8 @@ def answer(told: Told, objects: Objects, now: str) -> Iterator[Answer]:
 
 
 def statuses(queues: Mapping[str, Queue], everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
-    """Yield the status of PodGroups without pods, of PodGroups that are taken up, and of Queues. `queues`: the queues
-    of the definitions by name."""
+    """Yield the status of PodGroups without pods, of PodGroups that are admitted now, and of Queues. `queues`: the
+    queues of the definitions by name."""
     listed = list(everyone)
     told = {f"{one.namespace}/{one.options.get(OBJECT, '')}": one for one in listed}
     groups, there = objects.get(kinds.POD_GROUPS, {}), objects.get(kinds.QUEUES, {})
@@ -147,8 +150,8 @@ def statuses(queues: Mapping[str, Queue], everyone: Iterable[Told], objects: Obj
 
 
 def _standing_queues(there: Mapping[str, Object], used: Mapping[str, Asked]) -> Iterator[Answer]:
-    """Yield the two Queues that Volcano's scheduler creates when it starts. Phalanx creates them with the first object
-    of Volcano, so a cluster without such objects does not get them."""
+    """Yield the two Queues that Volcano's scheduler creates when it starts. Phalanx creates them when the first object
+    of Volcano exists, so a cluster without such objects does not get these Queues."""
     for name, spec in _STANDING.items():
         if name not in there:
             kind = {"apiVersion": kinds.QUEUES.api_version, "kind": kinds.QUEUES.name}
@@ -159,7 +162,7 @@ def _standing_queues(there: Mapping[str, Object], used: Mapping[str, Asked]) -> 
 
 
 def hyper_nodes(defined: HyperNodes, objects: Objects) -> Iterator[Answer]:
-    """Yield the status of HyperNodes: the number of nodes in each, including the HyperNodes below it."""
+    """Yield the status of each HyperNode, which is the number of nodes in it and in the HyperNodes below it."""
     if not defined.all:
         return
     counts: Counter[str] = Counter()
@@ -172,8 +175,8 @@ def hyper_nodes(defined: HyperNodes, objects: Objects) -> Iterator[Answer]:
 
 
 def pod_group_status(group: Object, told: Told | None, now: str) -> Object:
-    """Return the status of a PodGroup. `told`: the gang of its pods; None if it has no pods. `now`: as a
-    metav1.Time."""
+    """Return the status of a PodGroup. `told`: the gang of its pods; None if the PodGroup has no pods. `now`: the
+    present time as a metav1.Time."""
     pods = [] if told is None else [pod for pod in told.owners if pod.get("kind") == "Pod"]
     phases = [_phase_of(pod) for pod in pods]
     counts = {name.lower(): phases.count(name) for name in ("Running", *_OVER)}
@@ -195,8 +198,8 @@ def pod_group_status(group: Object, told: Told | None, now: str) -> Object:
 
 
 def queue_status(queue: Object, used: Asked) -> Object:
-    """Return the status of a Queue with the allocated amounts `used`. Users and controllers set its state; only the
-    first state, Open, is set here."""
+    """Return the status of a Queue with the allocated amounts `used`. Users and controllers change the state of a
+    Queue; this function only sets the first state, Open."""
     old = queue.get("status") or {}
     said = {resource: quantity(resource, amount) for resource, amount in used.items()}
     kept = {key: value for key, value in old.items() if key not in _COUNTS}
@@ -207,8 +210,8 @@ def queue_status(queue: Object, used: Asked) -> Object:
 
 
 def _is_of_sent_job(group: Object, jobs: Mapping[str, Object]) -> bool:
-    """Return whether the PodGroup belongs to a Job that another cluster runs. Such a PodGroup must be taken up although
-    it has no pods, because Volcano creates pods only after that."""
+    """Return whether the PodGroup belongs to a Job that another cluster runs. The PodGroup of such a Job must be
+    admitted although it has no pods, because Volcano creates the pods only after the admission."""
     meta = group.get("metadata") or {}
     owners = {str(one.get("uid")) for one in meta.get("ownerReferences") or () if one.get("kind") == kinds.JOBS.name}
     found = (jobs.get(f"{meta.get('namespace')}/{one.get('name')}") for one in meta.get("ownerReferences") or ())
@@ -222,7 +225,7 @@ def _taken_up(
     queues: Mapping[str, Queue],
     nodes: Mapping[str, Object],
 ) -> Iterator[str]:
-    """Yield the keys of the waiting PodGroups that Volcano would take up now."""
+    """Yield the keys of the waiting PodGroups that Volcano would admit now."""
     if not waiting:
         return
     total: Asked = {}
@@ -236,7 +239,7 @@ def _taken_up(
 
 
 def _path(name: str, queues: Mapping[str, Queue]) -> Iterator[str]:
-    """Yield the queue and all queues above it. If the parents form a cycle, each queue is yielded once."""
+    """Yield the queue and all queues above it. If the queues form a cycle, each queue is yielded once."""
     seen = set[str]()
     while name in queues and name not in seen:
         seen.add(name)
@@ -269,7 +272,7 @@ def _has_node(pod: Object) -> bool:
 
 
 def _allocated(parents: Mapping[str, str], everyone: Iterable[Told]) -> dict[str, Asked]:
-    """Return the allocated amounts of each queue, including the queues below it."""
+    """Return the allocated amounts of each queue. They include the amounts of the queues below it."""
     found: dict[str, Asked] = {}
     for told in everyone:
         held = _held(told)
@@ -284,8 +287,8 @@ def _allocated(parents: Mapping[str, str], everyone: Iterable[Told]) -> dict[str
 
 
 def _held(told: Told) -> Asked:
-    """Return the amounts of the pods that the gang's start granted. If other pods are bound, because some pods
-    were replaced or joined later, the bound pods count."""
+    """Return the amounts of the pods for which the gang was given capacity at its start. If other pods are bound now,
+    because some pods were replaced or were added later, return the amounts of the bound pods."""
     if told.stage in (Stage.WAITING, Stage.FINISHED):
         return {}
     total: Asked = {}
@@ -305,8 +308,9 @@ def _add(total: Asked, amounts: Mapping[str, Amount], times: int) -> None:
 
 
 def _said(ready: bool, pods: Sequence[Object], reason: Reason | None, lacking: str) -> dict[str, tuple[str, str]]:
-    """Return the present conditions: type -> (reason, message). `ready`: the minimum is bound or has succeeded.
-    `lacking`: the number of missing pods and the number of all, as text."""
+    """Return the reason and the message of each present condition, by the type of the condition. `ready`: True if the
+    minimum number of pods is bound or has succeeded. `lacking`: the number of missing pods and the number of all pods,
+    as a text."""
     if not pods:
         return {}
     if ready:
@@ -322,10 +326,10 @@ def _said(ready: bool, pods: Sequence[Object], reason: Reason | None, lacking: s
 def _conditions(
     said: Mapping[str, tuple[str, str]], old: Sequence[Mapping[str, Any]], now: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield the conditions, at most one of each type. Old conditions of other types stay, as in Volcano, where the
-    newest counts."""
+    """Yield the conditions, at most one of each type. As in Volcano, old conditions of other types stay in the list;
+    users read the newest condition."""
     yield from (dict(one) for one in old if one.get("type") not in said)
     for kind, (reason, message) in said.items():
         before = next((one for one in old if one.get("type") == kind and one.get("reason") == reason), None)
-        since = (before or {}).get("lastTransitionTime") or now  # the time stays unchanged as long as the reason does
+        since = (before or {}).get("lastTransitionTime") or now  # the time stays while the reason stays
         yield {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": since}

@@ -1,4 +1,4 @@
-"""Volcano, as one dialect of the frame."""
+"""Assemble the parts of the Volcano dialect to one `frame.Dialect`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ VOLCANO: Final = Dialect(
         kinds.COLOCATIONS,
     ),
     by_status={kinds.QUEUES: ("state",)},
-    # NODES: read to count the nodes of HyperNodes, and all that nodes have
+    # NODES are read to count the nodes in HyperNodes and to sum the amounts of all nodes
     answer_kinds=(kinds.POD_GROUPS, kinds.QUEUES, kinds.HYPER_NODES, NODES),
     crds="volcano/definitions.json",
     policies=POLICIES,

@@ -1,4 +1,4 @@
-"""Volcano's kinds, and its queue names in Phalanx's queue option.
+"""Define Volcano's kinds, and how the name of a Volcano Queue is written in Phalanx's queue option.
 
 
 Source: staging/src/volcano.sh/apis of Volcano v1.15.1.
@@ -28,21 +28,22 @@ NUMA_TOPOLOGIES: Final = Kind(
     group="nodeinfo.volcano.sh", version="v1alpha1", plural="numatopologies", name="Numatopology", namespaced=False
 )
 ROOT: Final = "root"  # the topmost Queue
-DEFAULT: Final = "default"  # the Queue of PodGroups that name none
+DEFAULT: Final = "default"  # the Queue of PodGroups that name no Queue
 _SAID: Final = "volcano/"
 
 
 def said_queue(name: str) -> str:
-    """Return the queue option for a pod's queue; an empty name means the queue of its PodGroup."""
+    """Return the queue option for the Queue that a pod names. If the name is empty, the Queue of the pod's PodGroup is
+    meant."""
     return _SAID + name
 
 
 def queue_said(queue: str) -> str | None:
-    """Return Volcano's Queue in a queue option; None if it names another queue."""
+    """Return the Volcano Queue that a queue option names; None if the option names another kind of queue."""
     return queue.removeprefix(_SAID) if queue.startswith(_SAID) else None
 
 
 def tree_name(queue: str) -> str:
-    """Return the name of a Volcano Queue in the queue tree. It is the name of the Queue; only the Queue `default` has
-    another one, because Phalanx has a Queue `default`, too, with other rules."""
+    """Return the name of a Volcano Queue in the queue tree. It is the same as the Queue's own name, except for the
+    Queue `default`. That Queue gets another name, because Phalanx has a Queue `default` with other rules."""
     return f"{_SAID}{DEFAULT}" if queue == DEFAULT else queue

@@ -1,16 +1,18 @@
-"""The gang of a pod, and its settings from its PodGroup.
+"""Find the gang of a pod, and read the settings of the gang from its PodGroup.
 
-A PodGroup is a gang of existing pods: `minMember` of them must exist before any is bound. Amounts of `minResources`
-beyond their requests are reserved for later pods (for example Spark's executors, which the driver creates when it
-runs). A pod's queue takes precedence over its PodGroup's. Volcano's controller makes the PodGroup of a Job, whose
-`minAvailable` becomes `minMember`.
+The pods of a PodGroup form a gang. `minMember` of these pods must exist before the scheduler binds the first one. If
+`minResources` exceeds the requests of the existing pods, the difference is reserved for later pods (for example for
+Spark's executors, which the driver creates when it runs). If a pod names a queue, it takes precedence over the queue of
+the PodGroup. For a Volcano Job, Volcano's controller creates the PodGroup and sets `minMember` to the Job's
+`minAvailable`.
 
 Source: staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1/{types,labels}.go of v1.15.1.
 
-The Phalanx equivalent of each object of a cluster with Volcano, for users who plan a migration.
+`moved` finds the Phalanx equivalent of each object of a cluster with Volcano. Users read the list when they plan a
+migration.
 
-The scheduler's ConfigMap is read too. Each action and plugin is listed with its equivalent, or with the reason why
-there is none."""
+The list includes the actions and plugins in the ConfigMap of Volcano's scheduler. Each of them is listed with its
+equivalent, or with the reason why it has no equivalent."""
 
 from __future__ import annotations
 
@@ -47,14 +49,15 @@ _PREEMPTABLE: Final = "volcano.sh/preemptable"
 _NUMA: Final = "volcano.sh/numa-topology-policy"
 _ALIGNED: Final = frozenset({"single-numa-node", "restricted", "best-effort"})
 _WORDS: Final = frozenset({*_GROUP_NAMES, QUEUE_NAME, _TASK, _PREEMPTABLE, _NUMA})
-# Pods with these scheduler names may have Volcano's labels; pods of other schedulers belong to other dialects.
+# The labels of Volcano have an effect on pods with these scheduler names; pods of other schedulers belong to other
+# dialects.
 _SCHEDULERS: Final = frozenset({kinds.SCHEDULER_NAME, "phalanx", "default-scheduler"})
 _QUOTA_NAMES: Final = ("count/", "requests.", "limits.")  # prefixes that Volcano's controllers add to minResources
 _NOTHING: Mapping[str, str] = {}
-_MARK: Final = "podgroup:"  # a prefix that no name of a Job or pod has
-PARTITION: Final = "volcano.sh/partition-id"  # label: pods of one task with the same value are a partition
-_PARTITIONS: Final = "volcano/partition/"  # options of a pod: the role of its partition -> its task
-_SPARED: Final = "volcano/spared"  # an option of a pod of a PodGroup: the gang may not be preempted
+_MARK: Final = "podgroup:"  # a prefix that cannot occur in the name of a Job or pod
+PARTITION: Final = "volcano.sh/partition-id"  # a label: the pods of one task that have the same value form a partition
+_PARTITIONS: Final = "volcano/partition/"  # options of a pod: the role of its partition, and the task of this role
+_SPARED: Final = "volcano/spared"  # an option of a pod of a PodGroup, with which the gang may not be preempted
 _SYSTEM: Final = "kube-system"
 _CRITICAL: Final = 2_000_000_000  # the priority of system-cluster-critical; system-node-critical is above it
 OBJECT: Final = "volcano/pod-group"  # the option with the name of a pod's PodGroup
@@ -62,8 +65,9 @@ OBJECT: Final = "volcano/pod-group"  # the option with the name of a pod's PodGr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkTopology:
-    """A topology request. `soft`: it is only a preference. `highest`, `highest_name`: the highest tier whose HyperNode
-    may contain all pods; a hard request without either has no effect, as in Volcano."""
+    """A topology request: all pods must be in one HyperNode of a low tier. `soft`: True if the request is only a
+    preference. `highest`, `highest_name`: the number or the name of the highest tier that this HyperNode may have. As
+    in Volcano, a hard request has no effect without one of the two."""
 
     soft: bool = False
     highest: int | None = None
@@ -72,8 +76,8 @@ class NetworkTopology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubGroups:
-    """The partitions of a task. `size`: the pods of a partition. `minimum`: the number of partitions that must start
-    together. `topology`: the topology request of each partition."""
+    """The partitions of a task. `size`: the number of pods of a partition. `minimum`: the number of partitions that
+    must start together. `topology`: the topology request for each partition."""
 
     task: str
     size: int = 1
@@ -83,8 +87,8 @@ class SubGroups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodGroup:
-    """A PodGroup. `minimum`: minMember. `tasks`: task -> the number of its pods that must exist too. `whole`:
-    minResources."""
+    """A PodGroup. `minimum`: its minMember. `tasks`: for each task, the number of its pods that must exist in addition
+    to the total of `minimum`. `whole`: its minResources."""
 
     queue: str = kinds.DEFAULT
     minimum: int = 1
@@ -96,10 +100,10 @@ class PodGroup:
 
 
 def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
-    """Return the Phalanx options of a pod; empty if it has none of Volcano's. Annotations take precedence over labels,
-    as in Volcano."""
+    """Return the Phalanx options of a pod; empty if the pod has no labels or annotations of Volcano. As in Volcano,
+    annotations take precedence over labels."""
     labels, annotations = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
-    if _WORDS.isdisjoint(annotations) and _WORDS.isdisjoint(labels):  # true for nearly every pod
+    if _WORDS.isdisjoint(annotations) and _WORDS.isdisjoint(labels):  # this is true for nearly every pod
         return _NOTHING
     if scheduler not in _SCHEDULERS or _JOB in labels or _JOB in annotations:
         return _NOTHING
@@ -120,8 +124,8 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
 
 
 def claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim | None:
-    """Return the settings of a gang from its PodGroup. A gang without a PodGroup also gets settings if it names one of
-    Volcano's queues, so that the queue counts its usage. Return None for all other gangs."""
+    """Return the settings of a gang from its PodGroup. A gang without a PodGroup gets settings too if it names a
+    Volcano Queue, so that its usage counts in this Queue. Return None for all other gangs."""
     found = _claim(defined, said, objects)
     if found is None or found.queue != kinds.tree_name(kinds.DEFAULT):
         return found
@@ -149,7 +153,7 @@ def _claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim |
         groups, roles = _partitions(defined.hyper_nodes, group, said.options)
     except LookupError as error:
         return Claim(queue=own or theirs, blocked=Reason(code=ReasonCode.INVALID, text=str(error.args[0])))
-    if not _CLOSENESS.isdisjoint(said.options):  # topology options of Phalanx take precedence over the PodGroup's
+    if not _CLOSENESS.isdisjoint(said.options):  # these take precedence over the PodGroup's
         options = {}
     options |= _sparing(said)
     if groups:
@@ -170,14 +174,16 @@ def _claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim |
 
 
 def _sparing(said: Said) -> Mapping[str, str]:
-    """Return the option that protects a gang from preemption, if a label of one of its pods requires it, or the pods
-    belong to the system (as in the plug-in conformance). Phalanx's label `preemptible` takes precedence."""
+    """Return the option that protects a gang from preemption. A gang is protected if a label of one of its pods says
+    so, or if its pods belong to the system (as in Volcano's plugin conformance). Phalanx's label `preemptible` takes
+    precedence."""
     system = said.namespace == _SYSTEM or said.priority >= _CRITICAL
     return {_PREEMPTIBLE: "false"} if (system or _SPARED in said.options) and _PREEMPTIBLE not in said.options else {}
 
 
 def closeness(hyper_nodes: HyperNodes, asked: NetworkTopology | None) -> Mapping[str, str]:
-    """Return the Phalanx options of a topology request. Raises LookupError if no HyperNode has the tier name."""
+    """Return the Phalanx options of a topology request. Raise LookupError if no HyperNode has the requested tier
+    name."""
     if asked is None:
         return _NOTHING
     if asked.soft:
@@ -190,13 +196,13 @@ def closeness(hyper_nodes: HyperNodes, asked: NetworkTopology | None) -> Mapping
 
 
 def gang_of(group: Object) -> str:
-    """Return the id of a PodGroup's gang."""
+    """Return the id of the gang that a PodGroup's pods form."""
     meta = group.get("metadata") or {}
     return f"{meta.get('namespace')}/{_MARK}{meta.get('name')}"
 
 
 def read_pod_group(spec: Any) -> PodGroup:
-    """Return the settings of a PodGroup's spec. Raises Misread."""
+    """Return the settings in a PodGroup's spec. Raise Misread if a field is invalid."""
     said = Fields(spec, ("spec",))
     tasks, minimum = said.weights("minTaskMember"), max(1, said.whole("minMember", 1))
     counted = minimum >= sum(count for _, count in tasks)
@@ -216,8 +222,8 @@ def read_pod_group(spec: Any) -> PodGroup:
 def _partitions(
     hyper_nodes: HyperNodes, group: PodGroup, options: Mapping[str, str]
 ) -> tuple[list[Object], dict[str, RoleClaim]]:
-    """Return the groups and roles of a gang with partitions: a group and a role for each partition with a pod. Raises
-    LookupError."""
+    """Return the groups and roles of a gang with partitions. Each partition that has a pod becomes one group and one
+    role. Raise LookupError if no HyperNode has a requested tier name."""
     there: dict[str, list[str]] = {}
     for key in sorted(options):
         if key.startswith(_PARTITIONS):
@@ -273,7 +279,8 @@ _GROUP = ".volcano.sh/"
 
 
 def moved(objects: Iterable[Object]) -> tuple[Moved, ...]:
-    """Return the equivalent of each object, in order. Objects without relation to Volcano are left out."""
+    """Return the equivalents of the objects in the order of the objects. Objects that have nothing to do with Volcano
+    are left out."""
     found = (_moved(obj) for obj in objects if isinstance(obj.get("metadata"), Mapping))
     return tuple(one for one in found if one is not None)
 

@@ -1,7 +1,7 @@
-"""The use of each action, plugin and argument of the scheduler's configuration.
+"""State how Phalanx uses each action, plugin and argument in the configuration of Volcano's scheduler.
 
-The page docs/dialects/volcano.md shows this table. An event on the ConfigMap lists settings without effect, and
-`phalanx migrate --from volcano` lists all settings.
+The page docs/dialects/volcano.md shows this table. An event on the ConfigMap lists the settings that have no effect,
+and `phalanx migrate --from volcano` lists all settings.
 
 
 Source: pkg/scheduler/{actions,plugins} of v1.15.1; docs/user-guide and the site's page of each plugin.
@@ -111,7 +111,7 @@ SETTINGS: Final[Mapping[str, Use]] = {
 
 
 def use_of(setting: Setting) -> Use | None:
-    """Return the use of a setting; None if it is unknown."""
+    """Return the use of a setting; None if the setting is unknown."""
     if setting.what != "argument":
         return SETTINGS.get(f"{setting.what} {setting.name}")
     plugin, _, name = setting.name.partition(".")
@@ -121,7 +121,7 @@ def use_of(setting: Setting) -> Use | None:
 
 
 def notes(config_map: Object) -> Iterator[str]:
-    """Yield a sentence for each setting without effect, or why the file cannot be read."""
+    """Yield one sentence for each setting that has no effect. If the configuration cannot be read, yield the reason."""
     if (text := text_of(config_map)) is None:
         return
     try:
@@ -140,7 +140,7 @@ def notes(config_map: Object) -> Iterator[str]:
 
 
 def told(text: str) -> Iterator[str]:
-    """Yield the use of each setting, for users who plan a migration."""
+    """Yield one text about the use of each setting. Users read these texts when they plan a migration."""
     try:
         found = read_configuration(text)
     except VolcanoConfigurationError as error:

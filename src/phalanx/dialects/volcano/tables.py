@@ -1,7 +1,7 @@
-"""The use of every field of Volcano's kinds, and of its labels and annotations on pods.
+"""State how Phalanx uses every field of Volcano's kinds, and Volcano's labels and annotations on pods.
 
-The page docs/dialects/volcano.md is generated from these tables, and a test compares them with every field of every
-definition. An event on an object lists its fields without effect.
+The page docs/dialects/volcano.md is generated from these tables. A test compares the tables with every field of every
+CustomResourceDefinition. If an object has fields without effect, an event on the object lists them.
 """
 
 from __future__ import annotations
@@ -243,8 +243,8 @@ WORDS: Mapping[str, Use] = {
 
 
 def notes(kind: str, obj: Object) -> Iterator[str]:
-    """Yield a sentence for each field, label and annotation without effect. For objects of other API groups, for
-    example a batch/v1 Job, only labels and annotations are checked."""
+    """Yield one sentence for each field, label and annotation of the object that has no effect. For objects of other
+    API groups, for example a batch/v1 Job, only labels and annotations are checked."""
     theirs = _GROUPS in str(obj.get("apiVersion") or "")
     table = TABLES.get(kind, {}) if theirs else {}
     if isinstance(whole := table.get("spec"), Ignored):

@@ -1,4 +1,5 @@
-"""ProvisioningRequests: nodes that an autoscaler finds for a Workload with reserved quota.
+"""Handle ProvisioningRequests. With a ProvisioningRequest, Kueue (here Phalanx) asks an autoscaler for nodes for a
+Workload whose quota is reserved.
 
 Parts, lowest first:
 

@@ -1,4 +1,4 @@
-"""ProvisioningRequestConfigs, and the AdmissionChecks that name them.
+"""Read ProvisioningRequestConfigs and the AdmissionChecks that name them.
 
 
 Source: apis/kueue/v1beta2/provisioningrequestconfig_types.go of v0.19.2.
@@ -22,11 +22,11 @@ class Config:
     """A ProvisioningRequestConfig.
 
     `managed`: nodes are requested only for pod sets that request one of these resources; empty: for all pod sets.
-    `attempts`: the number of failed requests after which another one is tried. The pause before it is `base_s` seconds,
-    and doubles up to `most_s`. `selectors`: key of a nodeSelector -> the detail of the request's status that has the
-    value.
-    `merges`: True if identical pod sets become one pod set of the request. `by_needs`: True if pod sets with equal
-    scheduling requirements count as identical."""
+    `attempts`: the number of failed requests after each of which another request is made. The pause before the first of
+    these is `base_s` seconds; it doubles each time, up to `most_s`. `selectors`: for each key of a nodeSelector that
+    the pods get, the name of the detail in the request's status that contains the value.
+    `merges`: True if identical pod sets of the job become one pod set of the request. `by_needs`: True if pod sets are
+    already identical when their scheduling requirements are equal."""
 
     class_name: str
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -39,17 +39,17 @@ class Config:
     by_needs: bool = False
 
     def wanted(self, sets: tuple[PodSet, ...]) -> tuple[PodSet, ...]:
-        """Return the pod sets for which nodes are requested."""
+        """Return the pod sets for which the request asks for nodes."""
         return tuple(each for each in sets if not self.managed or any(name in self.managed for name, _ in each.request))
 
     def pause_s(self, attempt: int) -> int:
-        """Return the pause after the failed attempt with this number, from 1."""
+        """Return the pause in seconds after the failed attempt with this number. The first attempt has the number 1."""
         return int(min(self.base_s * 2.0 ** min(attempt - 1, 32), self.most_s))
 
 
 def config_of(check: Object, configs: Mapping[str, Object]) -> Config | None:
-    """Return the config of an AdmissionCheck for ProvisioningRequests; None if the check is of another controller, or
-    names no config that exists."""
+    """Return the config of an AdmissionCheck that creates ProvisioningRequests. Return None if the check belongs to
+    another controller, or if the config that it names does not exist."""
     spec: Mapping[str, Any] = check.get("spec") or {}
     named = spec.get("parameters") or {}
     if spec.get("controllerName") != CONTROLLER or named.get("kind") != kinds.PROVISIONING_CONFIGS.name:

@@ -1,24 +1,24 @@
-"""ProvisioningRequests and their PodTemplates, and the changes by which pods consume a request.
+"""Create ProvisioningRequests and their PodTemplates, and compute the changes with which pods use the nodes of a
+request.
 
-Their names and fields are those that Kueue gives them. An annotation names the gang.
+The names and fields are the same as in Kueue. An annotation of a request names the gang.
 
 
 Sources: pkg/controller/admissionchecks/provisioning of v0.19.2; autoscaling.x-k8s.io/v1 of cluster-autoscaler 1.36.
 
-The answers about ProvisioningRequests: the states of their checks, requests that are created, and requests that are
-deleted because nobody needs them any more.
+`answers` yields the requests to create, and the requests to delete because no job needs them any more.
 
-A gang that waits for nodes on demand has its quota (`reserved`), so its Workload shows it as Kueue does: with reserved
-quota, and with pending checks.
+A gang that waits for nodes from an autoscaler has its quota already (`reserved`). So its Workload shows the same as in
+Kueue: the quota is reserved and the checks are pending.
 
-The state of an AdmissionCheck, from the conditions of its ProvisioningRequest.
+The state of an AdmissionCheck follows from the conditions of its ProvisioningRequest:
 
     Provisioned                     Ready: the pods consume the request
     Failed, BookingExpired          Retry after a pause, and Rejected after the last attempt
     CapacityRevoked                 Rejected, also while the job runs
     otherwise                       Pending, with the autoscaler's message
 
-A job that fits on present nodes needs no request; its check is Ready without one.
+A job that fits on the existing nodes needs no request, so its check is Ready without a request.
 
 
 Source: pkg/controller/admissionchecks/provisioning/controller.go of v0.19.2."""
@@ -40,7 +40,7 @@ from phalanx.model.reason import ReasonCode
 
 CONSUME = "autoscaling.x-k8s.io/consume-provisioning-request"
 CLASS = "autoscaling.x-k8s.io/provisioning-class-name"
-PARAMETER = "provreq.kueue.x-k8s.io/"  # prefix of annotations of jobs
+PARAMETER = "provreq.kueue.x-k8s.io/"  # the prefix of job annotations that become parameters of requests
 MANAGED = {f"{kinds.PREFIX}managed": "true"}
 GANG = "phalanx.dev/job-of-request"
 LONGEST_NAME = 253
@@ -48,7 +48,8 @@ _NEEDS = ("nodeSelector", "affinity", "tolerations", "resourceClaims", "priority
 
 
 class Sets(NamedTuple):
-    """Pod sets that are one pod set of a request: the template of each pod, and the number of pods."""
+    """Pod sets of a job that become one pod set of a request. It has the template of each pod and the number of
+    pods."""
 
     name: str
     template: Object
@@ -56,15 +57,15 @@ class Sets(NamedTuple):
 
 
 def request_name(workload: str, check: str, attempt: int) -> str:
-    """Return the name of the request for a Workload, a check and an attempt, from 1."""
+    """Return the name of the request for a Workload, a check and an attempt. The first attempt has the number 1."""
     return _limited(f"{workload}-{check}-{attempt}")
 
 
 def objects(
     config: Config, told: Told, workload: Object, name: str, flavors: Mapping[str, Sequence[Flavor]]
 ) -> tuple[list[Object], Object]:
-    """Return the PodTemplates and the ProvisioningRequest of that name. `workload`: the owner of all. `flavors`: the
-    flavors of each pod set."""
+    """Return the ProvisioningRequest with the given name, and its PodTemplates. `workload`: the owner of all these
+    objects. `flavors`: the flavors of each pod set."""
     sets = list(_merged(config, told, flavors))
     meta = {
         "namespace": told.namespace,
@@ -105,12 +106,12 @@ def objects(
 
 
 def template_name(request: str, pod_set: str) -> str:
-    """Return the name of the PodTemplate of a request's pod set."""
+    """Return the name of the PodTemplate for one pod set of a request."""
     return _limited(f"ppt-{request}-{pod_set}")
 
 
 def updates(config: Config, request: Object, sets: Sequence[PodSet]) -> list[Object]:
-    """Return the podSetUpdates of a check whose request is provisioned."""
+    """Return the podSetUpdates of a check after the autoscaler has provisioned the nodes of its request."""
     details = (request.get("status") or {}).get("provisioningClassDetails") or {}
     selector = {key: str(details[detail]) for key, detail in config.selectors.items() if detail in details}
     said = {CONSUME: request["metadata"]["name"], CLASS: config.class_name}
@@ -120,7 +121,7 @@ def updates(config: Config, request: Object, sets: Sequence[PodSet]) -> list[Obj
 
 
 def owned(requests: Mapping[str, Object], workload: Object) -> list[Object]:
-    """Return the requests of a Workload."""
+    """Return the ProvisioningRequests of a Workload."""
     uid = (workload.get("metadata") or {}).get("uid")
     return [
         one
@@ -130,13 +131,13 @@ def owned(requests: Mapping[str, Object], workload: Object) -> list[Object]:
 
 
 def _parameters(told: Told) -> dict[str, str]:
-    """Return the parameters in the annotations of the job."""
+    """Return the parameters of the request that the annotations of the job contain."""
     said = told.owners[0]["metadata"].get("annotations") or {}
     return {key.removeprefix(PARAMETER): str(text) for key, text in said.items() if key.startswith(PARAMETER)}
 
 
 def _merged(config: Config, told: Told, flavors: Mapping[str, Sequence[Flavor]]) -> Iterator[Sets]:
-    """Yield the pod sets of the request."""
+    """Yield the pod sets of the request, in which identical pod sets of the job are merged if the config says so."""
     found: dict[str, Sets] = {}
     for each in config.wanted(told.pod_sets):
         template = with_flavors(each.template, flavors.get(each.name, ()))
@@ -154,7 +155,7 @@ def _key(config: Config, each: PodSet, template: Object) -> str:
 
 
 def with_flavors(template: Object, flavors: Sequence[Flavor]) -> Object:
-    """Return the pod template with the node labels and tolerations of its flavors."""
+    """Return the pod template together with the node labels and tolerations of its flavors."""
     spec: dict[str, Any] = dict(template.get("spec") or {})
     selector = {**(spec.get("nodeSelector") or {}), **{key: text for each in flavors for key, text in each.labels}}
     more = [{key: text for key, text in vars_of(one).items() if text} for each in flavors for one in each.tolerations]
@@ -181,12 +182,12 @@ def _limited(name: str) -> str:
 PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
 NOT_NEEDED = "no ProvisioningRequest is needed: its pods have room on nodes that exist"
 NOT_MANAGED = "no ProvisioningRequest is needed: its pods request none of the managed resources"
-UNHANDLED_S = 120.0  # an autoscaler that handles a request's class accepts the request within this time
+UNHANDLED_S = 120.0  # an autoscaler that serves the class of a request accepts the request within this time
 
 
 class ProvisioningState(NamedTuple):
-    """The state of a check. `pause_s`: the pause before the next attempt, if there is one. `again_s`: when the state
-    may change without an event (seconds since the epoch)."""
+    """The state of a check. `pause_s`: the pause before the next attempt, if there will be a next attempt. `again_s`:
+    when the state may change without an event (seconds since the epoch)."""
 
     state: str
     message: str
@@ -195,13 +196,14 @@ class ProvisioningState(NamedTuple):
 
 
 def is_true(request: Object, kind: str) -> bool:
-    """Return whether a condition of the request is True."""
+    """Return whether the request has this condition with the status True."""
     return _condition(request, kind).get("status") == "True"
 
 
 def state_of(config: Config, request: Object, attempt: int, now_s: float, *, admitted: bool) -> ProvisioningState:
-    """Return the state of the check. `attempt`: the number of the request, from 1. `admitted`: True if the Workload is
-    admitted, so that it does not need the booking any more."""
+    """Return the state of the check. `attempt`: the number of the present request; the first request has the number 1.
+    `admitted`: True if the Workload is admitted, so that it no longer needs the nodes that the autoscaler booked for
+    it."""
     name = request["metadata"]["name"]
     if is_true(request, "CapacityRevoked"):
         return ProvisioningState(REJECTED, f"ProvisioningRequest {name}: {_message(request, 'CapacityRevoked')}")
@@ -245,13 +247,14 @@ _ADMITTED = frozenset({Stage.STARTING, Stage.RUNNING})
 
 
 def waits_for_nodes(told: Told) -> bool:
-    """Return whether the gang waits for nodes on demand, with reserved quota."""
+    """Return whether the gang has reserved quota and waits for nodes from an autoscaler."""
     reason = told.reason
     return reason is not None and reason.code is ReasonCode.WAITING_FOR_NODES and "group" in reason.numbers
 
 
 def reserved(told: Told) -> Told:
-    """Return the view of a gang as Kueue has it: with quota and flavors while it waits for nodes on demand."""
+    """Return the view of a gang as Kueue would show it. While the gang waits for nodes from an autoscaler, this view
+    has quota and flavors."""
     reason = told.reason
     if reason is None or not waits_for_nodes(told):
         return told
@@ -266,15 +269,15 @@ def reserved(told: Told) -> Told:
 
 
 def attempt_of(one: Mapping[str, Any]) -> int:
-    """Return the number of a check's present attempt, from 1."""
+    """Return the number of a check's present attempt. The first attempt has the number 1."""
     return int(one.get("retryCount") or 0) + 1
 
 
 def check_state(
     config: Config, told: Told, one: Object, request: Object | None, now: str
 ) -> tuple[Object, ProvisioningState]:
-    """Return the state of a check in the Workload's status. `one`: its last state. `request`: the request of its
-    present attempt; None if it does not exist."""
+    """Return the entry of a check for the Workload's status. `one`: the last entry of this check. `request`: the
+    request of its present attempt; None if this request does not exist."""
     found = _state(config, told, one, request, read_moment(now))
     if (found.state, found.message) == (one["state"], one.get("message")):
         return one, found
@@ -314,8 +317,9 @@ def answers(
     known: Mapping[str, Object],
     flavors: Mapping[str, Flavor],
 ) -> Iterator[Answer]:
-    """Yield the requests and PodTemplates to create, and the requests to delete. `workload`: as it exists. `checks`:
-    the states of its checks. `known`: the existing requests, by `namespace/name`. `flavors`: by name."""
+    """Yield the requests and PodTemplates to create, and the requests to delete. `workload`: the existing Workload.
+    `checks`: the states of its checks. `known`: the existing requests by `namespace/name`. `flavors`: the flavors by
+    name."""
     used: set[str] = set()
     for one in checks:
         config = provisioning.get(str(one["name"]))
@@ -326,7 +330,7 @@ def answers(
         if one["state"] == PENDING and waits_for_nodes(told) and f"{told.namespace}/{name}" not in known:
             yield from _created(config, told, workload, name, flavors)
     if told.stage is Stage.WAITING and told.reason is None:
-        return  # after a restart it is not known yet whether the gang waits for its request
+        return  # after a restart, the scheduler does not know yet whether the gang waits for this request
     for each in owned(known, workload):
         name = each["metadata"]["name"]
         if name not in used and not is_true(each, "Failed"):

@@ -1,4 +1,4 @@
-"""Kueue's definitions as queues of the queue tree.
+"""Translate Kueue's definitions (ClusterQueues, Cohorts and others) to queues of Phalanx's queue tree.
 
 Parts, lowest first:
 

@@ -1,11 +1,12 @@
-"""AdmissionChecks: decisions of other controllers about one Workload, after its quota is reserved.
+"""Read AdmissionChecks. With an AdmissionCheck, another controller decides whether one Workload may run after the
+Workload's quota is reserved.
 
 The first part reads the definitions of MultiKueue: the AdmissionChecks of its controller, their configs, and the
 clusters that the configs name.
 
-The second part reads the states of all checks. Their controllers write a state into the Workload's status: Pending,
-Ready, Retry or Rejected. If all are Ready, the Workload is admitted. After Retry its quota is released and it is tried
-again. After Rejected it is deactivated.
+The second part reads the states of all checks. The controller of a check writes a state into the Workload's status:
+Pending, Ready, Retry or Rejected. If all checks are Ready, the Workload is admitted. After Retry, the Workload's quota
+is released and the scheduler tries it again. After Rejected, the Workload is deactivated.
 
 Sources: pkg/workload/admissionchecks.go, pkg/controller/core/workload_controller.go and
 pkg/controller/admissionchecks/multikueue/admissioncheck.go of v0.19.2.
@@ -32,13 +33,13 @@ from phalanx.model.pod import Toleration
 from phalanx.model.reason import Reason, ReasonCode
 
 CONTROLLER = "kueue.x-k8s.io/multikueue"
-SENT_TO = "phalanx.dev/sent-to"  # an annotation of Jobs; the last cluster in it has the job
-SENDING = "phalanx-sending-queues"  # a ConfigMap of kueue-system that the scheduler writes
+SENT_TO = "phalanx.dev/sent-to"  # an annotation of Jobs; the last cluster in it runs the job
+SENDING = "phalanx-sending-queues"  # a ConfigMap in kueue-system that the scheduler writes
 CLUSTERS = Topology(levels=(CLUSTER,))  # all pods of a job are in one cluster
 
 
 class Activity(NamedTuple):
-    """The condition Active of an AdmissionCheck. `truth`: its status is True."""
+    """The condition Active of an AdmissionCheck. `truth`: True if the condition's status is True."""
 
     truth: bool
     reason: str
@@ -46,8 +47,8 @@ class Activity(NamedTuple):
 
 
 def clusters_of(check: Object, configs: Mapping[str, Object]) -> tuple[str, ...] | None:
-    """Return the clusters of a check, in their order; None if the check is of another controller, or names no
-    MultiKueueConfig that exists."""
+    """Return the clusters to which a check may send jobs, in the order of its MultiKueueConfig. Return None if the
+    check belongs to another controller, or if its MultiKueueConfig does not exist."""
     spec: Mapping[str, Any] = check.get("spec") or {}
     named = spec.get("parameters") or {}
     if spec.get("controllerName") != CONTROLLER or named.get("kind") != kinds.MULTI_CONFIGS.name:
@@ -57,7 +58,7 @@ def clusters_of(check: Object, configs: Mapping[str, Object]) -> tuple[str, ...]
 
 
 def activity(check: Object, configs: Mapping[str, Object], clusters: Mapping[str, Object]) -> Activity:
-    """Return the condition Active of a check of MultiKueue. `clusters`: the MultiKueueClusters."""
+    """Return the condition Active of a MultiKueue check. `clusters`: the MultiKueueClusters."""
     listed = clusters_of(check, configs)
     if listed is None:
         named = ((check.get("spec") or {}).get("parameters") or {}).get("name") or "none"
@@ -86,8 +87,8 @@ def all_clusters(checks: Mapping[str, Object], configs: Mapping[str, Object]) ->
 
 
 def sending_queues(objects: Objects) -> str:
-    """Return the LocalQueues whose ClusterQueues send jobs to other clusters, each as `,NAMESPACE/NAME,`: the admission
-    policy that sets `managedBy` looks for the queue of a new job in this text."""
+    """Return a text with the LocalQueues whose ClusterQueues send jobs to other clusters, each as `,NAMESPACE/NAME,`.
+    The admission policy that sets `managedBy` searches this text for the queue of a new job."""
     checks = objects.get(kinds.ADMISSION_CHECKS, {})
     ours = {name for name, one in checks.items() if (one.get("spec") or {}).get("controllerName") == CONTROLLER}
     queues = {name for name, one in objects.get(kinds.CLUSTER_QUEUES, {}).items() if ours & set(_checks_of(one))}
@@ -104,7 +105,7 @@ def _checks_of(queue: Object) -> Iterator[str]:
 
 
 def cluster_of(told: Told) -> str:
-    """Return the cluster that has the job; empty if none has."""
+    """Return the cluster that runs the job; empty if no other cluster runs it."""
     if told.stage not in (Stage.STARTING, Stage.RUNNING):
         return ""
     said = (told.owners[0]["metadata"].get("annotations") or {}).get(SENT_TO) or ""
@@ -112,7 +113,7 @@ def cluster_of(told: Told) -> str:
 
 
 def check_state(told: Told, one: Object, now: str) -> Object:
-    """Return the state of a check in the Workload's status. `one`: its last state."""
+    """Return the entry of a check for the Workload's status. `one`: the last entry of this check."""
     cluster = cluster_of(told)
     if told.stage is Stage.LEAVING:
         return one
@@ -129,8 +130,8 @@ FAILED_TO_START = "FailedToStart"
 
 
 def own_activity(check: Object, objects: Objects) -> Activity | None:
-    """Return the condition Active of a check whose controller is part of Kueue; None for other checks. `objects`: the
-    definitions; ProvisioningRequests are among them if the cluster serves them."""
+    """Return the condition Active of a check whose controller is a part of Kueue; None for other checks. `objects`: the
+    definitions. They contain the kind ProvisioningRequest if the cluster serves it."""
     spec = check.get("spec") or {}
     configs, served = objects.get(kinds.PROVISIONING_CONFIGS, {}), kinds.PROVISIONING_REQUESTS in objects
     match spec.get("controllerName"):
@@ -155,23 +156,23 @@ NOT_SERVED = Activity(
 
 
 def states(status: WorkloadStatus) -> dict[str, WorkloadCheck]:
-    """Return the checks in a Workload's status, by name."""
+    """Return the states of the checks in a Workload's status, by the name of the check."""
     return {str(one.get("name")): one for one in status.get("admissionChecks") or ()}
 
 
 def in_state(status: WorkloadStatus, state: str) -> list[WorkloadCheck]:
-    """Return the checks of a Workload that are in a state."""
+    """Return the checks of a Workload that have the given state."""
     return [one for one in states(status).values() if one.get("state") == state]
 
 
 def flavors_of(status: WorkloadStatus) -> frozenset[str]:
-    """Return the flavors in which a Workload has quota."""
+    """Return the flavors whose quota a Workload has reserved."""
     sets = (status.get("admission") or {}).get("podSetAssignments") or ()
     return frozenset(str(flavor) for each in sets for flavor in (each.get("flavors") or {}).values())
 
 
 def turned_down(status: WorkloadStatus) -> Reason | None:
-    """Return why the Workload loses its quota or waits for its next attempt; None if no check requires this."""
+    """Return why the Workload loses its quota or waits for its next attempt; None if no check demands either."""
     if retried := in_state(status, RETRY):
         named = ", ".join(f'"{one["name"]}" ({one.get("message") or ""})' for one in retried)
         text = f"Evicted due to AdmissionCheck(s) in Retry state: {named}"
@@ -182,8 +183,8 @@ def turned_down(status: WorkloadStatus) -> Reason | None:
 
 
 def gate(checks_on: Callable[[frozenset[str]], list[str]], status: WorkloadStatus) -> Reason | None:
-    """Return why a Workload with reserved quota may not run yet; None if it may. `checks_on`: returns the checks of a
-    job with given flavors."""
+    """Return why a Workload with reserved quota may not run yet; None if it may run. `checks_on`: a function that
+    returns the checks of a job with given flavors."""
     if not status.get("admission"):
         return Reason(code=ReasonCode.HELD, text="its AdmissionChecks are asked when its quota is reserved")
     known = states(status)
@@ -195,13 +196,14 @@ def gate(checks_on: Callable[[frozenset[str]], list[str]], status: WorkloadStatu
 
 
 class UpdateConflict(Exception):
-    """Two sources set one key of the same pods to different values. The text names them."""
+    """Two sources set one key of the same pods to different values. The exception's text names the key and both
+    values."""
 
 
 def updates(workload: WorkloadView, flavor_labels: Mapping[str, str]) -> dict[str, PodUpdate]:
-    """Return the changes of the checks to the templates of a Workload's pod sets, by name. Raises UpdateConflict, as
-    Kueue does, if a key already has another value: in the template, from a flavor (`flavor_labels`) or from another
-    check.
+    """Return the changes that the checks require in the pod templates of a Workload, by the name of the pod set. As
+    Kueue does, raise UpdateConflict if a key already has another value in the template, from a flavor (`flavor_labels`)
+    or from another check.
 
 
     Source: pkg/podset/podset.go of v0.19.2."""
@@ -248,12 +250,14 @@ def _merged(own: Mapping[str, str] | None, more: Mapping[str, str] | None, what:
 
 
 def cannot_start(text: str) -> Reason:
-    """Return the reason of a job whose pods cannot have the changes that its checks require; it is not tried again."""
+    """Return the reason of a job that cannot start because the changes that its checks require conflict. The scheduler
+    does not try the job again."""
     return Reason(code=ReasonCode.HELD, text=text, numbers={"by": FAILED_TO_START})
 
 
 def failed_to_start(status: WorkloadStatus) -> Reason | None:
-    """Return why a job is not tried again after its Workload was finished as FailedToStart; None if it was not."""
+    """Return why a job is not tried again after its Workload was finished as FailedToStart; None if the Workload was
+    not finished in this way."""
     one = _true(status, "Finished")
     return cannot_start(str(one.get("message") or "")) if one.get("reason") == FAILED_TO_START else None
 
@@ -264,13 +268,13 @@ def admitted(status: WorkloadStatus) -> bool:
 
 
 def _true(status: WorkloadStatus, kind: str) -> WorkloadCondition:
-    """Return the condition of a type if its status is True; otherwise an empty mapping."""
+    """Return the condition of the given type if its status is True; otherwise return an empty mapping."""
     listed, nothing = status.get("conditions") or (), WorkloadCondition()
     return next((one for one in listed if one.get("type") == kind and one.get("status") == "True"), nothing)
 
 
 def reset(one: WorkloadCheck, now: str) -> WorkloadCheck:
-    """Return the state of a check after its Workload was evicted. `now`: as a metav1.Time."""
+    """Return the state of a check after its Workload was evicted. `now`: the present time as a metav1.Time."""
     state = one.get("state")
     if state == PENDING:
         return one

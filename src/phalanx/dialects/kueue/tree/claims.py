@@ -1,14 +1,16 @@
-"""The settings of a gang that names a LocalQueue, from Kueue's definitions and the gang's Workload.
+"""Compute the settings (`Claim`) of a gang that names a LocalQueue, from Kueue's definitions and from the gang's
+Workload.
 
-A LocalQueue is not a queue of the tree: it names the ClusterQueue of its jobs, and may stop them. Kueue's other rules
-for one ClusterQueue and one job are here too: namespaces, resources without a quota, checks.
+A LocalQueue does not become a queue of the tree. It only names the ClusterQueue of its jobs, and it may stop the jobs.
+This module also applies Kueue's other rules about one ClusterQueue and one job. They are about namespaces, resources
+without a quota, and AdmissionChecks.
 
-A prebuilt Workload: it exists before its job, which names it (`kueue.x-k8s.io/prebuilt-workload-name`).
+A *prebuilt* Workload is created before its job, and the job names it with `kueue.x-k8s.io/prebuilt-workload-name`.
 
-The job waits until a Workload of that name exists and has no other owner. Then the job becomes its owner, and the
-Workload's priority and maximum execution time count. If the two describe different pods, the Workload is finished as
-OutOfSync, and the job does not start. Deleting the Workload stops its job. Container fields that the Workload leaves
-out are not compared, because the server adds defaults to a Job but not to a Workload.
+The job waits until a Workload of that name exists and has no other owner. Then the job becomes the Workload's owner,
+and the Workload's priority and maximum execution time hold for the job. If the Workload and the job describe different
+pods, the Workload is finished as OutOfSync, and the job does not start. Deleting the Workload stops its job. Container
+fields that the Workload leaves out are not compared, because the server adds defaults to a Job but not to a Workload.
 
 
 Sources: pkg/controller/jobframework/{reconciler,utils}.go, pkg/util/equality/podset.go of v0.19.2."""
@@ -38,8 +40,8 @@ _AMOUNTS = frozenset({"requests", "limits"})
 
 
 def obstacle(name: str, uid: str, workload: WorkloadView | None) -> Reason | None:
-    """Return why a job cannot start with its prebuilt Workload; None if the job owns the Workload. `uid`: the job's
-    uid."""
+    """Return why a job cannot start with its prebuilt Workload; None if the job is the owner of the Workload. `uid`:
+    the job's uid."""
     if workload is None:
         return _reason(f"it waits for the prebuilt Workload {name}, which does not exist")
     if not is_owned(workload, uid):
@@ -67,7 +69,7 @@ def is_owned(workload: WorkloadView, uid: str) -> bool:
 
 
 def is_of_another(workload: WorkloadView, uids: Iterable[str]) -> bool:
-    """Return whether the Workload's controller has none of these uids."""
+    """Return whether the Workload has a controller and the controller's uid is none of these uids."""
     owners = workload["metadata"].get("ownerReferences") or ()
     return any(one.get("controller") and one.get("uid", "") not in uids for one in owners)
 
@@ -93,8 +95,8 @@ def _is_alike(said: WorkloadPodSet, own: PodSet) -> bool:
 
 
 def _says(said: Any, own: Any, *, amount: bool = False) -> bool:
-    """Return whether `own` has all fields of `said`, with equal values. Lists must have the same length. `amount`: True
-    if the values are quantities, which may be written differently."""
+    """Return whether `own` has all fields of `said` with equal values. Lists must have the same length. `amount`: True
+    if the values are quantities, so that different spellings of the same amount are equal."""
     if isinstance(said, Mapping) and isinstance(own, Mapping):
         return all(key in own and _says(each, own[key], amount=amount or key in _AMOUNTS) for key, each in said.items())
     if isinstance(said, list) and isinstance(own, list):
@@ -108,7 +110,7 @@ def _says(said: Any, own: Any, *, amount: bool = False) -> bool:
 
 
 def claim(defined: KueueDefinitions, said: Said, workload: WorkloadView | None = None) -> Claim | None:
-    """Return the settings of a gang that names a LocalQueue; None if it names none."""
+    """Return the settings of a gang that names a LocalQueue; None if the gang names no LocalQueue."""
     key = kinds.local_queue_of(said.queue)
     if not key:
         return None
@@ -128,7 +130,7 @@ def claim(defined: KueueDefinitions, said: Said, workload: WorkloadView | None =
     if unknown := missing_class(defined, said.options, workload):
         text = f"WorkloadPriorityClass {unknown} does not exist: create it, or correct {kinds.PRIORITY_LABEL}"
         return Claim(queue=queue, blocked=Reason(code=ReasonCode.INVALID, text=text))
-    if kinds.PRIORITY_LABEL in said.options and priority is None:  # its class was deleted
+    if kinds.PRIORITY_LABEL in said.options and priority is None:  # its WorkloadPriorityClass was deleted
         priority = _own_priority(workload)
     if name := said.options.get(gangs.PREBUILT):
         about = kinds.WORKLOADS, f"{said.namespace}/{name}"
@@ -159,13 +161,13 @@ def claim(defined: KueueDefinitions, said: Said, workload: WorkloadView | None =
 
 
 def _asked(defined: KueueDefinitions, found: ClusterQueue, flavors: frozenset[str]) -> list[str]:
-    """Return the checks that a job with these flavors waits for, without checks that send it to another cluster:
-    sending is the start of the job."""
+    """Return the checks for which a job with these flavors waits. Checks that send the job to another cluster are left
+    out, because sending it is the start of the job."""
     return [name for name in found.checks_on(flavors) if name not in defined.multi]
 
 
 def _clusters(defined: KueueDefinitions, found: ClusterQueue | None) -> tuple[str, ...] | None:
-    """Return the clusters to which a ClusterQueue sends its jobs; None if it keeps them."""
+    """Return the clusters to which a ClusterQueue sends its jobs; None if its jobs run in this cluster."""
     sending = [defined.multi[name] for name in found.checks if name in defined.multi] if found is not None else []
     return sending[0] if sending else None
 
@@ -181,7 +183,8 @@ def _nominated(defined: KueueDefinitions, found: ClusterQueue | None, workload: 
 
 
 def _nomination(defined: KueueDefinitions, found: ClusterQueue, status: WorkloadStatus) -> Reason | None:
-    """Return why a job with reserved quota is not sent yet: an external dispatcher has nominated no cluster for it."""
+    """Return why a job with reserved quota is not sent to another cluster yet. The reason is that an external
+    dispatcher has nominated no cluster for the job."""
     name = defined.configuration.multi.dispatcher
     if (
         not name
@@ -197,7 +200,8 @@ def _nomination(defined: KueueDefinitions, found: ClusterQueue, status: Workload
 
 
 def _note(defined: KueueDefinitions, workload: WorkloadView) -> tuple[str, bool]:
-    """Return the messages of the gang's AdmissionChecks that make ProvisioningRequests, and whether all are Ready."""
+    """Return the messages of those AdmissionChecks of the gang that create ProvisioningRequests, and whether all these
+    checks are Ready."""
     known = checks.states(workload.get("status") or {})
     ours = [one for name, one in known.items() if name in defined.provisioning]
     text = "; ".join(str(one["message"]) for one in ours if one.get("message"))
@@ -210,8 +214,9 @@ def _charging(defined: KueueDefinitions, found: ClusterQueue | None) -> Charging
 
 
 def missing_class(defined: KueueDefinitions, options: Mapping[str, str], workload: WorkloadView | None) -> str:
-    """Return the WorkloadPriorityClass that a job names if it does not exist; empty if it does, or if the job has a
-    Workload of this class already. As in Kueue, the job has no Workload until the class exists."""
+    """Return the name of the WorkloadPriorityClass that a job names if this class does not exist. Return an empty text
+    if the class exists, or if the job already has a Workload of this class. As in Kueue, the job gets no Workload until
+    the class exists."""
     name = options.get(kinds.PRIORITY_LABEL, "")
     of_workload = ((workload or {}).get("spec") or {}).get("priorityClassRef") or {}
     known = name in defined.priorities or of_workload.get("name") == name or gangs.PREBUILT in options
@@ -219,21 +224,21 @@ def missing_class(defined: KueueDefinitions, options: Mapping[str, str], workloa
 
 
 def _own_priority(workload: WorkloadView | None) -> int | None:
-    """Return the priority in a Workload's spec; None if it has none."""
+    """Return the priority in a Workload's spec; None if the spec has no priority."""
     said = ((workload or {}).get("spec") or {}).get("priority")
     return said if isinstance(said, int) else None
 
 
 def _held(workload: WorkloadView) -> Reason | None:
-    """Return why the state of its Workload forbids the gang to start."""
+    """Return the reason if the state of the gang's Workload forbids the gang to start."""
     if (workload.get("spec") or {}).get("active") is False:
         return Reason(code=ReasonCode.HELD, text="The workload is deactivated", numbers={"by": "deactivated"})
     return checks.failed_to_start(workload.get("status") or {})
 
 
 def _updates(defined: KueueDefinitions, workload: WorkloadView) -> tuple[dict[str, PodUpdate], Reason | None]:
-    """Return (changes that the checks make to the gang's pods, reason if these conflict). For an admitted gang a
-    conflict gives no reason."""
+    """Return the changes that the checks require in the gang's pods, and the reason if these changes conflict. If the
+    gang is admitted, a conflict yields no reason."""
     own = {kinds.tree_flavor(name) for name in checks.flavors_of(workload.get("status") or {})}
     labels = {key: text for flavor in defined.flavors if flavor.name in own for key, text in flavor.labels}
     try:
@@ -243,7 +248,7 @@ def _updates(defined: KueueDefinitions, workload: WorkloadView) -> tuple[dict[st
 
 
 def _drains(defined: KueueDefinitions, local: LocalQueue) -> bool:
-    """Return whether running jobs of the LocalQueue must stop."""
+    """Return whether the running jobs of the LocalQueue must be stopped."""
     found = defined.cluster_queues.get(local.cluster_queue)
     policies = (local.stop_policy, found.node.spec.get("stopPolicy") if found is not None else None)
     return "HoldAndDrain" in policies

@@ -1,12 +1,13 @@
 """Read Kueue's `Configuration` from the ConfigMap `kueue-manager-config` of `kueue-system`, as Kueue's controller does.
 
-Settings about jobs have an effect; settings of Kueue's own process have none. If the ConfigMap is missing or
-unreadable, Kueue's defaults hold.
+Settings about jobs have an effect in Phalanx; settings about the process of Kueue's controller have none. If the
+ConfigMap is missing or cannot be read, Kueue's defaults hold.
 
 
 Sources: apis/config/v1beta2/{configuration_types,defaults}.go of v0.19.2.
 
-The quota charge of a pod, if Kueue's Configuration transforms its requests.
+Kueue's Configuration may transform the requests of pods. Then a pod's *charge*, which is the amount that counts against
+the quota, differs from its requests.
 
 A transformation applies to one resource, its *input*. For a pod that requests the input,
 
@@ -14,10 +15,11 @@ A transformation applies to one resource, its *input*. For a pod that requests t
     output = sum over the transformations of input * multiplier * units of the output in one of the input
 
 
-is added to the pod's own request of the output. The input counts too, unless it is replaced. Outputs may be negative
-and then reduce other amounts; a sum is never below 0. Excluded resources do not count, but their outputs do. Amounts
-are exact and rounded up for each pod, so half a credit counts as one. Only quota uses these amounts; placement uses the
-pods' requests.
+is added to the pod's own request of the output. The input itself is charged too, unless the transformation replaces it.
+Outputs may be negative, so that they reduce other amounts, but no sum is below 0. Excluded resources are not charged,
+but the outputs of their transformations are. The computation is exact, and the result is rounded up for each pod: half
+a credit is charged as one credit. The charge is used for quota only; for placement, the scheduler uses the pods'
+requests.
 
 
 Sources: apis/config/v1beta2/configuration_types.go and pkg/workload/workload.go of v0.20.0-devel; of excluded inputs
@@ -43,14 +45,14 @@ from phalanx.dialects.schema.depth import require_shallow
 from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.model.pod import CPU, PODS, Amounts, amounts
 
-_MILLI = 1000  # units of cpu per core
+_MILLI = 1000  # Phalanx's units of cpu per core
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transformation:
-    """A transformation of one resource. `replaces`: the input itself does not count. `multiplier`: a resource whose
-    requested amount multiplies the outputs; empty if there is none. `outputs`: units of each resource per unit of the
-    input (of cpu in cores)."""
+    """A transformation of one resource. `replaces`: True if the input itself is not charged. `multiplier`: a resource
+    whose requested amount multiplies the outputs; empty if there is none. `outputs`: the number of units of each output
+    resource per unit of the input (for cpu, per core)."""
 
     input: str
     replaces: bool = False
@@ -61,8 +63,8 @@ class Transformation:
 def transformed(
     requests: Amounts, transformations: Iterable[Transformation], excluded: tuple[str, ...] = ()
 ) -> Amounts:
-    """Return the charge of a pod with these requests. `excluded`: prefixes of resources that do not count; the resource
-    `pods` always counts."""
+    """Return the charge of a pod with these requests. `excluded`: resources whose names begin with one of these
+    prefixes are not charged. The resource `pods` is always charged."""
     asked = {name: Fraction(value, _MILLI) if name == CPU else Fraction(value) for name, value in requests}
     counted = {name: each for name, each in asked.items() if name == PODS or not name.startswith(excluded)}
     made: dict[str, Fraction] = {}
@@ -79,7 +81,7 @@ def transformed(
     return amounts({name: ceil(each * _MILLI) if name == CPU else ceil(each) for name, each in counted.items()})
 
 
-# Only ConfigMaps of Kueue's namespace are read.
+# Phalanx reads only ConfigMaps in Kueue's namespace.
 CONFIGURATIONS = Kind(plural="namespaces/kueue-system/configmaps", name="ConfigMap", namespaced=False)
 _KEY = "kueue-system/kueue-manager-config"
 _FILE = "controller_manager_config.yaml"
@@ -94,13 +96,14 @@ _MANAGED: Final = {
 
 
 class KueueConfigurationError(ValueError):
-    """The file is invalid. The text has the reason."""
+    """The Configuration is invalid. The exception's text has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionFairSharing:
-    """The settings of admission fair sharing. `half_life_s`: the time after which past usage counts half. `sampling_s`:
-    the sampling interval. `weights`: the weight of one unit of each resource (of cpu a core); 1 if not named."""
+    """The settings of admission fair sharing, which orders jobs by the past usage of their LocalQueues. `half_life_s`:
+    the time after which past usage counts only half. `sampling_s`: the interval at which usage is sampled. `weights`:
+    the weight of one unit of each resource (of cpu, one core). A resource that is not named has the weight 1."""
 
     half_life_s: float
     sampling_s: float = SAMPLING_S
@@ -113,10 +116,11 @@ class AdmissionFairSharing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultiKueue:
-    """The settings of jobs for other clusters. `origin`: the value of the label of copies. `gc_s`: the interval of the
-    search for copies without a job. `lost_s`: after this time without an answer the jobs of a cluster are sent to
-    another one. `dispatcher`: the name of the external dispatcher, whose nominations hold; empty: the scheduler chooses
-    among all clusters, in place of Kueue's own dispatchers."""
+    """The settings of MultiKueue, which sends copies of jobs to other clusters. `origin`: the value of a label on these
+    copies. `gc_s`: the interval at which Phalanx searches other clusters for copies whose job no longer exists.
+    `lost_s`: if a cluster does not respond for this time, its jobs are sent to another cluster. `dispatcher`: the name
+    of the external dispatcher that nominates clusters for a job; empty if the scheduler itself chooses among all
+    clusters. The scheduler does so in place of Kueue's own dispatchers."""
 
     dispatcher: str = ""
     origin: str = "multikueue"
@@ -126,20 +130,20 @@ class MultiKueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KueueConfiguration:
-    """The settings that have an effect.
+    """The settings of Kueue's Configuration that have an effect in Phalanx.
 
     `fair`: True if fair sharing is on. `strategies`: its preemption strategies, in order.
-    `start_timeout_s`: the longest time until the pods of an admitted job are ready.
+    `start_timeout_s`: the time within which the pods of an admitted job must become ready.
     `excluded`: prefixes of the names of resources that no quota counts.
-    `transformations`: resources that count as other resources, instead or in addition.
-    `undeclared`: True if resources without a quota in the ClusterQueue are not counted.
+    `transformations`: resources that are charged as other resources, either instead of or in addition to themselves.
+    `undeclared`: True if a resource for which the ClusterQueue has no quota is not charged.
     `managed`: selects the namespaces whose jobs are queued.
-    `by_usage`: the settings for ClusterQueues that are ordered by the past usage of their LocalQueues; None: usage
-    orders none.
-    `finished_s`, `deactivated_s`: the retention of finished Workloads, and of jobs that Kueue's rules deactivated.
-    None: they are not deleted.
-    `multi`: the settings of jobs for other clusters.
-    `fault`: why the file is unreadable; then Kueue's defaults hold."""
+    `by_usage`: the settings for ClusterQueues that order jobs by the past usage of their LocalQueues; None if no
+    ClusterQueue may do so.
+    `finished_s`: the time for which finished Workloads are kept. `deactivated_s`: the time for which jobs are kept
+    whose Workloads were deactivated by Kueue's rules. If the value is None, they are not deleted.
+    `multi`: the settings of MultiKueue.
+    `fault`: why the Configuration cannot be read. In this case all other fields have Kueue's defaults."""
 
     fair: bool = False
     strategies: tuple[str, ...] = ()
@@ -155,17 +159,17 @@ class KueueConfiguration:
     fault: str = ""
 
     def manages(self, labels: Mapping[str, str]) -> bool:
-        """Return whether the jobs of a namespace with these labels are queued."""
+        """Return whether Kueue's rules queue the jobs of a namespace with these labels."""
         return selects(self.managed, labels)
 
     @property
     def counts_all(self) -> bool:
-        """Return whether quota charges equal the pods' requests."""
+        """Return whether the charge of every pod equals its requests."""
         return not (self.excluded or self.transformations or self.undeclared)
 
     def counted(self, requests: Amounts, declared: frozenset[str]) -> Amounts:
-        """Return the quota charge of a pod with these requests. `declared`: the resources with a quota in its
-        ClusterQueue."""
+        """Return the charge of a pod with these requests. `declared`: the resources for which its ClusterQueue has a
+        quota."""
         if self.counts_all:
             return requests
         found = transformed(requests, self.transformations, self.excluded)
@@ -176,8 +180,8 @@ DEFAULTS = KueueConfiguration()
 
 
 def configuration(objects: Mapping[str, Object]) -> KueueConfiguration:
-    """Return the configuration in Kueue's ConfigMap; the defaults if there is none. `objects`: `namespace/name` -> a
-    ConfigMap."""
+    """Return the configuration in Kueue's ConfigMap, or the defaults if there is no such ConfigMap. `objects`: the
+    ConfigMaps by `namespace/name`."""
     text = text_of(objects.get(_KEY) or {})
     if text is None:
         return DEFAULTS
@@ -188,7 +192,8 @@ def configuration(objects: Mapping[str, Object]) -> KueueConfiguration:
 
 
 def text_of(config_map: Object) -> str | None:
-    """Return the text of the file; None if the ConfigMap is not Kueue's, or has no such file."""
+    """Return the text of the Configuration; None if the ConfigMap is not Kueue's or does not contain a
+    Configuration."""
     meta = config_map.get("metadata") or {}
     if f"{meta.get('namespace')}/{meta.get('name')}" != _KEY:
         return None
@@ -197,7 +202,8 @@ def text_of(config_map: Object) -> str | None:
 
 
 def decoded(text: str) -> Any:
-    """Return the content of the file. Raises KueueConfigurationError if it is not YAML."""
+    """Return the content of the Configuration as plain values. Raise KueueConfigurationError if the text is not
+    YAML."""
     try:
         require_shallow(text)
         return msgspec.yaml.decode(text)
@@ -217,7 +223,7 @@ class _Selector(msgspec.Struct, rename="camel"):
 
 
 class _FairSharing(msgspec.Struct, rename="camel"):
-    enable: bool = True  # only in v1beta1
+    enable: bool = True  # a field that only v1beta1 has
     preemption_strategies: list[str] = []
 
 
@@ -249,7 +255,7 @@ class _Retention(msgspec.Struct, rename="camel"):
     after_deactivated_by_kueue: Any = None
 
     def seconds(self) -> tuple[float | None, float | None]:
-        """Return both retentions in seconds. Raises Misread."""
+        """Return both retention times in seconds. Raise Misread if one is invalid."""
         path = ("objectRetentionPolicies", "workloads")
         said = {"afterFinished": self.after_finished, "afterDeactivatedByKueue": self.after_deactivated_by_kueue}
         found = [None if value is None else duration_s(value, (*path, name)) for name, value in said.items()]
@@ -285,7 +291,7 @@ class _Said(msgspec.Struct, rename="camel"):
 
 
 def read_configuration(document: Any) -> KueueConfiguration:
-    """Return the settings of a Configuration. Raises KueueConfigurationError if a field has the wrong type."""
+    """Return the settings of a Configuration. Raise KueueConfigurationError if a field has the wrong type."""
     try:
         said = msgspec.convert(document, _Said)
         timeout = (said.wait_for_pods_ready or _Wait()).timeout
@@ -316,8 +322,9 @@ def read_configuration(document: Any) -> KueueConfiguration:
 
 
 def _multi(said: _Multi) -> MultiKueue:
-    """Return the settings of jobs for other clusters. With a `gcInterval` of 0, no copies without a job are searched.
-    Raises Misread; as in Kueue, settings of the incremental dispatcher are an error if another dispatcher is chosen."""
+    """Return the settings of MultiKueue. If `gcInterval` is 0, Phalanx never searches for copies whose job no longer
+    exists. Raise Misread if a setting is invalid. As in Kueue, settings of the incremental dispatcher are an error if
+    another dispatcher is chosen."""
     if said.incremental_dispatcher_config is not None and said.dispatcher_name != _INCREMENTAL:
         path = ("multiKueue", "incrementalDispatcherConfig")
         raise Misread(path, f"it is only valid if dispatcherName is {_INCREMENTAL}")
@@ -330,8 +337,8 @@ def _multi(said: _Multi) -> MultiKueue:
 
 
 def _by_usage(said: _Admission | None) -> AdmissionFairSharing | None:
-    """Return the settings of admission fair sharing. With a half-life of 0 past usage is forgotten at once, so all
-    LocalQueues are equal. Raises Misread."""
+    """Return the settings of admission fair sharing. If the half-life is 0, past usage is forgotten at once, so that
+    all LocalQueues are equal. Raise Misread if a setting is invalid."""
     if said is None:
         return None
     path = ("admissionFairSharing", "usageSamplingInterval")
@@ -345,7 +352,7 @@ def _by_usage(said: _Admission | None) -> AdmissionFairSharing | None:
 
 
 def _transformations(said: Sequence[_Transformation]) -> tuple[Transformation, ...]:
-    """Return the transformations. Raises Misread and QuantityError for settings with which Kueue does not start
+    """Return the transformations. Raise Misread or QuantityError for settings with which Kueue would not start
     either."""
     path = ("resources", "transformations")
     for name, times in Counter(each.input for each in said).items():

@@ -1,17 +1,19 @@
-"""Translate Kueue's queues to queues of the queue tree.
+"""Translate Kueue's ClusterQueues and Cohorts to queues of Phalanx's queue tree.
 
-A ClusterQueue is a queue below the queue of its cohort. A cohort that is named but has no object is a queue without
-settings. For each flavor and resource:
+A ClusterQueue becomes a queue below the queue of its cohort. A cohort that a ClusterQueue names, but for which there is
+no Cohort object, becomes a queue without settings. For each flavor and resource:
 
 
     guaranteed = nominalQuota        limit = nominalQuota + borrowingLimit        lend = lendingLimit
 
 
 A ClusterQueue without a cohort cannot borrow, so its limit is its nominal quota. The limit of a cohort without a parent
-is the quota of its whole subtree. (Without this limit it could use all idle nodes.) If the Configuration has admission
-fair sharing, a ClusterQueue that uses it is a queue in the order USAGE, and each LocalQueue is an account.
+is the quota of its whole subtree. (Without this limit, the cohort could use all idle nodes.) If Kueue's Configuration
+turns on admission fair sharing, a ClusterQueue that uses it becomes a queue with the order USAGE, and each LocalQueue
+becomes an account of this queue.
 
-A pod is given one flavor of each resource group of which it requests a resource (`Quota.group`).
+A ClusterQueue divides its resources into resource groups. The scheduler gives a pod one flavor of each resource group
+from which the pod requests a resource (`Quota.group`).
 
 
 Sources: apis/kueue/v1beta2/{clusterqueue,cohort,localqueue,resourceflavor}_types.go and pkg/cache/scheduler of v0.19.2.
@@ -59,17 +61,17 @@ from phalanx.model.queue import (
 
 Cell = tuple[str, str]  # (flavor, resource)
 
-LONGEST_S = 365 * 86400.0  # an upper bound only: a request ends by its conditions
+LONGEST_S = 365 * 86400.0  # only an upper bound, because the conditions of a ProvisioningRequest end it before
 
 _WITHIN = {"LowerPriority": WithinQueue.LOWER, "LowerOrNewerEqualPriority": WithinQueue.LOWER_OR_NEWER}
 _RECLAIM = {"LowerPriority": ReclaimWithinCohort.LOWER, "Any": ReclaimWithinCohort.ANY}
-_FIRST = ("Borrow", "Preempt", "MayStopSearch")  # the first two are values of v1beta1
+_FIRST = ("Borrow", "Preempt", "MayStopSearch")  # the first two are spellings of v1beta1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaNode:
-    """A ClusterQueue or a Cohort: a node of Kueue's tree, with its quotas by (flavor, resource) in its own order.
-    `groups`: the flavors of each resource group."""
+    """A node of Kueue's tree, which is a ClusterQueue or a Cohort, with its quotas by (flavor, resource) in the order
+    of the object. `groups`: the flavors of each resource group."""
 
     name: str
     parent: str
@@ -83,8 +85,9 @@ class QuotaNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterQueue:
-    """A ClusterQueue. `reason`, `message`: reason and message of its condition Active; it admits jobs only if the
-    reason is Ready. `checks`: AdmissionCheck -> its flavors; empty: every flavor."""
+    """A ClusterQueue. `reason`, `message`: the reason and the message of its condition Active. The ClusterQueue admits
+    jobs only if the reason is Ready. `checks`: for each AdmissionCheck, the flavors to which it applies; empty if it
+    applies to every flavor."""
 
     node: QuotaNode
     checks: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -96,8 +99,8 @@ class ClusterQueue:
         return self.reason == "Ready"
 
     def checks_on(self, flavors: frozenset[str]) -> list[str]:
-        """Return the checks of a job with these flavors: checks without flavors of their own, and those that share a
-        flavor."""
+        """Return the checks of a job with these flavors. A check applies to the job if it applies to every flavor, or
+        to one of these flavors."""
         return [name for name, about in self.checks.items() if not about or about & flavors]
 
     @property
@@ -106,7 +109,8 @@ class ClusterQueue:
 
 
 def flavor_of(found: ClusterQueue | None, flavor: str, resource: str) -> str:
-    """Return the flavor of a resource, among those of a role (`flavor`: their joined name)."""
+    """Return the flavor that a role has for a resource. `flavor`: the names of all flavors of the role, joined to one
+    name."""
     parts, nominal = kinds.flavors_of(flavor), found.node.nominal if found is not None else {}
     return next((part for part in parts if (part, resource) in nominal), parts[0] if parts else "")
 
@@ -125,10 +129,12 @@ class KueueDefinitions(Definitions):
     """Kueue's definitions, by name; LocalQueues by `namespace/name`.
 
     `namespaces`: the labels of each namespace.
-    `cohorts`: the Cohort objects. `wholes`: the quota of each cohort's subtree, also for cohorts without an object.
-    `levels`: flavor -> the node labels of its Topology, from coarse to fine.
-    `own_checks`: AdmissionChecks whose controllers are part of Kueue. `provisioning`: active AdmissionCheck ->
-    the config of its ProvisioningRequests. `multi`: AdmissionCheck -> the clusters to which it sends jobs.
+    `cohorts`: the Cohort objects. `wholes`: the quota of each cohort's subtree. It includes cohorts that have no Cohort
+    object.
+    `levels`: for each flavor, the node labels of its Topology from coarse to fine.
+    `own_checks`: the AdmissionChecks whose controllers are a part of Kueue. `provisioning`: for each active
+    AdmissionCheck that creates ProvisioningRequests, the config of these requests. `multi`: for each AdmissionCheck
+    that sends jobs to other clusters, these clusters.
     `worker_sets`: the uid of each LeaderWorkerSet."""
 
     cluster_queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
@@ -145,17 +151,19 @@ class KueueDefinitions(Definitions):
     worker_sets: Mapping[str, str] = field(default_factory=dict)
 
     def manages(self, namespace: str) -> bool:
-        """Return whether the jobs of a namespace are queued; True for a namespace that is not known yet."""
+        """Return whether Kueue's rules queue the jobs of a namespace. Return True for a namespace that is not known
+        yet."""
         labels = self.namespaces.get(namespace)
         return labels is None or self.configuration.manages(labels)
 
     def usage_of(self, cluster_queue: str) -> AdmissionFairSharing | None:
-        """Return the settings by which past usage orders a ClusterQueue; None if it does not."""
+        """Return the settings with which a ClusterQueue orders its jobs by past usage; None if it does
+        not do so."""
         found = self.cluster_queues.get(cluster_queue)
         return None if found is None else by_usage(found, self.configuration)
 
     def capacity(self, node: QuotaNode) -> dict[Cell, int]:
-        """Return the amounts that a ClusterQueue could use if no other queue used any."""
+        """Return the amounts that a ClusterQueue could use if all other queues were empty."""
         above, seen = node.parent, {node.name}
         while above in self.cohorts and self.cohorts[above].parent and above not in seen:
             seen.add(above)
@@ -168,7 +176,8 @@ class KueueDefinitions(Definitions):
 
 
 def define(objects: Objects) -> KueueDefinitions:
-    """Translate the definitions. An unreadable object becomes a queue that starts no jobs and reports its fault."""
+    """Translate the definitions. An object that cannot be read becomes a queue that starts no jobs and reports the
+    error."""
     flavors, settings = objects.get(kinds.RESOURCE_FLAVORS, {}), configuration(objects.get(CONFIGURATIONS, {}))
     cohorts = {name: _node(name, obj, "parentName") for name, obj in objects.get(kinds.COHORTS, {}).items()}
     queues = {
@@ -204,7 +213,7 @@ def define(objects: Objects) -> KueueDefinitions:
 
 
 def _levels(flavors: Mapping[str, Object], topologies: Mapping[str, Object]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield (flavor, levels of its Topology from coarse to fine)."""
+    """Yield each flavor with a Topology, and the levels of this Topology from coarse to fine."""
     for name, obj in flavors.items():
         found = topologies.get(str((obj.get("spec") or {}).get("topologyName") or ""))
         if found is not None:
@@ -212,7 +221,7 @@ def _levels(flavors: Mapping[str, Object], topologies: Mapping[str, Object]) -> 
 
 
 def _topologies(objects: Objects) -> Iterable[Topology]:
-    """Return the Topologies of all objects and, if there are other clusters, a topology whose domains are the
+    """Return all Topologies. If there are other clusters, the result also contains a topology whose domains are the
     clusters."""
     of_clusters = [admission_checks.CLUSTERS] if objects.get(kinds.MULTI_CLUSTERS) else []
     return dict.fromkeys((*map(_topology, objects.get(kinds.TOPOLOGIES, {}).values()), *of_clusters))
@@ -307,7 +316,7 @@ def _cluster_queue(obj: Object, objects: Objects, cohorts: Mapping[str, QuotaNod
 
 
 def _faults(node: QuotaNode, checks: Mapping[str, frozenset[str]], objects: Objects) -> Iterator[tuple[str, str]]:
-    """Yield (reason, message) of each fault, in the order in which Kueue checks."""
+    """Yield the reason and the message of each error, in the order in which Kueue checks for errors."""
     if (node.spec.get("stopPolicy") or "None") != "None":
         yield "Stopped", "is stopped"
     flavors, known = objects.get(kinds.RESOURCE_FLAVORS, {}), objects.get(kinds.ADMISSION_CHECKS, {})
@@ -329,8 +338,9 @@ def _faults(node: QuotaNode, checks: Mapping[str, frozenset[str]], objects: Obje
 
 
 def _multi_faults(checks: Mapping[str, frozenset[str]], known: Mapping[str, Object]) -> Iterator[tuple[str, str]]:
-    """Yield the faults of checks that send jobs to other clusters. A ClusterQueue may have only one such check, it must
-    be for all flavors, and there may be no check that requests nodes of this cluster beside it."""
+    """Yield the errors in checks that send jobs to other clusters. A ClusterQueue may have only one such check, and the
+    check must apply to all flavors. The ClusterQueue must not have a check that requests nodes of this cluster in
+    addition."""
     controllers = {name: (known[name].get("spec") or {}).get("controllerName") for name in checks if name in known}
     ours = [name for name, controller in controllers.items() if controller == admission_checks.CONTROLLER]
     if len(ours) > 1:
@@ -355,7 +365,7 @@ def _has_cycle(cohort: str, cohorts: Mapping[str, QuotaNode]) -> bool:
 
 
 def _checks(spec: Mapping[str, Any]) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield (check, its flavors); without flavors the check applies to every flavor."""
+    """Yield each check and its flavors. A check without flavors applies to every flavor."""
     for name in spec.get("admissionChecks") or ():
         yield str(name), frozenset()
     for one in (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ():
@@ -368,7 +378,7 @@ def _own_checks(objects: Objects) -> dict[str, Activity]:
 
 
 def _provisioning(objects: Objects, own: Mapping[str, Activity]) -> dict[str, Config]:
-    """Return the configs of the active AdmissionChecks that make ProvisioningRequests."""
+    """Return the configs of the active AdmissionChecks that create ProvisioningRequests."""
     configs, checks = objects.get(kinds.PROVISIONING_CONFIGS, {}), objects.get(kinds.ADMISSION_CHECKS, {})
     active = ((name, config_of(checks[name], configs)) for name, activity in own.items() if activity.truth)
     return {name: config for name, config in active if config is not None}
@@ -380,7 +390,8 @@ def _node_groups(
     wholes: Mapping[str, Mapping[Cell, int]],
     provisioning: Mapping[str, Config],
 ) -> Iterator[NodeGroup]:
-    """Yield a group on demand for each ClusterQueue and each of its checks that makes ProvisioningRequests."""
+    """Yield a node group for each ClusterQueue and each of its checks that creates ProvisioningRequests. An autoscaler
+    creates the nodes of this group on demand."""
     known = KueueDefinitions(cohorts=cohorts, wholes=wholes)
     for name, queue in queues.items():
         for check, flavors in queue.checks.items():
@@ -409,7 +420,7 @@ def _is_active(check: Object, own: Activity | None) -> bool:
 
 
 def _wholes(queues: Mapping[str, ClusterQueue], cohorts: Mapping[str, QuotaNode]) -> dict[str, dict[Cell, int]]:
-    """Return the quota of each cohort's subtree, also for cohorts without an object."""
+    """Return the quota of each cohort's subtree. It includes cohorts that have no Cohort object."""
     named = {node.parent for node in (*(each.node for each in queues.values()), *cohorts.values()) if node.parent}
     nodes = {name: cohorts.get(name) or _node(name, {}) for name in sorted({*cohorts, *named})}
     below: dict[str, list[Mapping[Cell, int]]] = {}
@@ -433,7 +444,8 @@ def _tree(
 
 
 def by_usage(found: ClusterQueue, settings: KueueConfiguration) -> AdmissionFairSharing | None:
-    """Return the settings by which past usage orders a ClusterQueue; None if it does not."""
+    """Return the settings with which a ClusterQueue orders its jobs by past usage; None if it does
+    not do so."""
     mode = (found.node.spec.get("admissionScope") or {}).get("admissionMode")
     return settings.by_usage if mode == "UsageBasedAdmissionFairSharing" else None
 
@@ -441,12 +453,13 @@ def by_usage(found: ClusterQueue, settings: KueueConfiguration) -> AdmissionFair
 def _with_accounts(
     queue: Queue, terms: AdmissionFairSharing | None, found: ClusterQueue, locals_: Mapping[str, LocalQueue]
 ) -> Queue:
-    """Return the queue with the order USAGE and an account per LocalQueue, if `terms` is set."""
+    """Return the queue with the order USAGE and one account for each LocalQueue. If `terms` is None, return the queue
+    unchanged."""
     if terms is None:
         return queue
     own = {key: each.weight for key, each in locals_.items() if each.cluster_queue == found.node.name}
     accounts = sorted((key, weight) for key, weight in own.items() if weight != 1.0)
-    unit = {CPU: 0.001}  # weights are per core, but Phalanx counts cpu in millicores
+    unit = {CPU: 0.001}  # Kueue's weights are per core, but Phalanx counts cpu in millicores
     billing = ((name, terms.weight(name) * unit.get(name, 1.0)) for name in sorted(found.resources))
     usage = UsageTerms(half_life_s=terms.half_life_s, billing=tuple(billing), entry_s=terms.sampling_s)
     return replace(queue, order=QueueOrder.USAGE, accounts=tuple(accounts), usage=usage)
@@ -455,7 +468,8 @@ def _with_accounts(
 def _subtree(
     name: str, nodes: Mapping[str, QuotaNode], below: Mapping[str, list[Mapping[Cell, int]]], above: tuple[str, ...]
 ) -> dict[Cell, int]:
-    """Return the quota of a cohort's subtree. In a cycle of cohorts (an error), each cohort is visited once."""
+    """Return the quota of a cohort's subtree. If the cohorts form a cycle, which is an error, each cohort is visited
+    once."""
     total = dict(nodes[name].nominal)
     parts = list(below.get(name, ()))
     if name not in above:
@@ -503,7 +517,7 @@ def _queue(each: ClusterQueue, settings: KueueConfiguration) -> Queue:
 def _quotas(
     node: QuotaNode, nominal: Mapping[Cell, int], limits: Mapping[Cell, int], groups: Iterable[tuple[str, ...]] = ()
 ) -> Iterator[Quota]:
-    """Yield a quota for each flavor, in the object's order, which is the order in which flavors are tried. `groups`:
+    """Yield a quota for each flavor, in the order of the object. The scheduler tries flavors in this order. `groups`:
     the flavors of each resource group."""
     lending = node.lending if node.parent else {}
     numbers = {flavor: str(number) for number, group in enumerate(groups) for flavor in group}

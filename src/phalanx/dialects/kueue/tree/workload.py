@@ -1,4 +1,5 @@
-"""The fields of a Workload that are read here, as types. A field may be missing, and a list or an object may be null.
+"""Declare the types of those fields of a Workload that Phalanx reads. A field may be missing, and a list or an object
+may be null.
 
 Source: apis/kueue/v1beta1/workload_types.go of v0.19.2."""
 
@@ -96,15 +97,15 @@ class WorkloadView(TypedDict, total=False):
 
 
 def workload_of(obj: Mapping[str, Any]) -> WorkloadView:
-    """Return the object, as a Workload."""
+    """Return the object with the type of a Workload."""
     return cast("WorkloadView", obj)
 
 
 def status_of(status: Mapping[str, Any]) -> WorkloadStatus:
-    """Return the status, as that of a Workload."""
+    """Return the status with the type of a Workload's status."""
     return cast("WorkloadStatus", status)
 
 
 def object_of(state: WorkloadCheck) -> dict[str, Any]:
-    """Return the state of a check, as a part of an object that is written."""
+    """Return the state of a check with the type of a part of an object that Phalanx writes."""
     return cast("dict[str, Any]", state)

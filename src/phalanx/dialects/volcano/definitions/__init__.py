@@ -1,4 +1,4 @@
-"""Volcano's definitions, translated.
+"""Translate Volcano's definitions to Phalanx's model.
 
 Parts, lowest first:
 

@@ -1,20 +1,23 @@
-"""The configuration of Volcano's scheduler: actions, tiers of plugins, and their arguments.
+"""Read the configuration of Volcano's scheduler: its actions, its tiers of plugins, and the plugins' arguments.
 
 
-The configuration is in a ConfigMap of the namespace `volcano-system`, under `volcano-scheduler.conf`. Without one,
-Queues share by weight, as with Volcano's own default, and `deserved` is guaranteed and reclaimed. The configuration
-sets whether jobs preempt and reclaim, whether `deserved` or weights divide the cluster, and the order of jobs.
-`volcano.settings` has a row for each setting.
+The configuration is in a ConfigMap of the namespace `volcano-system`, under the key `volcano-scheduler.conf`. Without a
+configuration, Queues share the cluster by weight, as with Volcano's own default. The amounts in `deserved` are then
+guaranteed, and a Queue reclaims them from other Queues. The configuration determines whether jobs preempt and reclaim,
+whether `deserved` or weights divide the cluster, and in which order jobs are tried. `volcano.settings` has a row for
+each setting.
 
-An unreadable file counts as missing, and an event on the ConfigMap reports it. (Volcano keeps the last readable file.)
+A configuration that cannot be read is treated as missing, and an event on the ConfigMap reports the error. (Volcano
+keeps the last configuration that it could read.)
 
 
 Source: pkg/scheduler/{conf,util.go} and pkg/scheduler/plugins of v1.15.1.
 
-Numatopologies: the NUMA zones of nodes, with the cpus of each.
+`read_zones` reads the NUMA zones of nodes, and the cpus of each zone, from Numatopologies.
 
-Volcano's resource-exporter writes one object per node, with the node's name. The free part of a zone (`numares`) is not
-read, because it changes with every pod and follows from the pods. A cpu without a zone is left out.
+Volcano's resource-exporter writes one Numatopology for each node, with the name of the node. Phalanx does not read the
+free amounts of a zone (`numares`). They change with every pod, and Phalanx can compute them from the pods. A cpu that
+is in no zone is left out.
 
 
 Source: staging/src/volcano.sh/apis/pkg/apis/nodeinfo/v1alpha1/numatopo_types.go of v1.15.1."""
@@ -34,7 +37,7 @@ from phalanx.client.kind import Kind
 from phalanx.dialects.frame.dialect import Object
 from phalanx.model.node import Zone
 
-# Only ConfigMaps of Volcano's namespace are read.
+# Phalanx reads only ConfigMaps in Volcano's namespace.
 CONFIGURATIONS: Final = Kind(plural="namespaces/volcano-system/configmaps", name="ConfigMap", namespaced=False)
 FILE: Final = "volcano-scheduler.conf"
 _MOST_CHARS: Final = 1 << 20
@@ -43,13 +46,13 @@ _RECLAIM: Final = frozenset({"reclaim", "gangreclaim"})
 
 
 class VolcanoConfigurationError(ValueError):
-    """The file is invalid. The text has the reason."""
+    """The configuration is invalid. The exception's text has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A setting. `what`: `action`, `plugin` or `argument`. `name`: an argument's name begins with its plugin's
-    name."""
+    """One setting of the configuration. `what`: `action`, `plugin` or `argument`. `name`: its name; the name of an
+    argument begins with the name of its plugin."""
 
     what: str
     name: str
@@ -58,8 +61,8 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolcanoConfiguration:
-    """The configuration. `actions`: in order. `plugins`: plugin -> its arguments and switches. `said`: a configuration
-    exists."""
+    """The configuration of Volcano's scheduler. `actions`: the actions in order. `plugins`: the arguments and switches
+    of each plugin. `said`: True if a configuration exists."""
 
     actions: tuple[str, ...] = ()
     plugins: Mapping[str, Mapping[str, Any]]
@@ -77,17 +80,18 @@ class VolcanoConfiguration:
 
     @property
     def proportional(self) -> bool:
-        """Return whether weights divide the cluster, and not `deserved`."""
+        """Return whether the cluster is divided by the weights of queues instead of by `deserved`."""
         return "proportion" in self.plugins
 
     @property
     def fair(self) -> bool:
-        """Return whether the queue with the lowest share comes first."""
+        """Return whether the queue with the lowest share is tried first."""
         return not self.said or not self.plugins.keys().isdisjoint({"proportion", "capacity", "drf"})
 
     @property
     def by_priority(self) -> bool:
-        """Return whether the jobs of a queue are ordered by priority before age."""
+        """Return whether the jobs of a queue are ordered by priority, and by age only among jobs of the same
+        priority."""
         return not self.said or "priority" in self.plugins
 
 
@@ -95,7 +99,7 @@ NONE: Final = VolcanoConfiguration(plugins={}, said=False)
 
 
 def configuration(objects: Mapping[str, Object]) -> VolcanoConfiguration:
-    """Return the configuration in the first ConfigMap by name that has one; `NONE` if there is none."""
+    """Return the configuration in the first ConfigMap, by name, that contains one; `NONE` if no ConfigMap does."""
     for name in sorted(objects):
         if (text := text_of(objects[name])) is not None:
             try:
@@ -106,13 +110,13 @@ def configuration(objects: Mapping[str, Object]) -> VolcanoConfiguration:
 
 
 def text_of(config_map: Object) -> str | None:
-    """Return the text of the file in a ConfigMap; None if it has no such file."""
+    """Return the text of the configuration in a ConfigMap; None if the ConfigMap contains no configuration."""
     text = (config_map.get("data") or {}).get(FILE)
     return None if text is None else str(text)
 
 
 def read_configuration(text: str) -> VolcanoConfiguration:
-    """Return the configuration in the text of the file. Raises VolcanoConfigurationError."""
+    """Return the configuration that the text describes. Raise VolcanoConfigurationError if it is invalid."""
     try:
         found = yaml.safe_load(text) if len(text) <= _MOST_CHARS else None
     except (yaml.YAMLError, RecursionError) as error:
@@ -153,11 +157,11 @@ def _mappings(listed: Any, name: str) -> list[Mapping[str, Any]]:
 
 
 _MILLI: Final = 1000
-_MOST_NODES: Final = 1 << 14  # the size of the cache; objects change often, and many nodes have equal zones
+_MOST_NODES: Final = 1 << 14  # the size of the cache; the objects change often, and many nodes have equal zones
 
 
 def read_zones(objects: Mapping[str, Object]) -> Mapping[str, tuple[Zone, ...]]:
-    """Return the zones of each node with zones."""
+    """Return the zones of each node that has zones."""
     found = {name: _zones(_detail(obj)) for name, obj in objects.items()}
     return {name: zones for name, zones in found.items() if zones}
 

@@ -1,9 +1,11 @@
-"""HyperNodes as a topology: a level for each tier, and for each node the HyperNodes that contain it.
+"""Translate HyperNodes to a topology. The topology has one level for each tier, and a node has a label for each level
+that names a HyperNode that contains the node.
 
-A node's label for a tier is the highest HyperNode around it of that tier or a lower one. So a closer HyperNode also
-satisfies a request for a tier ("one HyperNode of tier <= highestTierAllowed"). A node in no HyperNode has no label:
-only Volcano's virtual root contains it, and no hard request accepts that. If several HyperNodes of one tier contain a
-node, the first by name counts. A HyperNode that contains itself is in no other HyperNode.
+The label for a tier names the HyperNode of the highest tier that contains the node, among HyperNodes of this tier and
+of lower tiers. So a HyperNode of a lower tier also satisfies a request for a tier ("one HyperNode of tier <=
+highestTierAllowed"). A node that is in no HyperNode has no label, because only Volcano's virtual root contains it, and
+the virtual root satisfies no hard request. If several HyperNodes of one tier contain a node, the first one by name is
+used. A HyperNode that contains itself is treated as a member of no other HyperNode.
 
 
 Source: pkg/scheduler/api/hyper_node_info.go of v1.15.1.
@@ -27,8 +29,9 @@ _LEVEL: Final = "topology.volcano.sh/tier-"
 
 @dataclass(frozen=True, slots=True)
 class HyperNodeMember:
-    """A member of a HyperNode: a node if `is_node` is set, otherwise a HyperNode. It is given by `name`, by regular
-    expression (`pattern`), or for nodes by labels (`selector`)."""
+    """An entry of a HyperNode's member list. It selects nodes if `is_node` is set, and HyperNodes otherwise. It selects
+    them by their name (`name`), by a regular expression for names (`pattern`), or, for nodes only, by labels
+    (`selector`)."""
 
     is_node: bool
     name: str = ""
@@ -47,7 +50,7 @@ class HyperNode:
 
 
 class Members:
-    """An index of all HyperNodes by their members of one kind (nodes or HyperNodes)."""
+    """An index that finds HyperNodes by their members of one kind (nodes or HyperNodes)."""
 
     def __init__(self, all: Iterable[HyperNode], *, are_nodes: bool) -> None:
         pairs = [(one, each) for each in all for one in each.members if one.is_node is are_nodes]
@@ -65,7 +68,7 @@ class Members:
 
 @dataclass(frozen=True)
 class HyperNodes:
-    """All HyperNodes, in the order of their names."""
+    """All HyperNodes in the order of their names."""
 
     all: tuple[HyperNode, ...] = ()
 
@@ -79,7 +82,7 @@ class HyperNodes:
 
     @cached_property
     def tiers(self) -> tuple[int, ...]:
-        """Return the existing tiers, the lowest (closest) first."""
+        """Return the existing tiers. The lowest tier, whose nodes are closest to each other, comes first."""
         return tuple(sorted({each.tier for each in self.all}))
 
     @property
@@ -88,11 +91,11 @@ class HyperNodes:
         return tuple(level(tier) for tier in reversed(self.tiers))
 
     def tier_named(self, name: str) -> int | None:
-        """Return the tier with this name; None if there is none."""
+        """Return the tier with this name; None if no tier has it."""
         return next((each.tier for each in self.all if each.tier_name == name), None)
 
     def around(self, node: str, labels: Mapping[str, str]) -> Mapping[int, str]:
-        """Return the HyperNodes that contain a node, by tier."""
+        """Return the HyperNodes that contain a node, by their tier."""
         found = dict[int, str]()
         inside = self._nodes.around(node, labels)
         seen = set[str]()
@@ -106,7 +109,7 @@ class HyperNodes:
         return found
 
     def node_labels(self, node: str, labels: Mapping[str, str]) -> Mapping[str, str]:
-        """Return a node's labels for all levels."""
+        """Return the labels of a node for all levels."""
         around, said = self.around(node, labels), dict[str, str]()
         highest = ""
         for tier in self.tiers:
@@ -116,8 +119,8 @@ class HyperNodes:
         return said
 
     def allowed(self, highest: int | None) -> str:
-        """Return the level of the highest existing tier up to `highest`; without one, a level that no node has. For
-        None, return the level of the lowest tier."""
+        """Return the level of the highest existing tier that is not above `highest`. If there is no such tier, return a
+        level for which no node has a label. If `highest` is None, return the level of the lowest tier."""
         tiers = self.tiers
         if highest is None:
             return level(tiers[0]) if tiers else ""
@@ -128,7 +131,7 @@ NO_HYPER_NODES: Final = HyperNodes()
 
 
 def level(tier: int) -> str:
-    """Return the node label of a tier."""
+    """Return the node label that is the level of a tier."""
     return f"{_LEVEL}{tier}"
 
 
@@ -169,7 +172,8 @@ def _selector(key: str) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=4096)
 def _pattern(text: str) -> Any:
-    """Return the compiled pattern in Go's syntax, which matches in linear time; None if it is invalid."""
+    """Return the compiled pattern; None if it is invalid. The pattern has Go's syntax, and its evaluation takes linear
+    time."""
     try:
         return re2.compile(text)
     except re2.error:

@@ -1,12 +1,12 @@
-"""Translate Volcano's Queues to the queue tree, and collect the definitions that gangs need.
+"""Translate Volcano's Queues to queues of Phalanx's queue tree, and collect the other definitions that gangs need.
 
-A Queue keeps its plain name in the tree, because Volcano's users write it on jobs of every kind. A Phalanx Queue of the
-same name takes precedence. An unreadable Queue starts no jobs, so no job starts by rules that its administrator did not
-write.
+A Queue has its plain name in the tree, because Volcano's users write this name on jobs of every kind. If a Phalanx
+Queue has the same name, the Phalanx Queue is used. A Queue that cannot be read starts no jobs. So no job starts by
+rules that the Queue's administrator did not write.
 
 
-Sources: staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1/{types,labels}.go of v1.15.1; the meaning of `deserved`
-and `guarantee` is that of the plug-in capacity.
+Sources: staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1/{types,labels}.go of v1.15.1; `deserved` and
+`guarantee` have the meaning that they have in the plugin capacity.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from phalanx.model.queue import (
     WithinQueue,
 )
 
-QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"  # annotation of a pod or a namespace
-_GROUP: Final = "nodegroup/"  # a flavor: the nodes of a node group
+QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"  # an annotation of pods and namespaces
+_GROUP: Final = "nodegroup/"  # a flavor for the nodes of a node group
 _GROUP_LABEL: Final = "volcano.sh/nodegroup-name"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _STATES: Final = {"Closed": QueueState.CLOSED, "Closing": QueueState.CLOSED}
@@ -48,11 +48,11 @@ _STATES: Final = {"Closed": QueueState.CLOSED, "Closing": QueueState.CLOSED}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolcanoDefinitions(Definitions):
-    """Volcano's definitions. `names`: the names of the Queues. `standing`: the Queue `default` and its parent in the
-    queue tree, before the Queue exists. `priorities`: PriorityClass -> value. `usual_priority`: the priority of
-    PodGroups without a class. `by_priority`: True if pods of higher priority start first in their gang.
-    `hyper_nodes`: the HyperNodes. `zones`: node -> NUMA zones. `redirects`: namespace -> the queue of its PodGroups
-    that name no queue, or `default`."""
+    """Volcano's definitions. `names`: the names of the Queues. `standing`: the queue tree's entries for the Queue
+    `default` and its parent as long as these objects do not exist. `priorities`: the value of each PriorityClass.
+    `usual_priority`: the priority of PodGroups without a PriorityClass. `by_priority`: True if the pods of a gang with
+    the highest priority start first. `hyper_nodes`: the HyperNodes. `zones`: the NUMA zones of each node. `redirects`:
+    for some namespaces, the queue of those PodGroups that name no queue or the queue `default`."""
 
     names: frozenset[str] = frozenset()
     standing: tuple[Queue, ...] = ()
@@ -64,8 +64,8 @@ class VolcanoDefinitions(Definitions):
     redirects: Mapping[str, str] = field(default_factory=dict)
 
     def queue_of(self, namespace: str, queue: str) -> str:
-        """Return the queue of a PodGroup, by its name in the queue tree. `queue`: the Queue that the PodGroup names;
-        empty: none."""
+        """Return the name that the queue of a PodGroup has in the queue tree. `queue`: the Queue that the PodGroup
+        names; empty if it names no Queue."""
         said = self.redirects.get(namespace, kinds.DEFAULT) if queue in ("", kinds.DEFAULT) else queue
         return kinds.tree_name(said)
 
@@ -80,7 +80,7 @@ class VolcanoDefinitions(Definitions):
 
 
 def define(objects: Objects) -> VolcanoDefinitions:
-    """Translate the definitions. Never raises."""
+    """Translate the definitions. This function raises no exception."""
     queues = objects.get(kinds.QUEUES, {})
     classes = objects.get(PRIORITY_CLASSES, {})
     hyper_nodes = read_hyper_nodes(objects.get(kinds.HYPER_NODES, {}))
@@ -116,8 +116,8 @@ def _redirects(namespaces: Mapping[str, Object]) -> Mapping[str, str]:
 def read_queue(
     name: str, spec: Any, state: str = "", how: VolcanoConfiguration = NONE, *, inner: bool = False
 ) -> Queue:
-    """Return the queue of a Queue's spec. `state`: the state in its status. `inner`: it has child queues. Raises
-    Misread."""
+    """Return the queue that a Queue's spec describes. `state`: the state in the Queue's status. `inner`: True if the
+    Queue has child queues. Raise Misread if a field is invalid."""
     said = Fields(spec, ("spec",))
     parent, quota = said.text("parent"), _quota(said, how)
     top = kinds.ROOT if how.fair else ""
@@ -142,7 +142,7 @@ def read_queue(
 
 
 def fault_of(obj: Object) -> str:
-    """Return the error in a Queue; empty if it is valid."""
+    """Return the error in a Queue; empty if the Queue is valid."""
     try:
         read_queue(str(obj["metadata"].get("name")), obj.get("spec") or {})
     except Misread as error:
@@ -162,8 +162,8 @@ def _queue(name: str, obj: Object, how: VolcanoConfiguration, *, inner: bool) ->
 
 
 def _quota(said: Fields, how: VolcanoConfiguration) -> Quota:
-    """Return the quota of a Queue. It is guaranteed the larger of `deserved` and `guarantee`; the part in `guarantee`
-    is never lent. If weights divide the cluster, only `guarantee` counts."""
+    """Return the quota of a Queue. Its guarantee is the larger of `deserved` and `guarantee`. The amount in `guarantee`
+    is never lent to other Queues. If weights divide the cluster, `deserved` is ignored."""
     guarantee = dict(said.fields("guarantee").amounts("resource"))
     deserved = {} if how.proportional else dict(said.amounts("deserved"))
     own = {name: max(deserved.get(name, 0), guarantee.get(name, 0)) for name in deserved.keys() | guarantee.keys()}
@@ -174,6 +174,6 @@ def _quota(said: Fields, how: VolcanoConfiguration) -> Quota:
 
 
 def _node_groups(said: Fields) -> tuple[str, ...]:
-    """Return the flavors of the node groups to which a Queue's jobs are restricted, in order."""
+    """Return, in order, the flavors of the node groups to whose nodes the jobs of a Queue are restricted."""
     near = said.fields("affinity").fields("nodeGroupAffinity")
     return tuple(dict.fromkeys(f"{_GROUP}{group}" for group in near.texts(_REQUIRED)))
