@@ -1,4 +1,5 @@
-"""KAI (`scheduling.run.ai`, `kai.scheduler`): its queues, its pod groups, its status.
+"""The KAI dialect: it reads KAI's Queues and groups pods to gangs as KAI does, and writes the status of Queues and
+PodGroups (API group `scheduling.run.ai`, labels of `kai.scheduler`).
 
 Parts, lowest first:
 

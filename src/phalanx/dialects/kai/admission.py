@@ -1,6 +1,7 @@
-"""Admission policies in place of KAI's webhooks, and the PriorityClasses of its installation.
+"""Define admission policies that replace KAI's webhooks, and the PriorityClasses that KAI's installation creates.
 
-A cycle among sub-groups is not refused at creation, because CEL cannot express it; its pods wait with the reason.
+The policies do not refuse a PodGroup whose sub-groups form a cycle, because CEL cannot express this check. The pods of
+such a PodGroup wait, and their reason names the cycle.
 
 
 Source: pkg/apis/scheduling/{v2,v2alpha2}/*_webhook.go, pkg/admission, deployments/kai-scheduler/templates of v0.17.0.
@@ -71,7 +72,7 @@ def _queues(*operations: str) -> Object:
 
 
 def _class(name: str, value: int) -> Object:
-    """Return a PriorityClass with a label of its dialect, because it is installed even if no job uses it."""
+    """Return a PriorityClass with a label that names the dialect. Phalanx installs the class even if no job uses it."""
     meta = {"name": name, "labels": {BROUGHT_BY: kinds.NAME}}
     return {"apiVersion": PRIORITY_CLASSES.api_version, "kind": PRIORITY_CLASSES.name, "metadata": meta, "value": value}
 

@@ -1,4 +1,4 @@
-"""KAI, as one dialect of the frame."""
+"""Assemble the parts of the KAI dialect to one `frame.Dialect`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KAI: Final = Dialect(
     name=kinds.NAME,
     scheduler_names=frozenset({kinds.SCHEDULER_NAME}),
     definition_kinds=(kinds.QUEUES, PRIORITY_CLASSES, kinds.TOPOLOGIES, kinds.SHARDS),
-    answer_kinds=(kinds.POD_GROUPS, kinds.QUEUES, *kinds.OWNERS, *kinds.ABOVE),  # the owners of pods are only read
+    answer_kinds=(kinds.POD_GROUPS, kinds.QUEUES, *kinds.OWNERS, *kinds.ABOVE),  # Phalanx only reads the owners of pods
     crds="kai/definitions.json",
     policies=POLICIES,
     define=queues.define,

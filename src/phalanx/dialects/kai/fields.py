@@ -1,13 +1,14 @@
-"""The use of KAI's fields.
+"""State how Phalanx uses KAI's fields.
 
-The use of every field of KAI's kinds, and of its labels and annotations on pods and their owners.
+The tables contain every field of KAI's kinds, and KAI's labels and annotations on pods and their owners.
 
-The page docs/dialects/kai.md is generated from these tables, and a test compares them with every field of every
-definition.
+The page docs/dialects/kai.md is generated from these tables. A test compares the tables with every field of every
+CustomResourceDefinition.
 
-The parts of KAI's objects, and of pods with its labels, that have no effect in Phalanx, with reasons.
+`notes` lists the parts of one object or pod that have no effect in Phalanx, with the reasons.
 
-The Phalanx equivalent of each object of a cluster with KAI, for users who plan a migration."""
+`moved` finds the Phalanx equivalent of each object of a cluster with KAI. Users read the list when they plan a
+migration."""
 
 from __future__ import annotations
 
@@ -192,7 +193,7 @@ WORDS: Final[Mapping[str, Use]] = {
 
 
 def notes(kind: str, obj: Object) -> Iterator[str]:
-    """Yield a sentence for each field, label and annotation without effect."""
+    """Yield one sentence for each field, label and annotation of the object that has no effect."""
     if kind in TABLES:
         spec = obj.get("spec") or {}
         yield from unused(spec, TABLES[kind])
@@ -212,7 +213,8 @@ def notes(kind: str, obj: Object) -> Iterator[str]:
 
 
 def _no_room(resources: Mapping[str, Mapping[str, object] | None]) -> Iterator[str]:
-    """Yield a note for a queue without a limit, which runs no pods, as in KAI. (In KAI only the pods show this.)"""
+    """Yield a note for a queue that sets no limit. As in KAI, such a queue runs no pods. (In KAI, users see this only
+    from the pods.)"""
     closed = [name for name in RESOURCES if not (resources.get(name) or {}).get("limit")]
     if closed:
         names = ", ".join(f"spec.resources.{name}.limit" for name in closed)
@@ -237,7 +239,8 @@ _DEFINITIONS = (kinds.QUEUES, kinds.TOPOLOGIES, kinds.SHARDS, PRIORITY_CLASSES)
 
 
 def moved(objects: Iterable[Object]) -> tuple[Moved, ...]:
-    """Return the equivalent of each object, in order. Objects without relation to KAI are left out."""
+    """Return the equivalents of the objects in the order of the objects. Objects that have nothing to do with KAI are
+    left out."""
     return each_moved(objects, lambda found: define(by_kind(found, _DEFINITIONS)), _moved)
 
 
@@ -255,7 +258,8 @@ def _moved(obj: Object, defined: KaiDefinitions) -> Moved | None:
 
 
 def _template(obj: Object) -> Object | None:
-    """Return the object, or the first pod template in it, with KAI's scheduler name; None if there is none."""
+    """Return the object, or the first pod template in it, if it has KAI's scheduler name; None if neither has this
+    name."""
     for found in _templates(obj):
         if (found.get("spec") or {}).get("schedulerName") == kinds.SCHEDULER_NAME:
             return found

@@ -1,14 +1,15 @@
-"""KAI's pod grouper: find the gang of a pod from the pod alone.
+"""Find the gang of a pod as KAI's pod grouper does, but from the pod alone.
 
-The annotation `pod-group-name` of a pod names its PodGroup; without it the kind of its owner decides. The owner states
-the number of pods of the gang (`owners`). The PodGroup has the name that KAI would give it: `pg-OWNER-UID`.
+The annotation `pod-group-name` of a pod names the pod's PodGroup. Without this annotation, the gang follows from the
+kind of the pod's owner. The owner states the number of pods of the gang (`owners`). The PodGroup has the name that KAI
+would give it: `pg-OWNER-UID`.
 
 
 Source: pkg/podgrouper/podgrouper/plugins of v0.17.0.
 
-The number of pods of an owner's gang, by role: KAI's rules for each kind of owner.
+`shape_of` computes the number of pods of each role of an owner's gang, by KAI's rules for the kind of the owner.
 
-The gang of any other kind needs one pod. A gang waits until its owner has been read.
+If KAI has no rule for the kind, the gang needs one pod. A gang waits until Phalanx has read its owner.
 
 
 Source: pkg/podgrouper/podgrouper/plugins of v0.17.0."""
@@ -40,8 +41,8 @@ FRACTION, MEMORY, DEVICES = "gpu-fraction", "gpu-memory", "gpu-fraction-num-devi
 TOPOLOGY = f"{kinds.PREFIX}topology"
 GRACE_PERIOD = f"{kinds.PREFIX}staleness-grace-period"
 REQUIRED_LEVEL, PREFERRED_LEVEL = f"{TOPOLOGY}-required-placement", f"{TOPOLOGY}-preferred-placement"
-OWNER: Final = f"{kinds.PREFIX}owner"  # an option of a pod: the object by which it is grouped (`OwnerName`)
-CONTROLLER: Final = f"{kinds.PREFIX}controller"  # an option of a pod: its controller, in the same form
+OWNER: Final = f"{kinds.PREFIX}owner"  # an option of a pod: the owner by which the pod is grouped (`OwnerName`)
+CONTROLLER: Final = f"{kinds.PREFIX}controller"  # an option of a pod: the pod's controller, in the same form
 LWS_SIZE: Final = "leaderworkerset.sigs.k8s.io/size"
 DEFAULT_QUEUE: Final = "default-queue"
 DEPLOYMENT: Final = "Deployment"  # as the kind of an owner: a pod of a Deployment, which is a gang by itself
@@ -52,7 +53,7 @@ _KEPT = (QUEUE_LABEL, PREEMPTIBILITY, *_PLACED, LWS_SIZE, GROUP_NAME, GRACE_PERI
 
 
 class OwnerName(NamedTuple):
-    """The object by whose kind a pod is grouped; for a pod without an owner the pod itself."""
+    """The owner whose kind determines how a pod is grouped. For a pod without an owner, it is the pod itself."""
 
     api_version: str
     kind: str
@@ -61,7 +62,7 @@ class OwnerName(NamedTuple):
 
 
 class KaiGroup(NamedTuple):
-    """The gang of a pod. `role`: the pod's role in the gang; empty if the gang has only one role."""
+    """The gang to which a pod belongs. `role`: the pod's role in the gang; empty if the gang has only one role."""
 
     pod_group: str
     owner: OwnerName
@@ -69,7 +70,8 @@ class KaiGroup(NamedTuple):
 
 
 def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
-    """Return the Phalanx options of a pod; empty if it has another scheduler name, or Phalanx's queue label."""
+    """Return the Phalanx options of a pod; empty if the pod has another scheduler's name or has Phalanx's queue
+    label."""
     labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
     if scheduler != kinds.SCHEDULER_NAME or QUEUE in labels:
         return _NOTHING
@@ -92,7 +94,7 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
 
 
 def queue_named(labels: Mapping[str, Any]) -> str:
-    """Return the queue that the labels name; empty if they name none."""
+    """Return the queue that the labels name; empty if they name no queue."""
     if found := labels.get(QUEUE_LABEL):
         return str(found)
     project, pool = labels.get(_PROJECT), labels.get(_NODE_POOL)
@@ -100,17 +102,18 @@ def queue_named(labels: Mapping[str, Any]) -> str:
 
 
 def owner_of(options: Mapping[str, str]) -> OwnerName:
-    """Return the owner in a pod's options."""
+    """Return the owner that a pod's options name."""
     return _named(options.get(OWNER, "")) or OwnerName("v1", "Pod", "", "")
 
 
 def controller_of(options: Mapping[str, str]) -> OwnerName | None:
-    """Return the controller in a pod's options; None if it has none."""
+    """Return the controller that a pod's options name; None if they name no controller."""
     return _named(options.get(CONTROLLER, ""))
 
 
 def controller(meta: Mapping[str, Any]) -> OwnerName | None:
-    """Return the controller among an object's owners, otherwise its first owner; None if it has none."""
+    """Return the controller among an object's owners. If no owner is the controller, return the first owner; None if
+    the object has no owners."""
     refs = meta.get("ownerReferences") or ()
     first = next((ref for ref in refs if ref.get("controller")), refs[0] if refs else None)
     if first is None:
@@ -138,7 +141,7 @@ def _named(text: str) -> OwnerName | None:
 
 
 def _of_owner(owner: OwnerName, labels: Mapping[str, Any]) -> KaiGroup:
-    """Return the gang of a pod from the labels that its owner's controller has set on the pod."""
+    """Return the gang of a pod. It is found from the labels that the controller of the pod's owner sets on pods."""
     if name := labels.get("leaderworkerset.sigs.k8s.io/name"):
         return KaiGroup(f"pg-{name}-group-{labels.get('leaderworkerset.sigs.k8s.io/group-index', '0')}", owner)
     if name := labels.get("jobset.sigs.k8s.io/jobset-name"):
@@ -153,16 +156,16 @@ def _of_owner(owner: OwnerName, labels: Mapping[str, Any]) -> KaiGroup:
 
 
 BATCH_MIN_MEMBER: Final = f"{kinds.PREFIX}batch-min-member"
-_HIGHEST: Final = 8  # the longest chain of owners that is followed
+_HIGHEST: Final = 8  # chains of owners are followed up to this length
 _MOST_LEAVES: Final = 10_000  # sub-groups of one gang
-ROOT: Final = ":podgroup"  # the name of the group for the whole gang; no sub-group can have it
+ROOT: Final = ":podgroup"  # the name of the group for the whole gang; no sub-group can have this name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerShape:
-    """The size of a gang. `minimum`: the required number of pods of any role. `roles`, `groups`: the minimums by role
-    and group (as in `phalanx.dev/subgroups`), instead of `minimum`. `fault`: why the gang is invalid; empty if it is
-    valid."""
+    """The numbers of pods that a gang needs. `minimum`: the required number of pods, whatever their roles. `roles`,
+    `groups`: if set, the minimums of the roles and of the groups (as in `phalanx.dev/subgroups`), which replace
+    `minimum`. `fault`: why the gang is invalid; empty if it is valid."""
 
     minimum: int = 1
     roles: Mapping[str, RoleClaim] = field(default_factory=dict)
@@ -171,7 +174,7 @@ class OwnerShape:
 
     @property
     def members(self) -> int:
-        """Return the required number of pods."""
+        """Return the number of pods that the gang requires."""
         return sum(role.minimum for role in self.roles.values()) if self.roles else self.minimum
 
 
@@ -185,14 +188,14 @@ def shape_of(kind: str, obj: Object) -> OwnerShape:
 
 
 def sizes(owner: OwnerName, objects: Objects) -> Kind | None:
-    """Return the kind of an owner that states its number of pods; None for other kinds, or if the kind is not
-    watched."""
+    """Return the kind of an owner if objects of this kind state their number of pods. Return None for other kinds, and
+    for kinds that Phalanx does not watch."""
     return _kind(owner, kinds.OWNERS, objects)
 
 
 def lineage(first: OwnerName, namespace: str, objects: Objects) -> tuple[Object | None, tuple[Kind, str] | None]:
-    """Return the topmost watched owner of the pods, and an owner in the chain that has not been read yet. `first`: the
-    controller of the pods."""
+    """Return the topmost owner of the pods that Phalanx watches, and an owner in the chain that Phalanx has not read
+    yet. `first`: the controller of the pods."""
     top, next_up = None, first
     for _ in range(_HIGHEST):
         if (kind := _kind(next_up, (*kinds.OWNERS, *kinds.ABOVE), objects)) is None:

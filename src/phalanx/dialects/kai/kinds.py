@@ -1,4 +1,5 @@
-"""KAI's kinds, the owner kinds of its pod grouper, and the names of its queues in the queue tree."""
+"""Define KAI's kinds, the kinds of owners that KAI's pod grouper knows, and the names that KAI's Queues have in the
+queue tree."""
 
 from __future__ import annotations
 
@@ -22,12 +23,13 @@ TRAINING = tuple(Kind(group="kubeflow.org", plural=f"{name.lower()}s", name=name
 MPI_JOBS = Kind(group="kubeflow.org", version="v2beta1", plural="mpijobs", name="MPIJob")
 JOB_SETS = Kind(group="jobset.x-k8s.io", version="v1alpha2", plural="jobsets", name="JobSet")
 RAY_CLUSTERS = Kind(group="ray.io", plural="rayclusters", name="RayCluster")
-# Owner kinds that state their number of pods. Each is watched if the API server serves it.
+# Kinds of owners that state their number of pods. Phalanx watches each of these kinds if the API server serves it.
 OWNERS: Final[tuple[Kind, ...]] = (JOBS, *TRAINING, MPI_JOBS, JOB_SETS, RAY_CLUSTERS)
 RAY_JOBS = Kind(group="ray.io", plural="rayjobs", name="RayJob")
 RAY_SERVICES = Kind(group="ray.io", plural="rayservices", name="RayService")
 LEADER_WORKER_SETS = Kind(group="leaderworkerset.x-k8s.io", plural="leaderworkersets", name="LeaderWorkerSet")
-# Further owner kinds, from which queue, priority and topology are read. Each is watched if the API server serves it.
+# Further kinds of owners, from which Phalanx reads queue, priority and topology. Phalanx watches each of these kinds if
+# the API server serves it.
 ABOVE: Final[tuple[Kind, ...]] = (
     REPLICA_SETS,
     DEPLOYMENTS,
@@ -42,21 +44,22 @@ _QUEUE, _GANG = "kai/", "kai:"
 
 
 def tree_queue(queue: str) -> str:
-    """Return the name in the tree of a KAI Queue."""
+    """Return the name that a KAI Queue has in the queue tree."""
     return _QUEUE + queue
 
 
 def queue_of(queue: str) -> str:
-    """Return the KAI Queue of a queue in the tree; empty if it has none."""
+    """Return the name of the KAI Queue that became this queue of the tree; empty if the queue is not from a KAI
+    Queue."""
     return queue.removeprefix(_QUEUE) if queue.startswith(_QUEUE) else ""
 
 
 def gang_name(pod_group: str) -> str:
-    """Return the name of a PodGroup's gang within its namespace."""
+    """Return the name that the gang of a PodGroup has within its namespace."""
     return _GANG + pod_group
 
 
 def pod_group_of(gang: str) -> str:
-    """Return the PodGroup of the gang with this id; empty if it has none."""
+    """Return the PodGroup of the gang with this id; empty if the gang has no PodGroup."""
     name = gang.partition("/")[2]
     return name.removeprefix(_GANG) if name.startswith(_GANG) else ""

@@ -1,8 +1,9 @@
-"""The settings of a gang from its PodGroup or its owner: queue, priority, size, sub-groups, topology, and the reason
-why it may not start.
+"""Compute the settings of a gang from its PodGroup or from its owner: queue, priority, size, sub-groups, topology, and
+the reason why the gang may not start.
 
-If the pods name a PodGroup, it is the user's and alone decides. Otherwise their owner's kind decides, and Phalanx
-writes a PodGroup that no decision reads.
+If the pods name a PodGroup, a user created this PodGroup and all settings come from it. Otherwise the settings follow
+from the kind of the pods' owner. In this case Phalanx writes a PodGroup for users to read, and never reads settings
+from it.
 
 
 Source: pkg/apis/scheduling/v2alpha2/podgroup_types.go of v0.17.0."""
@@ -58,17 +59,18 @@ _CLASS_OF: Final[Mapping[str, str]] = {
     "Notebook": "build",
 }
 _TEMPLATES: Final = frozenset({"template", "replicatedJobs", "headGroupSpec"})
-_NON_PREEMPTIBLE_FROM: Final = 100  # by default jobs with at least this priority are not preemptible
+_NON_PREEMPTIBLE_FROM: Final = 100  # by default, jobs with this priority or a higher one are not preemptible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodGroupTerms:
     """The settings of a gang.
 
-    `priority_class`: its PriorityClass; empty if its pods' own priority counts.
-    `nearness`: the topology, the required level and the preferred level.
-    `staleness_grace_s`: how long it may run with fewer pods than its minimum; 0: for ever.
-    `missing`: the reason if its PodGroup or owner has not been read yet. `awaits`: kind and key of that owner."""
+    `priority_class`: the gang's PriorityClass; empty if the priority of its pods is used.
+    `nearness`: the name of the topology, the required level and the preferred level.
+    `staleness_grace_s`: how long the gang may run with fewer pods than its minimum; 0 for any time.
+    `missing`: the reason why the gang waits if Phalanx has not read its PodGroup or owner yet. `awaits`: the kind and
+    the key of this owner."""
 
     queue: str
     priority: int
@@ -82,7 +84,8 @@ class PodGroupTerms:
 
 
 def claim(defined: KaiDefinitions, said: Said, objects: Objects) -> Claim | None:
-    """Return the claim of a gang from the definitions, its PodGroup and its owner; None if it is not KAI's."""
+    """Return the claim of a gang from the definitions, its PodGroup and its owner; None if the gang does not belong to
+    KAI."""
     if not kinds.queue_of(said.queue):
         return None
     found = terms(defined, said, objects)
@@ -99,7 +102,7 @@ def claim(defined: KaiDefinitions, said: Said, objects: Objects) -> Claim | None
         blocked = blocked or Reason(code=ReasonCode.INVALID, text=str(error.args[0]))
     if required:
         options[CLOSENESS] = required
-    if preferred and required:  # the gang gets the required level, and a group around all roles the preferred one
+    if preferred and required:  # a group around all roles gets the preferred level
         groups, roles = _wrapped(groups, roles or {"": RoleClaim(minimum=found.shape.minimum)}, preferred)
     elif preferred:
         options[PREFERRED] = preferred
@@ -151,8 +154,8 @@ def terms(defined: KaiDefinitions, said: Said, objects: Objects) -> PodGroupTerm
 
 
 def gang_of(answer: Object) -> str:
-    """Return the id of the gang of a PodGroup or of an owner of pods. Cached objects have no kind, so an owner is
-    recognised by a pod template, which a PodGroup does not have."""
+    """Return the id of the gang of a PodGroup or of an owner of pods. Cached objects do not contain their kind. So an
+    owner is recognised by its pod template, which a PodGroup does not have."""
     meta, spec = answer.get("metadata") or {}, answer.get("spec") or {}
     name = str(meta.get("name"))
     if not _TEMPLATES.isdisjoint(spec) or any(key.endswith("ReplicaSpecs") for key in spec):
@@ -161,7 +164,7 @@ def gang_of(answer: Object) -> str:
 
 
 def shape_of_spec(spec: Mapping[str, Any]) -> OwnerShape:
-    """Return the size of a PodGroup's gang."""
+    """Return the size of the gang that the spec of a PodGroup describes."""
     listed = [one for one in spec.get("subGroups") or () if isinstance(one, Mapping)]
     if not listed:
         return OwnerShape(minimum=max(1, int(spec.get("minMember") or 1)))
@@ -207,18 +210,18 @@ def _of_pod_group(defined: KaiDefinitions, said: Said, name: str, group: Object 
 
 
 def _queue(labels: Mapping[str, Any], said: Said) -> str:
-    """Return the queue that a label names: the owner's label, otherwise the pod's label, otherwise the project label of
-    either."""
+    """Return the queue that a label names. The queue label of the owner takes precedence, then the queue label of the
+    pod, then the project label of either."""
     named = str(labels.get(QUEUE_LABEL) or said.options.get(QUEUE_LABEL) or "")
     return named or queue_named(labels) or kinds.queue_of(said.queue)
 
 
 def _priority(defined: KaiDefinitions, said: str, pods: int, owner: OwnerName) -> tuple[str, int]:
-    """Return the PriorityClass and its value: the named one if it exists, otherwise the pods' own priority, otherwise
-    the default of the owner's kind."""
+    """Return the PriorityClass and its value. If the named class does not exist, return the priority of the pods; if
+    they have none, return the default for the kind of the owner."""
     if said in defined.priorities:
         return said, defined.priorities[said]
-    if pods:  # the number that the API server copied from the pods' PriorityClass
+    if pods:  # the value that the API server copied from the PriorityClass of the pods
         return next((name for name, value in defined.priorities.items() if value == pods), ""), pods
     if defined.default_priority is not None:
         return "", defined.default_priority
@@ -227,8 +230,8 @@ def _priority(defined: KaiDefinitions, said: str, pods: int, owner: OwnerName) -
 
 
 def _grace_s(said: Any) -> float:
-    """Return a Go duration in seconds; 0 (for ever) if it is negative, and the default if it is invalid or has no
-    unit."""
+    """Return a Go duration in seconds. Return 0, which means no end, if the duration is negative. Return the default if
+    it is invalid or has no unit."""
     if not isinstance(said, str) or said.isdigit():
         return STALENESS_GRACE_S
     if said.startswith("-"):
@@ -246,7 +249,8 @@ def _preemptible(said: Any, priority: int) -> bool:
 
 
 def _size(options: Mapping[str, str]) -> OwnerShape:
-    """Return the size of a gang whose owner is not watched, from the labels that its controller set on the pods."""
+    """Return the size of a gang whose owner Phalanx does not watch. It is read from the labels that the owner's
+    controller set on the pods."""
     size = options.get(LWS_SIZE, "")
     return OwnerShape(minimum=max(1, int(size))) if size.isascii() and size.isdigit() and len(size) < 7 else ONE
 
@@ -268,8 +272,8 @@ def _obstacles(defined: KaiDefinitions, found: PodGroupTerms, said: Said) -> Ite
 
 
 def _without_quota(defined: KaiDefinitions, queue: KaiQueue, said: Said) -> tuple[str, str] | None:
-    """Return (queue above the gang's queue, resource that the gang requests and of which this queue has no quota); None
-    if there is none."""
+    """Search the queues from the gang's queue up for a queue without quota for a resource that the gang requests.
+    Return this queue and the resource; None if there is no such queue."""
     above = (defined.known[name] for name in queue.above)
     return next(
         ((each.name, name) for each in above for name in sorted(said.asks) if each.deserved.get(name) == 0), None
@@ -277,8 +281,8 @@ def _without_quota(defined: KaiDefinitions, queue: KaiQueue, said: Said) -> tupl
 
 
 def _labels(defined: KaiDefinitions, near: tuple[str, str, str]) -> tuple[str, str]:
-    """Return the node labels of the required and the preferred level; empty if a level is not set. Raises
-    LookupError."""
+    """Return the node labels of the required and of the preferred level; empty for a level that is not set. Raise
+    LookupError if the topology or a level does not exist."""
     topology, required, preferred = near
     if not topology or not (required or preferred):
         return "", ""
@@ -292,8 +296,8 @@ def _labels(defined: KaiDefinitions, near: tuple[str, str, str]) -> tuple[str, s
 
 
 def _near(defined: KaiDefinitions, group: Object) -> Object:
-    """Return the group with its topology constraint as Phalanx options. If it has both levels, the required one
-    counts."""
+    """Return the group with its topology constraint as Phalanx options. If the constraint has both levels, the required
+    level is used."""
     said = group.get("near") or {}
     keys = ("topology", "requiredTopologyLevel", "preferredTopologyLevel")
     near = (str(said.get(keys[0]) or ""), str(said.get(keys[1]) or ""), str(said.get(keys[2]) or ""))
@@ -307,7 +311,7 @@ def _near(defined: KaiDefinitions, group: Object) -> Object:
 def _wrapped(
     groups: list[Object], roles: Mapping[str, RoleClaim], preferred: str
 ) -> tuple[list[Object], dict[str, RoleClaim]]:
-    """Return the groups and roles inside one group for the whole gang, which has the preferred level."""
+    """Return the groups and roles, put into one group for the whole gang. This group has the preferred level."""
     if groups and groups[0]["name"] == ROOT:
         return [{**groups[0], "preferredCloseness": preferred}, *groups[1:]], dict(roles)
     inside = {name: RoleClaim(minimum=one.minimum, group=one.group or ROOT) for name, one in roles.items()}

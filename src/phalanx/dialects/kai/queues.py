@@ -1,15 +1,17 @@
-"""Translate KAI's Queues to the queue tree, and read its PriorityClasses and Topologies.
+"""Translate KAI's Queues to queues of Phalanx's queue tree, and read KAI's PriorityClasses and Topologies.
 
-- A quota of -1 guarantees every request within the queue's limit and the quotas above it. A limit of -1 means no limit.
-  A missing limit, or 0, admits no pods.
+- A quota of -1 guarantees every request that is within the queue's limit and within the quotas of the queues above. A
+  limit of -1 means no limit. A queue with the limit 0 or without a limit admits no pods.
 - Memory is in megabytes of 10^6 bytes, cpu in millicores, gpu in devices.
-- A queue whose weights are 0 reclaims up to its quota only.
-- The longer of both minimum runtimes protects a job. They are inherited from the queues above.
-- A queue whose parent is missing is left out, with all queues below it.
+- A queue whose weights are 0 reclaims resources only up to its quota.
+- A queue has two minimum runtimes, and the longer one protects a job from preemption. A queue inherits them from the
+  queues above.
+- A queue whose parent does not exist is left out, together with all queues below it.
 - The queues without a parent divide the cluster like the children of one queue, `ROOT`.
-- Quotas of children may exceed their parent's; each level is checked by itself, from the job's queue up.
-- Consolidation is off, because a moved pod without an owner would be lost. An annotation on a queue turns it on, also
-  for the queues below.
+- The quotas of child queues may exceed the quota of their parent. The scheduler checks each level separately, from the
+  job's queue up.
+- Consolidation (moving running pods to make room) is off, because a moved pod without an owner would be lost. An
+  annotation on a queue turns it on for this queue and the queues below.
 
 
 Sources: pkg/apis/scheduling/v2/queue_types.go, pkg/scheduler/plugins/{proportion,minruntime} of v0.17.0.
@@ -43,19 +45,19 @@ GPU: Final = "nvidia.com/gpu"
 # KAI's resource name -> (resource, Phalanx units per KAI unit)
 RESOURCES: Final[Mapping[str, tuple[str, int]]] = {"cpu": ("cpu", 1), "memory": ("memory", 10**6), "gpu": (GPU, 1)}
 UNLIMITED: Final = -1
-_TOO_MUCH: Final = 2 * MAX_AMOUNT  # larger values (also infinity) are cut to this one, and then reported as too large
+_TOO_MUCH: Final = 2 * MAX_AMOUNT  # larger values are reduced to this one and reported as too large
 CONSOLIDATE: Final = "phalanx.dev/consolidate"  # annotation of a queue, "true" or "false"
 ROOT: Final = "kai-scheduler/queues"  # the queue above all Queues; no Queue has this name
 PRIORITY: Final = 100  # the default priority of a queue
-# The PriorityClasses of KAI's installation; they count even if no object exists.
+# The PriorityClasses of KAI's installation. They have these values even if the objects do not exist.
 CLASSES: Final[Mapping[str, int]] = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaiQueue:
-    """A Queue. `above`: the queues above it, nearest first. `fault`: why its jobs are not scheduled; empty if they are.
-    `lost`: a queue above it is missing, so it is not in the tree. `deserved`, `limits`: resource -> amount in Phalanx's
-    units; unlimited if not named."""
+    """A Queue. `above`: the queues above it, nearest first. `fault`: why its jobs are not scheduled; empty if they are
+    scheduled. `lost`: True if a queue above it does not exist, so that this queue is not in the tree. `deserved`,
+    `limits`: the quota and the limit of each resource in Phalanx's units. A resource that is not named is unlimited."""
 
     name: str
     above: tuple[str, ...] = ()
@@ -68,8 +70,9 @@ class KaiQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaiDefinitions(Definitions):
-    """KAI's definitions. `known`: Queues by name. `priorities`: PriorityClass -> value; `default_priority`: the value
-    of the global default, None if there is none. `levels`: topology -> name or alias of a level -> its node label."""
+    """KAI's definitions. `known`: the Queues by name. `priorities`: the value of each PriorityClass.
+    `default_priority`: the value of the PriorityClass that is the global default; None if no class is. `levels`: for
+    each topology, the node label of each level by the level's name or alias."""
 
     known: Mapping[str, KaiQueue] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
@@ -78,7 +81,8 @@ class KaiDefinitions(Definitions):
 
 
 def define(objects: Objects) -> KaiDefinitions:
-    """Translate the definitions. Never raises: an unreadable value counts as missing."""
+    """Translate the definitions. This function raises no exception; a value that cannot be read is treated as
+    missing."""
     specs = {name: obj.get("spec") or {} for name, obj in objects.get(kinds.QUEUES, {}).items()}
     known = {name: _known(name, specs) for name in specs}
     moving = {name: _consolidates(name, objects.get(kinds.QUEUES, {}), each.above) for name, each in known.items()}
@@ -107,7 +111,7 @@ def _known(name: str, specs: Mapping[str, Any]) -> KaiQueue:
         above.append(parent)
         parent = str(specs[parent].get("parentQueue") or "")
     below = (other for other, spec in specs.items() if spec.get("parentQueue") == name != other)
-    children = tuple(sorted(below))  # a queue that names itself has no child, so that it can be deleted
+    children = tuple(sorted(below))  # a queue that names itself as its parent has no child, so that it can be deleted
     fault = ""
     if parent:
         why = "stands above itself" if parent in (name, *above) else "does not exist"
@@ -136,8 +140,9 @@ def _amounts(resources: Mapping[str, Any], word: str) -> dict[str, int]:
 
 
 def _guaranteed(each: KaiQueue, known: Mapping[str, KaiQueue]) -> Iterator[tuple[str, int]]:
-    """Yield the guarantee of the queue by resource. With an unlimited quota it is the smallest limit or quota of the
-    queue and the queues above; if there is none, it covers every request."""
+    """Yield the guarantee of the queue for each resource. If the quota is unlimited, the guarantee is the smallest
+    limit or quota among the queue and the queues above. If all of these are unlimited too, the guarantee covers every
+    request."""
     for name, _ in RESOURCES.values():
         value = each.deserved.get(name)
         if value is None:
@@ -164,7 +169,7 @@ def _queue(
         for theirs, (ours, _) in RESOURCES.items()
     }
     lines = [specs[name] for name in (each.name, *each.above)]
-    deserved = [name for name, _ in RESOURCES.values() if name in each.deserved]  # the others are unlimited
+    deserved = [name for name, _ in RESOURCES.values() if name in each.deserved]  # all other resources are unlimited
     beyond = not deserved or any(weights[name] for name in deserved)
     spared = [_runtime_s(word, lines, shard) for word in ("preemptMinRuntime", "reclaimMinRuntime")]
     priority = spec.get("priority")
@@ -188,7 +193,8 @@ def _queue(
 
 
 def _consolidates(name: str, objects: Mapping[str, Object], above: tuple[str, ...]) -> bool:
-    """Return whether consolidation is on: by the queue's annotation, otherwise by that of the nearest queue above."""
+    """Return whether consolidation is on. The queue's own annotation takes precedence, then the annotation of the
+    nearest queue above."""
     for each in (name, *above):
         said = (objects[each].get("metadata") or {}).get("annotations") or {}
         if CONSOLIDATE in said:
@@ -201,9 +207,9 @@ def _bounds(amounts: Mapping[str, int]) -> Bounds:
 
 
 def _runtime_s(word: str, lines: list[Mapping[str, Any]], shard: Mapping[str, Any]) -> float:
-    """Return a minimum runtime in seconds: the setting of the queue, otherwise of the nearest queue above, otherwise of
-    the shard; 0 if none has one. `word`: the name of the setting. `lines`: the settings of the queue and the queues
-    above."""
+    """Return a minimum runtime in seconds. The setting of the queue takes precedence, then the setting of the nearest
+    queue above, then the setting of the shard. Return 0 if none of them sets it. `word`: the name of the setting.
+    `lines`: the settings of the queue and of the queues above."""
     for said in (*(spec.get(word) for spec in lines), (shard.get("minRuntime") or {}).get(word)):
         if said:
             try:

@@ -1,6 +1,6 @@
-"""The objects that KAI's users read: the PodGroup of each gang, and the status of PodGroups and Queues.
+"""Write the objects that KAI's users read: the PodGroup of each gang, and the status of PodGroups and Queues.
 
-Amounts are API quantities (cpu in cores, memory in bytes), as KAI writes them.
+As in KAI, amounts are written as quantities of the Kubernetes API (cpu in cores, memory in bytes).
 
 
 Source: pkg/apis/scheduling/{v2,v2alpha2}, pkg/podgroupcontroller and pkg/queuecontroller of v0.17.0.
@@ -34,7 +34,7 @@ from phalanx.model.pod import CPU, PODS, Amount
 from phalanx.model.reason import ReasonCode
 
 UNSCHEDULABLE: Final = "UnschedulableOnNodePool"
-_NO_NODE: Final = "PodSchedulingErrors"  # the reason for a gang without nodes
+_NO_NODE: Final = "PodSchedulingErrors"  # the reason of a gang for which there are no nodes
 _OF_NODES: Final = frozenset(
     {ReasonCode.NO_ROOM, ReasonCode.NEVER_FITS, ReasonCode.ROOM_KEPT, ReasonCode.NO_NODE_MATCHES}
     | {ReasonCode.NO_DOMAIN, ReasonCode.PLACEMENT_RULES, ReasonCode.RESERVED, ReasonCode.PREEMPTING}
@@ -45,7 +45,7 @@ Sums = dict[str, Amount]
 
 
 def pod_group(defined: KaiDefinitions, told: Told, objects: Objects, now: str) -> Answer | None:
-    """Return the desired PodGroup of a gang; None if the gang has none."""
+    """Return the desired PodGroup of a gang; None if the gang has no PodGroup."""
     name = kinds.pod_group_of(told.id)
     if not name:
         return None
@@ -58,8 +58,9 @@ def pod_group(defined: KaiDefinitions, told: Told, objects: Objects, now: str) -
 
 
 def queues(defined: KaiDefinitions, everyone: Iterable[Told], objects: Objects) -> Iterator[Answer]:
-    """Yield the status of each Queue: the allocated and requested amounts of all gangs in it and below it. The two
-    default queues of KAI's installation are created with the first Queue or gang."""
+    """Yield the status of each Queue, which has the allocated and the requested amounts of all gangs in the Queue and
+    in the Queues below. KAI's installation creates two default Queues. Phalanx creates them when the first Queue or
+    gang exists."""
     gangs = list(everyone)
     sums: dict[str, tuple[Sums, Sums, Sums]] = {name: ({}, {}, {}) for name in defined.known}
     for told in gangs:
@@ -80,7 +81,7 @@ def queues(defined: KaiDefinitions, everyone: Iterable[Told], objects: Objects) 
 
 
 def amounts(told: Told) -> tuple[Sums, Sums]:
-    """Return the amounts of a gang's placed pods, and of all its pods."""
+    """Return the amounts of a gang's placed pods, and the amounts of all its pods."""
     allocated: Sums = {}
     requested: Sums = {}
     for pods in told.pod_sets:
@@ -107,8 +108,9 @@ BROUGHT: Final = {_PARENT_QUEUE: _queue(_PARENT_QUEUE), DEFAULT_QUEUE: _queue(DE
 
 
 def _part_of_gpus(told: Told, pods: PodSet) -> Iterator[tuple[str, Amount]]:
-    """Yield the GPUs that a pod of the set is charged, if it gets parts. A part in memory counts as whole GPUs. A part
-    is rounded down to thousandths, the smallest unit of quantities."""
+    """Yield the amount of GPUs that a pod of the pod set is charged, if the pod gets parts of GPUs. A part that is
+    requested as an amount of memory is charged as whole GPUs. Other parts are rounded down to thousandths, which are
+    the smallest unit of quantities."""
     source = told.owners[0] if told.owners and told.owners[0].get("kind") == "Pod" else pods.template
     notes = (source.get("metadata") or {}).get("annotations") or {}
     count, part = str(notes.get(DEVICES, "1")), str(notes.get(FRACTION, "1" if MEMORY in notes else ""))
@@ -176,7 +178,7 @@ def _sub_group(group: Object, root: str, leaves: Mapping[str, int]) -> Object:
 def _status(
     defined: KaiDefinitions, told: Told, found: PodGroupTerms, old: Object, objects: Objects, now: str
 ) -> Object:
-    """Return the status of a PodGroup. `old`: its status now."""
+    """Return the desired status of a PodGroup. `old`: its present status."""
     allocated, requested = amounts(told)
     finished = told.stage is Stage.FINISHED
     resources = {
@@ -192,8 +194,8 @@ def _status(
 def _condition(
     defined: KaiDefinitions, told: Told, found: PodGroupTerms, old: Object, objects: Objects, now: str
 ) -> Object:
-    """Return the condition of an unschedulable gang. It is unchanged if its content is; each change gets the next
-    number."""
+    """Return the condition of an unschedulable gang. If the content did not change, the old condition is returned.
+    Otherwise the new condition gets the next number."""
     assert told.reason is not None
     text = f"{told.reason.code}: {told.reason.text}"
     kai = word(told.reason.code, Peer.KAI, told.reason.numbers)
@@ -219,8 +221,8 @@ def _condition(
 
 
 def _details(defined: KaiDefinitions, told: Told, found: PodGroupTerms, objects: Objects) -> Object:
-    """Return the amounts that a quota allows and has given, as KAI shows them: of the gang's Queue, or of the one above
-    it whose quota is short."""
+    """Return the allowed and the used amounts of a quota in the form in which KAI shows them. The quota is the one that
+    is too small for the gang; it belongs to the gang's Queue or to a Queue above."""
     short = kinds.queue_of(str(told.reason.numbers.get("queue", ""))) if told.reason is not None else ""
     name = short if short in defined.known else found.queue
     queue, asked = defined.known.get(name), amounts(told)[1]
@@ -240,13 +242,14 @@ def _details(defined: KaiDefinitions, told: Told, found: PodGroupTerms, objects:
 
 
 def _all_plain(sums: Mapping[str, Amount], absent: int = 0) -> Object:
-    """Return cpu, memory and gpu as `_plain` writes them. `absent`: the amount that is not named."""
+    """Return the amounts of cpu, memory and gpu as `_plain` writes them. `absent`: the amount to write for a resource
+    that is not named."""
     return _plain({name: sums.get(name, absent) for name, _ in RESOURCES.values()})
 
 
 def _plain(sums: Mapping[str, Amount]) -> Object:
-    """Return amounts without suffixes of bytes. KAI writes GPUs without a part beyond the first GPU, and an unlimited
-    number of them as 0."""
+    """Return amounts without suffixes for bytes. As in KAI, a number of GPUs above one is written without its fraction,
+    and an unlimited number of GPUs is written as 0."""
     shown = {name: _gpus(amount) if name == GPU else amount for name, amount in sums.items()}
     return {
         name: quantity(name, amount) if name == CPU or not isinstance(amount, int) else str(amount)

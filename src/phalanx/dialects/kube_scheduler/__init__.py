@@ -1,4 +1,4 @@
-"""Dialects of kube-scheduler and of schedulers that are built from it.
+"""The dialects for kube-scheduler's own API and for schedulers that are built from kube-scheduler.
 
 Parts, lowest first:
 

@@ -1,4 +1,5 @@
-"""The dialect of YuniKorn: reads its queue configuration (`queues.yaml`) and the annotations of its pods.
+"""The YuniKorn dialect: it reads YuniKorn's queue configuration (`queues.yaml`) and the labels and annotations of pods,
+and serves YuniKorn's REST endpoints.
 
 configuration   parses the file; an unknown field makes the whole file invalid
 checks          the other reasons to reject a file: quotas, limits and rules that contradict each other
@@ -10,7 +11,8 @@ dialect         implements the three parts of the frame (`phalanx.dialects.frame
 journal         YuniKorn's event and history endpoints
 rest            YuniKorn's other REST endpoints, for dashboards
 
-Like YuniKorn, the dialect applies a file completely or not at all. Each error names the line that caused it.
+Like YuniKorn, the dialect applies a configuration file completely or not at all. Each error message names the line that
+caused the error.
 
 Source: `pkg/common/configs` and `pkg/common/resources` of apache/yunikorn-core (1.9).
 """

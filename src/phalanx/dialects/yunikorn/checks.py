@@ -1,10 +1,10 @@
-"""Checks a parsed queue configuration for contradictions; the first contradiction rejects the whole file.
+"""Check a parsed queue configuration for contradictions. If one is found, the whole file is rejected.
 
-The checks run in YuniKorn's order, so that the first error is the same as YuniKorn's: the structure of the queues,
-names, access lists and limits, quotas down the tree, placement rules, the node sort policy, and the limits of users
-and groups down the tree.
+The checks run in the same order as in YuniKorn, so that both report the same first error. They check the structure of
+the queues, names, access lists and limits, the quotas from the root down, the placement rules, the node sort policy,
+and last the limits of users and groups from the root down.
 
-A quota bounds only the resources that it names. The maximum of a queue is the smallest of its own quota and the quotas
+A quota limits only the resources that it names. The maximum of a queue is the smallest of its own quota and the quotas
 of all queues above it.
 """
 
@@ -40,7 +40,7 @@ QUEUE_NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 _USER = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
 _GROUP = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
 _RULE = re.compile(r"[_a-zA-Z][a-zA-Z0-9_]*")
-_SPECIAL = re.compile(r"[\^$*+?()\[{}|]")  # a filter with a single name is a regular expression if it has one of these
+_SPECIAL = re.compile(r"[\^$*+?()\[{}|]")  # a single name with one of these is a regular expression
 _QUANTITY = re.compile(r"\s*([0-9]+)\s*([mkMGTPE]i?)?\s*")
 _UNITS = {"": 1, **{letter: 1000**at for at, letter in enumerate("kMGTPE", 1)}}
 _UNITS |= {f"{letter.upper()}i": 1024**at for at, letter in enumerate("kMGTPE", 1)}
@@ -53,35 +53,38 @@ CountBounds: TypeAlias = Mapping[str, int]
 
 
 def read(text: str) -> YuniKornConfiguration:
-    """Return the configuration; each partition has a root, and its limits are on it. Raises
-    YuniKornConfigurationError."""
+    """Return the configuration in its normal form: each partition has a root queue, and the limits of the partition are
+    moved to this queue. Raise YuniKornConfigurationError if the file is invalid."""
     found, lines = parse(text)
     return Checks(lines).configuration(found)
 
 
 def amounts(written: Mapping[str, str] | None) -> dict[str, int]:
-    """Return resource -> amount: `vcore` in thousandths, all else in whole units. Raises ValueError."""
+    """Return the amount of each resource: `vcore` in thousandths, other resources in whole units. Raise ValueError if
+    an amount is invalid."""
     return {resource: _amount(resource, text) for resource, text in (written or {}).items()}
 
 
 def fits(bound: Mapping[str, int], asked: Mapping[str, int]) -> bool:
-    """Return whether every requested amount is within the bound of its resource."""
+    """Return whether every requested amount is within the bound of its resource. Resources without a bound are not
+    checked."""
     return all(amount <= bound.get(resource, amount) for resource, amount in asked.items())
 
 
 def least(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    """Return resource -> the smaller of its two bounds; the only one, if one side has no bound."""
+    """Return, for each resource, the smaller of its two bounds. If only one side has a bound, return that bound."""
     return {name: min(each[name] for each in (one, other) if name in each) for name in (*one, *other)}
 
 
 class Checks:
-    """The checks of one file. `_lines`: the line number of each value in the file."""
+    """The checks of one configuration file. `_lines`: the line number of each value in the file."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines, self._queues = lines, 0
 
     def configuration(self, found: YuniKornConfiguration) -> YuniKornConfiguration:
-        """Return the configuration in normal form, as YuniKorn applies it. Raises YuniKornConfigurationError."""
+        """Return the configuration in the normal form in which YuniKorn applies it. Raise YuniKornConfigurationError if
+        it is invalid."""
         names: set[str] = set()
         partitions = []
         for at, partition in enumerate(found.partitions):
@@ -106,8 +109,8 @@ class Checks:
         return replace(partition, name=name, queues=(root,), limits=())
 
     def _root(self, partition: QueuePartition, path: Path) -> tuple[QueueBranch, Path]:
-        """Return (queue `root` of a partition, path of its values in the file). If the file has no queue `root`, one is
-        created around the listed queues."""
+        """Return the queue `root` of a partition, and the path of its values in the file. If the file has no queue
+        `root`, the queues that the file lists become the children of a new queue `root`."""
         at: Path = (*path, "queues")
         if partition.queues is None:
             self._refuse(path, "the partition has no queues; write at least `queues: [{name: root}]`")
@@ -188,8 +191,8 @@ class Checks:
     # --- down the tree ------------------------------------------------------------------------------------------------
 
     def _quotas(self, queue: QueueBranch, path: Path, above: Mapping[str, int]) -> Mapping[str, int]:
-        """Return the guarantee of the queue: its own, or the sum of its children's. `above`: the maximum of its
-        parent."""
+        """Return the guarantee of the queue. If the queue states no guarantee, it is the sum of its children's
+        guarantees. `above`: the maximum of its parent."""
         at: Path = (*path, "resources")
         guaranteed = self._amounts(queue.resources.guaranteed, (*at, "guaranteed"))
         most = self._amounts(queue.resources.max, (*at, "max"))
@@ -272,7 +275,8 @@ class Checks:
                 self._refuse((*path, name), f"{names[0]!r} is neither a name nor a regular expression")
 
     def _fixed_path(self, rule: PlacementRule, path: Path) -> tuple[str, bool]:
-        """Return (queue path that leading `fixed` rules give, whether a rule of another kind continues this path)."""
+        """Return the queue path that the leading rules of the kind `fixed` form, and whether a rule of another kind
+        continues this path."""
         found = ""
         for one, here in reversed(list(_chain(rule, path))):
             if one.name != "fixed":
@@ -283,8 +287,8 @@ class Checks:
         return found, False
 
     def _known(self, names: Sequence[str], dynamic: bool, create: bool, root: QueueBranch, path: Path) -> None:
-        """Check that the queue of a `fixed` path exists or can be created, and that it has the needed kind: a parent
-        if `dynamic`, else a leaf."""
+        """Check that the queue at the path of `fixed` rules exists or can be created. Check also that it is a parent if
+        `dynamic` is set, and a leaf otherwise."""
         queues: tuple[QueueBranch, ...] = (root,)
         above: QueueBranch | None = None
         for at, name in enumerate(names):
@@ -330,7 +334,7 @@ class Checks:
 
 
 def _below(queue: QueueBranch, path: Path) -> list[tuple[QueueBranch, Path]]:
-    # A root that the file does not have gets the path of the list of its children.
+    # If the file has no root queue, the path of the root is the path of the list of its children.
     at = path if path[-1] == "queues" else (*path, "queues")
     return [(child, (*at, number)) for number, child in enumerate(queue.queues)]
 

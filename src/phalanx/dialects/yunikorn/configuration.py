@@ -1,11 +1,14 @@
-"""Parses `queues.yaml`: names, types and defaults of the fields as in YuniKorn's parser, which rejects unknown fields.
+"""Parse `queues.yaml`. The names, types and defaults of the fields are the same as in YuniKorn's parser. Unknown fields
+are errors, as in YuniKorn.
 
-The text is parsed into a tree of mappings, lists and strings that knows the line of each value, and the tree is then
-decoded into the structures below. YuniKorn decodes each scalar by the type of its field (`vcore: 2` and `vcore: "2"`
-are the same), so a scalar has no type until its field is known.
+First the text is parsed into a tree of mappings, lists and strings, together with the line number of each value. Then
+the tree is decoded into the classes of this module. YuniKorn decodes each scalar by the type of its field, so `vcore:
+2` and `vcore: "2"` mean the same. Therefore the tree contains every scalar as a string, and the decoder converts it to
+the type of its field.
 
-Any user who may write the ConfigMap controls the text, and scheduling stops during parsing. So the size of the file,
-its depth, the number of queues and the number of values are bounded; an alias counts each time that it is used.
+Any user who may write the ConfigMap controls the text, and the scheduler makes no decisions while it parses the text.
+So there are maximums for the size of the file, its depth, its number of queues and its number of values. The values of
+a YAML alias are counted each time that the alias is used.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class YuniKornConfigurationError(PhalanxError):
-    """An error that makes the whole file invalid. `line`: the line of the wrong value, counted from 1."""
+    """An error that makes the whole file invalid. `line`: the line number of the wrong value; the first line has the
+    number 1."""
 
     def __init__(self, line: int, text: str) -> None:
         super().__init__(f"line {line}: {text}")
@@ -41,18 +45,20 @@ class YuniKornConfigurationError(PhalanxError):
 class _Fields(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=lambda name: name.replace("_", "")
 ):
-    """Fields are the lower-cased names of Go: `max_applications` is `maxapplications`."""
+    """The base class of the file's structures. The name of a field in the file is its name in Go in lower case; for
+    example, `max_applications` is written `maxapplications`."""
 
 
 class Resources(_Fields, frozen=True):
-    """resource -> amount as written (`queues.amounts` reads them)."""
+    """The guarantee and the maximum of a queue by resource, as the file writes them (`checks.amounts` reads them)."""
 
     guaranteed: dict[str, str] | None = None
     max: dict[str, str] | None = None
 
 
 class Limit(_Fields, frozen=True):
-    """A limit on what a user, or the users of a group, may have in the queue and below it."""
+    """A limit on the resources and applications that a user, or the users of a group, may have in the queue and the
+    queues below."""
 
     limit: str = ""
     users: tuple[str, ...] = ()
@@ -70,7 +76,7 @@ class ChildTemplate(_Fields, frozen=True):
 
 
 class QueueBranch(_Fields, frozen=True):
-    """A queue with all that is below it. `parent`: it may have children, also if none is written."""
+    """A queue with all queues below it. `parent`: True if the queue may have children even if the file lists none."""
 
     name: str = ""
     parent: bool = False
@@ -85,8 +91,8 @@ class QueueBranch(_Fields, frozen=True):
 
 
 class Filter(_Fields, frozen=True):
-    """The users and groups to whose applications a placement rule applies; with `type: deny`, to those of all
-    others."""
+    """The users and groups to whose applications a placement rule applies. With `type: deny`, the rule applies to the
+    applications of all other users and groups."""
 
     type: str = ""
     users: tuple[str, ...] = ()
@@ -104,27 +110,29 @@ class PlacementRule(_Fields, frozen=True):
 
 
 class PartitionPreemption(_Fields, frozen=True):
-    """Switches of both kinds of preemption; None: YuniKorn's default (on for `enabled`, off for the quota)."""
+    """The switches of both kinds of preemption. None means YuniKorn's default, which is on for `enabled` and off for
+    preemption by quota."""
 
     enabled: bool | None = None
     quota_preemption_enabled: bool | None = None
 
 
 class NodeSortPolicy(_Fields, frozen=True):
-    """The order in which nodes are tried."""
+    """The order in which the scheduler tries nodes."""
 
     type: str = ""
     resource_weights: dict[str, float] = {}
 
 
 class UserGroupResolver(_Fields, frozen=True):
-    """The source of a user's groups."""
+    """The source from which YuniKorn takes the groups of a user."""
 
     type: str = ""
 
 
 class QueuePartition(_Fields, frozen=True):
-    """The queues of one cluster. `queues`: None if the file has no such field, which is an error."""
+    """The queues of one cluster. `queues`: the list in the file; None if the file has no such field, which is an
+    error."""
 
     name: str = ""
     queues: tuple[QueueBranch, ...] | None = None
@@ -143,7 +151,8 @@ class YuniKornConfiguration(_Fields, frozen=True):
 
 
 def parse(text: str) -> tuple[YuniKornConfiguration, Lines]:
-    """Return the fields of the file, and the lines of its values. Raises YuniKornConfigurationError."""
+    """Return the fields of the file, and the line numbers of its values. Raise YuniKornConfigurationError if the file
+    is invalid."""
     if len(text.encode()) > MOST_BYTES:
         raise YuniKornConfigurationError(1, f"the file has more than {MOST_BYTES} bytes")
     try:
@@ -151,7 +160,7 @@ def parse(text: str) -> tuple[YuniKornConfiguration, Lines]:
         node = next(iter(yaml.compose_all(text, yaml.CSafeLoader)), None)
     except yaml.YAMLError as error:
         mark, said = getattr(error, "problem_mark", None), " ".join(str(error).split())
-        # For libyaml, the end of the text is a line of its own.
+        # libyaml counts the end of the text as a line of its own.
         line = 1 + min(mark.line, text.count("\n")) if mark else 1
         raise YuniKornConfigurationError(line, f"no YAML: {said}" if mark else said) from None
     lines: Lines = {(): 1}
@@ -168,7 +177,8 @@ Lines = dict[Path, int]
 
 
 def line_of(lines: Lines, path: Path) -> int:
-    """Return the line of the value at the path, or of the nearest around it."""
+    """Return the line of the value at the path. If it has no line, return the line of the nearest value that contains
+    it."""
     while path not in lines:
         path = path[:-1]
     return lines[path]
@@ -178,7 +188,7 @@ def line_of(lines: Lines, path: Path) -> int:
 
 
 def _error(text: str, path: Path, lines: Lines) -> YuniKornConfigurationError:
-    """Return an error of msgspec as an error about a line of the file, in YuniKorn's terms."""
+    """Return an error of msgspec, rewritten to an error about a line of the file that uses YuniKorn's names."""
     names = [step for step in path if isinstance(step, str)]
     where = f" of {names[-1]}" if names else ""
     if text.startswith("Object contains unknown field"):
@@ -232,6 +242,7 @@ _FLAGS = {("parent",), ("create",), ("enabled",), ("quotapreemptionenabled",)}  
 
 
 def _flag(text: str) -> str:
-    """Return "true" or "false" for the words of YAML 1.1 that Go accepts for a bool; any other text unchanged."""
+    """Return "true" or "false" if the text is a word of YAML 1.1 that Go accepts for a bool; return any other text
+    unchanged."""
     low = text.lower()
     return "true" if low in _TRUE else "false" if low in _FALSE else text

@@ -1,9 +1,11 @@
-"""YuniKorn, as one dialect of the frame: its ConfigMap as queues, pods with `schedulerName: yunikorn` as jobs.
+"""Assemble the YuniKorn dialect to one `frame.Dialect`. YuniKorn's ConfigMap becomes queues, and pods with
+`schedulerName: yunikorn` become jobs.
 
-YuniKorn has no kinds. As for every pod, the condition PodScheduled and events show why a pod waits. If YuniKorn would
-reject an application, its pods fail, as in YuniKorn. Without a configuration, the pods are in the default queue. As in
-YuniKorn, an invalid configuration has no effect: the last valid one stays in force. After a restart there is no earlier
-one, and the jobs wait; their reason names the line with the error. (YuniKorn does not start then.)
+YuniKorn has no kinds of its own. So the condition PodScheduled and events on a pod show why the pod waits, as for every
+pod. If YuniKorn would reject an application, the application's pods fail, as in YuniKorn. If there is no configuration,
+all pods are in the default queue. As in YuniKorn, an invalid configuration has no effect, and the last valid
+configuration stays in force. After a restart of the scheduler there is no earlier configuration. Then the jobs wait,
+and their reason names the line with the error. (YuniKorn itself does not start in this case.)
 """
 
 from __future__ import annotations
@@ -92,9 +94,9 @@ from phalanx.model.queue import NO_PREEMPTION, Queue
 from phalanx.model.reason import Reason, ReasonCode
 
 NAMESPACE = "yunikorn"
-# Only ConfigMaps of YuniKorn's namespace are read.
+# Phalanx reads only ConfigMaps in YuniKorn's namespace.
 CONFIGURATIONS = Kind(plural=f"namespaces/{NAMESPACE}/configmaps", name="ConfigMap", namespaced=False)
-_MAPS = ("yunikorn-defaults", "yunikorn-configs")  # values of the second take precedence
+_MAPS = ("yunikorn-defaults", "yunikorn-configs")  # the values of the second ConfigMap take precedence
 _GZIP = 16 + zlib.MAX_WBITS  # the value with which zlib expects a gzip header
 _FILE, _PACKED = "queues.yaml", "queues.yaml.gz"
 _SHOWN = 256  # the largest number of characters of a queue's name that messages show
@@ -102,18 +104,19 @@ _NO_TAGS = NamespaceTags()
 _OUR_USER, _OUR_GROUP = "phalanx.dev/user", "phalanx.dev/group"
 _LAST_VICTIM, _SIZE = "phalanx.dev/last-victim", "phalanx.dev/size"
 _TIMED_OUT = "Scheduling has timed out due to insufficient resources"
-# Owner kinds that replace failed pods without end.
+# Kinds of owners that replace failed pods without end.
 _MADE_ANEW = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YuniKornDefinitions(Definitions):
-    """The definitions of YuniKorn. `configuration`: the applied configuration with its checksum; None: the cluster has
-    none. `root`: the root queue of the partition `default`; None: the configuration lacks that partition. `rules`: its
-    placement rules. `tree`: its queues, prepared for the placement rules. `named`: full name of a YuniKorn queue ->
-    name of the Phalanx Queue. `limited`: the groups that limits name. `reclaims`: whether the partition preempts.
-    `fair`: the leaves that sort by share. `spaces`: the annotations of namespaces. `unwilling`: the PriorityClasses
-    whose pods ask not to be preempted."""
+    """The definitions of YuniKorn. `configuration`: the applied configuration with its checksum; None if the cluster
+    has no configuration. `root`: the root queue of the partition `default`; None if the configuration lacks this
+    partition. `rules`: the placement rules of the partition. `tree`: the queues of the partition, prepared for the
+    placement rules. `named`: for the full name of each YuniKorn queue, the name of the Phalanx Queue. `limited`: the
+    groups that limits name. `reclaims`: True if the partition preempts. `fair`: the leaf queues that sort applications
+    by share. `spaces`: the annotations of namespaces. `unwilling`: the PriorityClasses whose pods ask not to be
+    preempted."""
 
     configuration: YuniKornConfiguration | None = None
     root: QueueBranch | None = None
@@ -127,15 +130,15 @@ class YuniKornDefinitions(Definitions):
     unwilling: frozenset[str] = frozenset()
 
     def made(self, queue: str, namespace: str) -> MadeQueues | None:
-        """Return the queues that must be created for the queue with this full name; None: the configuration has it, or
-        it cannot be created."""
+        """Return the queues that must be created so that the queue with this full name exists. Return None if the
+        configuration contains the queue, or if it cannot be created."""
         if queue in self.named or self.root is None or not_to_make(queue, self.tree):
             return None
         return made(self.root, queue, self.spaces.get(namespace, _NO_TAGS))
 
     def sharing(self, found: MadeQueues | None) -> frozenset[str]:
-        """Return the leaves that sort their applications by share: leaves of the configuration or, if `found` is given,
-        created ones."""
+        """Return the leaf queues that sort their applications by share. They are leaves of the configuration or, if
+        `found` is given, leaves that were created for an application."""
         if found is None:
             return self.fair
         return frozenset(fair_leaves(found.branch, f"{found.above}.", found.properties))
@@ -181,8 +184,9 @@ def _claim(defined: YuniKornDefinitions, said: Said, objects: Objects) -> Claim 
 
 
 def _answer(defined: YuniKornDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
-    """Yield the answers for an application that waits. If it is rejected, or its gang has waited for too long, its pods
-    fail or are marked. Otherwise the answer is computed again when the time of the gang is over."""
+    """Yield the answers for an application that waits. If the application is rejected, or if its gang has waited for
+    too long, its pods fail or are marked. Otherwise the answers are computed again when the gang's waiting time is
+    over."""
     if told.stage is not Stage.WAITING or defined.fault:
         return
     pods = [pod for pod in told.owners if pod.get("kind") == PODS.name and _waits(pod)]
@@ -199,7 +203,7 @@ def _answer(defined: YuniKornDefinitions, told: Told, objects: Objects, now: str
         return
     if (due_s := told.created_s + within_s) > read_moment(now):
         yield Answer(kind=PODS, key=_key(pods[0]), again_s=due_s)
-    else:  # all pods are marked first, so that the gang does not start while its pods fail one after the other
+    else:  # all pods are marked first, so that the gang cannot start while its pods fail one after the other
         mark = {GIVEN_UP: HARD if is_hard(told.options) else SOFT}
         yield from (Answer(kind=PODS, key=_key(pod), annotations=mark) for pod in pods)
 
@@ -218,9 +222,10 @@ YUNIKORN: Final = Dialect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """The result for an application. `queue`: the full name of its queue; if it is rejected, of the queue that it
-    names. `fault`: why it is rejected; empty if it is not. `whose`: the options that name its user and group. `queues`:
-    queues that are created for it. `by_share`: True if its queue sorts its applications by share."""
+    """The result of submitting an application. `queue`: the full name of its queue; for a rejected application, the
+    full name of the queue that it names. `fault`: why the application is rejected; empty if it is not rejected.
+    `whose`: the options that name its user and group. `queues`: the queues that are created for it. `by_share`: True if
+    its queue sorts its applications by share."""
 
     queue: str
     fault: str = ""
@@ -230,7 +235,7 @@ class Submission:
 
 
 def submit(defined: YuniKornDefinitions, namespace: str, queue: str, options: Mapping[str, str]) -> Submission:
-    """Return the result for an application with these options. `queue`: its queue option."""
+    """Return the result of submitting an application with these options. `queue`: the application's queue option."""
     groups = tuple(filter(None, options.get(GROUPS, "").split(",")))
     application = Application(
         queue=queue_of(queue, options),
@@ -268,8 +273,8 @@ def submit(defined: YuniKornDefinitions, namespace: str, queue: str, options: Ma
 
 
 def configuration_text(config_maps: Mapping[str, Object]) -> str | None:
-    """Return the text of the queue configuration in these ConfigMaps (by `namespace/name`); None: no ConfigMap holds
-    one. Raises YuniKornConfigurationError."""
+    """Return the text of the queue configuration in these ConfigMaps (by `namespace/name`); None if no ConfigMap
+    contains a queue configuration. Raise YuniKornConfigurationError if the text cannot be read."""
     found = None
     for name in _MAPS:
         config_map = config_maps.get(f"{NAMESPACE}/{name}") or {}
@@ -282,7 +287,7 @@ def configuration_text(config_maps: Mapping[str, Object]) -> str | None:
 
 
 def _maps_with_queues(config_maps: Mapping[str, Object]) -> Iterator[str]:
-    """Yield the ConfigMaps that hold a queue configuration, the one that counts first."""
+    """Yield the ConfigMaps that contain a queue configuration. The first one is the one that is used."""
     for name in reversed(_MAPS):
         config_map = config_maps.get(f"{NAMESPACE}/{name}") or {}
         if _FILE in (config_map.get("data") or {}) or _PACKED in (config_map.get("binaryData") or {}):
@@ -290,13 +295,14 @@ def _maps_with_queues(config_maps: Mapping[str, Object]) -> Iterator[str]:
 
 
 def parent_of(defined: YuniKornDefinitions, namespace: str) -> str:
-    """Return the queue that the namespace names as the parent of its queue; empty: none."""
+    """Return the queue that the annotations of the namespace name as the parent of the namespace's queue; empty if they
+    name no queue."""
     return defined.spaces.get(namespace, _NO_TAGS).parent
 
 
 def unpacked(data: str) -> str:
-    """Return the text of a value in base64 and gzip. At most as many bytes are unpacked as a configuration may have.
-    Raises YuniKornConfigurationError."""
+    """Return the text of a value that is compressed with gzip and encoded in base64. It unpacks at most as many bytes
+    as a configuration may have. Raise YuniKornConfigurationError if the value is invalid."""
     try:
         return zlib.decompressobj(_GZIP).decompress(base64.b64decode(data), MOST_BYTES + 1).decode()
     except (ValueError, zlib.error) as error:
@@ -307,8 +313,8 @@ def unpacked(data: str) -> str:
 
 
 def _too_large(asks: Mapping[str, int], queue: str, queues: Iterable[Queue]) -> str:
-    """Return a resource whose amount in `asks` is above the limit of the queue, or of a queue above it; empty: there is
-    none."""
+    """Return a resource whose amount in `asks` exceeds the limit of the queue or of a queue above it; empty if there is
+    no such resource."""
     limits = {each.name: dict(each.quotas[0].limit) for each in queues if each.quotas}
     full = QUEUE_PREFIX + queue
     while full.startswith(QUEUE_PREFIX) and full != QUEUE_PREFIX:
@@ -320,8 +326,8 @@ def _too_large(asks: Mapping[str, int], queue: str, queues: Iterable[Queue]) -> 
 
 
 def _own_queue(leaf: str, gang: str, queues: Mapping[str, Queue]) -> Queue:
-    """Return a queue for one application below its leaf. The leaf divides its amounts among the queues of its
-    applications."""
+    """Return a queue of its own for one application, below the application's leaf queue. The leaf queue divides its
+    amounts among the queues of its applications."""
     above = queues.get(leaf)
     preemption = NO_PREEMPTION if above is None else above.preemption
     return Queue(name=f"{leaf}{OF_APPLICATION}{gang}", parent=leaf, preemption=preemption)
@@ -336,8 +342,8 @@ def _key(pod: Object) -> str:
 
 
 def _failed(pods: Iterable[Object], reason: str, message: str) -> Iterator[Answer]:
-    """Yield the pods with the status Failed. Pods that their owner would replace without end do not fail: they wait,
-    with the reason."""
+    """Yield the answers that set the status of the pods to Failed. If the owner of the pods would replace failed pods
+    without end, they do not fail; they wait and show the reason."""
     for pod in pods:
         owners = [one["kind"] for one in pod["metadata"].get("ownerReferences") or () if one.get("controller")]
         if _MADE_ANEW.isdisjoint(owners):
@@ -345,7 +351,7 @@ def _failed(pods: Iterable[Object], reason: str, message: str) -> Iterator[Answe
             yield Answer(kind=PODS, key=_key(pod), status=status)
 
 
-@lru_cache(maxsize=4)  # a change of namespaces must not parse the configuration again
+@lru_cache(maxsize=4)  # the configuration must not be parsed again when a namespace changes
 def _definitions(text: str) -> YuniKornDefinitions:
     """Raises YuniKornConfigurationError."""
     found = msgspec.structs.replace(read(text), checksum=sha256(text.encode()).hexdigest().upper())
@@ -374,7 +380,8 @@ def _made_queues(found: MadeQueues, *, reclaim: bool) -> tuple[Queue, ...]:
 
 
 def _queues(translation: Translation, above: str = "") -> Iterator[Queue]:
-    """Yield the queues under their full names, parents first. `above`: the full name of the parent of the first."""
+    """Yield the queues with their full names, parents before children. `above`: the full name of the parent of the
+    first queue."""
     for full, name in translation.names.items():
         whole = f"{above}.{full}" if above else full
         parent = whole.rpartition(".")[0]

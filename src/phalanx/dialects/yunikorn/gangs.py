@@ -1,10 +1,10 @@
-"""Translates the labels and annotations of YuniKorn's pods into those of Phalanx.
+"""Translate the labels and annotations of YuniKorn's pods to Phalanx's options.
 
 A pod with `schedulerName: yunikorn` belongs to an application, which its labels or annotations name. If the first pod
-of the application has task groups, all pods of the application are one gang: the resources of all task groups must fit
-before the first pod starts, and the share of pods that are created later is reserved for them. Without task groups, the
-pods of an application are one job that its oldest pod starts and that grows with each later pod. A pod that names no
-application is a job by itself. The oldest pod of an application sets its queue and its user.
+of the application has task groups, all pods of the application form one gang. The first pod starts only when the
+resources of all task groups fit, and the resources for pods that are created later are reserved. Without task groups,
+the pods of an application form one job. The job starts with the oldest pod and grows with each later pod. A pod that
+names no application is a job of its own. The oldest pod of an application sets its queue and its user.
 
 The user for placement rules, ACLs and limits comes from the annotation of YuniKorn's admission controller, or else from
 the label.
@@ -27,7 +27,8 @@ from phalanx.model.pod import MAX_AMOUNT
 
 SCHEDULER_NAME = "yunikorn"
 QUEUE_PREFIX = "yunikorn/"
-# A separator between a leaf that sorts by share and one of its applications; no queue's name has this character.
+# The separator between the name of a leaf queue that sorts by share and the name of one of its applications. The name
+# of a queue cannot contain this character.
 OF_APPLICATION: Final = "|"
 _OURS = "phalanx.dev/"
 QUEUE_OPTION: Final = f"{_OURS}queue"
@@ -46,7 +47,7 @@ _PARAMETERS, _UNWILLING = f"{_THEIRS}schedulingPolicyParameters", f"{_THEIRS}all
 _STYLE, _TIMEOUT, _GIVEN_UP = (f"yunikorn/{word}" for word in ("style", "timeout", "given-up"))
 _DEFAULT_TIMEOUT_S: Final = 900.0
 _PARAMETER = re.compile(r"(\w+)=(\w+)")
-_APPLICATION = "application:"  # a prefix that cannot occur in the name of a Job or a pod
+_APPLICATION = "application:"  # a prefix that the name of a Job or a pod cannot have
 _NOTHING: Mapping[str, Any] = {}
 
 POD: Mapping[str, Use] = {
@@ -77,8 +78,8 @@ class TaskGroup:
 
 
 def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
-    """Return the labels and annotations of a pod, translated into those of Phalanx; empty: the pod is not for YuniKorn,
-    or names a Phalanx Queue."""
+    """Return the labels and annotations of a pod, translated to Phalanx's options. The result is empty if the pod is
+    not for YuniKorn or if it names a Phalanx Queue."""
     labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
     if scheduler != SCHEDULER_NAME or _QUEUE in labels:
         return _NOTHING
@@ -92,15 +93,15 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
         found |= {_JOB: application_id(meta), _ROLE: member} | _whole(groups_said) | _parameters(notes)
     elif named := _application(labels, notes):
         found |= {_JOB: f"{_APPLICATION}{named}", _ROLE: f"priority-{value}" if value else ""}
-    if _JOB in found:  # the oldest pod sets the queue, so pods of one job must not contradict each other
+    if _JOB in found:  # the oldest pod sets the queue; the pods of one job must not name different queues
         found |= {_QUEUE: QUEUE_PREFIX, OLDEST_QUEUE: f":{queue}"}
     found[OLDEST_WISH] = str(notes.get(_UNWILLING) or (f":{class_name}" if class_name else ""))
     return {key: text for key, text in found.items() if text}
 
 
 def task_groups(notes: Mapping[str, Any]) -> tuple[TaskGroup, ...]:
-    """Return the task groups of the annotation; none if they are invalid, because YuniKorn then runs the pods without
-    a gang."""
+    """Return the task groups of the annotation. If they are invalid, return no task groups, because YuniKorn then runs
+    the pods without a gang."""
     try:
         said = msgspec.json.decode(str(notes.get(TASK_GROUPS, "[]")), type=list[dict[str, Any]])
         return tuple(_task_group({str(key).lower(): value for key, value in one.items()}) for one in said)
@@ -109,7 +110,7 @@ def task_groups(notes: Mapping[str, Any]) -> tuple[TaskGroup, ...]:
 
 
 def has_invalid_groups(notes: Mapping[str, Any]) -> bool:
-    """Return whether a pod has task groups of which none can be read."""
+    """Return whether a pod has an annotation with task groups that cannot be read."""
     return TASK_GROUPS in notes and not task_groups(notes)
 
 
@@ -155,12 +156,14 @@ def classes_that_opt_out(classes: Mapping[str, Any]) -> frozenset[str]:
 
 
 def hold_s(options: Mapping[str, str]) -> float | None:
-    """Return how long a started gang of task groups keeps capacity for its later pods; None: it has no task groups."""
+    """Return for how many seconds a started gang with task groups keeps capacity for its later pods; None if it has no
+    task groups."""
     return (timeout_s(options) or _DEFAULT_TIMEOUT_S) if has_task_groups(options) else None
 
 
 def timeout_s(options: Mapping[str, str]) -> float | None:
-    """Return the time that a gang with these options may wait for its start, in seconds; None: without limit."""
+    """Return for how many seconds a gang with these options may wait for its start; None if it may wait for any
+    time."""
     return float(options[_TIMEOUT]) if _TIMEOUT in options and _GIVEN_UP not in options else None
 
 
@@ -181,7 +184,7 @@ def has_task_groups(options: Mapping[str, str]) -> bool:
 
 
 def queue_of(queue: str, options: Mapping[str, str]) -> str:
-    """Return the YuniKorn queue that the pods of a gang name; empty: none."""
+    """Return the YuniKorn queue that the pods of a gang name; empty if they name no queue."""
     said = options.get(OLDEST_QUEUE)
     return queue.removeprefix(QUEUE_PREFIX) if said is None else said[1:]
 
@@ -190,8 +193,8 @@ def queue_of(queue: str, options: Mapping[str, str]) -> str:
 
 
 def _parameters(notes: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options with the style and the time-out of a gang, if its pod has scheduling parameters, and with the
-    mark of a gang that was given up."""
+    """Return options with the style and the time-out of a gang, if its pod has scheduling parameters, and with the mark
+    of a gang that YuniKorn's rules gave up."""
     found = {_GIVEN_UP: str(notes.get(GIVEN_UP, ""))}
     if text := str(notes.get(_PARAMETERS, "")):
         said = {name.lower(): value for name, value in _PARAMETER.findall(text)}

@@ -1,4 +1,5 @@
-"""AppWrapper, as one dialect of the frame: its queues are MCAD's trees of quotas; gangs are read as Jobs."""
+"""Assemble the AppWrapper dialect to one `frame.Dialect`. MCAD's quota trees become its queues. AppWrappers themselves
+are read as Jobs."""
 
 from __future__ import annotations
 

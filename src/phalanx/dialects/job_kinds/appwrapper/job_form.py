@@ -1,8 +1,9 @@
-"""Presents an AppWrapper to the scheduler: one batch/v1 Job for each of its sets of pods, all in one gang.
+"""Present an AppWrapper to the scheduler as one batch/v1 Job for each of its pod sets. All these Jobs are in one gang.
 
 An AppWrapper waits while `suspend` is true, which an admission policy sets at its creation. The scheduler, or Kueue,
 sets it to false, and then the controller creates the wrapped objects. Its labels name its queue; without them it is in
-the default queue. What a flavor adds to a pod template is written into `podSetInfos`, as Kueue does.
+the default queue. Labels and tolerations that a flavor adds to a pod template are written into `podSetInfos`, as Kueue
+does.
 
 An AppWrapper of the first generation is presented in the form of the second (`generic_items`). Its labels name a node
 of a quota tree as its queue, and a field has its priority. It releases its capacity when its pods have ended.

@@ -19,7 +19,7 @@ QUOTA_SUBTREES = Kind(group="quota.codeflare.dev", version="v1alpha1", plural="q
 IBM_APP_WRAPPERS = Kind(group="mcad.ibm.com", version="v1beta1", plural="appwrappers", name="AppWrapper")
 IBM_QUOTA_SUBTREES = Kind(group="ibm.com", version="v1", plural="quotasubtrees", name="QuotaSubtree")
 TREE: Final = "tree"  # label on a QuotaSubtree: the name of its tree
-DEFAULT_NODE: Final = "default"  # the node of a tree for AppWrappers that name no node of it
+DEFAULT_NODE: Final = "default"  # the node of a tree for AppWrappers that name no node of the tree
 MANAGER: Final = f"{GROUP}/appwrapper-controller"
 PREFIX: Final = f"{GROUP}.appwrapper/"
 LABEL: Final = f"{GROUP}/appwrapper"  # label on wrapped objects and their pods: the AppWrapper's name
@@ -48,7 +48,7 @@ def labels_queue(labels: dict[str, str]) -> str:
 
 
 def labels_of(queue: str) -> dict[str, str] | None:
-    """Return the labels from a text that `labels_queue` returned; None: the queue is not such a text."""
+    """Return the labels from a text that `labels_queue` returned; None if the queue is not such a text."""
     head, _, text = queue.partition("/")
     if head != "quotasubtree":
         return None

@@ -1,4 +1,5 @@
-"""Finds the pod templates in the objects that an AppWrapper wraps: declared, or inferred for known kinds.
+"""Find the pod templates in the objects that an AppWrapper wraps. The AppWrapper declares their places, or they are
+inferred for known kinds of objects.
 
 Each created object and its pods get a label with the AppWrapper's name, and each pod a label with its set. So the
 scheduler recognizes the pods, whichever controller creates them. The additions that the queue wrote into `podSetInfos`
@@ -20,7 +21,7 @@ from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.job_kinds.appwrapper import kinds
 from phalanx.errors import PhalanxError
 
-MOST: Final = 8  # sets in one AppWrapper
+MOST: Final = 8  # the maximum number of pod sets in one AppWrapper
 _PART = re.compile(r"([A-Za-z0-9_-]+)(?:\[(\d+)\])?")
 _KUBEFLOW: Final = {"PyTorchJob": ("pytorchReplicaSpecs", ("Master", "Worker"))}
 _TEMPLATE: Final = "template.spec.template"

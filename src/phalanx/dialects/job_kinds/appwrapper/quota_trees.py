@@ -1,4 +1,4 @@
-"""Translates MCAD's quota trees (QuotaSubtree) into Phalanx Queues.
+"""Translate MCAD's quota trees (kind QuotaSubtree) to Phalanx Queues.
 
 The requests of a node are guaranteed. With `hardLimit` they are also the node's limit; without it, the node may borrow
 what its siblings leave unused. A root never borrows: its requests are always its limit. An AppWrapper names its node by
@@ -23,7 +23,7 @@ from phalanx.model.queue import Queue, Quota
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaTrees(Definitions):
-    """The quota trees. `nodes`: name of a tree -> the names of its nodes."""
+    """The quota trees. `nodes`: the names of the nodes of each tree, by the name of the tree."""
 
     nodes: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
@@ -44,7 +44,7 @@ def define(objects: Objects) -> QuotaTrees:
 
 
 def claim(defined: QuotaTrees, said: Said) -> Claim | None:
-    """Return the queue of an AppWrapper of the first generation; None: `said` is not from such an AppWrapper."""
+    """Return the queue of an AppWrapper of the first generation; None if `said` is not from such an AppWrapper."""
     labels = kinds.labels_of(said.queue)
     if labels is None:
         return None

@@ -1,4 +1,5 @@
-"""The dialect of Koordinator (`koord-scheduler`): its gangs, its tree of ElasticQuotas, and its webhooks.
+"""The Koordinator dialect: it reads the gangs and ElasticQuotas of Koordinator (`koord-scheduler`), and replaces its
+webhooks.
 
 Parts, lowest first:
 

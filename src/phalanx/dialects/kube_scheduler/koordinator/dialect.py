@@ -1,4 +1,4 @@
-"""Koordinator, as one dialect of the frame."""
+"""Assemble the parts of the Koordinator dialect to one `frame.Dialect`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ KOORDINATOR: Final = Dialect(
         kinds.EXPLANATIONS,
     ),
     by_status={kinds.RESERVATIONS: ("phase", "nodeName")},
-    # Nodes: their capacity is the amount that the quotas share.
+    # Nodes are read because the quotas share the capacity of all nodes.
     answer_kinds=(kinds.POD_GROUPS, kinds.ELASTIC_QUOTAS, kinds.QUOTA_PROFILES, kinds.RESERVATIONS, NODES),
     crds="kube_scheduler/koordinator/definitions.json",
     policies=POLICIES,

@@ -1,16 +1,16 @@
-"""Koordinator's gangs: annotations of pods, and PodGroups.
+"""Read Koordinator's gangs from annotations of pods and from PodGroups, and write the status of PodGroups.
 
-Finds the gang of a pod, and applies the PodGroup and the quota of the gang.
+The first part finds the gang of a pod, and computes the settings of the gang from its PodGroup and its quota.
 
 A pod names its gang by one of three keys, in this order: the label `pod-group.scheduling.sigs.k8s.io` (a PodGroup), the
-same label with `/name` (a gang without a PodGroup), or the annotation `gang.scheduling.koordinator.sh/name`. The oldest
-pod of a gang without a PodGroup sets its minimum, even if other pods contradict it.
+same label with `/name` (a gang without a PodGroup), or the annotation `gang.scheduling.koordinator.sh/name`. If a gang
+has no PodGroup, its oldest pod sets the minimum of the gang, even if other pods state another minimum.
 
-The status of a PodGroup, as the controller in koord-scheduler writes it.
+The second part computes the status of a PodGroup as the controller in koord-scheduler does.
 
-The phases are `Pending`, `PreScheduling` (the minimum of pods exists), `Scheduling` (not all of those have a node),
-`Scheduled`, `Running`, then `Finished` or `Failed`. A PodGroup without pods returns to `Pending` from every phase; a
-PodGroup without a minimum is always `Pending`."""
+The phases are `Pending`, `PreScheduling` (the minimum number of pods exists), `Scheduling` (some pods of the minimum
+have no node yet), `Scheduled`, `Running`, and at the end `Finished` or `Failed`. A PodGroup that has no pods any more
+returns to `Pending` from every phase. A PodGroup without a minimum is always `Pending`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LEAST = "koordinator/min-available"
 
 
 def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
-    """Return the labels and annotations of a pod, translated into those of Phalanx; empty: the pod is for another
+    """Return the labels and annotations of a pod, translated to Phalanx's options; empty if the pod is for another
     scheduler."""
     labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
     if not kinds.is_theirs(meta, scheduler):
@@ -52,7 +52,8 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
 
 
 def claim(defined: KoordinatorDefinitions, said: Said, objects: Objects) -> Claim | None:
-    """Return the settings of a gang from its quota and its PodGroup; None: the gang is not Koordinator's."""
+    """Return the settings of a gang from its quota and its PodGroup; None if the gang does not belong to
+    Koordinator."""
     named = kinds.quota_said(said.queue)
     if named is None:
         return None
@@ -92,7 +93,8 @@ def _gang(labels: Mapping[str, Any], notes: Mapping[str, Any], namespace: str) -
 
 
 def _of_group(queue: str, gangs: list[str], said: Said, pod_groups: Mapping[str, Object]) -> Claim:
-    """Return the claim of a whole group: a role for each of its gangs, with the gang's minimum."""
+    """Return the claim of a group of gangs. It has one role for each gang of the group, with the minimum of the
+    gang."""
     roles = {}
     for gang in gangs:
         name = gang.removeprefix(MARK)
@@ -118,7 +120,7 @@ def _of_one(name: str, gangs: list[str], said: Said, pod_groups: Mapping[str, Ob
 
 
 def _least(name: str, options: Mapping[str, str]) -> int | Reason:
-    """Return the minimum of a gang without a PodGroup, from its oldest pod; or the reason why it is unknown."""
+    """Return the minimum that the oldest pod of a gang without a PodGroup states, or the reason why it is unknown."""
     text = options.get(f"{_LEAST}/{name}", "")
     if text.isascii() and text.isdecimal() and len(text) <= 9:
         return int(text)
@@ -146,7 +148,7 @@ _FINAL = frozenset({"Finished", "Failed"})
 
 
 def answer(told: Told, objects: Objects, now: str) -> Iterator[Answer]:
-    """Yield the status of a gang's PodGroup; for a group of gangs, the status of each PodGroup."""
+    """Yield the status of a gang's PodGroup. For a group of gangs, yield the status of each PodGroup of the group."""
     for key, pods in _of_each(told).items():
         if (group := objects.get(kinds.POD_GROUPS, {}).get(key)) is not None:
             yield Answer(kind=kinds.POD_GROUPS, key=key, status=status(group, pods, now), plain=True)
@@ -161,7 +163,7 @@ def statuses(everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[A
 
 
 def status(group: Object, pods: Iterable[Object], now: str) -> Object:
-    """Return the status of a PodGroup with these pods. `now`: as a metav1.Time."""
+    """Return the status of a PodGroup with these pods. `now`: the present time as a metav1.Time."""
     old, there = group.get("status") or {}, list(pods)
     if there and old.get("phase") in _FINAL:
         return dict(old)
@@ -187,7 +189,7 @@ def status(group: Object, pods: Iterable[Object], now: str) -> Object:
 
 
 def _of_each(told: Told) -> dict[str, list[Object]]:
-    """Return key of a PodGroup -> its pods."""
+    """Return the pods of each PodGroup, by the key of the PodGroup."""
     found: dict[str, list[Object]] = {}
     for pod in told.owners if OBJECT in told.options else ():
         name = (pod["metadata"].get("labels") or {}).get(OBJECT)
@@ -211,6 +213,6 @@ def _phase(old: str, least: int, there: int, *, scheduled: int, running: int, su
 
 
 def _occupier(pod: Object) -> str:
-    """Return `namespace/name` of the object that owns the pod; empty: none."""
+    """Return `namespace/name` of the object that owns the pod; empty if the pod has no owner."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return f"{pod['metadata'].get('namespace')}/{owners[0]['name']}" if owners else ""

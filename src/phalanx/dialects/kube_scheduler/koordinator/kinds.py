@@ -1,4 +1,4 @@
-"""Koordinator's kinds, labels and annotations, and the names of its quotas as Phalanx Queues.
+"""Define Koordinator's kinds, labels and annotations, and the names that its quotas have as Phalanx Queues.
 
 Its PodGroups and ElasticQuotas are in the API group `scheduling.sigs.k8s.io`, which scheduler-plugins used before 0.22.
 The name of a quota must be unique in the cluster, although quotas are in namespaces.
@@ -54,7 +54,7 @@ LENT, WEIGHT, NAMESPACES, LIMIT = (
 IS_ROOT, TOTAL = f"{QUOTA}is-root", f"{QUOTA}total-resource"
 ROOT, SYSTEM, DEFAULT = (f"koordinator-{which}-quota" for which in ("root", "system", "default"))
 
-_OTHERS = frozenset({"default-scheduler", "phalanx"})  # their pods belong to Koordinator only with its labels
+_OTHERS = frozenset({"default-scheduler", "phalanx"})  # such pods are Koordinator's only with its labels
 _OWN_JOB = "phalanx.dev/job"
 _TREE, _SAID = "koordinator/", "koordinator-quota/"
 
@@ -74,18 +74,18 @@ def tree_quota(name: str) -> str:
 
 
 def quota_of(queue: str) -> str:
-    """Return the quota of a Phalanx Queue; empty: the queue is not from a quota."""
+    """Return the quota that became this Phalanx Queue; empty if the queue is not from a quota."""
     return queue.removeprefix(_TREE) if queue.startswith(_TREE) else ""
 
 
 def said_quota(namespace: str, name: str) -> str:
-    """Return a preliminary queue name for a pod: its namespace and the quota that it names (empty: none). `claim`
-    replaces it once the definitions are known."""
+    """Return a preliminary queue name for a pod. It contains the namespace of the pod and the quota that the pod names
+    (empty if it names no quota). `claim` replaces it when the definitions are known."""
     return f"{_SAID}{namespace}/{name}"
 
 
 def quota_said(queue: str) -> tuple[str, str] | None:
-    """Return (namespace, quota) from a name that `said_quota` returned; None: the queue has another form."""
+    """Return the namespace and the quota in a name that `said_quota` returned; None if the name has another form."""
     if not queue.startswith(_SAID):
         return None
     namespace, _, name = queue.removeprefix(_SAID).partition("/")

@@ -1,22 +1,26 @@
-"""Translates ElasticQuotas into Phalanx Queues, and finds the quota of a pod.
+"""Translate ElasticQuotas to Phalanx Queues, find the quota of a pod, and create the ElasticQuotas of
+ElasticQuotaProfiles.
 
 `min` is the guarantee; `max` and the annotation `admission` are the limit. An unused part of `min` is lent to other
-quotas, unless the quota forbids it. Siblings share by `shared-weight`, by default in proportion to `max`. A resource
-that `max` does not name is unlimited. Jobs that are not preemptible stay within `min`.
+quotas, unless the quota forbids it. Quotas with the same parent share the remaining resources in proportion to their
+`shared-weight`, which is `max` by default. A resource that `max` does not name is unlimited. Jobs that are not
+preemptible stay within `min`.
 
-The annotation `total-resource` of a tree's root bounds all quotas of that tree together.
+The annotation `total-resource` of a tree's root is a limit for the sum of all quotas of this tree.
 
-As in Koordinator, nothing is reclaimed by default: if other quotas have borrowed from a `min`, its quota waits until
-their jobs end. A pod that names a quota that does not exist uses `koordinator-default-quota`.
+As in Koordinator, borrowed resources are not reclaimed by default. If other quotas have borrowed a part of a quota's
+`min`, the jobs of this quota wait until the jobs of the other quotas end. A pod that names a quota that does not exist
+uses `koordinator-default-quota`.
 
 Source: pkg/scheduler/plugins/elasticquota of v1.8.0.
 
-ElasticQuotaProfiles: each creates the root ElasticQuota of a tree, and keeps it up to date.
+Each ElasticQuotaProfile creates the root ElasticQuota of a tree and keeps it up to date.
 
-`min` of the root is a share of the capacity of the nodes that the profile selects. Its annotation `total-resource` has
-the whole capacity, which bounds all quotas below it together. The resources are cpu and memory, or those that an
-annotation names. The quota stays when its profile is deleted. No quota is created if a quota of that name exists in
-another namespace. If several profiles name the same quota, the first by name creates it.
+`min` of the root is a share of the capacity of the nodes that the profile selects. The annotation `total-resource` of
+the root has the whole capacity of these nodes, which is a limit for the sum of all quotas below. The resources are cpu
+and memory, or the resources that an annotation of the profile names. The quota stays when its profile is deleted. No
+quota is created if a quota of that name exists in another namespace. If several profiles name the same quota, the first
+by name creates it.
 
 Source: pkg/quota-controller/profile of v1.8.0."""
 
@@ -45,8 +49,9 @@ _BUILT_IN = (kinds.ROOT, kinds.SYSTEM, kinds.DEFAULT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElasticQuota:
-    """An ElasticQuota. `key`: `namespace/name` of its object. `least`: its `min`. `most`: its limit. `lent`: whether
-    others may use the unused part of `least`. `weights`: its weights in sharing the remainder beyond all guarantees."""
+    """An ElasticQuota. `key`: `namespace/name` of its object. `least`: its `min`. `most`: its limit. `lent`: True if
+    other quotas may use the unused part of `least`. `weights`: its weights when quotas share the resources beyond all
+    guarantees."""
 
     name: str
     key: str
@@ -61,21 +66,22 @@ class ElasticQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElasticQuotaDefinitions(Definitions):
-    """The quotas. `quotas`: name -> quota. `by_namespace`: namespace -> the quota of its pods that name no quota."""
+    """The ElasticQuotas. `quotas`: the quotas by name. `by_namespace`: for each namespace, the quota of those of its
+    pods that name no quota."""
 
     quotas: Mapping[str, ElasticQuota] = field(default_factory=dict)
     by_namespace: Mapping[str, str] = field(default_factory=dict)
 
     def quota(self, namespace: str, name: str) -> str:
-        """Return the quota that a pod uses; empty: the cluster has no quotas. `name`: the quota that the pod names
-        (empty: none)."""
+        """Return the quota that a pod uses; empty if the cluster has no quotas. `name`: the quota that the pod names;
+        empty if it names none."""
         if not self.quotas:
             return ""
         return name if name in self.quotas else self.by_namespace.get(namespace, kinds.DEFAULT)
 
 
 def define(objects: Objects) -> ElasticQuotaDefinitions:
-    """Return the queues of all ElasticQuotas, with the built-in ones."""
+    """Return the queues of all ElasticQuotas, including the built-in quotas."""
     found: dict[str, ElasticQuota] = {}
     there = objects.get(kinds.ELASTIC_QUOTAS, {})
     for key in sorted(there):
@@ -93,7 +99,7 @@ def define(objects: Objects) -> ElasticQuotaDefinitions:
 
 
 def read_quota(key: str, obj: Object) -> ElasticQuota:
-    """Parse an ElasticQuota; invalid values count as absent."""
+    """Parse an ElasticQuota. Invalid values are treated as absent."""
     meta, spec = obj.get("metadata") or {}, obj.get("spec") or {}
     labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
     most = amounts(spec.get("max"))
@@ -124,7 +130,7 @@ def profile_roots(profiles: Iterable[Object]) -> Iterator[str]:
 
 
 def read_json(text: Any) -> Any:
-    """Parse an annotation; None: it is absent or invalid."""
+    """Parse an annotation in JSON. Return None if it is absent or invalid."""
     try:
         return msgspec.json.decode(str(text)) if text else None
     except (msgspec.MsgspecError, RecursionError):
@@ -135,8 +141,8 @@ def read_json(text: Any) -> Any:
 
 
 def _by_namespace(quotas: Mapping[str, ElasticQuota]) -> dict[str, str]:
-    """Return namespace -> the quota of its pods that name none. A quota in the namespace with the name of the namespace
-    takes precedence over a quota whose annotation lists the namespace."""
+    """Return, for each namespace, the quota of those of its pods that name no quota. A quota that is in the namespace
+    and has the namespace's name takes precedence over a quota whose annotation lists the namespace."""
     found = {namespace: quota.name for quota in quotas.values() for namespace in reversed(quota.namespaces)}
     own = (quota.key.partition("/") for quota in quotas.values())
     return found | {name: name for namespace, _, name in own if namespace == name and name}
@@ -164,11 +170,11 @@ def _bounds(found: Mapping[str, int]) -> Bounds:
 
 
 _RESOURCES = ("cpu", "memory")
-_NO_BOUND = str((2**63 - 1) // 2000)  # the value of `max` that upstream writes for unlimited
+_NO_BOUND = str((2**63 - 1) // 2000)  # the value of `max` that Koordinator writes for "unlimited"
 
 
 def answers(defined: ElasticQuotaDefinitions, objects: Objects) -> Iterator[Answer]:
-    """Yield the quota of each profile."""
+    """Yield the desired ElasticQuota of each profile."""
     nodes = objects.get(NODES, {}).values()
     made: set[str] = set()
     for key, profile in sorted(objects.get(kinds.QUOTA_PROFILES, {}).items()):
@@ -224,7 +230,7 @@ def _sum(nodes: Iterable[Object], named: Iterable[str]) -> Asked:
 
 
 def _ratio(said: Any) -> Fraction:
-    """Return the share of a profile; 1 if it is absent or invalid."""
+    """Return the share of the capacity that a profile states; 1 if the share is absent or invalid."""
     try:
         share = parse(str(said))
     except QuantityError:

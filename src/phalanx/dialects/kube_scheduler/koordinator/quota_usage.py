@@ -1,10 +1,11 @@
-"""Writes the used and requested amounts of each ElasticQuota, like Koordinator's controller: `status.used`, and
-annotations.
+"""Write the used and the requested amounts of each ElasticQuota to `status.used` and to annotations, as Koordinator's
+controller does.
 
-The amounts of a parent include those of its children. Only pods that have not ended count; *used* counts only pods on
-nodes.
+The amounts of a parent quota include the amounts of its children. Pods that have ended do not count. The used amounts
+are those of pods that are on nodes.
 
-Computes Koordinator's *runtime*: the amount that each quota may use now, from the root of the tree down.
+This module also computes Koordinator's *runtime*, which is the amount that each quota may use now. It is computed from
+the root of the tree down.
 
 The children of one parent share each resource in two steps. First each child gets its `min`, or its request if that is
 smaller and the child lends the rest. Then the remainder is divided by weight among children that request more, again
@@ -13,7 +14,8 @@ remainder. If all `min` together exceed the parent's amount, they are reduced in
 its parent is at most its `max`; the request of a parent includes the requests of its children. The system quota and the
 default quota do not take part: their runtime is their `max`, and the amount that they use is subtracted first.
 
-The result is only reported, as in Koordinator. The queue tree of Phalanx makes the decisions, from the same numbers.
+The runtime is only reported to users. The scheduler decides by Phalanx's queue tree, which is made from the same
+numbers.
 
 Source: pkg/scheduler/plugins/elasticquota/core of v1.8.0."""
 
@@ -31,11 +33,11 @@ from phalanx.dialects.kube_scheduler.koordinator import kinds
 from phalanx.dialects.kube_scheduler.koordinator.quota_tree import ElasticQuota, ElasticQuotaDefinitions
 
 Quotas = Mapping[str, ElasticQuota]
-OUTSIDE = (kinds.SYSTEM, kinds.DEFAULT)  # children of the root that get no part of its amount
+OUTSIDE = (kinds.SYSTEM, kinds.DEFAULT)  # children of the root that get no part of the root's amount
 
 
 def children(quotas: Quotas) -> dict[str, list[str]]:
-    """Return parent -> the quotas directly below it, sorted by name."""
+    """Return, for each parent, the quotas directly below it, sorted by name."""
     found: dict[str, list[str]] = {}
     for name in sorted(quotas):
         if name != kinds.ROOT:
@@ -44,8 +46,8 @@ def children(quotas: Quotas) -> dict[str, list[str]]:
 
 
 def child_requests(quotas: Quotas, own: Mapping[str, Asked]) -> dict[str, Asked]:
-    """Return quota -> the sum of the requests of its pods and its children. `own`: quota -> the requests of its pods.
-    Quotas that are not below the root, for instance on a cycle, are left out."""
+    """Return, for each quota, the sum of the requests of its pods and its child quotas. `own`: the requests of the pods
+    of each quota. Quotas that are not below the root, for instance because they form a cycle, are left out."""
     found: dict[str, Asked] = {}
     below = children(quotas)
     for name in reversed(list(_downwards(below))):

@@ -1,14 +1,14 @@
-"""Koordinator's Reservations: capacity of a node that is kept for their owners.
+"""Handle Koordinator's Reservations. A Reservation reserves capacity on a node for certain pods, its *owners*.
 
 The first part parses a Reservation and its phase.
 
-The second part decides which pods may use a Reservation: its owners, unless the pod chooses other Reservations. A pod
-is an owner if it matches all conditions of at least one entry of `owners`. A pod that names a Reservation in its
-annotation `reservation-affinity` uses only that one; a pod that selects Reservations by labels uses only the selected
-ones. The same annotation lists the taints of Reservations that the pod tolerates.
+The second part decides which pods may use a Reservation. Its owners may, unless the pod selects other Reservations. A
+pod is an owner if it matches all conditions of at least one entry of the field `owners`. A pod that names a Reservation
+in its annotation `reservation-affinity` uses only that one; a pod that selects Reservations by labels uses only the
+selected ones. The same annotation lists the taints of Reservations that the pod tolerates.
 
-The third part makes the stand-in, a pod with which a Reservation waits for capacity, and the part of the node that the
-Reservation keeps afterwards.
+The third part creates the *stand-in*, which is a pod that exists only in the scheduler and waits for capacity in place
+of the Reservation. It also creates the part of the node that is reserved after the stand-in was placed.
 
 The fourth part writes the phase, the conditions and the current owners of a Reservation. A Reservation has no phase (or
 Pending) until it has capacity; then it is Available. A Reservation for one owner is Succeeded when this owner has
@@ -36,14 +36,15 @@ from phalanx.model.pod import PODS, amounts
 from phalanx.model.reason import Reason
 
 _DAY_S = 86_400.0  # the lifetime of a Reservation that states none
-_PODS = 16  # the pods that a Reservation for several owners keeps room for, if it states no number
+_PODS = 16  # the number of pods for which a Reservation for several owners reserves capacity, if it states no number
 AVAILABLE, SUCCEEDED, FAILED = "Available", "Succeeded", "Failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationSpec:
-    """A Reservation. `node`: the node with its room; empty: it waits for room. `holds`: the amounts that it keeps.
-    `once`: whether it is for one owner only. `expires_s`: the time when it expires (seconds since the epoch)."""
+    """A Reservation. `node`: the node with its capacity; empty while it waits for capacity. `holds`: the amounts that
+    it reserves. `once`: True if it is for one owner only. `expires_s`: the time when it expires (seconds since the
+    epoch)."""
 
     name: str
     uid: str
@@ -69,16 +70,16 @@ class ReservationSpec:
 
     @property
     def keeps(self) -> bool:
-        """Return whether the Reservation keeps room on a node."""
+        """Return whether the Reservation has reserved capacity on a node."""
         return self.phase == AVAILABLE and bool(self.node)
 
 
 def read_reservation(obj: Object) -> ReservationSpec:
-    """Parse a Reservation; invalid values count as absent."""
+    """Parse a Reservation. Invalid values are treated as absent."""
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     once = spec.get("allocateOnce") is not False
     given = quantities(status.get("allocatable")) if status.get("phase") == AVAILABLE else None
-    # Once the amounts are allocated, later changes of the spec do not count.
+    # After the amounts are allocated, later changes of the spec have no effect.
     asks = given or pod_requests(template_of(spec).get("spec") or {})
     return ReservationSpec(
         name=str(meta["name"]),
@@ -126,7 +127,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 def part_use(pod: Object, kept: Iterable[ReservationSpec]) -> PartUse | None:
-    """Return the Reservations that the pod may use; None: it may use none, and requires none."""
+    """Return the Reservations that the pod may use; None if it may use no Reservation and requires none."""
     notes = pod["metadata"].get("annotations") or _NOTHING
     wants = read_json(notes.get(kinds.AFFINITY))
     wants = wants if isinstance(wants, Mapping) else _NOTHING
@@ -218,8 +219,9 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def stand_in(obj: Object, reservation: ReservationSpec) -> StandIn:
-    """Return the stand-in, a pod that does not exist and waits for the Reservation's room. It is charged to the system
-    quota until it is placed. It never preempts and is never preempted."""
+    """Return the stand-in, which is a pod that exists only in the scheduler and waits for the capacity of the
+    Reservation. It is charged to the system quota until it is placed. It never preempts other pods and is never
+    preempted."""
     meta, template = obj["metadata"], template_of(obj.get("spec") or {})
     spec = template.get("spec") or {}
     pod: Object = {
@@ -246,13 +248,13 @@ def stand_in(obj: Object, reservation: ReservationSpec) -> StandIn:
 
 
 def part(reservation: ReservationSpec) -> NodePart:
-    """Return the part of the node that the Reservation keeps."""
+    """Return the part of the node that is reserved for the Reservation."""
     holds = amounts(reservation.holds)
     return NodePart(name=reservation.part, node=reservation.node, allocatable=holds, closed=reservation.closed)
 
 
 def available(reservation: ReservationSpec, node: str, now: str) -> Object:
-    """Return the status of a Reservation that gets room on a node. `now`: as a metav1.Time."""
+    """Return the status of a Reservation that gets capacity on a node. `now`: the present time as a metav1.Time."""
     since = {"lastProbeTime": now, "lastTransitionTime": now}
     return {
         "phase": AVAILABLE,
@@ -315,7 +317,8 @@ _LATEST_S = 4e9  # an expiry after this time (seconds since the epoch) gets no t
 
 
 def _used(pod: Object) -> str:
-    """Return the uid of the Reservation whose room a pod uses; empty: it uses none, or has ended."""
+    """Return the uid of the Reservation whose capacity a pod uses; empty if the pod uses no Reservation or has
+    ended."""
     if (pod.get("status") or {}).get("phase") in _OVER or not (pod.get("spec") or {}).get("nodeName"):
         return ""
     said = read_json((pod["metadata"].get("annotations") or {}).get(kinds.ALLOCATED))
@@ -362,7 +365,8 @@ def _allocated(reservation: ReservationSpec, pods: Iterable[Object]) -> dict[str
 
 
 def _with(status: Object, said: Mapping[str, Any], now: str) -> list[Object]:
-    """Return the conditions with one added or replaced. If the new one equals the old one, its times stay."""
+    """Return the conditions after one condition was added or replaced. If the new condition equals the old one, its
+    times stay the same."""
     old: list[Object] = list(status.get("conditions") or ())
     before = next((one for one in old if one.get("type") == said["type"]), {})
     if all(before.get(field) == text for field, text in said.items()):

@@ -1,10 +1,11 @@
-"""Koordinator's webhooks as admission policies of the API server (CEL), which cannot be down like a webhook.
+"""Replace Koordinator's webhooks by admission policies, whose rules are CEL expressions. The API server itself
+evaluates them, so they cannot be unavailable as a webhook can.
 
 The first part translates each ClusterColocationProfile into a mutating admission policy, which changes new pods like
 Koordinator's webhook. All profiles that match a pod change it, in the order of their names. The selectors of a profile
-become selectors of its policy. The probability becomes a bound for the uid of the request, which is random. Two parts
-of a profile are left out: the field `patch`, and the translation of cpu and memory requests of mid and batch pods,
-because it needs node resources that only Koordinator's node agent writes.
+become selectors of its policy. The probability of a profile becomes a bound for the uid of the admission request,
+because this uid is random. Two parts of a profile are left out: the field `patch`, and the translation of cpu and
+memory requests of mid and batch pods, because it needs node resources that only Koordinator's node agent writes.
 
 The second part has the checks of the other webhooks, and the PriorityClasses of Koordinator's installation. For quotas
 the policies check that `min` is within `max`, and that a quota stays in its tree. For pods with Koordinator's labels
@@ -130,14 +131,15 @@ def _has(key: str, of: str = _LABELS) -> str:
 
 
 def _same(key: str) -> str:
-    """Return a CEL expression: both objects have the label with the same value, or neither has it."""
+    """Return a CEL expression that is true if both objects have the label with the same value, or if both lack the
+    label."""
     before, after = f"({_has(key, _OLD_LABELS)})", f"({_has(key)})"
     return f'{before} == {after} && (!{after} || {_LABELS}["{key}"] == {_OLD_LABELS}["{key}"])'
 
 
 def _in_band(*bands: str) -> str:
-    """Return a CEL expression: the pod's priority is in one of these bands. The label with the priority class takes
-    precedence over the number in the spec."""
+    """Return a CEL expression that is true if the pod's priority is in one of these bands. The label with the priority
+    class takes precedence over the number in the spec."""
     named = ", ".join(f'"koord-{band}"' for band in bands)
     ranges = " || ".join(
         f"(object.spec.priority >= {low} && object.spec.priority <= {high})"
@@ -148,7 +150,7 @@ def _in_band(*bands: str) -> str:
 
 
 def _none() -> str:
-    """Return a CEL expression: the pod's priority is in no band."""
+    """Return a CEL expression that is true if the pod's priority is in no band."""
     return f"!{_in_band(*_BANDS)}"
 
 

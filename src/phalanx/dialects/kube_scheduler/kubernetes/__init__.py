@@ -1,4 +1,5 @@
-"""Kubernetes' own gangs (`scheduling.k8s.io` Workload and PodGroup), as 1.35, 1.36 and 1.37 have them.
+"""The dialect for Kubernetes' own gangs: the kinds Workload and PodGroup of `scheduling.k8s.io` in Kubernetes 1.35,
+1.36 and 1.37.
 
 Parts, lowest first:
 

@@ -1,8 +1,8 @@
-"""Kubernetes' own gangs, as one dialect of the frame.
+"""Assemble the dialect for Kubernetes' own gangs to one `frame.Dialect`.
 
-Its objects are built into Kubernetes: if the API server does not serve them (feature gate GenericWorkload), nothing is
-read. It adds no scheduler name: Phalanx schedules pods that name `phalanx`, and pods of the default scheduler if no
-other scheduler binds those.
+The kinds of this dialect are a part of Kubernetes. If the API server does not serve them (feature gate
+GenericWorkload), Phalanx reads nothing. The dialect adds no scheduler name. Phalanx schedules pods whose scheduler name
+is `phalanx`, and pods of the default scheduler if no other scheduler binds them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from phalanx.dialects.kube_scheduler.kubernetes.tables import POD_GROUP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadDefinitions(Definitions):
-    """The definitions of this dialect. `workloads`: `namespace/name` -> Workload as Kubernetes 1.35 serves it."""
+    """The definitions of this dialect. `workloads`: the Workloads of Kubernetes 1.35, by `namespace/name`."""
 
     workloads: Mapping[str, Object] = field(default_factory=dict)
 
 
-_USUAL: Final = ("podGroupTemplateRef", "workloadRef", "disruptionMode")  # set on every PodGroup, so they need no note
+_USUAL: Final = ("podGroupTemplateRef", "workloadRef", "disruptionMode")  # set on every PodGroup, so no note is needed
 
 
 def _notes(kind: str, obj: Object) -> Iterable[str]:

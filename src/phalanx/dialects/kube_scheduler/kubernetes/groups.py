@@ -1,4 +1,4 @@
-"""Finds the gang of a pod by its PodGroup, and writes the conditions of the PodGroup.
+"""Find the gang of a pod by its PodGroup, and write the conditions of the PodGroup.
 
 A pod names its PodGroup in `spec.schedulingGroup`. In 1.35 it names a Workload and a group in it in `spec.workloadRef`;
 pods with different values of `podGroupReplicaKey` form different gangs. A group with the policy `gang` starts when
@@ -27,14 +27,14 @@ _MARK: Final = f"{kinds.GROUP}:"  # a prefix that cannot occur in the name of a 
 OBJECT: Final = f"{kinds.GROUP}/group"  # the option of a pod that names its PodGroup (`options_of`)
 # The option of a pod in 1.35 that names its Workload, and the group in it.
 OF_WORKLOAD: Final = f"{kinds.GROUP}/workload"
-_SCHEDULERS: Final = frozenset({"phalanx", "default-scheduler"})  # pods of other schedulers are left to those
+_SCHEDULERS: Final = frozenset({"phalanx", "default-scheduler"})  # pods of other schedulers are left alone
 _UNSPOKEN: Final = frozenset({ReasonCode.WAITING_FOR_MEMBERS, ReasonCode.BEHIND_HEAD})  # the gang was not tried yet
 _SCHEDULED, _TARGET = "Scheduled", "DisruptionTarget"
 
 
 def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
-    """Return the group reference of a pod, translated into Phalanx labels; empty: it has none. `meta`: the metadata of
-    the pod, with the references to groups under `group`."""
+    """Return the group reference of a pod, translated to Phalanx's options; empty if the pod has no group reference.
+    `meta`: the metadata of the pod, with the references to groups under the key `group`."""
     named = meta.get("group")
     if not named or scheduler not in _SCHEDULERS:
         return {}
@@ -51,8 +51,8 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
 
 
 def claim(said: Said, objects: Objects, workloads: Mapping[str, Object]) -> Claim | None:
-    """Return the settings of a gang from its PodGroup; None: the gang has no PodGroup. `workloads`: the Workloads of
-    1.35."""
+    """Return the settings of a gang from its PodGroup; None if the gang has no PodGroup. `workloads`: the Workloads of
+    Kubernetes 1.35."""
     if (name := said.options.get(OBJECT)) is not None:
         _, found = _object(objects, f"{said.namespace}/{name}")
         return _claim(said, found and found.get("spec"), f"PodGroup {name}")
@@ -80,7 +80,7 @@ def _claim(said: Said, spec: Mapping[str, Any] | None, what: str) -> Claim:
 
 
 def gang_of(group: Object) -> str:
-    """Return the gang of a PodGroup's pods."""
+    """Return the id of the gang that a PodGroup's pods form."""
     meta = group["metadata"]
     return f"{meta.get('namespace')}/{_MARK}{meta.get('name')}"
 
@@ -108,8 +108,8 @@ def answer(told: Told, objects: Objects, now: str) -> Iterator[Answer]:
 def _conditions(
     told: Told, scheduled: str, before: Mapping[str, Object]
 ) -> Iterator[tuple[str, tuple[bool, str, str]]]:
-    """Yield (type, (status, reason, message)) for each condition to write. `scheduled`: the type of the condition that
-    the group was scheduled. `before`: the present conditions by type."""
+    """Yield the type of each condition to write, and its status, reason and message. `scheduled`: the type of the
+    condition that reports that the group was scheduled. `before`: the present conditions by type."""
     if told.evicted is not None and told.evicted.preempted:
         yield _TARGET, (True, "PreemptionByScheduler", told.evicted.reason.text)
     if before.get(scheduled, {}).get("status") == "True":

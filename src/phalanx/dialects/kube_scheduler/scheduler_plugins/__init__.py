@@ -1,4 +1,5 @@
-"""scheduler-plugins (`scheduling.x-k8s.io`): PodGroups of its coscheduling, ElasticQuotas of its capacity scheduling.
+"""The scheduler-plugins dialect (`scheduling.x-k8s.io`): it reads the PodGroups of the plugin coscheduling and the
+ElasticQuotas of the plugin capacity scheduling.
 
 Parts, lowest first:
 

@@ -1,7 +1,8 @@
-"""scheduler-plugins, as one dialect of the frame.
+"""Assemble the parts of the scheduler-plugins dialect to one `frame.Dialect`.
 
-Its scheduler may have any name, so this dialect uses the name in its chart. If Phalanx also binds pods of the default
-scheduler, these count too. A pod with Phalanx's scheduler name and a PodGroup label belongs to that PodGroup as well.
+Users may give the scheduler of scheduler-plugins any name; this dialect uses the name in its Helm chart. If Phalanx
+also binds pods of the default scheduler, these pods belong to this dialect too. A pod with Phalanx's scheduler name and
+a PodGroup label belongs to that PodGroup as well.
 """
 
 from __future__ import annotations

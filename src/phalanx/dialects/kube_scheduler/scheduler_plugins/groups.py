@@ -1,10 +1,10 @@
-"""The gang of a pod, and the status of its PodGroup.
+"""Find the gang of a pod, and compute the status of its PodGroup.
 
-The pod's label names the PodGroup in its namespace. `minMember` pods must exist, and they start together; later pods
-start one by one. A group with the old label `min-available` needs no PodGroup object.
+A label of the pod names a PodGroup in the pod's namespace. As soon as `minMember` pods exist, they start together. Pods
+that are created later start one by one. A group with the old label `min-available` needs no PodGroup object.
 
-The status is that of scheduler-plugins' controller. It counts the pods with the label and moves from `Pending`,
-`Scheduling` and `Running` to `Finished` or `Failed`, which are final.
+The status is the same that the controller of scheduler-plugins writes. It has the numbers of pods with the label, and a
+phase. The phase goes through `Pending`, `Scheduling` and `Running` to `Finished` or `Failed`, which are final.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from phalanx.model.reason import Reason, ReasonCode
 _OURS = "phalanx.dev/"
 _QUEUE, _JOB, _MIN = (f"{_OURS}{word}" for word in ("queue", "job", "min-available"))
 _NOTHING: Mapping[str, str] = {}
-_MARK = f"{kinds.GROUP}:"  # a prefix that no name of a Job or pod has
-OBJECT = f"{kinds.GROUP}/pod-group"  # the option with the name of a pod's PodGroup
+_MARK = f"{kinds.GROUP}:"  # a prefix that cannot occur in the name of a Job or pod
+OBJECT = f"{kinds.GROUP}/pod-group"  # the option that contains the name of a pod's PodGroup
 _FINAL = frozenset({"Finished", "Failed"})
 _LABELS = frozenset(kinds.GROUP_LABELS)
 _SCHEDULERS = frozenset({kinds.SCHEDULER_NAME, kinds.DEFAULT_SCHEDULER})
 
 
 def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
-    """Return the Phalanx options of a pod; empty if it has another scheduler and no PodGroup. A pod with Phalanx's own
-    scheduler name may belong to a PodGroup, but to no ElasticQuota."""
+    """Return the Phalanx options of a pod; empty if the pod has another scheduler and no PodGroup. A pod with Phalanx's
+    own scheduler name may belong to a PodGroup, but it belongs to no ElasticQuota."""
     labels = meta.get("labels") or _NOTHING
     theirs = scheduler in _SCHEDULERS
     if not theirs and _LABELS.isdisjoint(labels):  # this is the case for nearly every pod
@@ -49,8 +49,8 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
 
 
 def claim(defined: QuotaDefinitions, said: Said, objects: Objects) -> Claim | None:
-    """Return the settings of a gang from its namespace's ElasticQuota and its PodGroup; None if it is not of this
-    dialect."""
+    """Return the settings of a gang from the ElasticQuota of its namespace and from its PodGroup; None if the gang does
+    not belong to this dialect."""
     group, theirs = said.options.get(OBJECT, ""), kinds.is_quota(said.queue)
     if not theirs:
         return None
@@ -71,13 +71,13 @@ def claim(defined: QuotaDefinitions, said: Said, objects: Objects) -> Claim | No
 
 
 def gang_of(group: Object) -> str:
-    """Return the id of a PodGroup's gang."""
+    """Return the id of the gang that a PodGroup's pods form."""
     meta = group.get("metadata") or _NOTHING
     return f"{meta.get('namespace')}/{_MARK}{meta.get('name')}"
 
 
 def answer(told: Told, objects: Objects, now: str) -> Iterator[Answer]:
-    """Yield the status of a gang's PodGroup. `now`: as a metav1.Time."""
+    """Yield the status of a gang's PodGroup. `now`: the present time as a metav1.Time."""
     key = f"{told.namespace}/{told.options.get(OBJECT, '')}"
     if (group := objects.get(kinds.POD_GROUPS, {}).get(key)) is not None:
         yield Answer(kind=kinds.POD_GROUPS, key=key, status=_status(group, told.owners, now))
@@ -104,14 +104,14 @@ def _minimum(group: Object) -> int:
 
 
 def _waited_for(group: Object) -> Mapping[str, int]:
-    """Return the minResources of a group: the amounts that must be free when it starts. The part that exceeds the
-    requests of its existing pods is reserved for later pods, for some time."""
+    """Return the minResources of a group, which are the amounts that must be free when the group starts. If they exceed
+    the requests of the existing pods, the difference is reserved for later pods for some time."""
     return {name: each for name, each in amounts((group.get("spec") or {}).get("minResources")).items() if name != PODS}
 
 
 def _status(group: Object, pods: Iterable[Object], now: str) -> Object:
-    """Return the status of a group with these pods, as the controller of scheduler-plugins writes it in the end. It has
-    the time at which the group was complete."""
+    """Return the status of a group with these pods, as the controller of scheduler-plugins finally writes it. It
+    contains the time at which the group was complete."""
     old = group.get("status") or {}
     if old.get("phase") in _FINAL:
         return old

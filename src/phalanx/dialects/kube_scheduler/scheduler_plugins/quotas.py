@@ -1,9 +1,11 @@
-"""ElasticQuotas as queues: `min` is the guarantee, `max` the limit, and unused guarantees can be borrowed.
+"""Translate ElasticQuotas to queues. `min` becomes the guarantee and `max` the limit, and other queues may borrow the
+unused part of a guarantee.
 
-A namespace has one ElasticQuota; of several the first by name counts. All are children of one queue, whose limit is the
-sum of their `min`. So amounts without a guarantee cannot be borrowed (upstream: "total ElasticQuota used is more than
-min"). Two surprising rules are upstream's. If `max` is set, cpu, memory and ephemeral-storage that it does not name are
-0. In a namespace with a quota, pods may not request resources that no `min` names.
+A namespace has one ElasticQuota; if it has several, the first one by name is used. All their queues are children of one
+queue, whose limit is the sum of all `min`. So amounts that no `min` guarantees cannot be borrowed (scheduler-plugins
+then reports "total ElasticQuota used is more than min"). Two rules of scheduler-plugins may surprise users. If `max` is
+set but does not name cpu, memory or ephemeral-storage, the limit of this resource is 0. In a namespace with an
+ElasticQuota, pods may not request resources that no `min` names.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ _PREEMPTION = QueuePreemption(within=WithinQueue.LOWER, reclaim=ReclaimWithinCoh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaDefinitions(Definitions):
-    """The ElasticQuotas. `quotas`: namespace -> the name of its ElasticQuota. `known`: the resources that some `min`
-    names."""
+    """The ElasticQuotas. `quotas`: the name of the ElasticQuota of each namespace. `known`: the resources that at least
+    one `min` names."""
 
     quotas: Mapping[str, str] = field(default_factory=dict)
     known: frozenset[str] = frozenset()
 
     def unknown(self, asks: Iterable[str]) -> list[str]:
-        """Return the resources in `asks` that no quota names."""
+        """Return the resources in `asks` that no `min` names."""
         return sorted(set(asks) - self.known - {*NATIVE, PODS})
 
 
@@ -58,8 +60,8 @@ def define(objects: Objects) -> QuotaDefinitions:
 
 
 def statuses(everyone: Iterable[Told], objects: Objects) -> Iterator[Answer]:
-    """Yield the status of every ElasticQuota: the requests of its namespace's running pods, for the resources that it
-    names."""
+    """Yield the status of every ElasticQuota. It has the requests of the running pods of the namespace, for the
+    resources that the quota names."""
     quotas = objects.get(kinds.ELASTIC_QUOTAS, {})
     if not quotas:
         return
@@ -91,7 +93,7 @@ def notes(spec: Object) -> Iterator[str]:
 
 
 def _limit(spec: Mapping[str, Any]) -> Asked:
-    """Return the limit of `max`; empty if it is not set."""
+    """Return the limit that `max` sets; empty if `max` is not set."""
     said = amounts(spec.get("max"))
     return {**dict.fromkeys(NATIVE, 0), **said} if said else {}
 

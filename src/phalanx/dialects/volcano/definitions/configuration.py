@@ -51,7 +51,7 @@ class VolcanoConfigurationError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting of the configuration. `what`: `action`, `plugin` or `argument`. `name`: its name; the name of an
+    """A setting in the configuration. `what`: `action`, `plugin` or `argument`. `name`: its name; the name of an
     argument begins with the name of its plugin."""
 
     what: str
