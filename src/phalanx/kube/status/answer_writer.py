@@ -1,4 +1,6 @@
-"""Write a dialect's answer to its object: create the object, delete it, or patch what differs."""
+"""Write a dialect's answer to an object of another scheduler's format: create the object, delete it, or patch the
+fields that differ. (A dialect is the part of Phalanx that reads another scheduler's objects; its *answer* is what that
+scheduler would write on them.)"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ Statuses: TypeAlias = dict[tuple[Kind, str], Object]  # (kind, key of an object)
 
 
 class AnswerWriter:
-    """`written`: gets the keys of written annotations. `reports`: gets the writes."""
+    """The writer of answers. `written`: a collection to which the keys of written annotations are added. `reports`:
+    gets a report of each write."""
 
     def __init__(
         self,
@@ -37,8 +40,9 @@ class AnswerWriter:
         self._refused: dict[tuple[Kind, str], tuple[str, Answer]] = {}
 
     async def write(self, about: str, answer: Answer, known: Statuses) -> float | None:
-        """Write an answer about a gang or a dialect. Return the time after which everything is compared again, in
-        seconds; None: not before a change. `known`: the statuses from which the answers were made."""
+        """Write an answer about a gang or a dialect. Return the seconds after which the answers must be compared with
+        the objects again; None if that is not needed before the next change. `known`: the statuses from which the
+        answers were computed."""
         try:
             return await self._put(about, answer, known)
         except ApiRefusal as error:
@@ -55,7 +59,7 @@ class AnswerWriter:
             return _UNKNOWN_AGAIN_S
 
     async def _put(self, about: str, answer: Answer, known: Statuses) -> float | None:
-        """As `write`. Raises ApiError."""
+        """Write the answer as `write` does, but raise ApiError if a request fails."""
         if self._refused.get((answer.kind, answer.key)) == (self._uid(answer), answer):
             return None
         self._refused.pop((answer.kind, answer.key), None)
@@ -99,7 +103,7 @@ class AnswerWriter:
         except ApiRefusal as error:
             if error.code != _NOT_FOUND or answer.plain:
                 raise
-            after = await patch()  # a definition of others may have no such subresource
+            after = await patch()  # the definition of a kind may have no such subresource
         informer.observe(after)
         known[answer.kind, answer.key] = after.get("status") or {}
         self._reports.see_status(about, answer.kind, there, after)
@@ -117,7 +121,7 @@ class AnswerWriter:
         return there.get("status") or {}
 
     def _uid(self, answer: Answer) -> str:
-        """Return the uid of the answer's object; "" if the object is unknown."""
+        """Return the uid of the object to which the answer is written; "" if the object is unknown."""
         there = self._informers(answer.kind).objects.get(answer.key)
         return str(there["metadata"]["uid"]) if there is not None else ""
 
@@ -144,8 +148,7 @@ class AnswerWriter:
         return await self._patch(answer, body)
 
     async def _finalize(self, answer: Answer, there: Object) -> None:
-        """Set Phalanx's finalizers on the object (those with the dialect's prefix) to the ones that the answer
-        names."""
+        """Set the object's finalizers that have the dialect's prefix to the finalizers that the answer names."""
         meta = there["metadata"]
         prefix = f"{answer.kind.group}/"
         others = [one for one in meta.get("finalizers") or () if not one.startswith(prefix)]
@@ -159,7 +162,7 @@ class AnswerWriter:
 
 
 def _merging(old: Mapping[str, Any], new: Mapping[str, Any]) -> Object:
-    """Return the merge patch that makes `new` of `old`."""
+    """Return the merge patch that turns `old` into `new`."""
     found: Object = {key: None for key in old if key not in new}
     for key, value in new.items():
         before = old.get(key)
@@ -172,7 +175,7 @@ def _merging(old: Mapping[str, Any], new: Mapping[str, Any]) -> Object:
 
 
 def _says(there: Any, wanted: Any) -> bool:
-    """Return whether a part of an object's metadata has the wanted entries. Further entries do not matter."""
+    """Return whether a part of an object's metadata, `there`, has all `wanted` entries. It may have further entries."""
     if isinstance(there, Mapping) and isinstance(wanted, Mapping):
         return all(there.get(key) == text for key, text in wanted.items())
     return bool(there == wanted)

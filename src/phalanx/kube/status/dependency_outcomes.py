@@ -1,10 +1,12 @@
-"""Keep the outcomes of dependencies on the objects of the dependent jobs.
+"""Save the outcomes of dependencies on the objects of the dependent jobs. (A *dependent* is a job that may start only
+after another job, its *dependency*, has started or ended.)
 
-A dependency may be deleted before its dependent starts, by its user, or by the cluster an hour after its end. A
-scheduler that starts later would not know its outcome. So the scheduler writes the outcome on the dependent's object,
-in `phalanx.dev/after-outcomes` (`{"default/prepare": "succeeded"}`), if the dependent still waits after the next cycle.
-A dependent that starts costs no write. The next scheduler process reads the outcome there. For a dependency that must
-only start, the outcome is `started`. An existing job of that name takes precedence.
+The dependency may be deleted before its dependent starts: by its user, or by the cluster an hour after its end. A
+scheduler process that starts later would not know the outcome of the dependency. So the scheduler writes the outcome on
+the dependent's object, in `phalanx.dev/after-outcomes` (`{"default/prepare": "succeeded"}`), if the dependent still
+waits after the next cycle. If the dependent has started by then, no write is made. The next scheduler process reads the
+outcome from the annotation. If the dependent only requires that the dependency has started, the outcome is `started`.
+If a job with the dependency's name exists, its real state takes precedence over the annotation.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ KEPT = 10_000  # outcomes that no waiting job depends on
 
 
 class DependencyOutcomes:
-    """The outcomes of dependencies. `gangs`: all gangs, by id. `annotate`: writes an annotation (key, text) on an
-    object."""
+    """The outcomes of dependencies. `gangs`: all gangs, by id. `annotate`: a function that writes an annotation (key,
+    text) on an object."""
 
     def __init__(self, gangs: Mapping[str, GangLifecycle], annotate: Callable[[Member, str, str], None]) -> None:
         self._gangs, self._annotate = gangs, annotate
@@ -37,10 +39,11 @@ class DependencyOutcomes:
         self._needs: dict[str, dict[str, DependencyType]] = {}  # pending job -> the jobs that it depends on
         self._begun: dict[str, set[str]] = {}  # pending job -> dependencies that an earlier process saw start
         self._dependents: dict[str, dict[str, None]] = {}  # dependency -> the pending jobs that depend on it
-        self._due: dict[str, None] = {}  # waiting jobs with news about a dependency
+        self._due: dict[str, None] = {}  # waiting jobs of which a dependency has changed
 
     def hear(self, events: Sequence[Event]) -> list[Event]:
-        """Process the events for the core, and return them with the outcomes that only objects have."""
+        """Process the events for the core. Return them together with events about outcomes that only annotations
+        record."""
         found: list[Event] = []
         for event in events:
             match event:
@@ -62,7 +65,8 @@ class DependencyOutcomes:
         return found
 
     def write(self) -> None:
-        """Write outcomes that were reported before the last decision and are missing on the objects of pending jobs."""
+        """Write the outcomes that were reported before the core's last decision and that are missing on the objects of
+        pending jobs."""
         due, self._due = self._due, {}
         for name in due:
             gang = self._gangs.get(name)
@@ -78,7 +82,7 @@ class DependencyOutcomes:
             if (now := {**before, **known}) != before:
                 self._annotate(member, AFTER_OUTCOMES, msgspec.json.encode(now).decode())
 
-    # --- inside ---------------------------------------------------------------------------------------------------
+    # --- private ---------------------------------------------------------------------------------------------------
 
     def _describe(self, job: Job) -> Job:
         """Return the job for the core, without dependencies on starts that have already happened."""
@@ -96,7 +100,7 @@ class DependencyOutcomes:
         return replace(job, after=() if job.requires_any and len(left) < len(job.after) else left)
 
     def _has_started(self, name: str) -> bool:
-        """Return whether the gang runs, or ran and its pods are ending."""
+        """Return whether the gang runs, or has run and its pods are terminating."""
         gang = self._gangs.get(name)
         return gang is not None and gang.state.stage in (Stage.RUNNING, Stage.LEAVING)
 

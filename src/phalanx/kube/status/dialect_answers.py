@@ -1,9 +1,11 @@
-"""Write the dialects' answers: objects and statuses in another scheduler's format.
+"""Write the answers of dialects: the objects and statuses that another scheduler would write. (A dialect is the part of
+Phalanx that reads another scheduler's objects.)
 
-A changed gang is passed to its dialect a moment later, once for all changes that came together. The dialect's answer is
-written if it differs from the existing objects. The statuses of definitions follow, at most every `pause_s`, and less
-often in large clusters. Writes are best effort. A refused write is not repeated before a change. After a conflict or a
-missing answer, everything is compared again a moment later. No decision reads these answers.
+A moment after a gang changes, the gang is passed to its dialect, once for all changes of that moment. The dialect's
+answer is written if it differs from the existing objects. Then the statuses of definitions (such as queues) are
+written, at most every `pause_s` seconds, and less often in large clusters. The writes are best effort: a refused write
+is not repeated before the next change. After a conflict, or if the API server does not respond, the answer is compared
+with the objects again a moment later. No decision of the scheduler depends on these answers.
 """
 
 from __future__ import annotations
@@ -34,9 +36,9 @@ _LEISURE = 20.0  # a pass over all definitions takes at most a twentieth of the 
 
 
 class DialectAnswers:
-    """The writer of what dialects show of gangs and queues. `run` writes until cancelled. `gang_of_pod`: returns the
-    gang that the pod with a uid belongs to now. `served`: the kinds with a cache. `effects`: records events, and knows
-    whether the leader's deadline has passed."""
+    """The writer of the answers about gangs and queues. `run` writes until it is cancelled. `gang_of_pod`: a function
+    that returns the gang to which the pod with a uid belongs now. `served`: the kinds that have a cache. `effects`: the
+    object that records Events and reports whether the leader's deadline has passed."""
 
     def __init__(
         self,
@@ -59,7 +61,7 @@ class DialectAnswers:
         self._news = asyncio.Event()
 
     def touch(self, gang: str) -> None:
-        """Note that something of the gang changed."""
+        """Note that some object of the gang, or its stage, has changed."""
         if gang in self._watch.silent:
             if gang not in self._gangs or self._gangs[gang].done:
                 self._watch.forget(gang)
@@ -68,19 +70,19 @@ class DialectAnswers:
             self._news.set()
 
     def waits(self, gang: str, reason: Reason) -> None:
-        """Note that the gang waits, and why."""
+        """Note that the gang waits, and the reason for which it waits."""
         if gang in self._watch.claimed and gang not in self._watch.silent:
             self._views.wait(gang, reason)
             self.touch(gang)
 
     def defined(self) -> None:
-        """Definitions changed."""
+        """Note that definitions of dialects have changed."""
         self._news.set()
 
     async def run(self, pause_s: float = 0.2) -> None:
         while True:
             await self._news.wait()
-            await asyncio.sleep(pause_s)  # quick changes become one answer
+            await asyncio.sleep(pause_s)  # several changes in quick succession become one answer
             self._news.clear()
             touched, self._touched = self._touched, {}
             await self._write_gangs(touched)
@@ -90,8 +92,8 @@ class DialectAnswers:
             await asyncio.sleep(min(5.0, _LEISURE * (time.perf_counter() - began_s)) if len(self._gangs) > 500 else 0)
 
     async def _write_gangs(self, gangs: Iterable[str]) -> None:
-        """Write the answers about these gangs, several gangs concurrently, because each write waits for the server
-        twice."""
+        """Write the answers about these gangs. Several gangs are written concurrently, because each write waits for the
+        API server twice."""
         rest = iter(gangs)
 
         async def writer() -> None:
@@ -135,7 +137,7 @@ class DialectAnswers:
         return {kind: self._cache(kind) for kind in kinds if self._served(kind)}
 
     def _later(self, about: str, at_s: float) -> None:
-        """Reconcile the gang, or the definitions of the dialect, at `at_s` again. An earlier timer replaces a later
+        """Reconcile the gang, or the definitions of the dialect, again at `at_s`. An earlier timer replaces a later
         one."""
         if self._timers.get(about, at_s + 1.0) > at_s:
             self._timers[about] = at_s
@@ -147,7 +149,7 @@ class DialectAnswers:
         self._news.set()
 
     async def _write(self, about: str, answers: Callable[[], Iterable[Answer]]) -> None:
-        """Write the answers about one object. An exception while an answer is made concerns this object alone."""
+        """Write the answers about one object. An exception while an answer is computed affects only this object."""
         try:
             found = list(answers())  # all at once: the caches change while they are written
             known = {(one.kind, one.key): self._writer.status(one) for one in found if self._served(one.kind)}

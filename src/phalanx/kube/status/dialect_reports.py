@@ -1,4 +1,5 @@
-"""What programs of other schedulers can ask: metrics, answers at their paths, streams; and the Events of answers."""
+"""Serve what other schedulers offer to programs: their metrics, and responses and streams at their API paths. Also
+record the Events that belong to a dialect's writes."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from phalanx.kube.write.events import EventReporter
 
 
 class DialectReports:
-    """`objects`: returns the objects of kinds, as far as they have a cache. `reporter`: records Events."""
+    """The reports of the enabled dialects. `objects`: a function that returns the objects of those of the given kinds
+    that have a cache. `reporter`: the object that records Events."""
 
     def __init__(
         self,
@@ -51,13 +53,13 @@ class DialectReports:
             self._figures[name].look(self._watch.defined[name], list(self._views.told[name].values()), objects)
 
     def see_status(self, gang: str, kind: Kind, before: Object, after: Object) -> None:
-        """Note a written status."""
+        """Note that the status of an object was written."""
         name, told = self._views.of(gang)
         if name in self._figures and told is not None:
             self._figures[name].wrote(self._watch.defined[name], told, kind, before, after)
 
     def see_write(self, gang: str, kind: Kind, before: Object | None, after: Object) -> None:
-        """Record the events of a write, as the dialect's scheduler does."""
+        """Record the Events that the dialect's own scheduler would record for this write."""
         name, told = self._views.of(gang)
         if told is None or kind not in RECORDED.get(name, ()):
             return
@@ -66,16 +68,16 @@ class DialectReports:
             self._event(kind_of(one.about), one.about["metadata"], one.reason, one.text, warning=one.warning)
 
     def counted(self) -> Callable[[], Iterable[MetricFamily]]:
-        """Begin to count for the metrics of the dialects, and return a function that returns these metrics. They have
-        the names of the dialects' schedulers."""
+        """Begin to count for the metrics of the dialects, and return a function that returns these metrics. The metrics
+        have the names that the dialects' own schedulers use."""
         self._figures = {name: FIGURES[name]() for name in self._views.told if name in FIGURES}
         return lambda: [family for figures in self._figures.values() for family in figures.families()]
 
     def view(
         self, group: str, path: tuple[str, ...], query: Mapping[str, str]
     ) -> Callable[[], Object | list[Object]] | None:
-        """Return a function that computes a dialect's answer for a path of an API group, in any thread, from copies;
-        None if no enabled dialect serves the path."""
+        """Return a function that computes a dialect's response for a path of an API group; None if no enabled dialect
+        serves the path. The function works on copies, so that it can run in any thread."""
         name = ANSWERED.get(group, "")
         if name not in self._watch.defined:
             return None
@@ -91,7 +93,8 @@ class DialectReports:
     def stream(
         self, group: str, path: tuple[str, ...], query: Mapping[str, str]
     ) -> AsyncIterator[Sequence[Object]] | None:
-        """Return a dialect's stream at a path; None if the path is no stream and `view` answers it."""
+        """Return a dialect's stream at a path; None if the path has no stream, so that `view` must answer the
+        request."""
         journal = self._journals.get(ANSWERED.get(group, ""))
         lines = journal.stream(path, query) if journal is not None else None
         return self._follow(lines) if lines is not None else None
@@ -105,6 +108,6 @@ class DialectReports:
 
 
 def kind_of(obj: Object) -> Kind:
-    """Return the object's kind for an Event, which needs no plural."""
+    """Return the object's kind, without its plural, which an Event does not need."""
     group, _, version = str(obj["apiVersion"]).rpartition("/")
     return Kind(group=group, version=version, plural="", name=str(obj["kind"]))

@@ -1,4 +1,5 @@
-"""The views of gangs that dialects have, with the reasons and evictions that were reported since."""
+"""Keep the view that dialects get of each gang, with the reasons and evictions that were reported since the last
+view."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ from phalanx.model.reason import Reason
 
 
 class GangViews:
-    """`told`: dialect -> gang -> its latest view. `cache`: returns the objects of a kind. `gang_of_pod`: returns the
-    gang that the pod with a uid belongs to now."""
+    """The views of gangs. `told`: a map from dialect to gang to the latest view of that gang. `cache`: a function that
+    returns the objects of a kind. `gang_of_pod`: a function that returns the gang to which the pod with a uid belongs
+    now."""
 
     def __init__(
         self,
@@ -30,7 +32,7 @@ class GangViews:
         self.told: dict[str, dict[str, Told]] = {name: {} for name in watch.dialects}
         self._watch, self._gangs, self._cache, self._gang_of_pod = watch, gangs, cache, gang_of_pod
         self._reasons: dict[str, Reason] = {}
-        self._departures: dict[str, Departure] = {}  # departures that were reported
+        self._departures: dict[str, Departure] = {}  # departures that were already reported
         self._pods: dict[str, dict[str, str]] = {}  # gang of bare pods -> key of a pod -> its uid
 
     def of(self, gang: str) -> tuple[str, Told | None]:
@@ -62,14 +64,14 @@ class GangViews:
                 return None
             return replace(last, stage=Stage.FINISHED, owners=tuple(pods), outcome=outcome_of(pods), evicted=None)
         eviction = self._eviction(gang)
-        if eviction is not None:  # a newer reason of the core counts more than the eviction's
+        if eviction is not None:  # a newer reason of the core takes precedence over the reason of the eviction
             self._reasons.setdefault(id, eviction.reason)
         return tell(gang, self._cache, pods, self._reasons.get(id), eviction)
 
     def _bare_pods(self, id: str) -> list[Object]:
-        """Return the existing bare pods of the gang, oldest first, whether or not they have ended, also pods of a Job
-        outside of the gang. Pods that no longer belong to the gang (their Job was deleted, or their labels name another
-        gang) are left out."""
+        """Return the existing bare pods of the gang, oldest first, including pods that have ended and pods of a Job
+        outside of the gang. Pods that no longer belong to the gang, because their Job was deleted or their labels name
+        another gang, are left out."""
         gang = self._gangs.get(id)
         objects = gang.objects if gang is not None else GangObjects(id)
         bare = [pod for pod in objects.pods.values() if pod.owner is None or not objects.jobs]
@@ -86,7 +88,7 @@ class GangViews:
         return there
 
     def _eviction(self, gang: GangLifecycle) -> Eviction | None:
-        """Return how the gang left its nodes since the last report; None if it did not."""
+        """Return how the gang left its nodes since the last report; None if it did not leave them."""
         departure = gang.departure
         if departure is None or self._departures.get(gang.id) is departure:
             return None

@@ -1,8 +1,8 @@
 """Write the status of Queue objects, for `kubectl get queues`.
 
-The leader writes it to the `status` subresource, a few seconds after a change, and at most every `pause_s` for each
-queue. An unchanged status is not written. So a thousand jobs that are submitted together cost one write. The next write
-repairs a lost or refused one.
+The leader writes the status to the `status` subresource a few seconds after a change, and at most every `pause_s`
+seconds for each queue. An unchanged status is not written. So a thousand jobs that are submitted to a queue together
+cause one write. If a write is lost or refused, the next write corrects the status.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ async def keep_queue_statuses(
 
 
 def _look(sight: StatusSource) -> tuple[list[QueueStatus], float]:
-    """Return the status of all queues, and the time to compute it (seconds)."""
+    """Return the status of all queues, and the seconds that it took to compute them."""
     began_s = time.perf_counter()
     found = list(sight.standings())
     return found, time.perf_counter() - began_s
@@ -80,7 +80,7 @@ async def write_statuses(
             written[name] = status
         except ApiRefusal as error:
             log.info("the status of queue %s was not written: %s", name, error)
-            written[name] = status  # the same status would be refused again
+            written[name] = status  # the API server would refuse the same status again
         except ApiError as error:
             log.info("the status of queue %s was not written: %s", name, error)
             return
@@ -134,7 +134,7 @@ def _amounts(one: ResourceUsage) -> Object:
 
 
 def exact(resource: str, value: Amount) -> str:
-    """Return `value` (cpu in millicores, else units) as a quantity, without loss."""
+    """Return `value` (millicores for cpu, otherwise units) as a Kubernetes quantity, without rounding."""
     if isinstance(value, Fraction) and value.denominator != 1:
         return f"{value * 1000}m"
     if resource == CPU:

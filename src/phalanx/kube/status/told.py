@@ -35,8 +35,8 @@ Caches = Callable[[Kind], Mapping[str, Object]]
 def tell(
     gang: GangLifecycle, objects: Caches, pods: Sequence[Object], reason: Reason | None, evicted: Eviction | None
 ) -> Told | None:
-    """Return the present view of the gang; None if no object of the gang is left. `pods`: its bare pods, those that are
-    over too. `reason`: why it waits."""
+    """Return the present view of the gang; None if no object of the gang is left. `pods`: the bare pods of the gang,
+    including pods that have ended. `reason`: why the gang waits; None if it does not wait."""
     jobs = sorted(gang.objects.jobs.values(), key=lambda job: (job.created_s, job.name))
     owners = list(pods) if not jobs else [obj for job in jobs if (obj := _object(job, objects)) is not None]
     if not owners or (jobs and len(owners) != len(jobs)):
@@ -50,7 +50,7 @@ def tell(
         id=gang.id,
         namespace=gang.id.partition("/")[0],
         kind="PodGroup" if not jobs and any(labels.JOB in one for one in said) else owners[0]["kind"],
-        owners=tuple({owner["metadata"]["uid"]: owner for owner in owners}.values()),  # roles are of one object
+        owners=tuple({owner["metadata"]["uid"]: owner for owner in owners}.values()),  # all roles belong to one object
         options={key: value for one in reversed(said) for key, value in one.items()},
         queue=gang.queue,
         priority=gang.spec.job.priority if gang.spec is not None else 0,
@@ -151,8 +151,8 @@ def _source(pod: Pod) -> PodSource:
 
 
 def _given(gang: GangLifecycle, source: PodSource) -> tuple[int, str]:
-    """Return the number of pods of a role with granted nodes, and their flavor. A pod that is being replaced counts. A
-    pod that the job has requested since the start counts when it has a node."""
+    """Return the number of pods of a role that have granted nodes, and the flavor of these pods. A pod that is being
+    replaced counts. A pod that the job has requested since the start counts once it has a node."""
     if gang.state.parts is None:
         return 0, ""
     start = gang.state.parts.start
@@ -165,7 +165,7 @@ def _given(gang: GangLifecycle, source: PodSource) -> tuple[int, str]:
 
 
 def _places(gang: GangLifecycle, source: PodSource, objects: Caches) -> tuple[tuple[Mapping[str, str], int], ...]:
-    """Return the labels of the nodes that a role has seats on, and how many seats."""
+    """Return the labels of each node on which the role has seats, and the number of these seats."""
     at = gang.state.parts.start.seats.role_of(source) if gang.state.parts is not None else None
     if gang.state.parts is None or at is None:
         return ()

@@ -1,9 +1,9 @@
 """Report pods whose scheduler seems not to run.
 
 A pod may name a scheduler that does not run: each manifest of scheduler-plugins has the name that its author chose for
-the scheduler. Such a pod waits without a condition and without an event. Every scheduler writes the condition
-PodScheduled when it tries a pod. So a pod that still has none after `AFTER_S` gets an Event, once for each group of
-pods.
+the scheduler. Such a pod waits without a condition and without an Event. Every scheduler writes the condition
+PodScheduled when it tries to place a pod. So Phalanx writes an Event about a pod that still has no such condition after
+`AFTER_S` seconds. It writes one Event for each group of pods.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ REASON = "SchedulerUnknown"
 def unattended_pods(
     settings: KubeSettings, pods: Callable[[], Mapping[str, Object]], report: Report, now_s: Callable[[], float]
 ) -> UnattendedPods:
-    """Return the reports for a cluster: about all pods if no other scheduler should run, or else about the pods of
-    scheduler-plugins' groups, if that dialect is on."""
+    """Return the reports for a cluster. They are about all pods if no other scheduler should run in the cluster.
+    Otherwise they are about the pods in groups of scheduler-plugins, if that dialect is enabled."""
     grouped = frozenset(GROUP_LABELS) if SCHEDULER_PLUGINS in settings.dialects else frozenset[str]()
 
     def concerns(meta: Object) -> bool:
@@ -41,8 +41,9 @@ def unattended_pods(
 
 
 class UnattendedPods:
-    """The reports about pods of other schedulers. `pods`: returns the existing pods. `answers_to`: the scheduler names
-    of Phalanx. `concerns`: whether a pod with this metadata is reported. `report`: records an Event."""
+    """The reports about pods of other schedulers. `pods`: a function that returns the existing pods. `answers_to`: the
+    scheduler names whose pods Phalanx schedules. `concerns`: a function that returns whether a pod with this metadata
+    is reported. `report`: a function that records an Event."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class UnattendedPods:
             spec, status = pod["spec"], pod.get("status") or {}
             scheduler = spec.get("schedulerName", labels.DEFAULT_SCHEDULER)
             if "nodeName" in spec or scheduler == labels.DEFAULT_SCHEDULER or scheduler in self._answers_to:
-                continue  # nearly every pod
+                continue  # this is true of nearly every pod
             if spec.get("schedulingGates"):
                 continue
             meta = pod["metadata"]

@@ -1,10 +1,11 @@
-"""Keep the past usage of users for the next scheduler process, so that fair shares survive a restart.
+"""Save the past usage of users for the next scheduler process, so that a restart does not change their fair shares.
 
-The usage is JSON in the ConfigMap `kube-system/phalanx-usage`. It is written at most once a minute while jobs run, and
-when the scheduler stops. A killed scheduler loses at most a minute of usage, and nothing of jobs that still run,
-because the next process adds their usage since the last write.
+The usage is JSON in the ConfigMap `kube-system/phalanx-usage`. The scheduler writes it at most once a minute while jobs
+run, and when it stops. If the scheduler is killed, at most one minute of usage is lost. No usage of jobs that still run
+is lost, because the next process adds their usage since the last write.
 
-The size of a ConfigMap limits the number of users; those with the least usage are dropped. Invalid content is ignored.
+The size of a ConfigMap limits the number of users, so the users with the least usage are left out if there are too
+many. Invalid content of the ConfigMap is ignored.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class SavedUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def to_save(usage: PastUsage, now_s: float, most_bytes: int = _MOST_BYTES) -> SavedUsage:
-    """Return the usage to save: the users with the most usage first, as many as fit."""
+    """Return the usage to save, the users with the most usage first, for as many users as fit into `most_bytes`."""
     amounts = list(usage.amounts(now_s))
     found: list[tuple[str, str, float]] = []
     for one in sorted((one for one in amounts if one[2] > 0), key=lambda one: (-one[2], one)):
@@ -63,7 +64,7 @@ def to_save(usage: PastUsage, now_s: float, most_bytes: int = _MOST_BYTES) -> Sa
 
 
 async def load_usage(api: Connection) -> list[UsageTold]:
-    """Return the saved usage; empty if there is none, or if it is invalid. Repeat the request until the server
+    """Return the saved usage; empty if there is none, or if it is invalid. Repeat the request until the API server
     answers."""
     return await until_answered(lambda: _load(api))
 

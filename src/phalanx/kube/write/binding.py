@@ -1,18 +1,21 @@
-"""The writes that place a pod: a binding, or for the pods of another scheduler the end of their scheduling gate.
+"""Place a pod by a write: bind the pod, or remove the scheduling gate of a pod that another scheduler binds.
 
-POST pods/NAME/binding carries the pod's uid, so that a newer pod of the same name is never bound by it. The API server
-copies the binding's annotations to the pod in the same transaction: the pod's devices, and for bare pods the record of
-the start. The time limit of a bare pod's start is written to the pod before, so that the kubelet stops the pod.
+POST pods/NAME/binding carries the pod's uid, so that the write never binds a newer pod of the same name. The API server
+copies the annotations of the binding to the pod in the same transaction. These annotations are the devices of the pod
+and, for bare pods, the record of the start. If the start of a bare pod has a time limit, Phalanx writes the limit to
+the pod before it binds the pod, so that the kubelet stops the pod in time.
 
-Pinned mode: the pods of a Job that names another scheduler are planned here, and bound by that scheduler.
+In *pinned mode*, Phalanx plans the pods of a Job that names another scheduler, and that scheduler binds them.
 `spec.template.spec.schedulerName` cannot be changed, and Phalanx never binds another scheduler's pods. So the PATCH
-that resumes such a Job adds a scheduling gate to its template: its pods are created, and their scheduler ignores them.
-At the barrier one PATCH for each pod removes the gate and adds the planned node's name to the required node affinity.
-That scheduler can then bind the pod to this node only. The API server allows both at once while the pod is gated
-(KEP-3838): terms that a pod has may only become narrower, so the name is added to each of them. The annotation
-`phalanx.dev/pinned` also names the node, for a restart of Phalanx.
+that resumes such a Job adds a scheduling gate to its template: the pods are created with this gate, and their scheduler
+ignores gated pods. When all pods of the gang can be bound, Phalanx sends one PATCH for each pod, which removes the gate
+and adds the name of the planned node to the pod's required node affinity. The other scheduler can then bind the pod to
+this node only. The API server allows both changes in one write while the pod is gated (KEP-3838). It only allows to
+narrow the existing terms of the affinity, so the name is added to each term. The annotation `phalanx.dev/pinned` also
+names the node, for a restart of Phalanx.
 
-A stand-in is no pod: its placement is written into the status of the object that it represents.
+A *stand-in* is a pod that exists only inside the scheduler and represents an object of another kind. Phalanx writes the
+placement of a stand-in into the status of that object.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ NOTHING: Mapping[str, str] = {}
 
 
 class BindPod(Write):
-    """A binding of a pod to a node. `said`: further annotations for the pod."""
+    """The write that binds a pod to a node. `said`: further annotations for the pod."""
 
     def __init__(
         self,
@@ -63,7 +66,7 @@ class BindPod(Write):
         return await api.create(PODS, body, self.pod.namespace, "binding", self.pod.name)
 
     async def _limit(self, api: Connection, limit_s: int) -> None:
-        """Shorten the pod's time limit; it may not become longer (ValidatePodUpdate)."""
+        """Shorten the pod's time limit. The API server does not allow a longer limit (ValidatePodUpdate)."""
         if self.pod.active_s is None or limit_s < self.pod.active_s:
             body = {"metadata": {"uid": self.pod.uid}, "spec": {"activeDeadlineSeconds": limit_s}}
             await api.patch(PODS, self.pod.name, body, self.pod.namespace, fieldManager=labels.FIELD_MANAGER)
@@ -81,8 +84,8 @@ class BindPod(Write):
 
 
 class SendPod(Write):
-    """A write of the record of a start in another cluster on a pod of this cluster, which is not bound. `record`: None
-    if the start was taken back. `obj`: the newest known state of the pod."""
+    """The write that puts the record of a start in another cluster on a pod of this cluster. The pod is not bound in
+    this cluster. `record`: the record; None if the start was taken back. `obj`: the newest known state of the pod."""
 
     def __init__(self, pod: Pod, record: StartRecord | None, obj: Object) -> None:
         self.key = f"pods/{pod.key}"
@@ -115,8 +118,8 @@ def _annotations(obj: Object) -> dict[str, str]:
 
 
 class PinPod(Write):
-    """A write that removes the pod's scheduling gate and restricts the pod to this node. `obj`: the newest known state
-    of the pod."""
+    """The write that removes the pod's scheduling gate and restricts the pod to the planned node. `obj`: the newest
+    known state of the pod."""
 
     def __init__(self, pod: Pod, node: str, obj: Object, devices: tuple[str, ...] = ()) -> None:
         self.key = f"pods/{pod.key}"
@@ -154,8 +157,8 @@ class PinPod(Write):
 
 
 class PlaceStandIn(Write):
-    """Write the status that a stand-in's object gets when the stand-in is placed. `status`: the fields to write; other
-    fields of the object's status stay unchanged."""
+    """The write of the status that the object behind a stand-in gets when the stand-in is placed. `status`: the fields
+    to write; other fields of the object's status stay unchanged."""
 
     def __init__(self, stand_in: StandIn, status: Object) -> None:
         self.key = f"{stand_in.kind.plural}/{stand_in.key}"

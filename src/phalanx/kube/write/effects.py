@@ -1,4 +1,5 @@
-"""The `Effects` of gangs: their writes go out through one `Writer`, their Events through one `EventReporter`."""
+"""Implement the `Effects` of gangs (the operations that gangs request): one `Writer` sends the writes of all gangs, and
+one `EventReporter` sends their Events."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ _AGAIN_S, _MOST_S = 5.0, 300.0  # after the first refusal, and at most
 
 
 class ApiEffects:
-    """The effects of gangs on the API. `tell`: passes an event to the core. `conclude`: reconciles a gang after the
-    answer to a write."""
+    """The effects of gangs on the API. `tell`: a function that passes an event to the core. `conclude`: a function that
+    reconciles a gang after the answer to one of its writes."""
 
     def __init__(
         self,
@@ -44,9 +45,9 @@ class ApiEffects:
         tell: Callable[[Event], None],
         conclude: Callable[[str], None],
     ) -> None:
-        """Connect gangs to the API. `writes`: the number of concurrent writes. `clock`: returns seconds since the
-        epoch. `fence`: the event loop's time after which no write may be sent; None: there is no other scheduler. `key`
-        signs the records of starts."""
+        """Connect gangs to the API. `writes`: the number of concurrent writes. `clock`: a function that returns seconds
+        since the epoch. `fence`: a function that returns the event loop's time after which no write may be sent; None
+        if no other scheduler runs. `key`: the key with which the records of starts are signed."""
         self.allocations, self.timeouts = allocations, timeouts
         self.writer = Writer(api, fence, writes)
         self.may_write = _may_write(fence)
@@ -63,7 +64,7 @@ class ApiEffects:
         self._tell(event)
 
     def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
-        if not (isinstance(about, Pod) and about.stands_in):  # the dialect reports on its object
+        if not (isinstance(about, Pod) and about.stands_in):  # the dialect itself reports on its object
             self.reporter.event(about, reason, text, warning=warning)
 
     def annotate(self, about: Member, word: str, text: str) -> None:
@@ -74,12 +75,13 @@ class ApiEffects:
             self.jobs.annotate(about, word, text)
 
     def tell_invalid(self, kind: Kind, obj: Object, why: str) -> None:
-        """Report to users, once, by an Event, that the object cannot be read."""
+        """Report to users by an Event that the scheduler cannot interpret the object. The report is made only once."""
         if self._is_new(obj, why):
             self.reporter.object_event(kind, obj["metadata"], "Invalid", why, warning=True)
 
     def tell_unused(self, kind: Kind, obj: Object, what: str) -> None:
-        """Report to users, once, that a setting of the object has no effect here."""
+        """Report to users that a setting of the object has no effect in this installation. The report is made only
+        once."""
         if self._is_new(obj, what):
             self.reporter.object_event(kind, obj["metadata"], "NoEffect", what)
 

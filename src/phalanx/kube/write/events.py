@@ -1,16 +1,17 @@
-"""Report why each job waits, at a price that a cluster can pay.
+"""Report why each job waits, with few enough writes that a large cluster can bear them.
 
-A queued job costs nothing while it waits. When the *code* of its reason changes, and it still waits a moment later, the
-newest reason is written once: on Jobs as one annotation, on pods that wait unbound as the `PodScheduled` condition, and
-one Event. The condition's reason is `Unschedulable`, on which autoscalers act, under three conditions: more nodes would
-help, Phalanx requests no nodes itself, and the quotas admit the gang together with all other gangs that have this
-reason. Otherwise it is `PhalanxQueued`. The reason is written again when the answer changes. A job for another cluster
-gets the Event alone, so that it costs few writes (decision 73), unless it has a reason since it returned to the queue.
-An object is written three times in a row and then once a minute (a token bucket, as client-go's for Events), and all
-objects together have a budget. A newer reason replaces one that was not written yet. The command line shows the full
-text with its numbers.
+A queued job causes no writes while its reason for waiting stays the same. When the *code* of its reason changes, and
+the job still waits a moment later, the newest reason is written once. A Job gets the reason as an annotation, an
+unbound pod gets it as its `PodScheduled` condition, and one Event reports it. The reason of this condition is
+`Unschedulable`, on which autoscalers act, if three things are true: more nodes would help, Phalanx requests no nodes
+itself, and the quotas admit the gang together with all other gangs that have this reason. Otherwise the reason of the
+condition is `PhalanxQueued`. The condition is written again when the answer to these three questions changes. A job
+that waits for another cluster gets only the Event, so that it causes few writes (decision 73). The exception is a job
+on which a reason was written when it returned to the queue. An object may be written three times in a row and then once
+a minute (a token bucket, as client-go has for Events), and the rate of writes to all objects together is limited as
+well. A newer reason replaces one that was not written yet. The command line shows the full text with its numbers.
 
-All of it is best effort: a report that fails is not repeated before the next change.
+These reports are best effort: a report that fails is not repeated before the next change of the reason.
 """
 
 from __future__ import annotations
@@ -42,10 +43,11 @@ _LONGEST = 1024  # characters, the API's limit for the text of an Event; longer 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRate:
-    """Limits on the rate of reports. `settle_s`: a reason younger than this is not written; `brief_s`: the same for
-    reasons that go away within seconds. `per_object_s`: the time between two writes to one object, after a `burst` of
-    writes. `writes_per_s`: the writes to all objects together. `events_kept`: the most queued Events; older ones are
-    dropped. `late_s`: the longest time that an Event waits for other writes to go first."""
+    """Limits on the rate of reports. `settle_s`: a reason is written only when it is at least this many seconds old;
+    `brief_s`: the same for reasons that usually disappear within seconds. `per_object_s`: the seconds between two
+    writes to one object, after the first `burst` writes. `writes_per_s`: the largest number of writes a second to all
+    objects together. `events_kept`: the largest number of queued Events; when there are more, the oldest are dropped.
+    `late_s`: the longest time in seconds for which an Event waits because other writes are sent first."""
 
     settle_s: float = 1.0
     brief_s: float = 10.0
@@ -57,8 +59,8 @@ class ReportRate:
 
 
 class _Report(NamedTuple):
-    """A reason to write. `asks`: True if the reason requests nodes from autoscalers. `sent`: True if another cluster
-    runs the job."""
+    """A reason that must be written. `asks`: True if the reason requests nodes from autoscalers. `sent`: True if
+    another cluster runs the job."""
 
     about: BatchJob | Pod
     reason: Reason
@@ -67,12 +69,13 @@ class _Report(NamedTuple):
 
 
 class EventReporter:
-    """`waits` and `event` never wait; `run` writes until cancelled. `may_write`: false past the leader's deadline.
-    `is_busy`: returns whether other writes, such as bindings, wait to be sent. An Event costs the API server as much as
-    a binding, so Events go after them.
-    `asks_autoscalers`: False if Phalanx requests nodes itself, so that no autoscaler adds nodes for the same pods;
-    `on_demand`: the queues for which it requests nodes in any case.
-    `admitted`: returns the gangs, among the given ones, that their quotas admit together."""
+    """The writer of reasons and Events. `waits` and `event` return at once, and `run` writes until it is cancelled.
+    `may_write`: a function that returns False after the leader's deadline. `is_busy`: a function that returns whether
+    other writes, such as bindings, wait to be sent. An Event costs the API server as much as a binding, so Events are
+    sent after the other writes.
+    `asks_autoscalers`: False if Phalanx requests nodes itself, so that no autoscaler adds nodes for the same pods.
+    `on_demand`: the queues for which Phalanx requests nodes itself in any case.
+    `admitted`: a function that returns those of the given gangs that their quotas admit together."""
 
     asks_autoscalers = True
     on_demand: frozenset[str] = frozenset()
@@ -93,7 +96,7 @@ class EventReporter:
         self._helped: dict[str, tuple[GangLifecycle, Reason]] = {}  # gangs with pods for which more nodes would help
         self._judged: frozenset[str] = frozenset()  # the gangs that `admitted` was last called with
         self._asking: frozenset[str] = frozenset()  # the gangs that this call returned
-        self._judge_at_s = 0.0  # on the monotonic clock
+        self._judge_at_s = 0.0  # a time on the monotonic clock
         self._events: deque[Object] = deque(maxlen=self._budget.events_kept)
         self._queued_s: deque[float] = deque(maxlen=self._budget.events_kept)  # when each Event was queued
         self._wake = asyncio.Event()
@@ -118,8 +121,8 @@ class EventReporter:
         self.object_event(_kind(about), meta, reason, text, warning=warning)
 
     def object_event(self, kind: Kind, meta: Object, reason: str, text: str, *, warning: bool = False) -> None:
-        """Queue an Event about an object. `meta`: the object's metadata. An Event about a cluster-scoped object is in
-        `default`, as in Kubernetes."""
+        """Queue an Event about an object. `meta`: the metadata of the object. An Event about a cluster-scoped object
+        gets the namespace `default`, as in Kubernetes."""
         now_s = self._clock()
         now = write_moment(now_s)
         space = meta.get("namespace") or "default"
@@ -161,18 +164,19 @@ class EventReporter:
                 is_due = self._newest or self._events or self._helped
                 async with asyncio.timeout(self._budget.settle_s if is_due else None):
                     await self._wake.wait()
-                await asyncio.sleep(self._budget.settle_s)  # quick changes become one Event
+                await asyncio.sleep(self._budget.settle_s)  # several changes in quick succession become one Event
             except TimeoutError:
                 continue
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _lets_others_go(self) -> bool:
-        """Return whether the oldest Event waits for other writes."""
+        """Return whether the oldest Event must wait because other writes are sent first."""
         return self._is_busy() and self._clock() - self._queued_s[0] < self._budget.late_s
 
     def _due(self) -> Iterator[list[_Report]]:
-        """Yield the reasons to write now, by gang. A reason that is written on all objects is dropped."""
+        """Yield the reasons that must be written now, gang by gang. Discard a reason that is already written on all
+        objects of its gang."""
         now_s, most_s = self._clock(), self._budget.per_object_s * (self._budget.burst - 1)
         self._judge()
         for name, (since_s, gang, reason) in list(self._newest.items()):
@@ -200,8 +204,8 @@ class EventReporter:
         return self.asks_autoscalers and not _is_sent(gang) and gang.queue not in self.on_demand
 
     def _judge(self) -> None:
-        """Ask which gangs the quotas admit together; a gang for which the answer has changed is written again. This
-        takes at most a twentieth of the time."""
+        """Determine which gangs the quotas admit together, and write the reason of each gang again for which the answer
+        has changed. This takes at most a twentieth of the scheduler's time."""
         began_s = time.monotonic()
         if began_s < self._judge_at_s or not (self._helped or self._asking):
             return
@@ -248,8 +252,8 @@ class EventReporter:
 
 
 def _has_reason(about: BatchJob | Pod) -> bool:
-    """Return whether a return to the queue has written a reason on the object. Such a reason must be updated, because
-    it would become wrong."""
+    """Return whether a reason was written on the object when its gang returned to the queue. Such a reason must be
+    updated, because it would otherwise become wrong."""
     return isinstance(about, BatchJob) and labels.REASON in about.options
 
 
@@ -268,7 +272,7 @@ def _kind(about: BatchJob | Pod) -> Kind:
 
 
 def _key(about: BatchJob | Pod, reason: Reason, asks: bool) -> str:
-    """Return the part of a reason that is written again when it changes: its code, the state of requested nodes, and
+    """Return the part of a reason whose change makes a new write necessary: the code, the state of requested nodes, and
     for pods whether autoscalers may add nodes."""
     note = str(reason.numbers.get("note") or "") if reason.code is ReasonCode.WAITING_FOR_NODES else ""
     asked = labels.UNSCHEDULABLE if asks and isinstance(about, Pod) else ""
@@ -276,13 +280,14 @@ def _key(about: BatchJob | Pod, reason: Reason, asks: bool) -> str:
 
 
 def _said(about: BatchJob | Pod) -> str:
-    """Return the code that the object has already, written before a restart."""
+    """Return the code of the reason that is already written on the object, from before a restart."""
     return about.options.get(labels.REASON, "").partition(":")[0] if isinstance(about, BatchJob) else about.waits_for
 
 
 def _waiting(gang: GangLifecycle) -> Iterator[BatchJob | Pod]:
-    """Yield the objects to write a reason on: the Jobs of a pending gang, and its unbound pods. Pods of two kinds are
-    left out, because another program reports on them: pods that another scheduler binds, and stand-ins."""
+    """Yield the objects on which the reason must be written: the Jobs of a pending gang, and its unbound pods. Pods of
+    two kinds are left out, because another program reports on them: pods that another scheduler binds, and
+    stand-ins."""
     if isinstance(gang.state, Waiting):
         yield from (job for job in list(gang.objects.jobs.values()) if job.ours and not job.finished)
     unbound = (pod for pod in list(gang.objects.pods.values()) if not pod.node and not pod.going)

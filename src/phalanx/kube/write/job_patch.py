@@ -1,8 +1,9 @@
-"""The writes to Jobs: resume with the record of the start, suspend again, and give an elastic one another size. One
-PATCH each, with resourceVersion.
+"""The writes to Jobs: resume a Job with the record of its start, suspend a Job again, and change the size of an elastic
+Job. Each write is one PATCH with a resourceVersion.
 
-Carry out the writes to Jobs that gangs request. The object in an answer is as good as an object from the watch: it
-goes to the caches, and the newer version counts."""
+`JobWrites` carries out the writes to Jobs that gangs request. The object in an answer is treated like an object from
+the watch: it is put into the caches, unless they already have a newer version.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +35,9 @@ from phalanx.model.reason import Reason
 
 
 class JobPatch(Write):
-    """A merge patch of one Job, or of the object that is read as this Job (`adapter`). The patch is made only if the
-    Job is in the version for which it was decided. `self.whole`: the newest known state of the object. `self.obj`: this
-    state, as a Job."""
+    """A merge patch of one Job, or of the object that an `adapter` presents as this Job. The patch is made only if the
+    Job still has the version for which the patch was decided. `self.whole`: the newest known state of the object.
+    `self.obj`: the same state, presented as a Job."""
 
     def __init__(self, job: BatchJob, obj: Object) -> None:
         self.key = f"{job.adapter.kind.group}/{job.adapter.kind.plural}/{job.key}"
@@ -47,20 +48,21 @@ class JobPatch(Write):
         return await api.get(self.job.adapter.kind, self.job.name, self.job.namespace)
 
     async def patch(self, api: Connection, *changes: WorkloadChange) -> Object:
-        """Patch the object. `changes`: the changes to the Jobs that the object is read as."""
+        """Patch the object. `changes`: the changes of the Jobs as which the object is presented."""
         spec, words = merge_changes(self.whole, changes)
         meta = {"resourceVersion": self.version, "uid": self.job.object_uid, "annotations": words}
         body, at = {"metadata": meta, "spec": spec}, self.job
         return await api.patch(at.adapter.kind, at.name, body, at.namespace, fieldManager=labels.FIELD_MANAGER)
 
     def shown(self, obj: Object) -> Object | None:
-        """Return the object as this Job; None if another object has its name, or if it no longer has this role."""
+        """Return the object presented as this Job; None if another object has its name now, or if the object no longer
+        has this role."""
         own = self.job.adapter
         same = obj["metadata"]["uid"] == self.job.object_uid and own in adapters(own.kind, obj, own.made)
         return own.read(obj) if same else None
 
     def rebase(self, shown: Object, obj: Object) -> Verdict:
-        """Base the patch on this newer state of the object."""
+        """Base the patch on `obj`, a newer state of the object."""
         self.version, self.obj, self.whole = shown["metadata"]["resourceVersion"], shown, obj
         return Verdict.AGAIN
 
@@ -69,18 +71,20 @@ class JobPatch(Write):
 
 
 class ResumeJob(JobPatch):
-    """The PATCH that starts a Job: `suspend: false` and the record of the start, in one write: so exactly the Jobs with
-    a record were started by Phalanx. The reason for waiting is removed. An elastic Job gets the placed `parallelism`.
-    The time limit of the start becomes the Job's own, so that its controller stops it.
+    """The PATCH that starts a Job. It sets `suspend: false` and the record of the start in one write, so that exactly
+    the Jobs with a record were started by Phalanx. It removes the reason for waiting. An elastic Job gets the number of
+    placed pods as its `parallelism`. The time limit of the start is written into the Job's own field, so that the Job
+    controller stops the Job.
 
     The same write changes the template, because only a suspended Job's template may change (KEP-2926). If another
-    scheduler binds the pods, Phalanx's gate is added. Pods get the labels and tolerations of their flavor, and the
-    further fields of a dialect's claim. Before Kubernetes 1.36 the template of a Job that has run may only change if
-    `status.startTime` is removed (resuming sets it again). A server of 1.36 may need to observe the suspension first,
-    so a 422 is retried.
+    scheduler binds the pods, the write adds Phalanx's scheduling gate. The pods get the labels and tolerations of their
+    flavor, and the further fields that a dialect sets for the gang. Before Kubernetes 1.36, the template of a Job that
+    has already run may change only if `status.startTime` is removed (the resume sets it again). From 1.36 on, the Job
+    controller may first have to observe the suspension, so a refusal with code 422 is retried.
 
-    `beside`: the resumes of the object's other roles, which are part of the same write. `why_there`: why another
-    cluster was chosen, for people."""
+    `beside`: the resumes of the object's other roles, which are part of the same write. `why_there`: a text for users
+    about why another cluster was chosen.
+    """
 
     begins = True
 
@@ -134,7 +138,7 @@ class ResumeJob(JobPatch):
         return self.change({**spec, **({"template": template} if template else {})}, words)
 
     def _limit(self, spec: Object, words: dict[str, str | None]) -> None:
-        """Write the Job's own activeDeadlineSeconds, or the limit of this start if that is shorter."""
+        """Write the user's activeDeadlineSeconds of the Job, or the limit of this start if that limit is shorter."""
         own, limit_s = self.job.active_s, self.record.limit_s
         active_s = own if limit_s is None or (own is not None and own <= limit_s) else max(1, round(limit_s))
         if active_s != self.obj["spec"].get("activeDeadlineSeconds") or labels.LIMITED in self._words:
@@ -148,7 +152,7 @@ class ResumeJob(JobPatch):
         if not shown["spec"].get("suspend") and read_start_record(meta.get("annotations")) == self.record:
             return Verdict.ACHIEVED
         if _asked(shown) != _asked(self.obj):
-            return Verdict.LOST  # the Job was edited in the meantime: the decision was about another state
+            return Verdict.LOST  # the Job was edited in the meantime, so that the decision was about another state
         for each in self.beside:
             if (other := each.shown(obj)) is None or _asked(other) != _asked(each.obj):
                 return Verdict.LOST  # a Job that is a role of the same object was changed by someone else
@@ -161,7 +165,8 @@ class ResumeJob(JobPatch):
         return found
 
     def _template(self, words: dict[str, str | None]) -> Object:
-        """Return the changes of the template; `words` gets the annotation with the original values, or its removal."""
+        """Return the changes of the template. Put the annotation with the original values into `words`, or the removal
+        of that annotation."""
         template, change = self.obj["spec"]["template"], dict[str, Any]()
         gates = list(template["spec"].get("schedulingGates") or ())
         if self.job.pinned and (wanted := with_gate(gates)) != gates:
@@ -189,7 +194,7 @@ def _flavored(own: Object, now: Object, flavor: Flavor | None, update: PodUpdate
 
 
 def _worded(own: Object, now: Object, update: PodUpdate) -> Object:
-    """Return the changes of the template's labels and annotations, as `update` adds them."""
+    """Return the changes of the template's labels and annotations that `update` requires."""
     found: Object = {}
     for field, given in (("labels", update.labels), ("annotations", update.annotations)):
         before, there = ((each.get("metadata") or {}).get(field) or {} for each in (own, now))
@@ -201,9 +206,9 @@ def _worded(own: Object, now: Object, update: PodUpdate) -> Object:
 
 
 class SuspendJob(JobPatch):
-    """The PATCH that takes a start back: `suspend: true`, without a record. The Job controller's last error is read
-    before, so that the reason can quote it (`quote`). `mark`: set for a preemption, which has no error. `hold`: the
-    reason why the Job must be released before it may start again."""
+    """The PATCH that takes a start back. It sets `suspend: true` and removes the record. Before the PATCH, the Job
+    controller's last error is read, so that the reason can quote the error (`quote`). `mark`: the mark of a preemption,
+    for which no error is read. `hold`: why a user must release the Job before it may start again."""
 
     def __init__(
         self, job: BatchJob, reason: Reason, obj: Object, mark: PreemptionMark | None = None, hold: str = ""
@@ -232,7 +237,7 @@ class SuspendJob(JobPatch):
 
 
 class AnnotateJob(JobPatch):
-    """A write of an annotation on a Job, which may have ended."""
+    """The write of an annotation on a Job. The Job may have ended."""
 
     def __init__(self, job: BatchJob, obj: Object, word: str, text: str) -> None:
         super().__init__(job, obj)
@@ -249,7 +254,7 @@ class AnnotateJob(JobPatch):
 
 
 class ResizeJob(JobPatch):
-    """A change of the `parallelism` of a running elastic Job."""
+    """The PATCH that changes the `parallelism` of a running elastic Job."""
 
     def __init__(self, job: BatchJob, obj: Object, parallelism: int) -> None:
         super().__init__(job, obj)
@@ -266,13 +271,13 @@ class ResizeJob(JobPatch):
         if spec.get("parallelism") == self.parallelism:
             return Verdict.ACHIEVED
         if spec.get("suspend") or spec.get("parallelism") != self.job.parallelism:
-            return Verdict.LOST  # another writer has set the parallelism: reconcile again
+            return Verdict.LOST  # another writer has set the parallelism, so the gang is reconciled again
         return self.rebase(shown, obj)
 
 
 def _counts(job: BatchJob, parallelism: int) -> Object:
-    """Return the fields that set the number of a Job's pods. Completions may change with the parallelism alone
-    (KEP-3715)."""
+    """Return the fields that set the number of a Job's pods. The completions may change only together with the
+    parallelism (KEP-3715)."""
     return {"parallelism": parallelism, **({"completions": parallelism} if job.completions_follow else {})}
 
 
@@ -301,8 +306,8 @@ log = logging.getLogger(__name__)
 
 
 class JobWrites:
-    """The writes to Jobs that gangs request: the implementation of the protocol `JobEffects`. `conclude`: called with
-    the id of a gang, to reconcile it after the answer to a write."""
+    """The writes to Jobs that gangs request. This class implements the protocol `JobEffects`. `conclude`: a function
+    that gets the id of a gang and reconciles the gang after the answer to a write."""
 
     def __init__(
         self,
@@ -364,7 +369,7 @@ class JobWrites:
         if (obj := self._informers(kind).objects.get(job.key)) is not None:
             self._writer.put(AnnotateJob(job, obj, word, text), lambda answer, found, _: self._observe(kind, found))
 
-    # --- inside ---------------------------------------------------------------------------------------------------
+    # --- private ---------------------------------------------------------------------------------------------------
 
     def _done(self, gang: str, job: BatchJob, answered: Answered) -> Callable[[WriteOutcome, Object | None, str], None]:
         def done(answer: WriteOutcome, obj: Object | None, text: str) -> None:

@@ -1,13 +1,15 @@
-"""Carry out the writes to pods that gangs request. An object in an answer goes to the caches like an object from the
-watch, and the newer version counts.
+"""Carry out the writes to pods that gangs request. The object in an answer is put into the caches like an object from
+the watch, unless they already have a newer version.
 
-Evict bare pods: check their PodDisruptionBudgets, mark them, evict them.
+Bare pods (pods without a Job) are evicted in three steps: check their PodDisruptionBudgets, mark the pods, evict them.
 
-A pod without a Job to suspend is evicted by the Eviction API, which respects PodDisruptionBudgets. A budget may allow
-the eviction of each of several pods, and not of all. So the budgets are checked for all victims of a preemptor
-together, before the first eviction.
+A bare pod has no Job that could be suspended, so it is evicted by the Eviction API, which respects
+PodDisruptionBudgets. A budget may allow the eviction of any single one of several pods, but not of all of them. So the
+budgets are checked for all victims of a preemptor together, before the first eviction.
 
-Write the node that is planned for a pod on the pod's volume claim, so that the volume is created for that node."""
+This module also writes the node that is planned for a pod on the pod's volume claims, so that the volumes are created
+for that node.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,9 @@ from phalanx.kube.write.writer import Verdict, Write, Writer
 
 
 class ReadDisruptionBudgets(Write):
-    """A check, without a write, of the PodDisruptionBudgets for all victims of the preemptor `by`. `objection`: the
-    result: a text about the budget that forbids their eviction, or "". `victims`: the pods of all victims; pods may be
-    added until the check is answered."""
+    """A check of the PodDisruptionBudgets for all victims of the preemptor `by`. The check writes nothing. `objection`:
+    the result of the check: a text about the budget that forbids the eviction of the victims, or "". `victims`: the
+    pods of all victims; pods may be added until the check is answered."""
 
     def __init__(self, by: str) -> None:
         self.key = f"budgets/{by}"
@@ -63,7 +65,7 @@ async def _budgets(api: Connection, namespace: str) -> list[Object]:
     except ApiRefusal as error:
         if error.code not in {403, 404}:
             raise
-        return []  # no budgets, or no right to list them: the server still checks each eviction
+        return []  # there are no budgets, or no right to list them; the server still checks each eviction
     return found
 
 
@@ -102,7 +104,7 @@ def _holds(one: Mapping[str, Any], said: Mapping[str, str]) -> bool:
 
 
 class AnnotatePod(Write):
-    """A write of an annotation on a bare pod, such as the mark of a preemption before the eviction."""
+    """The write of an annotation on a bare pod, such as the mark of a preemption before the eviction."""
 
     def __init__(self, pod: Pod, word: str, text: str) -> None:
         self.key = f"pods/{pod.key}"
@@ -123,10 +125,10 @@ class AnnotatePod(Write):
 
 
 class EvictPod(Write):
-    """The eviction of a pod. `grace_s`: the time in which the pod must end; None: the pod's own grace period. A budget
-    may refuse the eviction (429). The caller decides when to ask again. `condition`: a condition with the cause,
-    written to the pod's status before the eviction. If that write is refused, the pod is evicted without the
-    condition."""
+    """The eviction of a pod. `grace_s`: the seconds within which the pod must end; None for the pod's own grace period.
+    A budget may refuse the eviction (429), and the caller then decides when to try again. `condition`: a condition that
+    names the cause and is written to the pod's status before the eviction. If that write is refused, the pod is evicted
+    without the condition."""
 
     retried = frozenset()
 
@@ -163,8 +165,8 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
 class SelectNode(Write):
-    """Write the node of the pod that waits for the claim, so that the claim's provisioner creates the volume for that
-    node."""
+    """The write that puts the planned node of a waiting pod on one of its volume claims, so that the claim's
+    provisioner creates the volume for that node."""
 
     def __init__(self, claim: Object, node: str) -> None:
         meta = claim["metadata"]
@@ -191,9 +193,9 @@ log = logging.getLogger(__name__)
 
 
 class PodWrites:
-    """The writes to pods that gangs request: the implementation of the protocol `PodEffects`. `conclude`: called with
-    the id of a gang, to reconcile it after the answer to a write. `dialects`: returns the annotations that dialects add
-    to a placed pod."""
+    """The writes to pods that gangs request. This class implements the protocol `PodEffects`. `conclude`: a function
+    that gets the id of a gang and reconciles the gang after the answer to a write. `dialects`: a function that returns
+    the annotations that dialects add to a placed pod."""
 
     def __init__(
         self,
@@ -288,7 +290,7 @@ class PodWrites:
 
         self._writer.put(EvictPod(pod, grace_s, condition), self._done(gang, logged))
 
-    # --- inside ---------------------------------------------------------------------------------------------------
+    # --- private ---------------------------------------------------------------------------------------------------
 
     def _done(
         self, gang: str, answered: Answered, kind: Kind = PODS

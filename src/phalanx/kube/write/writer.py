@@ -1,17 +1,18 @@
 """Send writes: concurrently, in order for each object, and never repeated by mistake.
 
-An answer is done, refused, or unknown (phalanx.client.connection). An unknown write is neither repeated nor counted as
-failed at once. The object is read, and shows whether the write happened. A conflict is handled in the same way, because
-the conflicting write may be the same one with a lost answer. So each kind of write defines how to recognize its effect
-on the object.
+The outcome of a write is done, refused, or unknown (phalanx.client.connection). A write with an unknown outcome is not
+repeated at once, and does not count as failed. Instead, the object is read to find out whether the write happened. A
+conflict is handled in the same way, because the conflicting write may be the same write, whose answer was lost. So each
+kind of write defines how to recognize its effect on the object.
 
-A write that keeps failing (because of a webhook that is down, or an object that changes all the time) backs off outside
-of the `width` places, longer each time, so that it does not delay other writes. After the last attempt, if the object
-shows that the write did not happen, it counts as refused with the server's text, and the requester decides how to go
-on. As long as the object cannot be read, the outcome is unknown, and the read is repeated.
+At most `width` writes are sent at the same time. A write that fails again and again (because a webhook is down, or
+because the object changes all the time) pauses longer after each attempt. During the pause it is not one of these
+`width` writes, so that it does not delay others. If the object shows after the last attempt that the write did not
+happen, the write counts as refused with the server's text, and the part that requested it decides how to continue. As
+long as the object cannot be read, the outcome is unknown, and the read is repeated.
 
-No write is sent after the fence (the renew deadline of the leader's Lease). Unsent writes are then dropped and the
-process ends, because another process may lead.
+No write is sent after the fence (the renew deadline of the leader's Lease). Unsent writes are then discarded and the
+process ends, because another process may be the leader by then.
 """
 
 from __future__ import annotations
@@ -39,22 +40,23 @@ _ATTEMPTS = 8  # attempts before a write counts as refused
 
 
 class LeaseLost(PhalanxError):
-    """The leader's lease could not be renewed in time: another process may lead now."""
+    """The leader's Lease could not be renewed in time, so that another process may be the leader now."""
 
 
 class Verdict(Enum):
     """The result of reading an object, for a write to it whose outcome is unknown."""
 
     ACHIEVED = "achieved"
-    AGAIN = "again"  # not made, and still wanted: the write now names the object's version
+    AGAIN = "again"  # the write was not made and is still wanted; it now names the object's version
     GONE = "gone"
-    LOST = "lost"  # not made, and no longer wanted: the object has changed since the decision
+    LOST = "lost"  # the write was not made and is no longer wanted, as the object has changed since the decision
 
 
 class Write(ABC):
-    """A write to one object. `key`: names the object; writes with the same key are sent one after the other. `begins`:
-    True if the write causes further work (a resumed Job gets pods). Such writes wait for writes that complete a start
-    or free capacity. `retried`: codes of refusals that may be temporary, such as a webhook's 429."""
+    """A write to one object. `key`: the name of the object; writes with the same key are sent one after the other.
+    `begins`: True if the write causes further writes (a resumed Job gets pods, which must be bound). Such a write is
+    sent after writes that complete a start or free capacity. `retried`: the codes of refusals that may be temporary,
+    such as 429 from a webhook."""
 
     key: str
     begins = False
@@ -76,8 +78,8 @@ AnswerCallback = Callable[[WriteOutcome, Object | None, str], None]
 @dataclass(slots=True, eq=False, kw_only=True)
 class _Turn:
     """A write that is not finished. `sent`: the number of attempts. `unknown`: True if an attempt may have succeeded.
-    `unread`: how often the object could not be read since that attempt. `conflict`: the last attempt met a newer
-    version of the object, which was then read. `text`: the server's last message."""
+    `unread`: how often the object could not be read since that attempt. `conflict`: True if the last attempt failed
+    because the object has a newer version, which was then read. `text`: the server's last message."""
 
     write: Write
     done: AnswerCallback
@@ -94,11 +96,12 @@ class _Ended(NamedTuple):
 
 
 class Writer:
-    """The queue of all writes. `put` never waits; `run` sends until cancelled. `fence`: the event loop's time after
-    which no write is sent.
+    """The queue of all writes. `put` returns at once, and `run` sends writes until it is cancelled. `fence`: a function
+    that returns the event loop's time after which no write is sent.
 
     At most `width` writes are sent at the same time, each on its own connection; the others wait in this queue. Writes
-    that begin a start go last, so that a burst of starts does not delay gangs that are already complete."""
+    that begin a start are sent last, so that many starts at once do not delay gangs whose pods already exist.
+    """
 
     def __init__(self, api: Connection, fence: Callable[[], float] | None = None, width: int = _CONCURRENCY) -> None:
         self._api, self._fence, self._width = api, fence, width
@@ -129,7 +132,7 @@ class Writer:
 
     @property
     def unsent(self) -> int:
-        """Return the number of objects whose write waits for one of the `width` places."""
+        """Return the number of objects whose write waits until fewer than `width` writes are being sent."""
         return self._ready.qsize()
 
     @property
@@ -157,8 +160,8 @@ class Writer:
             turn.done(ended.answer, ended.obj, "" if ended.answer is WriteOutcome.DONE else turn.text)
 
     def _rest(self, turn: _Turn) -> None:
-        """Send the write again later. After a first or second conflict it is sent at once, because the Job controller
-        writes the status of each new Job at the time of its resume."""
+        """Send the write again later. After a first or second conflict, send it again at once, because such conflicts
+        are common: the Job controller writes the status of a new Job at about the time of its resume."""
         if turn.conflict and not turn.unknown and turn.sent <= _PROMPT:
             self._line_up(turn)
             return
@@ -171,18 +174,19 @@ class Writer:
         asyncio.get_running_loop().call_later(_rest_s(turn), again)
 
     async def _fence_off(self, turn: _Turn) -> _Ended | None:
-        """Attempt the write. If the object's state makes the write impossible, only this object is affected."""
+        """Attempt the write. If the state of the object causes an error, only this object is affected."""
         try:
             return await self._attempt(turn)
         except LeaseLost:
             raise
-        except Exception as error:  # other writes go on after any error
+        except Exception as error:  # other writes continue after any error
             log.exception("the write %s is given up", turn.write.key)
             turn.text = f"{type(error).__name__}: {error}"
             return _Ended(WriteOutcome.REFUSED)
 
     async def _attempt(self, turn: _Turn) -> _Ended | None:
-        """Send the write, and read the object if the outcome is unknown; None if the write backs off."""
+        """Send the write, and read the object if the outcome is unknown. Return the end of the write; None if the write
+        must be attempted again after a pause."""
         if not turn.unknown:
             try:
                 turn.sent += 1
@@ -197,8 +201,8 @@ class Writer:
         return await self._look(turn)
 
     async def _look(self, turn: _Turn) -> _Ended | None:
-        """Read the object and return the outcome of the write. Until the object can be read the outcome is unknown, and
-        the amounts of the write stay reserved."""
+        """Read the object and return the outcome of the write. Until the object can be read, the outcome is unknown,
+        and the resources that the write assigns stay reserved."""
         try:
             obj = await self._fenced(turn.write.read(self._api))
         except ApiError as error:
@@ -228,7 +232,7 @@ class Writer:
                 async with asyncio.timeout_at(until):
                     return await call
             except TimeoutError:
-                if clock() < self._fence():  # this process still leads, and the server is slow
+                if clock() < self._fence():  # this process is still the leader, and the server is slow
                     raise ApiUnknown("there was no answer while the lease was sure to be ours") from None
         call.close()
         raise LeaseLost(
@@ -238,8 +242,8 @@ class Writer:
 
 
 def _rest_s(turn: _Turn) -> float:
-    """Return the pause before the next attempt of the write. Conflicts begin with the shortest pause, because other
-    writers of the object finish soon, and a gang waits."""
+    """Return the pause before the next attempt of the write. Conflicts begin with the shortest pause, because the other
+    writers of the object finish soon, and a gang waits for this write."""
     tries = turn.unread if turn.unknown else turn.sent
     if turn.conflict and not turn.unknown:
         tries -= 1 + _PROMPT

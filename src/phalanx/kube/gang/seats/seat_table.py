@@ -140,8 +140,7 @@ class GangSeats:
         return tuple(Placement(slot.role, slot.ordinal, seat.node, seat.devices) for slot, seat in found)
 
     def wanting(self) -> tuple[Slot, ...]:
-        """Return the slots for which a node must still be requested from the core, and note that it is requested
-        now."""
+        """Return the slots without a node, and note that nodes for these slots are requested from the core."""
         found = [(slot, seat) for slot, seat in self.all() if not seat.node]
         for _, seat in found:
             seat.asked = True
