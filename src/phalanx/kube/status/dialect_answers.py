@@ -151,7 +151,7 @@ class DialectAnswers:
     async def _write(self, about: str, answers: Callable[[], Iterable[Answer]]) -> None:
         """Write the answers about one object. An exception while an answer is computed affects only this object."""
         try:
-            found = list(answers())  # all at once: the caches change while they are written
+            found = list(answers())  # all are computed first, because the caches change meanwhile
             known = {(one.kind, one.key): self._writer.status(one) for one in found if self._served(one.kind)}
         except Exception:  # one gang reveals a defect of the dialect: others get their answers
             log.exception("nothing is answered about %s: it is looked at again when something of it changes", about)

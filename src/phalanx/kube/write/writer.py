@@ -107,7 +107,7 @@ class Writer:
         self._api, self._fence, self._width = api, fence, width
         self._ready: asyncio.PriorityQueue[tuple[bool, int, _Turn]] = asyncio.PriorityQueue()
         self._numbers = count()
-        self._behind: dict[str, deque[_Turn]] = {}  # key -> writes that wait for the write under way
+        self._behind: dict[str, deque[_Turn]] = {}  # key -> the writes that wait until the present write ends
         self._resting = 0
 
     def put(self, write: Write, done: AnswerCallback) -> None:
