@@ -1,9 +1,9 @@
-"""The free capacity of the cluster. Parts:
+"""Track the free capacity of the cluster. The parts:
 
 node_allocations    the usage of every node, checked again right before a binding
 foreign_pods        the usage of pods that belong to no gang
-resource_quota      the ResourceQuotas of namespaces, and the usage of each
+resource_quota      the ResourceQuotas of namespaces, and the usage of each quota
 breaches            list objects again after a decision that overcommitted a node
 node_parts          reserved parts of nodes
-dialect_watch       definitions of other schedulers, and their settings for a gang
+dialect_watch       the definitions of other schedulers, and their settings for a gang
 """

@@ -1,11 +1,12 @@
 """List the cluster's objects again after a decision that overcommits a node, before anything of that decision is
 written.
 
-Such a decision (a *breach*) has one of two causes: a defect of the core, or an event that the core never got. A list
-shows a lost event. So pods, Jobs, nodes and queues are listed again before any write of the plan (the resume of a Job,
-the eviction of a victim). Differences from the caches become changes, and the check of the bind barrier then binds
-nothing over capacity. If a defect causes a breach in each cycle, there is at most one list a minute. Breaches are
-counted by the caller and logged by this module.
+Such a decision (a *breach*) has one of two causes: a defect of the core, or an event that the core never got. If an
+event was lost, a new list shows the missing change. So pods, Jobs, nodes and queues are listed again before any write
+of the plan, such as the resume of a Job or the eviction of a victim. Each difference between the list and the caches is
+reported as a change, and the check at the bind barrier then binds no pod for which its node lacks capacity. If a defect
+causes a breach in each cycle, the objects are listed at most once a minute. The caller counts the breaches, and this
+module logs them.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from phalanx.client.connection import ApiError
 
 log = logging.getLogger(__name__)
 
-_REST_S = 60.0  # the least time between two lists
+_REST_S = 60.0  # the shortest time in seconds between two lists
 
 
 class BreachRelist:
-    """The check for breaches. `breaches`: returns the number of decisions so far that overcommitted a node."""
+    """The check for breaches. `breaches`: a function that returns the number of decisions so far that overcommitted a
+    node."""
 
     def __init__(self, breaches: Callable[[], int]) -> None:
         self._breaches, self._known = breaches, 0
@@ -39,7 +41,8 @@ class BreachRelist:
         return self._doubtful
 
     async def relist_if_due(self, list_again: Callable[[], Awaitable[None]]) -> None:
-        """List the objects again if that is due. Kinds that cannot be listed keep their last known state."""
+        """List the objects again if a breach makes it necessary. If a kind cannot be listed, the last known state of
+        its objects stays in use."""
         if not self._doubtful:
             return
         log.error("a decision broke a promise, so all is listed again before it is carried out")

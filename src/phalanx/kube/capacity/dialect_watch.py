@@ -1,8 +1,11 @@
-"""Translate definitions of other schedulers into queues of the tree, for the dialects that are enabled.
+"""Translate the definitions of other schedulers (such as their queues) into queues of Phalanx, for the dialects that
+are enabled. A *dialect* is the part of Phalanx that reads the objects of one other scheduler. A *claim* is the set of
+settings that a dialect declares for a gang.
 
-A change marks its dialect. All definitions of a marked dialect are read again, once for all changes together, and the
-core gets events about the differences. Gangs that the dialect claims are then reconciled. Definitions may reserve parts
-of nodes (`node_parts`): these nodes become smaller, and pods may use the parts.
+When a definition changes, its dialect is marked. All definitions of a marked dialect are then read again, once for all
+changes together, and the core gets events about the differences. After that, the gangs that the dialect claims are
+reconciled. Definitions may also reserve parts of nodes (`node_parts`). The core then sees these nodes as smaller, and
+only certain pods may use the reserved parts.
 """
 
 from __future__ import annotations
@@ -48,14 +51,16 @@ DIALECT = "dialect"  # key of the dialect's name in an object's options; no vali
 
 
 class DialectWatch:
-    """The definitions of other schedulers, and their claims on gangs. `defined`: dialect -> its definitions, as last
-    read. `claimed`: gang -> its dialect. `silent`: gangs whose dialect gets no status. `written`: the annotations that
-    Phalanx writes. `objects`: the caches of a dialect's kinds that the API server serves. `note`: called with the
-    settings of an object that have no effect. `invalid`: called with a definition that cannot be read. `news`: called
-    when a user writes an object that the dialect reports status on and that belongs to no gang yet.
-    `places_changed`: called when the labels of declared topologies, or the parts, of nodes change. `pods_changed`:
-    called with changes of stand-ins, and of pods that may use other parts than before. `tell`: passes events about
-    claimed queues to the core. `stand_ins`: object uid -> the stand-in."""
+    """The definitions of other schedulers, and their claims on gangs. `defined`: a map from a dialect to its
+    definitions, as they were last read. `claimed`: a map from a gang to its dialect. `silent`: the gangs on whose
+    objects their dialect writes no status. `written`: the annotations that Phalanx writes. `objects`: the caches of
+    those of a dialect's kinds that the API server serves. The following are functions. `note`: called with the settings
+    of an object that have no effect. `invalid`: called with a definition that cannot be read. `news`: called when a
+    user writes an object on which the dialect reports status and that belongs to no gang yet. `places_changed`: called
+    when nodes get other labels of declared topologies, or other parts. `pods_changed`: called with changes of
+    stand-ins, and of pods that may use other parts of nodes than before. `tell`: passes events about claimed queues to
+    the core. `stand_ins`: a map from an object's uid to the stand-in, the pod by which the scheduler represents this
+    object."""
 
     def __init__(
         self,
@@ -91,7 +96,8 @@ class DialectWatch:
         self.kinds = tuple(dict.fromkeys(both))
 
     def on_change(self, change: Change) -> bool:
-        """Return True if the change matters: a status that Phalanx wrote itself does not."""
+        """Return True if the change can affect a decision. A change that is only a status written by Phalanx itself
+        cannot."""
         for name, dialect in self.dialects.items():
             if _is_answer(dialect, change):
                 self._on_answer(dialect, change)
@@ -131,7 +137,7 @@ class DialectWatch:
             self.tell_unused(dialect.name, change.kind, change.new)
 
     def tell_unused(self, dialect: str, kind: Kind, obj: Object | None) -> None:
-        """Emit an Event on the object about settings that have no effect."""
+        """Report settings of the object that have no effect by an Event on the object."""
         for text in self.dialects[dialect].notes(kind.name, obj) if obj is not None else ():
             self._note(kind, obj or {}, text)
 
@@ -141,7 +147,8 @@ class DialectWatch:
         return bool(self._stale)
 
     def events(self) -> Iterable[Event]:
-        """Yield events about the differences since the last call, and mark the gangs that these may affect."""
+        """Yield the events about all differences since the last call, and mark the gangs that these differences may
+        affect."""
         stale, self._stale = self._stale, {}
         for name in stale:
             if (defined := self._read(self.dialects[name])) is None:
@@ -165,13 +172,13 @@ class DialectWatch:
                 self._mark(gang)
 
     def on_demand(self) -> frozenset[str]:
-        """Return the queues that have a group on demand."""
+        """Return the queues that have a node group whose nodes are requested on demand."""
         groups = (group for each in self.defined.values() for group in each.node_groups)
         return frozenset(group.on_demand.queue for group in groups if group.on_demand is not None)
 
     def _is_kept(self, before: Definitions, invalid: Definitions) -> bool:
-        """Report that the definitions are invalid as a whole. Return whether the earlier definitions, which were valid,
-        stay in force."""
+        """Report that the definitions are invalid as a whole. Return True if the earlier definitions, which were valid,
+        stay in effect."""
         kept = before is not _NONE and not before.fault
         if invalid.fault_at is not None:
             kind, key = invalid.fault_at
@@ -181,27 +188,27 @@ class DialectWatch:
         return kept
 
     def _read(self, dialect: Dialect[Any]) -> Definitions | None:
-        """Read the current definitions; None if the old ones stay. An error in one definition affects neither the other
-        definitions nor other users' jobs."""
+        """Read the current definitions of the dialect. Return None if the old definitions stay in effect. An error in
+        one definition affects neither the other definitions nor other users' jobs."""
         there = ((kind, self._objects(kind)) for kind in dialect.definition_kinds)
         found = {kind: objects for kind, objects in there if objects is not None}
         defined: Definitions
         try:
             defined = dialect.define(found)
-        except Exception:  # one definition reveals a defect of the dialect
+        except Exception:  # this definition reveals a defect of the dialect
             log.exception("of the definitions of %s some cannot be read: the others count", dialect.name)
             try:
                 found = {kind: dict(self._readable(dialect, kind, found)) for kind in found}
                 defined = dialect.define(found)
-            except Exception:  # an error that only the combination causes
+            except Exception:  # only the combination of definitions causes an error
                 log.exception("the definitions of %s stay as they were: they cannot be read together", dialect.name)
                 return None
         self._last[dialect.name] = {kind: dict(objects) for kind, objects in found.items()}
         return defined
 
     def _readable(self, dialect: Dialect[Any], kind: Kind, found: Objects) -> Iterator[tuple[str, Object]]:
-        """Yield the objects of the kind. An object that cannot be read even alone is reported, and yielded in its last
-        readable version."""
+        """Yield the objects of the kind. If an object cannot be read even when it is the only one, report it and yield
+        its last readable version."""
         nothing: Objects = {each: {} for each in found}
         before = self._last.get(dialect.name, nothing).get(kind, {})
         for key, obj in found[kind].items():
@@ -217,7 +224,8 @@ class DialectWatch:
 
     def options_of(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
         """Translate the object's settings of a dialect into Phalanx's options, and add the dialect's name. If the
-        object has settings of several dialects, the dialect of its scheduler name wins, or else the first."""
+        object has settings of several dialects, choose the dialect to which its scheduler name belongs, or else the
+        first dialect."""
         found = {name: said for name, each in self.dialects.items() if (said := each.options_of(kind, meta, scheduler))}
         if not found:
             return _NOTHING
@@ -231,7 +239,7 @@ class DialectWatch:
         return {**found[name], DIALECT: name}
 
     def claim(self, said: Said) -> Claim | None:
-        """Return the claim of a dialect's definitions on a gang; None if no dialect claims the gang."""
+        """Return the settings that a dialect's definitions declare for a gang; None if no dialect claims the gang."""
         if not (DIALECT in said.options or "/" in said.queue or self._queues.of_dialect(said.queue)):
             return None  # the gang names neither a dialect nor a dialect's queue
         names = (said.options[DIALECT],) if DIALECT in said.options else tuple(self.dialects)
@@ -249,7 +257,8 @@ class DialectWatch:
         return None
 
     def _other_pods(self, dialect: str, before: Definitions, now: Definitions) -> Iterable[Change]:
-        """Yield the changes of pods when these definitions replace the earlier ones."""
+        """Yield the pods that the core sees differently when the definitions `now` replace the earlier definitions
+        `before`, as changes."""
         old, new = ({str(one.pod["metadata"]["uid"]): one for one in each.stand_ins} for each in (before, now))
         for uid in old | new:
             if old.get(uid) != new.get(uid):
@@ -268,8 +277,8 @@ class DialectWatch:
                 yield Change(kind=PODS, old=pod, new=pod)
 
     def as_defined(self, pod: Pod, obj: Object) -> Pod:
-        """Return the pod as the dialects' definitions change it: with further options, with requests for devices, with
-        the parts of nodes that it may use, and on the part of the node that it is in."""
+        """Return the pod with the changes that the dialects' definitions make: further options, requests for devices,
+        the parts of nodes that the pod may use, and the part of the node that the pod is in."""
         if pod.uid in self.stand_ins:
             asks = self.stand_ins[pod.uid][1].asks
             return msgspec.structs.replace(pod, stands_in=True, shape=replace(pod.shape, requests=asks))
@@ -308,8 +317,8 @@ class DialectWatch:
         return split(node, [part for part in self._parts.values() if part.node == node.name])
 
     def with_places(self, node: Node) -> Node:
-        """Return the node with the labels of declared topologies, and with the zones and devices that definitions give
-        it."""
+        """Return the node with the labels of declared topologies, and with the zones and devices that definitions
+        declare for it."""
         found, zones, devices = dict[str, str](), node.zones, node.devices
         for each in self.defined.values():
             found |= each.node_labels(node.name, dict(node.labels))
@@ -332,7 +341,8 @@ class DialectWatch:
         self._tell(tuple(self._queues.on_claim(gang, ())))
 
     def _note_about(self, gang: str, about: tuple[Kind, str] | None) -> None:
-        """Record the object of `Claim.about`: by gang, and the gang by object."""
+        """Record which object the claim on the gang is about (`Claim.about`), so that the object is found by the gang
+        and the gang by the object."""
         before = self._about.pop(gang, None)
         if before is not None:
             self._gangs_about[before].discard(gang)
@@ -344,7 +354,7 @@ class DialectWatch:
 
 
 def _about_pods(defined: Definitions) -> Hashable:
-    """Return the part of the definitions that concerns single pods."""
+    """Return the part of the definitions that affects single pods."""
     return defined.about_pods, defined.parts, defined.topology_key(), defined.options_key()
 
 
@@ -376,7 +386,7 @@ def _read_back(obj: Object | None) -> list[Any]:
 
 
 def _group_events(before: Iterable[NodeGroup], now: Iterable[NodeGroup]) -> Iterator[Event]:
-    """Yield the changes of node groups."""
+    """Yield the events about the differences between the node groups `before` and `now`."""
     known, names = {group.name: group for group in before}, {group.name for group in now}
     yield from (NodeGroupGone(name) for name in known if name not in names)
     yield from (NodeGroupSeen(group) for group in now if known.get(group.name) != group)

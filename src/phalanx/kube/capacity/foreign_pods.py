@@ -1,4 +1,5 @@
-"""Track the usage that no gang is charged for: pods of other schedulers, and the increase of Phalanx's resized pods."""
+"""Track the resources on nodes that are charged to no gang: those of other schedulers' pods, and the additional
+resources of Phalanx's pods that were enlarged in place."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from phalanx.model.pod import Amounts, amounts
 
 
 class ForeignPods:
-    """The usage of foreign pods, as events. `pods`: the existing pods, by uid. `excess`: returns the part of a pod's
-    usage that the core does not charge to a gang; None: the whole usage."""
+    """The usage of foreign pods, as events. `pods`: the existing pods, by uid. `excess`: a function that returns the
+    part of a pod's usage that the core does not charge to a gang; None if the core charges no part of it to a gang."""
 
     def __init__(self, pods: Mapping[str, Pod], excess: Callable[[Pod], Amounts | None]) -> None:
         self._pods, self._excess = pods, excess
@@ -22,7 +23,7 @@ class ForeignPods:
         self._touched[uid] = None
 
     def events(self) -> Iterator[Event]:
-        """Yield what changed since the last time."""
+        """Yield the events about usage that has changed since the last call."""
         touched, self._touched = self._touched, {}
         for uid in touched:
             held = self._held(uid)
@@ -46,8 +47,8 @@ class ForeignPods:
 
 
 def _occupying(pod: Pod) -> Occupied:
-    """Return the usage of a foreign pod, and its labels. A device of which the pod has a part counts as a whole,
-    because only the pod's own scheduler knows the part."""
+    """Return the usage and the labels of a foreign pod. If the pod has a part of a device, the whole device counts as
+    used, because only the pod's own scheduler knows which part the pod has."""
     shape, held, devices = pod.shape, dict(pod.requests), pod.devices if pod.ours else ()
     if devices and shape.share is not None:
         held[shape.share.resource] = held.get(shape.share.resource, 0) + shape.share.count

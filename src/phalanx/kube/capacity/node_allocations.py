@@ -1,8 +1,9 @@
-"""The usage of every node, counted apart from the core, and checked right before a binding is sent.
+"""Track the usage of every node independently of the core, to check a node again right before a binding to it is sent.
 
 Between a decision and its binding, another scheduler's pod may take the capacity, and the node may be cordoned or
-deleted. The API server does not check this at a binding, and the kubelet would fail the pod for good. So this module
-checks each binding again, against the listed pods and the bindings that are not answered yet.
+deleted. The API server does not check this when it accepts a binding, and the kubelet would let the pod fail
+permanently. So this module checks each binding again, against the pods in the cache and the bindings that the API
+server has not answered yet.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from phalanx.model.pod import Amounts, Shape, Toleration
 
 
 class NodeAllocations:
-    """The nodes by name, and the usage of each pod by uid. Adding an entry that exists replaces it, so an addition may
-    be repeated."""
+    """The nodes by name, and the usage of each pod by uid. Adding an entry that already exists replaces the entry, so
+    it is safe to add the same entry twice."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
@@ -30,7 +31,7 @@ class NodeAllocations:
         self._allocatable.pop(name, None)
 
     def largest(self) -> dict[str, int]:
-        """Return the most of each resource that any node has."""
+        """Return the largest amount of each resource that any node has."""
         most: dict[str, int] = {}
         for allocatable in self._allocatable.values():
             for name, value in allocatable.items():

@@ -1,12 +1,14 @@
-"""Reserved parts of nodes. The core sees each part as a node of its own, and the rest of the node as a smaller node.
+"""Represent reserved parts of nodes. The core sees each part as a node of its own, and the rest of the node as a
+smaller node.
 
 So reserved capacity cannot be granted twice, a gang may be placed partly in a part, and the core needs no special case.
 A part is named `NODE/PART`, which is no valid node name. In the API a pod is bound to NODE, and the annotation
 `phalanx.dev/part` names its part. A part has a taint against pods that may not use it; pods that may use it prefer it
-to other nodes. It has the labels and the readiness of its node. When a part ends, its node has its full size again, and
-the pods of the part are read again as pods of the node.
+to other nodes. A part has the labels and the readiness of its node. When the reservation of a part ends, the node has
+its full size again, and the pods of the part are read again as pods of the node.
 
-The devices of a part have no names: a node with parts only counts its devices, and so do the pods in a part.
+The devices of a part have no names. On a node with parts, devices are only counted, both for the node and for the pods
+in its parts.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ def name_of(node: str, part: str) -> str:
 
 
 def node_and_part(name: str) -> tuple[str, str]:
-    """Return the name of the node in the API, and the name of the part; "": the name is that of a whole node."""
+    """Return the name of the node in the API, and the name of the part; the latter is "" if `name` is the name of a
+    whole node."""
     node, _, part = name.partition("/")
     return node, part
 
@@ -57,8 +60,8 @@ def split(node: Node, parts: Iterable[NodePart]) -> Iterator[Node]:
 
 
 def in_parts(pod: Pod, use: PartUse | None, name: str, part: NodePart | None) -> Pod:
-    """Return the pod as the core sees it. Its shape allows the parts in `use`, and its node is the part that it is in.
-    `name`: the name of this part; "": it is in none. `part`: None if the part no longer exists."""
+    """Return the pod as the core sees it: its shape allows the parts in `use`, and its node is the part that it is in.
+    `name`: the name of this part; "" if the pod is in no part. `part`: the part; None if it no longer exists."""
     if use is None and not name:
         return pod
     shape = pod.shape if use is None else _using(pod.shape, use)

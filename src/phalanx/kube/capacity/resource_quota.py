@@ -1,13 +1,15 @@
-"""ResourceQuota headroom: do not resume a gang if its namespace's quotas would refuse some of its pods.
+"""Compute the headroom of ResourceQuotas, so that a gang is not resumed if its namespace's quotas would refuse some of
+its pods.
 
-The API server checks the quotas at the creation of every single pod. Without a check before the resume, a gang could
-get k of its n pods, and would hold nodes in vain until the barrier's time-out. So the whole minimum is compared with
-the headroom of each quota: the hard limit, less the usage, less the reserved amounts of starting gangs whose pods do
-not exist yet. The usage is the larger of two: the quota's status (which the API server decides by, and which a
-controller may correct late), and the usage of the listed pods (because the status may be missing or outdated).
+The API server checks the quotas only when each single pod is created. Without a check before the resume, a gang could
+get only some of its pods, and would occupy nodes in vain until the start times out. So the requests of all pods that
+must start together are compared with the *headroom* of each quota: its hard limit, less its usage, less the amounts
+that are reserved for starting gangs whose pods do not exist yet. The usage is the larger of two amounts. One is the
+usage in the quota's status, by which the API server decides, and which a controller may correct late. The other is the
+usage of the pods in the cache, because the status may be missing or outdated.
 
-The names of a pod's amounts, and the scopes, follow k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go. Namespaces
-without a quota cost no time.
+The names of a pod's amounts, and the scopes, are those of k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
+Namespaces without a quota cause no work.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ _NONE: Mapping[str, Any] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodQuotaUsage:
-    """The usage of one pod: its amount of each name that a quota can limit, and its properties that scopes select by.
-    `unsaid`: the names of cpu and memory that a container of the pod does not set."""
+    """The usage of one pod: its amount for each name that a quota can limit, and the properties by which scopes select
+    pods. `unsaid`: the names of cpu and memory amounts that a container of the pod does not set."""
 
     takes: Amounts
     unsaid: frozenset[str] = frozenset()
@@ -43,7 +45,8 @@ QuotaDemand: TypeAlias = tuple[tuple[PodQuotaUsage, int], ...]  # the usage of a
 
 
 def pod_quota_usage(spec: Mapping[str, Any]) -> PodQuotaUsage:
-    """Return the usage of a pod with this spec; for a template, of a pod created from it. Raises QuantityError."""
+    """Return the usage of a pod with this spec. For the spec of a template, this is the usage of a pod that is created
+    from it. Raises QuantityError."""
     takes = {PODS: 1, "count/pods": 1}
     for name, value in pod_requests(spec):
         if name != PODS:
@@ -61,8 +64,8 @@ def pod_quota_usage(spec: Mapping[str, Any]) -> PodQuotaUsage:
 
 
 def _limits(spec: Mapping[str, Any]) -> Amounts:
-    """Return the limits of the pod, added up as `pod_requests` adds up requests. Overhead counts only for resources
-    with a limit."""
+    """Return the limits of the pod, added up in the same way as `pod_requests` adds up requests. The overhead is added
+    only for resources with a limit."""
     mirrored = dict(spec)
     for part in ("containers", "initContainers"):
         mirrored[part] = [{**one, "resources": _asking_limits(one)} for one in spec.get(part) or ()]
@@ -78,7 +81,7 @@ def _asking_limits(one: Mapping[str, Any]) -> Object:
 
 def _unsaid(spec: Mapping[str, Any]) -> frozenset[str]:
     if spec.get("resources"):
-        return frozenset()  # the pod sets its resources as a whole
+        return frozenset()  # the pod sets resources for all of its containers together
     found = set()
     for one in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         said = one.get("resources") or _NONE
@@ -91,7 +94,7 @@ def _unsaid(spec: Mapping[str, Any]) -> frozenset[str]:
 
 
 class ResourceQuotaUsage:
-    """A ResourceQuota, and what counts against it."""
+    """A ResourceQuota, and the usage that counts against it."""
 
     def __init__(self, obj: Object) -> None:
         spec, status = obj.get("spec") or _NONE, obj.get("status") or _NONE
@@ -118,7 +121,7 @@ class ResourceQuotaUsage:
         return max(self.options.get(name, 0), self.pods.get(name, 0)) + self.promised.get(name, 0)
 
     def obstacle(self, namespace: str, demand: QuotaDemand) -> Reason | None:
-        """Return why pods of this demand would not all be created, or None."""
+        """Return why the quota would not allow to create all pods of this demand; None if it would."""
         asked: dict[str, int] = {}
         self.add(asked, demand)
         where = f"the quota {self.name} of namespace {namespace}"
@@ -193,11 +196,11 @@ class ResourceQuotas:
     def has_changes(self) -> bool:
         return any(space.grown and space.waiting for space in self._spaces.values())
 
-    # --- what there is --------------------------------------------------------------------------------------------
+    # --- quotas and pods --------------------------------------------------------------------------------------------
 
     def see_quota(self, obj: Object, pods: Callable[[], Iterable[Object]]) -> None:
-        """Add or replace a quota. `pods`: returns the known pods of its namespace; called for the namespace's first
-        quota."""
+        """Add or replace a quota. `pods`: a function that returns the known pods of the quota's namespace. It is called
+        for the first quota of a namespace."""
         namespace = obj["metadata"]["namespace"]
         space = self._spaces.get(namespace)
         if space is None:
@@ -258,12 +261,12 @@ class ResourceQuotas:
     # --- questions ------------------------------------------------------------------------------------------------
 
     def obstacle(self, namespace: str, demand: QuotaDemand) -> Reason | None:
-        """Return why pods of this demand would not all be created now, or None."""
+        """Return why the quotas would not allow to create all pods of this demand now; None if they would."""
         space = self._spaces.get(namespace)
         return _first(space, namespace, demand) if space is not None else None
 
     def wait(self, namespace: str, gang: str, demand: QuotaDemand) -> None:
-        """Note that the gang waits for this headroom; an empty `demand` ends the wait."""
+        """Note that the gang waits until the quotas have headroom for this demand. An empty `demand` ends the wait."""
         if (space := self._spaces.get(namespace)) is None:
             return
         if demand:

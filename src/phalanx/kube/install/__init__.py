@@ -1,4 +1,4 @@
-"""Install Phalanx's objects in a cluster. Parts, lowest first:
+"""Install Phalanx's objects in a cluster. The parts, lowest first:
 
 queue_schema        the schema of Queue objects, with validation rules for the API server
 admission_policy    admission policies that queue a Job for Phalanx and record its creator

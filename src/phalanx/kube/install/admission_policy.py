@@ -1,20 +1,23 @@
-"""Admission policies that queue a new Job for Phalanx (kubernetes.md point 2, D9) and record its creator.
+"""Define and install the admission policies that queue a new Job for Phalanx (kubernetes.md point 2, D9) and record the
+creator of the Job.
 
 `spec.template.spec.schedulerName` cannot be changed later, so a MutatingAdmissionPolicy sets it together with `suspend`
 when a Job with a queue or gang label of Phalanx is created. The policy runs in the API server, so an installation of
-Phalanx cannot block other pods, and users write one label only. If the user names another scheduler, the Job keeps it:
-the Job is queued, and that scheduler binds the pods as planned (`binding`).
+Phalanx cannot block other pods, and users have to set only one label. If the user names another scheduler, the policy
+does not change the name: the Job is queued, and that scheduler binds the pods to the nodes that Phalanx plans
+(`binding`).
 
 The second policy writes the creator of a Job or of a framework's job (or the user who added the label later) into the
 annotation `phalanx.dev/user`. Users cannot change this annotation, because limits and shares of users depend on it.
 
 Only the scheduler may write its records on Jobs and pods (the start, the number of pods, the devices):
-`records_policies` refuse other writers. These policies name the scheduler's account, so deploy/ installs them with the
-account, and `phalanx up --shared` with its own.
+`records_policies` refuse other writers. These policies name the account of the scheduler. So deploy/ installs them
+together with that account, and `phalanx up --shared` installs them with its own account.
 
-Servers before 1.36 do not serve the kind, unless an administrator enabled it (1.34, 1.35). They can call a webhook that
-applies the same policies (`phalanx.extensions.webhook`). Without either, users must set `suspend: true` in their
-Jobs; the reason of a Job without it states that (`gang_spec`).
+API servers before 1.36 do not serve the kind MutatingAdmissionPolicy, unless an administrator enabled it (in 1.34 and
+1.35). Such servers can call a webhook that applies the same policies (`phalanx.extensions.webhook`). Without the
+policies and the webhook, users must set `suspend: true` in their Jobs; otherwise the reason of the Job tells them to do
+so (`gang_spec`).
 """
 
 from __future__ import annotations
@@ -89,7 +92,7 @@ _SIGN = (
 
 
 def _rules_of(kinds: Iterable[Kind]) -> tuple[Object, ...]:
-    """Return a rule for each group and version of these kinds, also if the cluster does not define them."""
+    """Return a rule for each group and version of these kinds, including kinds that the cluster does not define."""
     plurals: dict[tuple[str, str], list[str]] = {}
     for kind in kinds:
         plurals.setdefault((kind.group, kind.version), []).append(kind.plural)
@@ -143,15 +146,16 @@ def _said(obj: str, key: str) -> str:
 
 
 def _untouched(key: str) -> str:
-    """Return a CEL expression: the write does not change the annotation (or removes it, if that is allowed)."""
+    """Return a CEL expression that is true if the write does not change the annotation. If users may remove the
+    annotation, the expression is also true for a write that removes it."""
     now, then = _said("object", key), f'request.operation == "UPDATE" && {_said("oldObject", key)}'
     same = f'object.metadata.annotations["{key}"] == oldObject.metadata.annotations["{key}"]'
     return f"(({now}) ? {then} && {same} : {'true' if key in REMOVABLE else f'!({then})'})"
 
 
 def _of_roles_untouched() -> str:
-    """Return a CEL expression: the write does not change the annotations about roles of a framework's job
-    (`KEY.ROLE`)."""
+    """Return a CEL expression that is true if the write does not change the annotations about roles of a framework's
+    job (`KEY.ROLE`)."""
     now, then = (f"(has({one}.metadata.annotations) ? {one}.metadata.annotations : {{}})" for one in _STATES)
     ours = " || ".join(f'key.startsWith("{key}.")' for key in BY_ROLE)
     before = f'request.operation == "UPDATE" && key in {then} && {then}[key] == {now}[key]'
@@ -199,8 +203,9 @@ def _records_of_jobs(scheduler: str) -> Object:
 
 
 def records_policies(scheduler: str, of_pods: str = "Ignore") -> tuple[tuple[Kind, Object], ...]:
-    """Return the policies and their bindings. `scheduler`: the user who writes records. `of_pods`: the failure policy
-    for pods. In a cluster it must be `Ignore`, because Phalanx must never block foreign pods."""
+    """Return the policies and their bindings. `scheduler`: the user name with which the scheduler writes records.
+    `of_pods`: the failure policy for pods. In a cluster it must be `Ignore`, because Phalanx must never block foreign
+    pods."""
     of_jobs = _records_of_jobs(scheduler)
     pods = _records_policy(scheduler, "pod-records.phalanx.dev", "", "pods", failure=of_pods)
     policies = ((VALIDATING, policy, policy["metadata"]["name"]) for policy in (of_jobs, pods))
@@ -248,7 +253,8 @@ WEBHOOK: Object = {
 
 
 class AdmissionMode(Enum):
-    """The mechanism that queues Jobs for Phalanx in a cluster; the value is its text for users."""
+    """The mechanism that queues Jobs for Phalanx in a cluster. The value is a text that describes the mechanism to
+    users."""
 
     POLICY = "the API server makes Jobs with our label ours, by its admission policies"
     WEBHOOK = "the API server makes Jobs with our label ours, by asking `phalanx webhook`"
@@ -260,11 +266,13 @@ class AdmissionMode(Enum):
 
 
 async def install_policy(api: Connection) -> AdmissionMode:
-    """Return the mechanism in force. If there is none, create the policies and bindings, if the server serves and
-    allows them.
+    """Return the mechanism that is in effect. If there is none, create the policies and bindings, if the API server
+    serves these kinds and allows to create them.
 
-    Servers of 1.34 and 1.35 serve policies as v1beta1, if enabled. Existing policies stay unchanged, because their
-    installation (deploy/) updates them; so no right to write is needed."""
+    API servers of 1.34 and 1.35 serve policies as v1beta1, if this is enabled. Existing policies stay unchanged,
+    because the installation that created them (deploy/) updates them. So the scheduler then needs no right to write
+    policies.
+    """
     asks = await _asks_webhook(api)
     refusal: ApiRefusal | None = None
     for version in ("v1", "v1beta1"):
@@ -292,7 +300,7 @@ async def _asks_webhook(api: Connection) -> bool:
 
 async def _install(api: Connection, version: str, *, make: bool) -> ApiRefusal | None:
     """Return the error if the policies do not exist and cannot be created in this version of the API; otherwise None.
-    Without `make`, only check whether they exist."""
+    If `make` is False, only check whether the policies exist."""
     for kind, body in INSTALLED:
         there = replace(kind, version=version)
         try:

@@ -1,16 +1,19 @@
 """Install and update the definitions of Phalanx's kinds.
 
-An existing definition that differs (from an older Phalanx, for example) is patched. The digest of a definition is in an
-annotation, so an up-to-date definition costs one read. A scheduler without the right to write definitions uses the
-existing ones.
+If an existing definition differs (because an older Phalanx has written it, for example), it is patched. An annotation
+contains the digest of the definition, so that one read is enough if the definition is up to date. A scheduler without
+the right to write definitions uses the existing definitions.
 
-Install a dialect's CustomResourceDefinitions and admission policies.
+The module also installs the CustomResourceDefinitions and admission policies of a dialect (the part of Phalanx that
+reads another scheduler's objects).
 
-Missing definitions are created. Definitions of the other scheduler's own installation are equally good, and are never
-changed. Phalanx's definitions have their source and digest in annotations, and are updated if they are from another
-release of Phalanx. Phalanx's policies are updated likewise, once the kinds are served. Default objects (queues) belong
-to the users as soon as they exist. A definition that does not serve the version that Phalanx reads is not changed
-either: this dialect stays off, and the others work."""
+Missing definitions are created. If the other scheduler's own installation has created a definition, Phalanx uses it and
+never changes it. Definitions that Phalanx has created have their source and digest in annotations, and are updated if
+another release of Phalanx has written them. The policies of Phalanx are updated in the same way, once the kinds are
+served. Default objects (queues) are created once and never changed, because they belong to the users. If a definition
+does not serve the version that Phalanx reads, the definition is not changed; its dialect stays disabled, and the other
+dialects work.
+"""
 
 from __future__ import annotations
 
@@ -129,8 +132,8 @@ def definition(kind: Kind, short: str, schema: Object, columns: list[Any], *, st
 
 
 def digested(body: Object) -> Object:
-    """Return the object with the digest of its spec, from which the next release recognizes an older definition of
-    Phalanx."""
+    """Return the object with an annotation that contains the digest of its spec. By this digest, the next release
+    recognizes a definition that an older Phalanx has written."""
     digest = hashlib.sha256(msgspec.json.encode(body["spec"], order="deterministic")).hexdigest()[:16]
     meta = body["metadata"]
     return {**body, "metadata": {**meta, "annotations": {**meta.get("annotations", {}), DIGEST: digest}}}
@@ -160,7 +163,8 @@ async def install(api: Connection) -> None:
 
 
 async def _install_definition(api: Connection, body: Object) -> None:
-    """Install a definition. It is read first, so that no right to write is needed if deploy/ has installed it."""
+    """Install a definition. Read the existing definition first, so that no right to write is needed if deploy/ has
+    installed it."""
     meta = body["metadata"]
     try:
         there = await find(api, CRDS, meta["name"])
@@ -211,7 +215,7 @@ async def _create_default(api: Connection) -> None:
 
 
 async def create(api: Connection, kind: Kind, body: Object) -> None:
-    """Create the object. It is no error if another client has created it."""
+    """Create the object. If another client has already created it, do nothing."""
     try:
         await api.create(kind, body)
     except ApiRefusal as error:
@@ -224,13 +228,13 @@ _POLICIES = "admissionregistration.k8s.io"
 
 
 class VersionNotServed(PhalanxError):
-    """The cluster's definition of a kind has no version that Phalanx reads. The text names its versions, and what to
-    do."""
+    """An error: the cluster's definition of a kind has no version that Phalanx reads. The text names the versions of
+    the definition, and tells the user what to do."""
 
 
 async def install_dialect(api: Connection, dialect: Dialect[Any]) -> None:
     """Install the dialect, and return when its kinds are served. Without the right to write definitions, use the
-    existing ones. Raises VersionNotServed."""
+    existing definitions. Raises VersionNotServed."""
     there: dict[tuple[str, str], Object | None] = {}
     for body in crds_of(dialect):
         there[body["spec"]["group"], body["spec"]["names"]["plural"]] = await _bring(api, CRDS, body)
@@ -244,7 +248,7 @@ async def install_dialect(api: Connection, dialect: Dialect[Any]) -> None:
 
 
 def crds_of(dialect: Dialect[Any]) -> list[Object]:
-    """Return the CustomResourceDefinitions that a dialect brings."""
+    """Return the CustomResourceDefinitions that a dialect installs."""
     if not dialect.crds:
         return []
     text = resources.files("phalanx.dialects").joinpath(dialect.crds).read_bytes()
@@ -257,7 +261,7 @@ def policies_of(dialect: Dialect[Any]) -> list[tuple[Kind, Object]]:
 
 
 def _check_version(dialect: Dialect[Any], kind: Kind, definition: Object) -> None:
-    """Raises VersionNotServed."""
+    """Raise VersionNotServed if the definition does not serve the version of the kind that the dialect reads."""
     versions = [one["name"] for one in definition["spec"]["versions"] if one.get("served")]
     if kind.version not in versions:
         name, what = definition["metadata"]["name"], ", ".join(versions) or "no version"
@@ -269,8 +273,8 @@ def _check_version(dialect: Dialect[Any], kind: Kind, definition: Object) -> Non
 
 
 async def _bring(api: Connection, kind: Kind, body: Object) -> Object | None:
-    """Create the object, or update Phalanx's object of another release. Return the object that existed before, in its
-    present state; None if it was created."""
+    """Create the object, or update it if another release of Phalanx has created it. Return the present state of an
+    object that existed before; None if the object was created now."""
     name, found = body["metadata"]["name"], None
     try:
         if (found := await find(api, kind, name)) is None:

@@ -1,14 +1,16 @@
 """Install everything that Phalanx needs in a cluster. Each request is repeated until the API server answers.
 
-Repeat a request until the API server answers, for requests without which the scheduler cannot begin.
+Requests without which the scheduler cannot begin are repeated by `until_answered`.
 
-Only for requests that may be repeated: reads, and creations of objects that may exist already.
+These must be requests that are safe to repeat: reads, and creations of objects that may already exist.
 
-The key that signs the scheduler's records of starts (`phalanx.kube.read.records`).
+The module also obtains the key that signs the scheduler's records of starts (`phalanx.kube.read.records`).
 
 The key is in the Secret `kube-system/phalanx-records`. `deploy/` creates the Secret empty. Only the scheduler may read
 it, and the scheduler needs no right to any other Secret. The first leader creates the key, and later leaders use it. If
-the Secret is emptied, earlier starts are not recognized: running pods go on, and pending jobs are placed again."""
+somebody empties the Secret, the scheduler no longer recognizes earlier starts: running pods continue to run, and
+pending jobs are placed again.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ _REFUSED_S = (0.5, 1.0, 2.0)
 
 
 async def until_answered(call: Callable[[], Awaitable[Found]]) -> Found:
-    """Repeat the call until the server answers, and return the answer. A refusal is raised at once."""
+    """Repeat the call until the API server answers, and return the answer. If the server refuses the call, raise the
+    refusal at once."""
     failures = 0
     while True:
         try:
@@ -48,8 +51,8 @@ async def until_answered(call: Callable[[], Awaitable[Found]]) -> Found:
 
 
 async def until_surely_refused(call: Callable[[], Awaitable[Found]]) -> Found:
-    """Repeat the call as `until_answered` does, and raise a 403 only after several of them. An API server that has just
-    started answers 403 until it has read all roles."""
+    """Repeat the call as `until_answered` does, but raise a refusal with code 403 only after several such refusals. An
+    API server that has just started answers 403 until it has read all roles."""
     for pause_s in _REFUSED_S:
         try:
             return await until_answered(call)
@@ -66,8 +69,9 @@ _BYTES = 32
 
 
 async def obtain_record_key(api: Connection, clock: Callable[[], float]) -> RecordKey | None:
-    """Return the key of the cluster; create it if there is none. `clock`: returns seconds since the epoch. Return None,
-    with a warning, if the server refuses access. Then every record is accepted, even if a user wrote it."""
+    """Return the key of the cluster; create it if there is none. `clock`: returns seconds since the epoch. If the API
+    server refuses access, log a warning and return None. The scheduler then accepts every record, even if a user wrote
+    it."""
     try:
         return await until_surely_refused(lambda: _obtain(api, clock))
     except ApiRefusal as error:
@@ -128,9 +132,9 @@ def read_key(data: Object) -> RecordKey | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """`admission`: the mechanism that queues Jobs for Phalanx. `record_key`: the key that signs the records of starts;
-    None: records are not signed. `unread`: dialects whose kinds this cluster does not serve in a version that Phalanx
-    reads."""
+    """The result of the installation. `admission`: the mechanism that queues Jobs for Phalanx. `record_key`: the key
+    that signs the records of starts; None if records are not signed. `unread`: the dialects whose kinds this cluster
+    does not serve in a version that Phalanx reads."""
 
     admission: AdmissionMode = AdmissionMode.NEITHER
     record_key: RecordKey | None = None
@@ -144,8 +148,8 @@ class Installation:
 async def install_all(
     api: Connection, clock: Callable[[], float], dialects: Iterable[Dialect[Any]] = ()
 ) -> Installation:
-    """Install everything, and return the result. `clock`: returns seconds since the epoch. `dialects`: the dialects to
-    install."""
+    """Install everything, and return the result. `clock`: a function that returns seconds since the epoch. `dialects`:
+    the dialects to install."""
     _, mode, key, left = await asyncio.gather(  # concurrently, because they are independent
         until_answered(lambda: install(api)),
         until_answered(lambda: install_policy(api)),

@@ -1,8 +1,8 @@
-"""What a Queue object may say: the OpenAPI schema of `queues.phalanx.dev`, with CEL rules that the API server checks.
+"""Define which fields a Queue object may have: the OpenAPI schema of `queues.phalanx.dev`, with CEL rules that the API
+server checks.
 
-It is the schema that `dialects.queue` reads, field by field; a test holds one against the other. The descriptions are
-what `kubectl explain queue.spec` shows. Bounds on lengths keep the estimated cost of the rules within what an API
-server accepts.
+`dialects.queue` reads exactly the fields of this schema, and a test compares the two. `kubectl explain queue.spec`
+shows the descriptions. The schema limits lengths, because an API server refuses rules whose estimated cost is too high.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def numbers(text: str, most: int, least: int = 0) -> Schema:
 
 
 def _compared(small: str, large: str, absent: str) -> str:
-    """Return a CEL rule: no amount in the field `small` exceeds the amount of that resource in `large`. `absent`: the
-    result for a resource that `large` does not name."""
+    """Return a CEL rule that is true if no amount in the field `small` exceeds the amount of the same resource in the
+    field `large`. `absent`: the result for a resource that `large` does not name."""
     return (
         f"!has(self.{small}) || self.{small}.all(name, has(self.{large}) && name in self.{large} ? "
         f"!quantity(string(self.{large}[name])).isLessThan(quantity(string(self.{small}[name]))) : {absent})"

@@ -1,7 +1,8 @@
 """Detect another scheduler that still runs, because two schedulers must not resume the same jobs or bind the same pods.
 
 The leader of Kueue's controllers renews a Lease. While that Lease is fresh, Phalanx does not start. For other
-schedulers, Phalanx reads the Deployment of their installation, and does not start while pods of it are ready.
+schedulers, Phalanx reads the Deployment of their installation, and does not start while pods of this Deployment are
+ready.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ from phalanx.dialects.enabled import RIVALS, Rival
 from phalanx.dialects.frame.dialect import Object
 from phalanx.errors import PhalanxError
 
-_MISSED = 3.0  # the missed renewals after which the holder counts as dead
+_MISSED = 3.0  # after this many missed renewals, the holder counts as dead
 
 
 class RivalRuns(PhalanxError):
-    """The scheduler of a dialect runs. The text names the scheduler, and what to do."""
+    """An error: the scheduler of an enabled dialect runs. The text names the scheduler, and tells the user what to
+    do."""
 
 
 async def refuse_beside_rivals(api: Connection, dialects: Iterable[str], now_s: float) -> None:
-    """Raise RivalRuns if the scheduler of one of these dialects runs. Without the right to read its Lease or
-    Deployment, do nothing."""
+    """Raise RivalRuns if the scheduler of one of these dialects runs. Without the right to read that scheduler's Lease
+    or Deployment, do nothing."""
     rivals = {name: RIVALS[name] for name in dialects if name in RIVALS}
     found = await asyncio.gather(*(_at_work(api, rival, now_s) for rival in rivals.values()))
     for (name, rival), seen in zip(rivals.items(), found, strict=True):
@@ -37,7 +39,8 @@ async def refuse_beside_rivals(api: Connection, dialects: Iterable[str], now_s: 
 
 
 async def rivals_at_work(api: Connection, now_s: float) -> dict[str, tuple[Rival, str]]:
-    """Return dialect -> its scheduler that runs in this cluster, and the evidence. `now_s`: seconds since the epoch."""
+    """Return the schedulers of dialects that run in this cluster, by dialect, each with the evidence that it runs.
+    `now_s`: seconds since the epoch."""
     seen = {name: (rival, await _at_work(api, rival, now_s)) for name, rival in RIVALS.items()}
     return {name: (rival, text) for name, (rival, text) in seen.items() if text}
 

@@ -1,11 +1,11 @@
-"""Kubernetes objects as values. Nothing here does I/O, and nothing here decides.
+"""Read Kubernetes objects, and return them as values. The modules in this folder do no I/O and make no decisions.
 
 Parts, lowest first:
 
     labels      every label and annotation that Phalanx reads or writes
     wire        the fields of pods and nodes that the watch decodes; times of the API
     records     the records of starts and the marks of preemptions, as annotations
-    template/   from the spec of a pod, or of a template, to the `Shape` of the pods
+    template/   converts the spec of a pod, or of a pod template, to the `Shape` of the pods
     workload/   batch/v1 Jobs, and training jobs shown as Jobs
     pod         a pod, read once per change
     node        nodes

@@ -1,7 +1,7 @@
 """Every label and annotation that Phalanx reads from and writes to objects.
 
 Users may set an option as a label or as an annotation, because some operators copy only one of the two to their pods.
-The label wins. Phalanx writes annotations only.
+If an object has both, the label takes precedence. Phalanx itself writes annotations only.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ def option(meta: Mapping[str, Any], key: str) -> str | None:
 
 
 def held(meta: Mapping[str, Any]) -> bool:
-    """Return whether the object is held: by the option `hold` (any value except `false`, `0` and `no`), or because it
-    is being moved."""
+    """Return whether the object is held. It is held by the option `hold` (with any value except `false`, `0` and `no`),
+    or because it is being moved to another cluster."""
     value = option(meta, HOLD)
     return MOVING in (meta.get("annotations") or {}) or (
         value is not None and value.strip().lower() not in {"false", "0", "no"}
@@ -138,7 +138,8 @@ Found = TypeVar("Found")
 
 
 def whole_number(text: str | None, least: int = 0) -> int | None:
-    """Return the number that the digits of a text mean; None if it is not between `least` and 2,147,483,647."""
+    """Return the whole number that a text of digits represents; None if the number is not between `least` and
+    2,147,483,647."""
     if text is None or not text.isascii() or not text.isdigit() or len(text) > len(str(MOST)):
         return None
     return number if least <= (number := int(text)) <= MOST else None
@@ -153,7 +154,8 @@ def read_json(text: str, type: type[Found]) -> Found:
 
 
 def from_autoscalers(template: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the options that follow from annotations of autoscalers. `template`: the metadata of the pods."""
+    """Return the options of Phalanx that follow from annotations for autoscalers. `template`: the template whose
+    metadata the pods get."""
     said = (template or {}).get("annotations") or {}
     stays = said.get(DO_NOT_DISRUPT, "false") != "false" or said.get(SAFE_TO_EVICT) == "false"
     delay = {NODES_AFTER: str(said[SCALE_UP_DELAY])} if _GO_DURATION.fullmatch(str(said.get(SCALE_UP_DELAY))) else {}

@@ -1,9 +1,10 @@
 """Convert a Node object into `model.Node`: its allocatable amounts and its taints.
 
-The amounts are `allocatable`, never `capacity`. A node whose Ready condition is not True gets no new pods. A node that
-an autoscaler removes, or has not finished to start, has a taint of that autoscaler. Phalanx treats this node as
-unschedulable, even for pods that tolerate all taints. The taint `DeletionCandidateOfClusterAutoscaler` is only a
-preference: the node stays if a pod is placed on it, and while it exists the autoscaler adds no other node for that pod.
+The amounts are those of `allocatable`, never those of `capacity`. A node whose Ready condition is not True gets no new
+pods. While an autoscaler removes a node, or has not finished starting it, the node has a taint of that autoscaler.
+Phalanx treats this node as unschedulable, even for pods that tolerate all taints. The taint
+`DeletionCandidateOfClusterAutoscaler` is treated only as a preference for other nodes, for two reasons: the autoscaler
+keeps the node if a pod is placed on it, and it adds no other node for that pod while this node exists.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def read_node(obj: Object) -> Node:
 
 
 def _is_closed(taint: Taint) -> bool:
-    """Return whether the taint marks a node that an autoscaler removes or has not finished to start."""
+    """Return whether the taint marks a node that an autoscaler removes or has not finished starting."""
     return taint.key in _LEAVING or (taint.key.startswith(_STARTING) and taint.effect in HARD)
 
 
@@ -67,7 +68,7 @@ class _Zone(msgspec.Struct, frozen=True):
 
 def _devices(meta: Object) -> tuple[Device, ...]:
     """Return the devices that the node's annotation lists: `[{"name": "0", "memory": "80Gi", "zone": "0"}]`. An invalid
-    annotation is ignored: the devices are then counted without names."""
+    annotation is ignored, so that the devices of the node are only counted and have no names."""
     try:
         listed = read_json((meta.get("annotations") or {}).get(DEVICES, "[]"), list[_Device])
         return tuple(
@@ -80,9 +81,10 @@ def _devices(meta: Object) -> tuple[Device, ...]:
 
 
 def _discovered(meta: Object, allocatable: Mapping[str, int]) -> tuple[Device, ...]:
-    """Return the GPUs of a node whose annotation lists none. Their memory is known if NVIDIA's GPU feature discovery
-    has labelled the node with the memory of each GPU (MiB), and else 0. Nodes whose label states another number of
-    GPUs, because they hand out a GPU several times or in slices, have none."""
+    """Return the GPUs of a node whose annotation lists none. Their memory is taken from the label by which NVIDIA's GPU
+    feature discovery states the memory of each GPU (MiB), and is 0 without this label. If the label for the number of
+    GPUs differs from the allocatable number, because the node shares a GPU among several pods or divides it into
+    slices, return no GPUs."""
     labels, count = meta.get("labels") or {}, allocatable.get(_GPU, 0)
     memory = str(labels.get(f"{_GPU}.memory", ""))
     counted = str(labels.get(f"{_GPU}.count", count))
@@ -106,8 +108,8 @@ def _zones(meta: Object) -> tuple[Zone, ...]:
 
 
 def _allocatable(status: Object) -> Amounts:
-    """Return the allocatable amounts. An amount that cannot be read counts as 0, so that no pod that requests it is
-    placed on the node."""
+    """Return the allocatable amounts. An amount that cannot be read counts as 0, so that no pod that requests this
+    resource is placed on the node."""
     found = {}
     for name, text in (status.get("allocatable") or {}).items():
         try:

@@ -1,7 +1,9 @@
-"""A pod as Phalanx sees it: read once per change, then passed around as a value.
+"""Convert a Pod object into a `Pod` in the scheduler's terms. The object is read once for each change, and the
+resulting value is then passed to all users.
 
-A pod is charged to its node from the moment it has a nodeName until it is Succeeded, Failed or gone, also while it
-terminates and when its node is lost (it may still run there).
+The resources of a pod are charged to its node from the moment at which it has a nodeName until it is Succeeded, Failed
+or deleted. They stay charged while the pod terminates, and when its node is lost, because the pod may still run on that
+node.
 """
 
 from __future__ import annotations
@@ -32,12 +34,13 @@ _NOTHING: Object = {}
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: ten times faster than a dataclass
     """A pod in the scheduler's terms. `owner`: the (name, uid) of the Job that controls the pod. `index`: the
-    completion index, if any. `ours`: True if Phalanx plans the pod. Phalanx also binds it, unless it is `pinned`: then
-    another scheduler binds it to the node `pin`. `gated`: True if the pod has scheduling gates that are not Phalanx's.
-    `devices`: the devices of its node that Phalanx gave it. `grace_s`: its termination grace period. `claims`: its
-    volume claims; claims in `unplaced` need its node first. `awaited`: for a foreign pod, the node that it is about to
-    be bound to. `part`: the part of the node that the pod is in. `stands_in`: True if no such pod exists, and it
-    represents an object of a dialect. `resident`: True if it is foreign, and static or of a DaemonSet."""
+    completion index, if any. `ours`: True if Phalanx plans the pod. Phalanx also binds the pod, unless it is `pinned`:
+    then another scheduler binds it to the node `pin`. `gated`: True if the pod has scheduling gates that are not
+    Phalanx's. `devices`: the devices of the node that Phalanx assigned to the pod. `grace_s`: the termination grace
+    period in seconds. `claims`: the pod's volume claims; the claims in `unplaced` need the pod's node before the pod
+    can be bound. `awaited`: for a foreign pod, the node that it is about to be bound to. `part`: the part of the node
+    that the pod is in. `stands_in`: True if no such pod exists in the API, because the value represents an object of
+    another scheduler. `resident`: True if it is a foreign pod that is static or belongs to a DaemonSet."""
 
     uid: str
     namespace: str
@@ -95,8 +98,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
 
     @property
     def bindable(self) -> bool:
-        """Return True if Phalanx may bind the pod, or remove its gate, now. A pod without any mark of Phalanx is never
-        bound."""
+        """Return True if Phalanx may bind the pod now, or remove its scheduling gate. Phalanx never binds a pod that
+        nothing assigns to Phalanx."""
         waits = not self.node and not self.over and not self.going and not self.pin
         return self.ours and waits and not self.gated and self.obstacle is None
 
@@ -117,8 +120,9 @@ def read_pod(
     words: Callable[[str, Object, str], Mapping[str, str]] = lambda kind, meta, scheduler: _NOTHING,
     binds_alone: Callable[[Object], bool] = lambda spec: False,
 ) -> Pod:
-    """Read a pod. `answers_to`: the scheduler names of pods that Phalanx binds. `binds_alone`: returns True for the
-    spec of a default scheduler's pod that Phalanx binds by itself. `words`: translates a dialect's labels of a pod."""
+    """Read a pod. `answers_to`: the scheduler names of pods that Phalanx binds. `binds_alone`: a function that returns
+    True for the spec of a pod of the default scheduler that Phalanx binds as a job of its own. `words`: a function that
+    translates the labels that a pod has for another scheduler into options of Phalanx."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     annotations = meta.get("annotations") or {}
     default = (scheduler := spec.get("schedulerName", "")) == labels.DEFAULT_SCHEDULER
@@ -172,8 +176,8 @@ def read_pod(
 
 
 def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
-    """Return the pod with the node and the status of `new`, if `new` differs from `old` in nothing else that is read.
-    None: the pod must be read in full."""
+    """Return the pod with the node and the status of `new`, if `new` and `old` are equal in all other fields that are
+    read. Return None if they are not, so that the pod must be read in full."""
     before, after = old["metadata"], new["metadata"]
     if pod.claims or pod.part or old is new or pod.resource_version != before["resourceVersion"]:
         return None
@@ -195,7 +199,8 @@ def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
 
 
 def _with_devices(meta: Object, theirs: Mapping[str, str]) -> Object:
-    """Return the metadata with the annotations for devices and NUMA zones that a dialect's options stand for."""
+    """Return the metadata with annotations for devices and NUMA zones that have the same meaning as the options in
+    `theirs`, which a dialect has read."""
     words = (labels.GPU_FRACTION, labels.GPU_COUNT, labels.GPU_MEMORY, labels.NUMA_ALIGNMENT)
     asked = {key: theirs[key] for key in words if key in theirs}
     return {**meta, "annotations": {**asked, **(meta.get("annotations") or {})}} if asked else meta
@@ -205,8 +210,8 @@ _WORDS = ("labels", "annotations", "ownerReferences")
 
 
 def _same_demands(old: Object, new: Object) -> bool:
-    """Return whether both versions have the same requests: the specs differ at most by the node, and the kubelet grants
-    the same amounts."""
+    """Return whether both versions of a pod have the same requests. They do if their specs differ at most in the node,
+    and if the kubelet allocates the same amounts."""
     before, after = old["spec"], new["spec"]
     if "nodeName" in after and "nodeName" not in before:
         before = {**before, "nodeName": after["nodeName"]}
@@ -246,8 +251,8 @@ def _is_resident(meta: Object) -> bool:
 
 
 def _said(meta: Object) -> dict[str, str]:
-    """Return the pod's `phalanx.dev` options; labels win over annotations. The creator is not among them, because
-    nothing proves who created a pod."""
+    """Return the pod's `phalanx.dev` options. Labels take precedence over annotations. The option for the creator is
+    left out, because nothing proves who created a pod."""
     found: dict[str, str] = {}
     for words in (meta.get("annotations") or {}, meta.get("labels") or {}):
         for key in words:

@@ -1,11 +1,12 @@
 """Convert Queue, Flavor and Reservation objects into the core's values, and report errors in them.
 
-They are cluster-scoped, because they divide the capacity of the cluster. The API server validates the schema. Errors
-that it does not catch (with an older definition, or after an edit of the database) are collected in `wrong` and shown
-in the queue's status. Such a queue is held, so that no job starts by unintended rules.
+These objects are cluster-scoped, because they divide the capacity of the cluster. The API server validates their
+schema. Errors that the API server does not find (because its definition is older, or because somebody edited its
+database) are collected in `wrong` and shown in the queue's status. A queue with an error is held, so that no job starts
+by rules that nobody intended.
 
-The time of a queue's last state change is not in its spec. It is kept here, and in the status for the next scheduler
-process.
+The spec of a queue does not contain the time of its last state change. This module keeps that time, and the status of
+the queue records it for the next scheduler process.
 """
 
 from __future__ import annotations
@@ -37,14 +38,15 @@ log = logging.getLogger(__name__)
 
 
 def read_queue(obj: Object, state_since_s: float | None = None) -> Queue:
-    """Read a Queue object. `state_since_s`: the time of the last state change (seconds since the epoch); None: the time
-    in the object's status. Raises Misread."""
+    """Read a Queue object. `state_since_s`: the time of the last state change (seconds since the epoch); None for the
+    time in the object's status. Raises Misread."""
     since_s = _since(obj) if state_since_s is None else state_since_s
     return written.read_queue(obj["metadata"]["name"], obj.get("spec") or {}, state_since_s=since_s or 0.0)
 
 
 def _since(obj: Object) -> float | None:
-    """Return the time of the last state change from the status, if the status is about the present state."""
+    """Return the time of the last state change that the status records; None if the status is not about the present
+    state."""
     status, state = obj.get("status") or {}, (obj.get("spec") or {}).get("state") or QueueState.OPEN
     try:
         return read_moment(status["stateSince"]) if status.get("state") == state else None
@@ -83,7 +85,8 @@ class QueueCache:
             yield QueueSeen(queue)
 
     def on_definitions(self, dialect: str, defined: Definitions, now_s: float) -> Iterator[Event]:
-        """Replace a dialect's queues and flavors. A Phalanx queue wins over a dialect's queue of the same name."""
+        """Replace a dialect's queues and flavors. If a queue of Phalanx and a queue of a dialect have the same name,
+        the queue of Phalanx takes precedence."""
         flavors = {flavor.name: flavor for flavor in defined.flavors}
         queues = {queue.name: queue for queue in defined.queues}
         before = self._defined.get(dialect, (set(), set()))
@@ -103,8 +106,9 @@ class QueueCache:
         self._defined[dialect] = (set(queues), set(flavors))
 
     def on_claim(self, gang: str, queues: tuple[Queue, ...]) -> Iterator[Event]:
-        """Add the queues that a gang's claim needs and no definition declares, parents first. Remove the queues of its
-        earlier claim that no gang needs any more."""
+        """Add the queues that a gang's claim (the settings that a dialect declares for the gang) needs and no
+        definition declares, parents first. Remove the queues of the gang's earlier claim that no gang needs any
+        more."""
         names = tuple(queue.name for queue in queues)
         for queue in queues:
             self._needed.setdefault(queue.name, set()).add(gang)
@@ -132,7 +136,8 @@ class QueueCache:
 
     def _since_before(self, queue: Queue, now_s: float) -> Queue:
         """Return the queue with the time of its last state change. Definitions of dialects do not contain this time, so
-        it is taken from the queue's last version; `now_s` if the state has changed since."""
+        it is taken from the last version of the queue. If the state has changed since that version, the time is
+        `now_s`."""
         if queue.state is QueueState.OPEN or queue.state_since_s:
             return queue
         before = self._theirs.get(queue.name)
@@ -174,8 +179,8 @@ class QueueCache:
             yield FlavorGone(name)
 
     def on_reservation(self, change: Change, parts: Mapping[str, tuple[str, ...]]) -> Iterator[Event]:
-        """Yield the events of a changed reservation. `parts`: node -> its parts, which are separate nodes in the
-        core."""
+        """Yield the events about a changed reservation. `parts`: a map from a node to its parts, which the core sees as
+        separate nodes."""
         name = _name(change)
         try:
             if change.new is not None:
@@ -191,8 +196,8 @@ class QueueCache:
             yield ReservationGone(name)
 
     def _state_since(self, obj: Object, now_s: float) -> float:
-        """Return the time since which the queue is in its state: 0 for an open queue, or else when this process, or the
-        writer of the status, first saw the state."""
+        """Return the time since which the queue has been in its present state. This is 0 for an open queue. Otherwise
+        it is the time at which this process, or the process that wrote the status, first saw the state."""
         name, state = obj["metadata"]["name"], (obj.get("spec") or {}).get("state") or QueueState.OPEN
         if state == QueueState.OPEN:
             return 0.0

@@ -1,18 +1,18 @@
-"""The record of a start, written on the objects before any pod is bound, for a restart of the scheduler. And the mark
-of a preemption, written before any pod ends.
+"""The record of a start and the mark of a preemption, with which a restarted scheduler continues. The record is written
+on the objects before any pod is bound, and the mark is written before any pod ends.
 
-The record is JSON in the annotation `phalanx.dev/admitted`. On a Job, the PATCH that resumes the Job sets it. On bare
-pods, the Binding carries it, whose annotations the API server copies to the pod. An invalid record (after an edit) is
-ignored: the job then counts as resumed by another user.
+The record is JSON in the annotation `phalanx.dev/admitted`. On a Job, the PATCH that resumes the Job sets it. Bare pods
+get the record with their Binding, whose annotations the API server copies to the pod. A record that somebody has made
+invalid is ignored: the job then counts as resumed by a user.
 
 Any user who may edit a Job can write such an annotation and resume the Job. So a record is signed for its object, with
-a key that only the scheduler can read (`RecordKey`). A restart accepts signed records only.
+a key that only the scheduler can read (`RecordKey`). When the scheduler restarts, it accepts only signed records.
 
-A job that came from another cluster keeps the time of its submission in the annotation `phalanx.dev/submitted`. It is
-signed in the same way, because an earlier time is an advantage in the queue.
+A job that came from another cluster keeps the time of its submission in the annotation `phalanx.dev/submitted`. This
+annotation is signed in the same way, because an earlier time of submission is an advantage in the queue.
 
-The mark is the annotation `phalanx.dev/preempted`. It names the start that it ends; a mark of an earlier start is
-ignored.
+The mark of a preemption is the annotation `phalanx.dev/preempted`. It names the start that the preemption ends. The
+mark of an earlier start is ignored.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The record of a start in an annotation. `at_s`: the time of the decision (seconds since the epoch). `gang`: False
     if the pods are placed one by one. `flavors`: the flavor of each role, if the queue names flavors. `limit_s`: the
     run time after which the job is stopped. `placed`: the number of pods with a node, at least `count`. `cluster`: the
-    other cluster that runs the job; "": this cluster. `mac`: the message authentication code of all other fields and of
-    the object's uid, in hexadecimal digits."""
+    other cluster that runs the job; "" for this cluster. `mac`: the message authentication code of all other fields and
+    of the object's uid, in hexadecimal digits."""
 
     attempt: Annotated[int, Meta(ge=1, le=MOST)]
     queue: str
@@ -52,7 +52,8 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @property
     def seats(self) -> int:
-        """Return how many pods the start was for; of older versions only the minimum is known."""
+        """Return the number of pods that the start placed. For a record of an older version of Phalanx, return the
+        minimum, because such a record does not contain the number."""
         return max(self.count, self.placed)
 
     def text(self) -> str:
@@ -60,8 +61,8 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class SubmissionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The submission of a job in the cluster that it came from. `at_s`: its time (seconds since the epoch). `mac`: the
-    message authentication code of the time and of the object that bears it."""
+    """The submission of a job in the cluster that it came from. `at_s`: the time of the submission (seconds since the
+    epoch). `mac`: the message authentication code of the time and of the uid of the object that has the annotation."""
 
     at_s: Moment
     mac: str = ""
@@ -71,7 +72,8 @@ class SubmissionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class PreemptionMark(msgspec.Struct, frozen=True, kw_only=True):
-    """`by`: the preemptor; empty: the job's queue is above its limit. `start_s`: `at_s` of the start that ends."""
+    """The mark of a preemption. `by`: the preemptor; empty if the job is preempted because its queue is above its
+    limit. `start_s`: the field `at_s` of the start that ends."""
 
     by: str
     start_s: Moment
@@ -104,7 +106,7 @@ class RecordKey:
         return SubmissionRecord(at_s=at_s, mac=self._code(f"submitted\n{at_s!r}\n{bearer}"))
 
     def vouches(self, said: SubmissionRecord, bearer: str) -> bool:
-        """Return whether the submission was signed for this object."""
+        """Return whether the record of the submission was signed for the object with the uid `bearer`."""
         return hmac.compare_digest(said.mac.encode(), self.submission(said.at_s, bearer).mac.encode())
 
     def _mac(self, record: StartRecord, uid: str) -> str:
@@ -116,9 +118,9 @@ class RecordKey:
 
 
 def submitted_s(text: str | None, uid: str, created_s: float, key: RecordKey | None) -> float:
-    """Return when an object was submitted (seconds since the epoch): at its creation, or before, in the cluster that it
-    came from. `text`: the object's annotation with that time, if any. Without a key every such annotation is
-    accepted."""
+    """Return when an object was submitted (seconds since the epoch). This is the time of its creation, or an earlier
+    time if it was submitted in another cluster first. `text`: the object's annotation with that earlier time, if it has
+    one. Without a key, every such annotation is accepted."""
     if text is None:
         return created_s
     try:

@@ -1,11 +1,12 @@
 """The fields of pods and nodes that the scheduler reads. The watch decodes only these.
 
-The scheduler does not need half of a pod and nine tenths of a node: managed fields, environments, mounts, probes,
-container states, images. Decoding only the declared fields saves time and memory. The results are plain dictionaries,
-as from a full decoding, so readers need not distinguish the two.
+The scheduler does not need half of the fields of a pod and nine tenths of those of a node: managed fields,
+environments, mounts, probes, container states, images. Decoding only the declared fields saves time and memory. The
+results are plain dictionaries, as after a full decoding, so that code which reads them need not distinguish the two.
 
-A field that new code of this package reads must be added here. The in-process API server of the tests returns its
-objects through these types, so that a test of the new code fails if the field is missing. (Names are those of the API.)
+If new code of this package reads a further field, the field must be added here. The in-process API server of the tests
+returns its objects through these types, so that a test of the new code fails if the field is missing. The names of the
+fields are those of the API.
 """
 
 from __future__ import annotations
@@ -120,16 +121,16 @@ WIRE_TYPES: Mapping[Kind, type] = {PODS: WirePod, NODES: WireNode}
 
 
 def with_group(meta: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata of a pod with the group fields of its spec (scheduling.k8s.io) added; unchanged if the spec
-    has none."""
+    """Return the metadata of a pod, with the fields of its spec that name its group (scheduling.k8s.io) added. If the
+    spec has no such fields, return the metadata unchanged."""
     if "schedulingGroup" not in spec and "workloadRef" not in spec:  # nearly every pod
         return meta
     return {**meta, "group": {key: spec[key] for key in ("schedulingGroup", "workloadRef") if key in spec}}
 
 
 def with_priority(meta: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata of a pod with the class and the value of its priority added; unchanged if the spec has
-    neither."""
+    """Return the metadata of a pod, with the class and the value of its priority added. If the spec has neither, return
+    the metadata unchanged."""
     if "priorityClassName" not in spec and not spec.get("priority"):
         return meta
     return {**meta, "priority": (spec.get("priorityClassName") or "", int(spec.get("priority") or 0))}

@@ -1,14 +1,14 @@
-"""From changed objects to the gangs that they concern, and to events for the core.
+"""Route each changed object to the gang that it belongs to, or convert the change to events for the core.
 
 Parts, lowest first:
 
-    settings        how Phalanx is to behave on a cluster
-    fence           one odd object concerns itself alone
+    settings        the settings of the scheduler on a cluster
+    fence           an invalid object affects no other object
     caches          which kinds are watched
-    volume_users    which pods and Jobs name a claim, and are read again when it changes
-    quota_headroom  gangs against the ResourceQuotas of their namespaces
+    volume_users    which pods and Jobs name a volume claim, so that they are read again when it changes
+    quota_headroom  checks gangs against the ResourceQuotas of their namespaces
     capacity_watch  nodes, queues, flavors, reservations
-    workload_watch  Jobs and pods to their gangs
-    watch           all that is watched, in order
+    workload_watch  routes Jobs and pods to their gangs
+    watch           the watches of all kinds, in order
     reconciler      the gangs to reconcile, because they changed or because their time has come
 """

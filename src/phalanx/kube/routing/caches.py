@@ -1,7 +1,7 @@
-"""The caches of the watched kinds, and the settings in them that decide how templates and pods are read.
+"""Hold the caches of the watched kinds, and the objects in them that decide how templates and pods are read.
 
 Pods, Jobs, nodes and queues must be served. Other kinds may be missing, or the scheduler may not have the right to list
-them: they then count as having no objects.
+them. Such a kind is treated as if it had no objects.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from phalanx.kube.routing.settings import KubeSettings
 log = logging.getLogger(__name__)
 
 STORAGE = (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES)
-LISTED_FIRST = (PODS, JOBS, NODES)  # every server serves them
+LISTED_FIRST = (PODS, JOBS, NODES)  # every API server serves these kinds
 REQUIRED = (*LISTED_FIRST, QUEUES)
 LOOKED_UP = (LIMIT_RANGES, RUNTIME_CLASSES, PRIORITY_CLASSES, RESOURCE_QUOTAS, FLAVORS, RESERVATIONS, *STORAGE)
 
@@ -47,8 +47,9 @@ Informers: TypeAlias = Callable[[Kind], Informer]  # returns the running cache o
 
 
 class ObjectCaches:
-    """The caches that decisions depend on. `served`: the optional kinds with a cache. `job_kinds`: Jobs, and the kinds
-    that are read as Jobs. `admission`: the fields that admission will add to templates."""
+    """The caches that decisions depend on. `served`: the optional kinds that have a cache. `job_kinds`: Jobs, and the
+    kinds that are read as Jobs. `admission`: the objects that determine which fields admission will add to pod
+    templates."""
 
     def __init__(self, informers: Informers, settings: KubeSettings) -> None:
         self.settings = settings
@@ -62,7 +63,8 @@ class ObjectCaches:
 
     @property
     def gang_kinds(self) -> frozenset[Kind]:
-        """Return the job kinds that only gangs are made of. Volcano's Jobs are read by their dialect, too."""
+        """Return the job kinds whose changes concern only gangs. Volcano's Jobs are not among them, because the dialect
+        of Volcano reads them as well."""
         return frozenset(self.job_kinds) - {VOLCANO_JOB.kind}
 
     def informer(self, kind: Kind) -> Informer:
@@ -76,8 +78,8 @@ class ObjectCaches:
         return kind in self.served or kind in REQUIRED
 
     async def sync(self, api: Connection) -> None:
-        """Find the optional kinds that the server serves, and wait until all caches that decisions need were listed
-        once."""
+        """Find the optional kinds that the API server serves, and wait until all caches that decisions need have their
+        first list."""
         wanted = dict.fromkeys((*LOOKED_UP, *self._of_others()))
         shown = await asyncio.gather(*(_serves(api, kind, patient=self.settings.patient) for kind in wanted))
         served = [kind for kind, is_shown in zip(wanted, shown, strict=True) if is_shown]
@@ -86,7 +88,7 @@ class ObjectCaches:
         self.look_up(served)
 
     def _of_others(self) -> Iterable[Kind]:
-        """Return the kinds of other schedulers and frameworks that are read if the server has them."""
+        """Return the kinds of other schedulers and frameworks that are read if the API server serves them."""
         frameworks = (
             FRAMEWORK_KINDS if self.settings.frameworks else TRAINING_KINDS if self.settings.training_jobs else ()
         )
@@ -119,7 +121,7 @@ class ObjectCaches:
             await self._informers(kind).list_again()
 
     def look_up(self, kinds: Iterable[Kind]) -> None:
-        """Use the caches of these kinds, which not every server serves."""
+        """Use the caches of these kinds, which not every API server serves."""
         found = {kind: self.objects(kind) for kind in kinds}
         self.admission = AdmissionDefaults(
             limit_ranges=found.get(LIMIT_RANGES, {}),

@@ -20,11 +20,12 @@ from phalanx.model.node import Node
 
 
 class CapacityWatch:
-    """Nodes, queues, flavors and reservations, as events for the core. `with_places`: returns a node with the number of
-    volumes that CSI drivers can attach to it. `tell`: passes events to the core. `queue_changed`: called with the name
-    of a changed queue. `dialects`: the enabled dialects; `objects` has their definitions, by kind. `gang_changed`:
-    called with a gang that a dialect claims. `note`: called with settings of an object that have no effect. `invalid`:
-    called with a definition that cannot be read."""
+    """Nodes, queues, flavors and reservations, as events for the core. `with_places`: a function that returns a node
+    with the number of volumes that CSI drivers can attach to it. `tell`: a function that passes events to the core.
+    `queue_changed`: a function that is called with the name of a changed queue. `dialects`: the enabled dialects.
+    `objects`: the definitions of these dialects, by kind. `gang_changed`: a function that is called with a gang that a
+    dialect claims. `note`: a function that is called with settings of an object that have no effect. `invalid`: a
+    function that is called with a definition that cannot be read."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class CapacityWatch:
         self.dialects.places_changed = self._look_at_nodes_again
 
     def largest(self) -> dict[str, int]:
-        """Return the most of each resource that any node has."""
+        """Return the largest amount of each resource that any node has."""
         if self._largest is None:
             self._largest = self.allocations.largest()
         return self._largest
@@ -99,7 +100,8 @@ class CapacityWatch:
             self.on_node(Change(kind=NODES, old=obj, new=obj))
 
     def _look_at_reservations_again(self) -> None:
-        """Emit the events of all reservations again, because a reservation of a node includes its parts."""
+        """Emit the events about all reservations again, because the reservation of a node includes the parts of the
+        node, and the parts have changed."""
         for obj in (self._objects(RESERVATIONS) or {}).values():
             self.on_reservation(Change(kind=RESERVATIONS, old=obj, new=obj))
 

@@ -1,8 +1,8 @@
-"""The fence around users' objects: an invalid object affects no other object.
+"""Keep an invalid object of a user from affecting any other object.
 
-Readers refuse known errors. Any other exception while an object is read makes that object invalid: its last valid state
-stays in effect (a new object counts as absent), one Event reports it, and the scheduler goes on. No object that a user
-can write may end the scheduler.
+The functions that read objects report known errors. If any other exception is raised while an object is read, the
+object counts as invalid: its last valid state stays in effect (a new object counts as absent), one Event reports the
+error, and the scheduler continues. No object that a user can write may end the scheduler.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Take: TypeAlias = Callable[[Change], None]
 
 
 class Fence:
-    """The fence. `invalid`: called with an object that cannot be read, and the error; not again until the object could
-    be read."""
+    """The protection against invalid objects. `invalid`: a function that is called with an object that cannot be read,
+    and with the error. It is not called again for this object until the object could be read."""
 
     def __init__(self, invalid: Callable[[Kind, Object, str], None]) -> None:
         self._invalid = invalid
@@ -32,7 +32,7 @@ class Fence:
         def fenced(change: Change) -> None:
             try:
                 take(change)
-            except Exception as error:  # other objects are read after any error
+            except Exception as error:  # the other objects are read after any error
                 self._tell(change, error)
             else:
                 if self._told:

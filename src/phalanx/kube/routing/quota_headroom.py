@@ -1,8 +1,8 @@
 """Check gangs against the ResourceQuotas of their namespaces, reserve quota for starting gangs, and retry gangs when
 quota is released.
 
-Only Jobs are checked. Bare pods exist, so the quotas have admitted them. Jobs that are placed pod by pod need not start
-whole, and their Job controller retries by itself.
+Only Jobs are checked. Bare pods already exist, so the quotas have admitted them. Jobs that are placed pod by pod are
+not checked either, because they need not start whole, and the Job controller itself retries to create their pods.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class QuotaHeadroom:
         return self.quotas.obstacle(namespace, self._demand(needs)) if self.quotas.limited(namespace) else None
 
     def refusal(self, gang: GangLifecycle) -> Reason | None:
-        """Check as `obstacle` does, right before a gang is resumed, because another gang may have reserved the quota
-        since."""
+        """Check the gang as `obstacle` does. This is called right before the gang is resumed, because another gang may
+        have reserved the quota since the first check."""
         return self.obstacle(_needed(gang))
 
     def settle(self, gang: GangLifecycle) -> None:
-        """Update the quota that is reserved for the gang, or the quota that it waits for. Called whenever either may
-        have changed."""
+        """Update the quota that is reserved for the gang, or the quota for which the gang waits. This is called
+        whenever one of the two may have changed."""
         namespace = gang.id.partition("/")[0]
         if not self.quotas.limited(namespace):
             return
@@ -79,13 +79,14 @@ class QuotaHeadroom:
 
 
 def _not_created(gang: GangLifecycle, seats: GangSeats) -> PodsToCreate:
-    """Return (Job, the number of pods of its minimum that do not exist yet) for each Job of a starting gang."""
+    """Return, for each Job of a starting gang, the Job and the number of pods of its minimum that do not exist yet."""
     rows, jobs = ((row.source, row.least - row.taken) for row in seats.rows), gang.objects.jobs
     return [(jobs[source.uid], count) for source, count in rows if isinstance(source, JobPods) and source.uid in jobs]
 
 
 def _needed(gang: GangLifecycle) -> PodsToCreate:
-    """Return (Job, its minimum) for each Job of a waiting gang. The pods of its running Jobs are assumed to exist."""
+    """Return, for each Job of a waiting gang, the Job and its minimum. The pods of the gang's running Jobs are assumed
+    to exist."""
     if gang.spec is None:
         return []
     rows = ((source, role.minimum) for role, source in zip(gang.spec.job.roles, gang.spec.sources, strict=True))

@@ -1,5 +1,5 @@
-"""The gangs to reconcile: first the starts of an earlier process, then each gang that is marked or whose time has come.
-A burst of changes marks a gang once."""
+"""Reconcile gangs: first those that an earlier process has started, then each gang that is marked or whose timer has
+expired. Many changes at once mark a gang only once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ log = logging.getLogger(__name__)
 
 
 class GangReconciler:
-    """The marked gangs. `gangs`: all gangs, by id. `key` signs the records of starts. `wake`: called when a gang is
-    marked. `settled`: called with each marked gang, after it was reconciled; with None if it does not exist any more.
-    The generators yield after each gang, so that other tasks can run in between."""
+    """The marked gangs. `gangs`: all gangs, by id. `key`: the key that signs the records of starts. `wake`: a function
+    that is called when a gang is marked. `settled`: a function that is called for each marked gang after it was
+    reconciled, with the gang's id and the gang, or with None instead of the gang if it no longer exists. The generators
+    yield after each gang, so that other tasks can run in between."""
 
     def __init__(
         self,
@@ -38,28 +39,29 @@ class GangReconciler:
         return len(self._marked)
 
     def mark(self, gang: str) -> None:
-        """Reconcile the gang next."""
+        """Mark the gang, so that it is reconciled in the next round."""
         self._marked[gang] = None
         self._wake()
 
     def mark_due(self, gangs: Iterable[str]) -> None:
-        """Mark these gangs, and those whose time has come, without a call of `wake`."""
+        """Mark these gangs, and the gangs whose timers have expired, without calling `wake`."""
         self._marked.update(dict.fromkeys((*self._timers.due(self._clock()), *gangs)))
 
     @property
     def next_s(self) -> float | None:
-        """Return the time at which the next gang is due, in seconds since the epoch; None: no gang is."""
+        """Return the time at which the next timer of a gang expires, in seconds since the epoch; None if no timer is
+        set."""
         return self._timers.next_s
 
     def recover(self, defaults: Callable[[], GangDefaults]) -> Iterator[None]:
-        """Report the state of an earlier process to the core, once."""
+        """Report the state that an earlier process left to the core. This happens only once."""
         if not self._recovered:
             self._recovered = True
             yield from recover(list(self._gangs.values()), defaults(), self._key)
 
     def reconcile(self, defaults: Callable[[], GangDefaults]) -> Iterator[None]:
-        """Reconcile the marked gangs, one after the other. An ended gang may still report ended pods, until they are
-        deleted. An exception about a gang concerns that gang alone."""
+        """Reconcile the marked gangs, one after the other. A gang that has ended may still report ended pods, until the
+        pods are deleted. An exception while a gang is reconciled affects only that gang."""
         marked, self._marked = self._marked, {}
         for name in marked:
             yield
@@ -69,13 +71,13 @@ class GangReconciler:
                     advance(gang, defaults())
                     self._timers.set(name, gang.wake_s)
                 self._settled(name, gang)
-            except Exception:  # other gangs go on after any error
+            except Exception:  # the other gangs are reconciled after any error
                 log.exception("the gang %s could not be looked at: it is again when something of it changes", name)
 
 
 class GangTimers:
-    """The timers: each gang has at most one. A new time replaces the earlier time. Times are in seconds since the
-    epoch."""
+    """The timers of gangs. Each gang has at most one timer, and a new time replaces the earlier time. Times are in
+    seconds since the epoch."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, str]] = []
@@ -92,7 +94,7 @@ class GangTimers:
         return self._heap[0][0] if self._heap else None
 
     def due(self, now_s: float) -> Iterator[str]:
-        """Yield the gangs whose time has come, each once."""
+        """Yield each gang whose timer has expired once."""
         while self._heap and self._heap[0][0] <= now_s:
             at_s, gang = heappop(self._heap)
             if self._due_s.get(gang) == at_s:

@@ -1,4 +1,4 @@
-"""How Phalanx is to behave on a cluster."""
+"""The settings that define how Phalanx behaves on a cluster."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from phalanx.kube.write.events import ReportRate
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeSettings:
     """The settings of the scheduler on a cluster. `writes`: the number of concurrent writes. `dialects`: the other
-    schedulers whose scheduler names and kinds Phalanx serves. `alone`: returns True for the spec of a default
-    scheduler's pod that Phalanx binds one at a time, if no other scheduler does. `sole`: True if no other scheduler
-    runs, so that Phalanx binds all pods of gangs. `patient`: True to ask again for a right that is refused, because a
-    server that has just started refuses rights that it grants soon. Commands that read once, perhaps with few rights,
-    set it to False."""
+    schedulers whose scheduler names and kinds Phalanx serves. `alone`: a function that returns True for the spec of a
+    pod of the default scheduler that Phalanx binds as a job of its own, if no other scheduler binds the pod. `sole`:
+    True if no other scheduler runs, so that Phalanx binds all pods of gangs. `patient`: True to repeat a request that
+    the API server refuses for lack of a right, because a server that has just started refuses rights that it grants
+    soon. Commands that read objects once, perhaps with few rights, set `patient` to False."""
 
     default_queue: str = DEFAULT_QUEUE
     writes: int = 32
@@ -40,7 +40,7 @@ class KubeSettings:
 
     @property
     def others(self) -> tuple[Dialect[Any], ...]:
-        """Return the dialects that are on, of those in the frame."""
+        """Return the enabled dialects."""
         return tuple(dialect for name, dialect in DIALECTS.items() if name in self.dialects)
 
     @property
@@ -50,6 +50,6 @@ class KubeSettings:
 
     @property
     def frameworks(self) -> bool:
-        """Return whether the jobs of every framework are read, where they are served: their users queue them with
-        Kueue's words."""
+        """Return whether Phalanx reads the jobs of every framework that the API server serves, because users queue
+        these jobs with Kueue's labels."""
         return "kueue" in self.dialects

@@ -1,7 +1,8 @@
 """Find the pods and Jobs to reconcile when storage objects change.
 
-A claim is bound, a volume appears, the only pod that may use a claim ends, a driver reports its attachment limit: none
-of these objects names a pod. So this module indexes pods and Jobs by their claims. Pods without claims cost nothing.
+A pod may become schedulable because a claim is bound, a volume is created, the only pod that may use a claim ends, or a
+driver reports its limit of attachments. None of the changed objects names the pod. So this module indexes pods and Jobs
+by their claims. Pods without claims cause no work.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from phalanx.model.node import Node
 
 
 class VolumeUsers:
-    """The index of the users of claims. `take`: kind (node, pod, Job or a kind that is read as one) -> a function that
-    reads an object of that kind again."""
+    """The index of the users of claims. `take`: a map from a kind (node, pod, Job, or a kind that is read as a Job) to
+    the function that reads an object of that kind again."""
 
     def __init__(self, caches: ObjectCaches, take: Mapping[Kind, Take]) -> None:
         self._caches, self._take = caches, take
@@ -57,7 +58,7 @@ class VolumeUsers:
         return node if self.volumes is None else self.volumes.with_places(node)
 
     def job(self, job: BatchJob, template: Object) -> None:
-        """Add the Job to the index, under the claims of its template. `template`: the spec of its pods."""
+        """Add the Job to the index, under the claims that its pod template names. `template`: the spec of its pods."""
         if self.volumes is not None and job.requirements.claims:
             self.volumes.asks(job.namespace, job.name, volume_claims(template))
 
@@ -86,7 +87,7 @@ class VolumeUsers:
             self._read_users(f"{pod.namespace}/{claim}")
 
     def _read_users(self, claim: str = "") -> None:
-        """Read the users of this claim again, or of all claims."""
+        """Read the users of this claim again. If `claim` is empty, read the users of all claims again."""
         assert self.volumes is not None
         self._read(self.volumes.askers(claim), *self._caches.job_kinds)
         self._read(self.volumes.users(claim), PODS)

@@ -1,8 +1,8 @@
 """Watch all kinds, in the order in which decisions need them: quotas and nodes before queues, queues before Jobs, Jobs
 before pods.
 
-A change becomes an event for the core, or is passed to its gang, which is marked. The owner of the gangs reconciles
-marked gangs, once for all changes that came together.
+Each change becomes an event for the core, or is passed to the gang of the changed object, and this gang is marked. The
+owner of the gangs later reconciles each marked gang, once for all changes that came together.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from phalanx.model.reason import Reason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerWorld:
-    """The ways in which other clusters report news to the world of the cluster that sends jobs to them. `wake`: called
-    when there are events. `give_back`: called with a gang, the number of its start, the reason why it is taken back,
-    and the clusters that do not get it for a time (in seconds). `report`: writes an Event about a job: its reason and
-    text. `kinds`: returns the kinds of jobs that are read. `mark`: called with a gang whose choice of a cluster has
-    changed."""
+    """The functions by which other clusters report changes to the cluster that sends jobs to them. `wake`: called when
+    there are events. `give_back`: called to take back a start, with the gang, the number of its start, the reason, and
+    the clusters to which the gang is not sent for a time (in seconds). `report`: writes an Event about a job, with its
+    reason and text. `kinds`: returns the kinds of jobs that are read. `mark`: called with a gang for which another
+    cluster may be chosen now."""
 
     wake: Callable[[], None] = lambda: None
     give_back: Callable[[str, int, Reason, Mapping[str, float]], None] = lambda *about: None
@@ -44,29 +44,31 @@ class ManagerWorld:
 
 
 class OtherClusters(Protocol):
-    """The clusters to which jobs are sent, as `clusters.dispatch` has them. `choose`: returns the clusters that a gang
-    may be sent to."""
+    """The clusters to which jobs are sent (implemented by `clusters.dispatch`). `choose`: a function that returns the
+    clusters to which a gang may be sent."""
 
     choose: Choose
 
     def join(self, world: ManagerWorld) -> None:
-        """Report to this world from now on."""
+        """Report changes to this world from now on."""
 
     def events(self) -> Sequence[Event]:
         """Return the events about nodes of these clusters since the last call."""
 
     def saw(self, gang: GangLifecycle) -> None:
-        """Take note of the present state of a gang: it may have to be sent, updated or withdrawn."""
+        """Note the present state of a gang, because the gang may have to be sent to another cluster, updated or
+        withdrawn there."""
 
     async def run(self) -> None:
-        """Send jobs and follow them, until cancelled."""
+        """Send jobs to the clusters and follow their state, until cancelled."""
 
 
 class ClusterWatch:
-    """The routing of all watched kinds. `gangs`: all gangs, by id; `gang_of` creates missing ones. `tell`: passes
-    events to the core. `mark`: marks a gang to be reconciled. `wake`: called after a change that may affect the core or
-    a gang. `invalid`: called with an object that cannot be read, and the error. `note`: called with settings of an
-    object that have no effect, and the reason."""
+    """The routing of all watched kinds. `gangs`: all gangs, by id. `gang_of`: a function that returns a gang, and
+    creates it if it does not exist. `tell`: a function that passes events to the core. `mark`: a function that marks a
+    gang to be reconciled. `wake`: a function that is called after a change that may affect the core or a gang.
+    `invalid`: a function that is called with an object that cannot be read, and the error. `note`: a function that is
+    called with settings of an object that have no effect, and the reason."""
 
     def __init__(
         self,
@@ -114,17 +116,18 @@ class ClusterWatch:
         )
 
     def subscribe(self) -> None:
-        """Route changes as they come from now on; what there is already comes at once."""
+        """Route every change from now on. The objects that already exist are routed at once."""
         for kind, take in self._order():
             self._caches.informer(kind).subscribe(take)
 
     async def follow(self) -> None:
-        """Subscribe as `subscribe` does, in pieces, so that urgent tasks (the Lease) can run in between."""
+        """Subscribe as `subscribe` does, but route the existing objects in pieces, so that urgent tasks (such as the
+        renewal of the Lease) can run in between."""
         for kind, take in self._order():
             await self._caches.informer(kind).follow(take)
 
     async def follow_more(self, kinds: Collection[Kind]) -> None:
-        """As `follow`, for kinds that the API server did not serve before."""
+        """Subscribe as `follow` does, to kinds that the API server did not serve before."""
         for kind, take in self._order():
             if kind in kinds:
                 await self._caches.informer(kind).follow(take)
@@ -146,20 +149,21 @@ class ClusterWatch:
         return [(kind, take) for kind, take in order if self._caches.watches(kind)]
 
     def _defined(self) -> Iterator[Kind]:
-        """Yield the kinds whose changes go to the dialects; changes of job kinds go to gangs. Changes of Volcano's Jobs
-        go to both."""
+        """Yield the kinds whose changes are passed to dialects. Changes of job kinds are passed to gangs instead,
+        except that changes of Volcano's Jobs are passed to both."""
         return (kind for kind in self.capacity.dialects.kinds if kind not in self._caches.gang_kinds)
 
     def read_again(self) -> Iterator[None]:
-        """Read again, in pieces, the objects whose shape changes because pods are now selected by a new label."""
+        """Read those objects again, in pieces, whose shape changes because a selector for pods uses a new label."""
         yield from self._workloads.read_again(self._take_job, self._take_pod)
 
     def gang_of_pod(self, uid: str) -> str | None:
-        """Return the gang of a pod, finished or not; None if the pod was deleted or belongs to no gang."""
+        """Return the gang of a pod, whether or not the pod has finished; None if the pod was deleted or belongs to no
+        gang."""
         return self._workloads.gang_of_pod(uid)
 
     def foreign_pods(self) -> Iterator[Event]:
-        """Yield the changed usage of pods that no gang is charged for."""
+        """Yield events about the changed usage of pods that is charged to no gang."""
         return self._workloads.foreign_pods.events()
 
     def with_headroom(self) -> Iterator[str]:

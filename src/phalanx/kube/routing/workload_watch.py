@@ -1,8 +1,9 @@
 """Route changed Jobs and pods to the gangs that they belong to.
 
-A change is read once, and routed. A pod whose Job is not known yet waits for the Job, outside of all gangs. The usage
-of foreign pods goes to `foreign_pods`. Objects that a framework's job created (`ancestors`) are parts of it: its Jobs
-are no members of their own, and their pods are its pods.
+Each changed object is read once, and then routed. A pod whose Job is not known yet is kept outside of all gangs until
+the Job is known. Foreign pods are passed to `foreign_pods`, which tracks their usage. Objects that a framework's job
+has created (`ancestors`) belong to that job: the Jobs among them are not members of a gang themselves, and their pods
+count as pods of the framework's job.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from phalanx.model.pod import Amounts
 
 
 class WorkloadWatch:
-    """Jobs and pods, routed to their gangs. `gang_of`: returns the gang with an id, and creates it if it does not
-    exist. `changed`: called with a gang that a change concerns. `as_defined`: returns a pod as the dialects'
-    definitions change it."""
+    """The routing of Jobs and pods to their gangs. `gang_of`: a function that returns the gang with an id, and creates
+    it if it does not exist. `changed`: a function that is called with the gang of a changed object. `as_defined`: a
+    function that returns a pod with the changes that the dialects' definitions make."""
 
     def __init__(
         self,
@@ -52,9 +53,9 @@ class WorkloadWatch:
         self.foreign_pods = ForeignPods(self._pods, self._excess)
 
     def read_again(self, on_job: Take, on_pod: Take) -> Iterator[None]:
-        """Read again the objects whose shape changes because pods are now selected by a new label: the label is then
-        part of the shape of all pods with it. The generator yields after each object, so that other tasks can run in
-        between."""
+        """Read those objects again whose shape changes because a selector for pods uses a new label: the label then
+        becomes part of the shape of all pods that have it. The generator yields after each object, so that other tasks
+        can run in between."""
         selecting = self._caches.admission.shapes.selecting
         while new := list(selecting)[self._selecting :]:
             self._selecting += len(new)
@@ -69,7 +70,7 @@ class WorkloadWatch:
     # --- Jobs -----------------------------------------------------------------------------------------------------
 
     def on_job(self, change: Change) -> None:
-        """Route a Job, or a framework's job, which is a member for each of its roles."""
+        """Route a Job, or a framework's job. Each role of a framework's job is a member of the gang."""
         new, jobs = change.new, dict[str, BatchJob]()
         uid = (new or change.old or {})["metadata"]["uid"]
         if new is not None:
@@ -86,7 +87,7 @@ class WorkloadWatch:
             self._see_job(member, jobs.get(member))
 
     def _hand_over(self, kind: Kind, obj: Object, above: Ancestor) -> None:
-        """Pass an object's pods and roles on to the object above it, from which it was created."""
+        """Pass the pods and roles of an object to the object `above`, from which it was created."""
         if kind is not JOBS:
             self.on_job(Change(kind=above.kind, old=above.obj, new=above.obj))
         members = self._ancestors.members(kind, obj)
@@ -112,7 +113,7 @@ class WorkloadWatch:
                     self._route(self._pods[pod_uid])
         if job is None or name is None:
             for pod_uid in self._pods_of.get(uid, ()) if job is not None else ():
-                self._route(self._pods[pod_uid])  # the Job belongs to no gang: the gang of its pods may change
+                self._route(self._pods[pod_uid])  # the Job belongs to no gang, so the gang of its pods may change
             return
         gang = self._job_gang[uid] = self._gang_of(name)
         gang.see_job(job)
@@ -124,7 +125,8 @@ class WorkloadWatch:
     # --- pods -----------------------------------------------------------------------------------------------------
 
     def gang_of_pod(self, uid: str) -> str | None:
-        """Return the gang of a pod, finished or not; None if the pod was deleted or belongs to no gang."""
+        """Return the gang of a pod, whether or not the pod has finished; None if the pod was deleted or belongs to no
+        gang."""
         gang = self._pod_gang.get(uid)
         return gang.id if gang is not None else None
 
@@ -172,7 +174,7 @@ class WorkloadWatch:
             self._changed(gang.id)
 
     def _route(self, pod: Pod) -> None:
-        """Pass the object to the gang to which it belongs."""
+        """Pass the pod to the gang to which it belongs."""
         before, name = self._pod_gang.get(pod.uid), self._named_gang(pod)
         if before is not None and before.id != name:
             before.lose_pod(pod)

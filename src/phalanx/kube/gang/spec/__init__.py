@@ -1,10 +1,10 @@
-"""From the members of a gang to the `Job` that stands for them.
+"""Build the core's `Job` of a gang from the gang's members (its Jobs and bare pods).
 
 Parts, lowest first:
 
     declared_roles  roles and groups of bare pods that a dialect declares; capacity held for pods that a driver
                     creates later
-    job_options     what labels and annotations say about when and how a job runs
+    job_options     the options that labels and annotations set for when and how a job runs
     elsewhere       jobs that run in another cluster
-    gang_spec       which objects form which job, and what keeps it waiting
+    gang_spec       which objects form which job, and why a job must wait
 """

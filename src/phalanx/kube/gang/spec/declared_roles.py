@@ -1,16 +1,20 @@
-"""Roles of bare pods that a dialect's definitions declare: how many of each start together, and the tree of groups that
-they form (KAI's PodGroup with sub-groups).
+"""Read the roles of bare pods that a dialect's definitions declare: how many pods of each role start together, and the
+tree of groups that the roles form (KAI's PodGroup with sub-groups). (A dialect is the part of Phalanx that reads
+another scheduler's objects.)
 
-A group of which no pod exists is no part of the gang yet. Nor are the pods of a role with fewer pods than its minimum,
-and pods of no declared role. Such pods start with the gang if there is capacity (`SURPLUS`), and the gang does not wait
-for them. The whole tree decides whether the existing pods are enough, including the roles without pods.
+A group without any pod is not part of the gang yet. The gang also does not wait for the pods of a role that has fewer
+pods than its minimum, and for pods that have no declared role. Such pods start with the gang if there is capacity
+(`SURPLUS`). Whether enough pods exist is decided by the whole tree, including the roles without pods.
 
-Reserve capacity for pods that a running driver has yet to create (Spark's executors).
+This module also computes the capacity that is reserved for pods that a running driver has yet to create (Spark's
+executors).
 
-`phalanx.dev/min-resources` sets the amounts of the whole gang. The rest, without the existing pods, is divided into
-equal pieces, one for each missing member if their number is known. Otherwise it is divided into the fewest equal blocks
-that fit the largest node, because any real shape can be cut from a large block later. When the first real pod shows its
-shape, the pieces on each node are divided again into as many pods of that shape as possible."""
+The option `phalanx.dev/min-resources` sets the amounts of the whole gang. The requests of the existing pods are
+subtracted, and the remainder is divided into equal pieces. If the number of missing members is known, there is one
+piece for each of them. Otherwise the remainder is divided into as few equal pieces as possible that each fit the
+largest node, because pods of any real shape can later be fitted into a large piece. When the first real pod exists, so
+that its shape is known, the pieces on each node are divided again into as many pods of this shape as possible.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +35,8 @@ _MOST_BLOCKS = 10_000
 
 
 class GangSpecError(PhalanxError):
-    """The manifests of a gang contain settings that cannot be carried out. The text names the setting, the object, and
-    what to do."""
+    """An error in the manifests of a gang: a setting that cannot be carried out. The text names the setting and the
+    object, and tells the user what to do."""
 
 
 def read_resources(text: str) -> dict[str, int]:
@@ -58,7 +62,7 @@ def _pair(part: str) -> tuple[str, str]:
 
 
 def remaining_resources(whole: Mapping[str, int], born: Iterable[Amounts]) -> dict[str, int]:
-    """Return `whole` less the requests of the existing pods `born`; never below zero."""
+    """Return `whole` less the requests of the existing pods `born`. No amount is less than zero."""
     rest = dict(whole)
     for requests in born:
         for name, value in requests:
@@ -68,8 +72,8 @@ def remaining_resources(whole: Mapping[str, int], born: Iterable[Amounts]) -> di
 
 
 def equal_pieces(rest: Mapping[str, int], missing: int | None, largest: Mapping[str, int]) -> tuple[int, Amounts]:
-    """Return (number, size) of the pieces of `rest`: `missing` equal pieces or, if that is None, the fewest blocks that
-    fit the largest node."""
+    """Return the number and the size of the pieces into which `rest` is divided. There are `missing` equal pieces or,
+    if `missing` is None, as few pieces as possible that each fit the largest node."""
     if not rest:
         return 0, ()
     count = missing if missing is not None else _blocks(rest, largest)
@@ -79,8 +83,8 @@ def equal_pieces(rest: Mapping[str, int], missing: int | None, largest: Mapping[
 
 
 def _blocks(rest: Mapping[str, int], largest: Mapping[str, int]) -> int:
-    """Return the number of parts, at least one. A resource that no node has is not divided; the reason then states that
-    it fits on no node."""
+    """Return the number of pieces, which is at least one. A resource that no node has is not divided, so that the job's
+    reason states that it fits on no node."""
     return max(1, *(min(_MOST_BLOCKS, ceil(v / largest[n])) if largest.get(n) else 1 for n, v in rest.items()))
 
 
@@ -122,8 +126,8 @@ def groups_in_use(groups: Sequence[Group], used: Iterable[str]) -> tuple[Group, 
 def missing_of_declared(
     there: Mapping[str, int], declared: Mapping[str, RoleClaim], groups: Sequence[Group]
 ) -> Reason | None:
-    """Return why the gang is not complete; None: it is. `there`: existing pods by the name of their role. Raises
-    GangSpecError."""
+    """Return why the gang is not complete; None if it is complete. `there`: the existing pods by the name of their
+    role. Raises GangSpecError."""
     shape = Shape(requests=())
     most = {name: max(said.minimum, there.get(name, 0)) for name, said in declared.items()}
     roles = [

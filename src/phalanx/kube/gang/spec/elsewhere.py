@@ -1,7 +1,8 @@
-"""Jobs that run in another cluster: the nodes that the core may plan for these jobs, and the names of the nodes.
+"""Restrict the nodes that the core may plan for jobs that run in another cluster, and name the nodes of other clusters.
+(This cluster is the *manager*; the clusters to which it sends jobs are *workers*.)
 
-The core places such a job on nodes of a worker, all of its pods on nodes of one. The worker places the pods itself, so
-rules about other pods and about racks are left to it.
+The core places all pods of such a job on nodes of one worker. The scheduler of the worker then places the pods itself,
+so the manager leaves rules about other pods and about racks to the worker.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ ANY_NODE = "*"  # stands for every node of the cluster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sought:
-    """A gang for which a cluster is chosen. `roles`: the roles, without requirements on the cluster. `options`: the
-    labels and annotations of the members. `clusters`: the possible clusters; None: any cluster."""
+    """A gang for which a cluster is chosen. `roles`: the roles of the gang, without requirements on the cluster.
+    `options`: the labels and annotations of the members. `clusters`: the possible clusters; None if any cluster is
+    possible."""
 
     gang: str
     options: Mapping[str, str]
@@ -36,9 +38,10 @@ class Sought:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterChoice:
-    """The clusters that a gang may be sent to. `clusters`: the possible clusters; None: any cluster. `ranks`: a cluster
-    with a lower rank is preferred to one with a higher rank. `blocked`: why the gang is sent to no cluster. `facts`:
-    cluster -> the facts about it for this gang, the best cluster first."""
+    """The clusters to which a gang may be sent. `clusters`: the possible clusters; None if any cluster is possible.
+    `ranks`: the rank of each cluster; a cluster with a lower rank is preferred. `blocked`: why the gang is sent to no
+    cluster. `facts`: a map from a cluster to the facts on which its rank for this gang is based, with the best cluster
+    first."""
 
     clusters: tuple[str, ...] | None = None
     ranks: tuple[tuple[str, int], ...] = ()
@@ -50,7 +53,8 @@ class ClusterChoice:
         return replace(ONE_CLUSTER, ranks=self.ranks)
 
     def why(self, chosen: str) -> str:
-        """Return why this cluster is chosen and the others are not, for people; empty if nothing is known."""
+        """Return a text for users about why the cluster `chosen` was chosen and the other clusters were not; empty if
+        nothing is known."""
         names = [chosen, *(name for name in self.facts if name != chosen)]
         said = [f"{name}: {self._why_not(name, chosen)}{self.facts[name]}" for name in names if name in self.facts]
         more = [f"{len(said) - EXPLAINED} more"] if len(said) > EXPLAINED else []
@@ -71,30 +75,30 @@ Choose: TypeAlias = Callable[[Sought], ClusterChoice]
 
 
 def any_cluster(sought: Sought) -> ClusterChoice:
-    """Return the choice without a preference."""
+    """Return a choice without any preference among the possible clusters."""
     return ClusterChoice(clusters=sought.clusters)
 
 
 def node_name(cluster: str, node: str) -> str:
-    """Return the name of a worker's node on the manager. No Node can have such a name."""
+    """Return the name that a node of a worker has on the manager. No Node object can have such a name."""
     return f"{cluster}:{node}"
 
 
 def cluster_of(node: str) -> str:
-    """Return the worker of a node of the manager; empty if it is a node of this cluster."""
+    """Return the worker to which the node with this name belongs; empty if it is a node of this cluster."""
     cluster, colon, _ = node.partition(":")
     return cluster if colon else ""
 
 
 def cluster_of_all(placements: Sequence[Placement]) -> str:
-    """Return the worker of all placements; empty if they are not in one worker."""
+    """Return the worker to which the nodes of all placements belong; empty if there is no such worker."""
     found = {cluster_of(placement.node) for placement in placements}
     return found.pop() if len(found) == 1 else ""
 
 
 def confined(role: Role, clusters: tuple[str, ...] | None = None) -> Role:
     """Return the role with the requirement that all of its pods start together, on nodes of workers. `clusters`: the
-    possible workers; None: any worker."""
+    possible workers; None if any worker is possible."""
     anywhere = Requirement(CLUSTER, Operator.EXISTS)
     there = anywhere if clusters is None else Requirement(CLUSTER, Operator.IN, clusters)
     tolerations = (*role.shape.tolerations, Toleration(key=CLUSTER, operator="Exists"))

@@ -1,18 +1,20 @@
 """Build the `model.Job` of one gang from its member objects.
 
-Five forms (docs/guide/kubernetes.md shows each):
+A gang has one of five forms (docs/guide/kubernetes.md shows each of them):
 
-- one Job: one role, as many pods as the Job can use at once;
-- several objects with the same `phalanx.dev/job`: one role for each; complete with `phalanx.dev/job-roles` objects;
-- bare pods with the same `phalanx.dev/job`: one role for each shape; complete with `phalanx.dev/min-available` pods. Or
-  driver-first: `phalanx.dev/min-resources` sets the amounts of the whole gang, and capacity is reserved for the missing
-  pods;
-- bare pods that a dialect's object declares as a gang (`GroupClaim`): complete with its minimum of pods. The declared
-  amounts in excess of the existing pods are reserved;
-- a bare pod without any of these labels is a job of one pod.
+- One Job. It has one role, with as many pods as the Job can use at once.
+- Several objects with the same `phalanx.dev/job`. Each object is one role. The gang is complete when there are
+  `phalanx.dev/job-roles` objects.
+- Bare pods (pods without a Job) with the same `phalanx.dev/job`. There is one role for each shape, and the gang is
+  complete when there are `phalanx.dev/min-available` pods. If a driver creates the other pods,
+  `phalanx.dev/min-resources` sets the amounts of the whole gang instead, and capacity is reserved for the missing pods.
+- Bare pods that another scheduler's object declares as a gang (`GroupClaim`). The gang is complete when there are as
+  many pods as the object's minimum. If the object declares larger amounts than the existing pods request, the
+  difference is reserved.
+- A bare pod without any of these labels. It is a job of one pod.
 
-The function is pure: members in, declaration out. Contradictory members also give a declaration, which is `blocked`
-with a message that tells users what to change. Sizes are never guessed.
+`gang_spec` is a pure function of the members. If members contradict each other, the resulting job is `blocked`, with a
+message that tells users what to change. The size of a gang is never guessed.
 """
 
 from __future__ import annotations
@@ -72,8 +74,8 @@ _NOT_SENT = ("TrainJob", "SparkApplication")  # kinds that no other cluster runs
 
 @dataclass(frozen=True, slots=True)
 class JobPods:
-    """The pods of this Job. `later`: True if the pods are created when other pods already run, so that the start does
-    not wait for them."""
+    """The pods of one Job, as the source of a role. `later`: True if the pods are created when other pods of the gang
+    already run, so that the start does not wait for them."""
 
     uid: str
     later: bool = field(default=False, compare=False)
@@ -98,13 +100,13 @@ NO_ROLES: Mapping[str, int] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangSpec:
-    """`sources`: for each of `job.roles`, the source of its pods. `gated`: True if the dialect must allow each start
-    after another check. `updates`: the known changes of a start to its Jobs' templates, by pod set. `led`: True if
-    one pod creates the others and replaces lost ones. `sent`: True if another cluster runs the gang; `choice`: the
-    clusters that may. `staleness_grace_s`: how long the gang may run with fewer bare pods than its minimum (0:
-    without limit); None: the queue's setting. `counted`: True if the number of its pods that start together is
-    declared, so that pods that come after the decision are growth. `evicted_as`, `charging`, `note`, `hold_s`:
-    these fields of its `Claim`."""
+    """`sources`: for each of `job.roles`, the source of its pods. `gated`: True if a dialect must allow each start by a
+    further check. `updates`: the known changes that a start makes to the pod templates of its Jobs, by pod set. `led`:
+    True if one pod creates the other pods and replaces lost pods. `sent`: True if another cluster runs the gang.
+    `choice`: the clusters that may run it. `staleness_grace_s`: how long the gang may run with fewer bare pods than its
+    minimum (0 means without limit); None for the queue's setting. `counted`: True if the number of pods that start
+    together is declared, so that pods that are created after the decision are growth. `evicted_as`, `charging`, `note`,
+    `hold_s`: the same fields of the gang's `Claim` (the settings that a dialect declares for the gang)."""
 
     job: Job
     sources: tuple[PodSource, ...]
@@ -121,16 +123,17 @@ class GangSpec:
     hold_s: float | None = None
 
     def cluster_of(self, placements: Sequence[Placement]) -> str:
-        """Return the other cluster that runs the gang with these placements; empty if this one does."""
+        """Return the other cluster that runs the gang with these placements; empty if this cluster runs it."""
         return cluster_of_all(placements) if self.sent else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangMembers:
-    """The live members of one gang: unfinished Jobs, and bare pods that have not ended, oldest first. `finished`:
-    finished Jobs, which the start no longer waits for. `sizes`: uid -> the pods that a Job can still use at once, if
-    more is known than its status has. `claimed`: the settings of a dialect's definitions that replace the members' own.
-    `declared`: a dialect's settings for the roles of bare pods. `group`: its settings for all bare pods together."""
+    """The live members of one gang: unfinished Jobs, and bare pods that have not ended, oldest first. `finished`: the
+    finished Jobs, for which the start no longer waits. `sizes`: a map from a Job's uid to the number of pods that the
+    Job can still use at once, if more is known than the Job's status shows. `claimed`: settings of a dialect's
+    definitions that replace the members' own settings. `declared`: a dialect's settings for the roles of bare pods.
+    `group`: a dialect's settings for all bare pods together."""
 
     id: str
     jobs: Sequence[BatchJob]
@@ -154,7 +157,7 @@ class GangMembers:
         return frozenset(self.claimed).union(*(member.options for member in self.everyone))
 
     def options(self, key: str) -> dict[str, str]:
-        """Return the values of the option `key`: value -> the first member with it."""
+        """Return the values of the option `key`, each with the name of the first member that has this value."""
         if key in self.claimed:
             return {self.claimed[key]: self.id}
         if len(everyone := self.everyone) == 1:  # nearly all gangs, and each is asked for many keys
@@ -186,11 +189,11 @@ SubmissionTime: TypeAlias = Callable[[str | None, str, float], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangDefaults:
-    """The defaults of all gangs: the queue of jobs that name none; whether a queue starts its jobs as gangs; the
-    largest amount of each resource on any node; the reason why a namespace's quotas would refuse pods of these Jobs;
-    how long a gang of a queue may run with a part of its bare pods; and the dialects' claims on a gang (`dialects`:
-    True if any dialect is enabled). `submitted_s`: when an object was submitted. `choose`: the clusters to which a gang
-    may be sent."""
+    """The defaults of all gangs: the queue of jobs that name no queue; whether a queue starts its jobs as gangs; the
+    largest amount of each resource on any node; the reason for which a namespace's quotas would refuse pods of these
+    Jobs; how long a gang of a queue may run with only a part of its bare pods; and the settings that dialects declare
+    for a gang (`dialects`: True if any dialect is enabled). `submitted_s`: a function that returns when an object was
+    submitted. `choose`: a function that returns the clusters to which a gang may be sent."""
 
     default_queue: str = "default"
     gang: Callable[[str], bool] = lambda queue: True
@@ -208,7 +211,8 @@ RoleSource: TypeAlias = tuple[Role, PodSource]
 
 
 def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
-    """Return the job of these members, which are at least one. Never raises: an error is in `job.blocked`."""
+    """Return the job of these members. There must be at least one member. The function never raises: `job.blocked`
+    contains an error of the members."""
     blocked, rows, queue, said, sent = None, [], defaults.default_queue, dict[str, Any](), False
     theirs: Claim | None = None
     chosen: ClusterChoice | None = None
@@ -270,9 +274,10 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
 
 
 def _is_sent(members: GangMembers, theirs: Claim | None) -> bool:
-    """Return whether the gang runs in another cluster. Bare pods have no `managedBy`: a queue that sends its jobs away
-    sends all of them. Raises GangSpecError if only some members stay in this cluster, if all stay but the queue sends
-    its jobs away, or if the kind of a member cannot be sent."""
+    """Return whether the gang runs in another cluster. Bare pods have no field `managedBy`, so a queue that sends its
+    jobs to other clusters sends all of its bare pods. Raises GangSpecError if only some of the members stay in this
+    cluster, if all of them stay although the queue sends its jobs to other clusters, or if a member is of a kind that
+    cannot be sent."""
     sends = theirs is not None and theirs.clusters is not None
     if sends and not members.jobs:
         return True
@@ -319,14 +324,15 @@ def _object_uid(member: BatchJob | Pod) -> str:
 
 
 def charged(shape: Shape, charging: Charging | None) -> Shape:
-    """Return the shape with the amounts that queues are charged for such a pod, if these differ from its requests."""
+    """Return the shape with the amounts that queues are charged for a pod of this shape, if these amounts differ from
+    the pod's requests."""
     counted = shape.requests if charging is None else charging(shape.requests)
     return shape if counted == shape.requests else replace(shape, charged=counted)
 
 
 def claim_on(members: GangMembers, defaults: GangDefaults) -> Claim | None:
-    """Return a dialect's claim on a gang that may have started; None if no dialect claims it, or if its members
-    contradict each other."""
+    """Return a dialect's claim on a gang that may already have started; None if no dialect claims the gang, or if its
+    members contradict each other."""
     try:
         queue = single_value(members, labels.QUEUE, defaults.default_queue)
     except GangSpecError:
@@ -373,8 +379,8 @@ def _said(members: GangMembers) -> dict[str, Any]:
 
 
 def _staleness_grace_s(members: GangMembers, theirs: Claim | None) -> float | None:
-    """Return the grace period of the members' options. A dialect's gang without one has no limit (0), unless its
-    dialect sets a time, as KAI's does."""
+    """Return the grace period that the members' options set. Without such an option, a gang of a dialect has no limit
+    (0), unless the dialect sets a time, as KAI's dialect does."""
     said = read_option(members, labels.STALENESS, duration_s)
     return 0.0 if said is None and theirs is not None else said
 
@@ -384,8 +390,8 @@ def _priority(members: GangMembers) -> int:
 
 
 def _needs(members: GangMembers, rows: Sequence[RoleSource]) -> PodsToCreate:
-    """Return the pods that suspended Jobs will create. Running Jobs are left out, because their pods exist and were
-    admitted."""
+    """Return the pods that suspended Jobs will create. Running Jobs are left out, because their pods already exist and
+    the quotas have admitted them."""
     jobs = {job.uid: job for job in members.jobs if job.suspended}
     found = ((source.uid, role.minimum) for role, source in rows if isinstance(source, JobPods))
     return [(jobs[uid], count) for uid, count in found if uid in jobs]
@@ -450,8 +456,9 @@ def _by_role(pods: Sequence[Pod]) -> Mapping[str, int]:
 
 
 def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: Mapping[str, int]) -> list[RoleSource]:
-    """Return the roles of a declared group. The oldest pods of each role, and the oldest of all, must start together.
-    If one pod is enough, any pod may start, because the others may fit on no node."""
+    """Return the roles of a declared group. The pods that must start together are the oldest pods of each role and the
+    oldest pods of the whole group. If one pod is enough, any single pod may start, because the oldest pod may fit on no
+    node."""
     if group.by_priority:
         pods = sorted(pods, key=lambda pod: -pod.priority)  # stable: of equal priorities the oldest is first
     rows = bare_pod_roles(pods, group.minimum, group.of_role)
@@ -462,8 +469,8 @@ def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: Mapping[str, in
 
 
 def bare_pod_roles(pods: Sequence[Pod], minimum: int, of_role: Mapping[str, int] = NO_ROLES) -> list[RoleSource]:
-    """Return one role for each (role label, shape). The `minimum` oldest pods must start together, with `of_role` pods
-    of each role among them."""
+    """Return one role for each pair of a role label and a shape. The `minimum` oldest pods must start together. Among
+    them there must be `of_role` pods of each role."""
     first: dict[BarePods, Pod] = {}
     count: dict[BarePods, int] = {}
     needed: dict[BarePods, int] = {}
@@ -498,7 +505,7 @@ def _held(members: GangMembers, whole: str, minimum: int | None, largest: Mappin
 
 
 def _unborn(count: int, size: Amounts, driver: Pod) -> RoleSource:
-    """Return a role for pods that the driver will create. They may run on the same nodes as the driver's pod."""
+    """Return a role for pods that the driver will create. These pods may run on the same nodes as the driver's pod."""
     first = driver.shape
     shape = Shape(size, first.selector, first.affinity, first.tolerations)
     return Role(name="held", count=count, minimum=count, shape=shape), FuturePods()

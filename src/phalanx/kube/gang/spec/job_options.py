@@ -1,4 +1,4 @@
-"""Read the scheduling options of a gang's members: from labels and annotations to the fields of `model.Job`.
+"""Read the scheduling options of a gang's members: convert labels and annotations to fields of `model.Job`.
 
 Each option may be set on any member, and all members that set it must agree. An invalid value raises a GangSpecError
 with the object, the option, the value and the allowed values. The gang then waits with the reason `Invalid`.
@@ -33,7 +33,7 @@ class OptionSource(Protocol):
         """Return the keys of all options that a member sets."""
 
     def options(self, key: str) -> dict[str, str]:
-        """Return value -> the first member that has this value under `key`."""
+        """Return the values of the option `key`, each with the name of the first member that has this value."""
 
 
 def single_value(members: OptionSource, key: str, default: str = "") -> str:
@@ -117,7 +117,8 @@ def choice(text: str, kinds: type[Choice]) -> Choice:
 
 
 def slices(text: str) -> tuple[SliceLayer, ...]:
-    """`8@rack,4@host`: every eight pods share a rack, and of these every four a host."""
+    """Parse the layers of slices. For example, `8@rack,4@host` means that every eight pods share a rack, and that every
+    four of these eight pods share a host."""
     return tuple(_layer(part.strip()) for part in text.split(","))
 
 
@@ -129,8 +130,8 @@ def _layer(text: str) -> SliceLayer:
 
 
 def dependencies(text: str, namespace: str) -> tuple[Dependency, ...]:
-    """Parse `a:ok, other/b:any, c`: names of jobs, in this namespace unless one is given; the condition is `ok` if none
-    is given."""
+    """Parse dependencies such as `a:ok, other/b:any, c`: names of jobs with conditions. A job without a namespace is in
+    the namespace `namespace`, and the condition is `ok` if none is given."""
     return tuple(_dependency(part.strip(), namespace) for part in text.split(",") if part.strip())
 
 
@@ -143,7 +144,7 @@ def _dependency(text: str, namespace: str) -> Dependency:
 
 
 def subgroups(text: str) -> tuple[Group, ...]:
-    """Parse the groups of a JSON list: each is an object with name, parent, minimum, closeness and
+    """Parse the groups of a JSON list. Each group is an object with the fields name, parent, minimum, closeness and
     preferredCloseness."""
     try:
         listed: Sequence[Any] = labels.read_json(text, list[Any])
@@ -157,7 +158,7 @@ def subgroups(text: str) -> tuple[Group, ...]:
 
 
 def subgroup(said: Fields) -> Group:
-    """Raises Misread."""
+    """Return the group that a JSON object describes. Raises Misread."""
     name = said.text("name")
     found = Group(
         name=name, parent=said.text("parent"), minimum=said.whole_or_none("minimum"), closeness=group_closeness(said)

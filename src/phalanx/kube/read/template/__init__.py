@@ -1,4 +1,5 @@
-"""From the spec of a pod, or of a pod template, to the `Shape` of the pods that come of it.
+"""Convert the spec of a pod, or of a pod template, to the `Shape` of the pods. (The *shape* of a pod is everything that
+decides on which nodes the pod fits. Pods with equal shapes are interchangeable.)
 
 Parts, lowest first:
 

@@ -1,7 +1,9 @@
-"""What a template needs from its surroundings to be read as the pods that it will become.
+"""Apply the objects of the cluster that change a pod at its admission to a pod template, so that the template can be
+read like the pods that are created from it.
 
-LimitRanges of the namespace, RuntimeClasses, PriorityClasses: few and rarely changed objects, looked up in caches that
-somebody else keeps (any mapping from `namespace/name` to objects will do).
+These objects are the LimitRanges of the namespace, the RuntimeClasses and the PriorityClasses. They are few and rarely
+change. This module looks them up in caches that the caller keeps up to date; any mapping from `namespace/name` to
+objects is sufficient.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ class AdmissionDefaults:
     def requirements(
         self, namespace: str, spec: Mapping[str, Any], meta: Mapping[str, Any] = _NO_META
     ) -> PodRequirements:
-        """Return the requests of a pod of this template (with that metadata)."""
+        """Return the requirements of a pod that is created from the template with this spec and this metadata."""
         runtime_class = self.runtime_classes.get(spec.get("runtimeClassName") or "")
         whole = {**meta, "namespace": namespace}
         ask = self.shapes.of_template(spec, self._ranges(namespace), runtime_class, whole)
@@ -54,7 +56,8 @@ class AdmissionDefaults:
         return with_claims(ask, found, ours=spec.get("schedulerName") in self.answers_to)
 
     def admitted(self, namespace: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the spec that pods of this template will have, in the fields that quotas read."""
+        """Return the spec that pods of this template will have. It is complete only in the fields that quotas depend
+        on."""
         runtime_class = self.runtime_classes.get(spec.get("runtimeClassName") or "")
         full = with_runtime_class(with_limit_ranges(spec, self._ranges(namespace)), runtime_class)
         defaults = (obj["metadata"]["name"] for obj in self.priority_classes.values() if obj.get("globalDefault"))
@@ -64,8 +67,8 @@ class AdmissionDefaults:
         return [obj for obj in self.limit_ranges.values() if obj["metadata"]["namespace"] == namespace]
 
     def preempts(self, spec: Mapping[str, Any]) -> bool:
-        """Return whether the pod may preempt, as the Priority admission plug-in does: by the pod's field, else by its
-        class, else by the default class."""
+        """Return whether the pod may preempt other pods. As in the Priority admission plug-in, this is set by the pod's
+        field, or else by its priority class, or else by the default class."""
         said = spec.get("preemptionPolicy")
         if said is None and (name := spec.get("priorityClassName")):
             said = self.priority_classes.get(name, {}).get("preemptionPolicy")
@@ -75,8 +78,8 @@ class AdmissionDefaults:
         return said != "Never"
 
     def priority(self, spec: Mapping[str, Any]) -> int:
-        """Return the priority, as the Priority admission plug-in does: of the named class, else of the global default,
-        else 0."""
+        """Return the priority of the pod. As in the Priority admission plug-in, this is the priority of the class that
+        the pod names, or else of the global default class, or else 0."""
         name = spec.get("priorityClassName")
         if name in _SYSTEM_PRIORITIES:
             return _SYSTEM_PRIORITIES[name]

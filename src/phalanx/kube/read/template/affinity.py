@@ -1,16 +1,18 @@
-"""Read a pod's node constraints: node selector, required node affinity, tolerations; and detect unsupported fields.
+"""Read a pod's constraints on its node (node selector, required node affinity, tolerations), and detect fields that
+Phalanx does not support.
 
-The API is k8s.io/api/core/v1. Constraints by other pods are in `pod_affinity`, constraints by volumes in `volumes`. A
-field that could leave a bound pod hanging (a device claim) is never guessed: such a pod is refused with a reason that
-names an alternative.
+The format is that of k8s.io/api/core/v1. The module `volumes` reads the constraints that follow from volumes. Phalanx
+never ignores a field that could prevent a bound pod from starting, such as a device claim: a pod with such a field is
+refused with a reason that names an alternative.
 
-Read a pod's requirements on other pods, and on its node besides resources: pod affinity, topology spread, host
-ports, part of a GPU.
+The module also reads a pod's requirements on other pods, and requirements on its node that are not resources: pod
+affinity, topology spread, host ports, a part of a GPU.
 
-The types of k8s.io/api/core/v1 become fields of `Shape`.
+All of these become fields of `Shape`.
 
 A pod is refused if it has fields that `Shape` cannot express: a namespace selector that is not empty, `matchLabelKeys`,
-and node policies of a spread other than the defaults. `unsupported_terms` yields messages with an alternative."""
+and node policies of a spread other than the defaults. `unsupported_terms` yields messages with an alternative.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,7 @@ def _term(term: Spec, weight: int) -> PodAffinityTerm:
 
 
 def _selector(selector: Spec | None) -> NodeTerm:
-    """Translate a metav1.LabelSelector. None selects no pods."""
+    """Translate a metav1.LabelSelector. The selector None selects no pods."""
     if selector is None:
         return (Requirement("phalanx.dev/nothing", Operator.IN, ()),)
     pairs = sorted((selector.get("matchLabels") or {}).items())

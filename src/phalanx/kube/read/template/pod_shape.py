@@ -1,17 +1,19 @@
-"""From a pod's spec to its `Shape`, and from a Job's template to the shape that its pods will have.
+"""Convert a pod's spec to its `Shape`, and a Job's pod template to the shape that the pods of the Job will have. (The
+*shape* of a pod is everything that decides on which nodes the pod fits.)
 
-A template is not a pod: on the way the API server adds the RuntimeClass' overhead, selector and tolerations, the
-namespace's LimitRange defaults, and requests where only limits stand. A suspended Job is planned with all of that
-added here; at the barrier the real pods decide.
+A pod differs from its template, because the API server adds fields when the pod is created: the RuntimeClass' overhead,
+selector and tolerations, the defaults of the namespace's LimitRanges, and requests of containers that set only limits.
+This module adds all of these to the template of a suspended Job, so that the Job can be planned. When the pods are
+about to be bound, the shapes of the real pods are used.
 
-The shape contains only those labels of a pod by whose keys any term selects pods (`ShapeCache.selecting`). Other labels
-differ from pod to pod, while equal pods must have equal shapes. When a new key is selected by, pods and Jobs with that
-label are read again.
+The shape contains only those labels of a pod whose keys occur in any pod's selectors for other pods
+(`ShapeCache.selecting`). Other labels may differ from pod to pod, while pods that are equal for the scheduler must have
+equal shapes. When a selector uses a new key, pods and Jobs with that label are read again.
 
-Thousands of pods share a spec, so the shape is cached by the content of the spec: reading a pod again costs one
-encoding of the relevant parts.
+Thousands of pods may have equal specs, so the shape is cached by the content of the spec. If the shape is in the cache,
+reading a pod costs only the encoding of the relevant parts.
 
-The requests of a pod, counted exactly as kube-scheduler and the kubelet do.
+This module also computes the requests of a pod, exactly as kube-scheduler and the kubelet do.
 
 The rule is `PodRequests` of k8s.io/component-helpers/resource: containers run at the same time, so their requests add
 up; init containers run one after the other, so the largest counts, each together with the sidecars (init containers
@@ -19,7 +21,8 @@ with restartPolicy Always) started before it; pod-level resources (KEP-2837) ove
 RuntimeClass' overhead is added. During an in-place resize (KEP-1287) the largest of the requested, the allocated and
 the running amounts counts, unless the kubelet has reported the resize as infeasible. A container with a limit and no
 request requests its limit. The API server applies this default to pods, not to templates, so this module applies it to
-both."""
+both.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +68,8 @@ def pod_requests(spec: Spec, status: Mapping[str, Any] = _NONE) -> Amounts:
 
 
 def _start_up(spec: Spec, running: Mapping[str, Any], stuck: bool, total: Sums) -> Sums:
-    """Return the peak while init containers run, and add the sidecars among them to `total`, because they keep
-    running."""
+    """Return the largest amounts that are in use while the init containers run. Add the sidecars among the init
+    containers to `total`, because the sidecars continue to run."""
     peak: Sums = {}
     sidecars: Sums = {}
     for container in spec.get("initContainers", ()):
@@ -148,8 +151,9 @@ _NO_META: Spec = {}
 
 @dataclass(frozen=True, slots=True)
 class PodRequirements:
-    """A shape. `obstacle`: why pods of this shape are not placed at all; None: they are placed. `claims`: True if the
-    pods name volume claims, whose constraints are not in the shape yet (`volumes`)."""
+    """A shape, with what else must be known to place its pods. `obstacle`: why pods of this shape are not placed at
+    all; None if they are placed. `claims`: True if the pods name volume claims, whose constraints the shape does not
+    contain yet (`volumes`)."""
 
     shape: Shape
     obstacle: Reason | None = None
@@ -157,7 +161,7 @@ class PodRequirements:
 
 
 class ShapeCache:
-    """A cache of shapes, by the content of specs."""
+    """A cache of shapes. The key is the content of a spec."""
 
     def __init__(self) -> None:
         self.selecting: dict[str, None] = {}  # label keys by which any pod's terms select pods
@@ -169,8 +173,9 @@ class ShapeCache:
         )
 
     def of_pod(self, spec: Spec, status: Mapping[str, Any] | None = None, meta: Spec = _NO_META) -> PodRequirements:
-        """Return the shape of the pod. `status`: used for bound pods only, which the kubelet may have resized. `meta`:
-        the namespace, labels and annotations are used."""
+        """Return the shape of the pod. `status`: the pod's status, which is used only for bound pods, because the
+        kubelet may have resized them. `meta`: the pod's metadata, of which the namespace, labels and annotations are
+        used."""
         granted = resized_resources(status) if spec.get("nodeName") else None
         seen = self._seen(meta)
         last, last_seen, found = self._last
@@ -227,8 +232,8 @@ class ShapeCache:
 
 def volume_claims(spec: Spec, pod: str = "") -> tuple[str, ...]:
     """Return the names of the volume claims of a pod or, if `pod` is empty, of a template. The claim of an ephemeral
-    volume is created for its pod, and may not exist yet. So its class is added: `NAME~CLASS` for a pod, `~CLASS` for a
-    template."""
+    volume is created for its pod, and may not exist yet. So the name of its storage class is added to the name of the
+    claim: `NAME~CLASS` for a pod, `~CLASS` for a template."""
     found = []
     for volume in spec.get("volumes") or ():
         if "persistentVolumeClaim" in volume:
@@ -257,9 +262,9 @@ def covers(planned: Shape, real: Shape, *, narrower: bool = False) -> bool:
 
 
 def with_limit_ranges(spec: Spec, limit_ranges: Iterable[Spec]) -> Spec:
-    """Return the spec with the changes of the LimitRanger admission plug-in: default requests for containers with
-    neither request nor limit, and default limits. (The API server has already derived defaultRequest from default and
-    max when the LimitRange was written.)"""
+    """Return the spec with the changes that the LimitRanger admission plug-in makes: it adds default requests to
+    containers with neither request nor limit, and default limits. (The API server has already derived defaultRequest
+    from default and max when the LimitRange was written.)"""
     defaults: dict[str, Any] = {}
     limits: dict[str, Any] = {}
     for limit_range in limit_ranges:
@@ -284,7 +289,7 @@ def _with_defaults(container: Spec, defaults: Mapping[str, Any], limits: Mapping
 
 
 def with_runtime_class(spec: Spec, runtime_class: Spec | None) -> Spec:
-    """Return the spec as the RuntimeClass admission plug-in will leave it."""
+    """Return the spec with the changes that the RuntimeClass admission plug-in will make."""
     if runtime_class is None:
         return spec
     scheduling = runtime_class.get("scheduling") or {}
@@ -318,7 +323,7 @@ def _read(spec: Spec, status: Mapping[str, Any], meta: Spec) -> PodRequirements:
 
 
 def _alignment(words: Mapping[str, Any]) -> str:
-    """Return whether the pod's resources come from one NUMA zone: `required`, `preferred`, or "" for no alignment.
+    """Return whether the pod's resources must come from one NUMA zone: `required`, `preferred`, or "" for no alignment.
     Raises ValueError."""
     said = str(words.get(NUMA_ALIGNMENT) or "")
     if said not in ("", "required", "preferred"):

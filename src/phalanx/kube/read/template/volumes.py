@@ -1,18 +1,24 @@
 """Derive a pod's node constraints from its volume claims, so that no pod is bound to a node where its volumes cannot be
 used.
 
-The rules of kube-scheduler's plug-ins VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits, expressed by
-fields that every shape has, so that the core needs no notion of volumes:
+The module implements the rules of kube-scheduler's plug-ins VolumeBinding, VolumeZone, VolumeRestrictions and
+NodeVolumeLimits. It expresses them by fields that every shape has, so that the core does not have to know about
+volumes:
 
-- a bound claim: its volume's node affinity and zone labels are further terms of the pod's required node affinity;
-- a volume of a CSI driver takes one of the driver's attachments on a node (CSINode), counted like any resource. A
-  volume that several pods may share is not counted, because pods on one node share one attachment;
-- a claim that is bound where its first pod runs (WaitForFirstConsumer): the class' allowed topologies are terms. Before
-  the pod is bound, its node is written on the claim, and the claim must be Bound (`unplaced`);
-- a claim that does not exist, that another controller binds, or that is ReadWriteOncePod and in use: the pod waits.
+- if a claim is bound, the node affinity and the zone labels of its volume are added to the pod's required node
+  affinity;
+- a volume of a CSI driver uses one of the attachments that the driver has on each node (CSINode). Attachments are
+  counted like any resource. A volume that several pods may share is not counted, because the pods on one node share one
+  attachment;
+- if a claim is bound only when its first pod has a node (WaitForFirstConsumer), the allowed topologies of its class are
+  added to the pod's node affinity. Before such a pod is bound, its node is written on the claim, and the claim must
+  become Bound (`unplaced`);
+- the pod waits if a claim does not exist, if another controller must bind the claim, or if the claim is
+  ReadWriteOncePod and in use.
 
-A class without a provisioner (local volumes) needs a scheduler that chooses volumes, which Phalanx does not. Such a
-claim must be bound beforehand, or another scheduler must bind the pod (`binding`) and its claims.
+A class without a provisioner (local volumes) needs a scheduler that chooses volumes, and Phalanx does not choose
+volumes. A claim of such a class must be bound beforehand, or another scheduler must bind the pod (`binding`) and its
+claims.
 """
 
 from __future__ import annotations
@@ -46,9 +52,10 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 @dataclass(slots=True)
 class ClaimConstraints:
-    """The constraints that follow from a pod's claims. `rules`: alternatives for node affinity; one term of each rule
-    must hold. `places`: CSI driver's resource -> attachments. `waits`, `wrong`: why the pod waits, and why it cannot be
-    placed. `unplaced`: claims that need the pod's node before it is bound."""
+    """The constraints that follow from a pod's claims. `rules`: requirements on the node; each rule is a list of terms,
+    and the node must satisfy one term of each rule. `places`: the number of attachments of each CSI driver's resource.
+    `waits`: why the pod must wait. `wrong`: why the pod cannot be placed. `unplaced`: the claims on which the pod's
+    node must be written before the pod is bound."""
 
     rules: list[tuple[NodeTerm, ...]] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
@@ -58,8 +65,8 @@ class ClaimConstraints:
 
 
 class VolumeClaims:
-    """The constraints of volume claims. `claims`, `volumes`, `classes`, `nodes` (CSINodes): the caches of these kinds,
-    which the caller keeps up to date, by `namespace/name`."""
+    """The constraints of all volume claims. `claims`, `volumes`, `classes` and `nodes` (CSINodes): the objects of these
+    kinds by `namespace/name`, in caches that the caller keeps up to date."""
 
     def __init__(
         self,
@@ -102,18 +109,18 @@ class VolumeClaims:
         return f"{said.get('namespace')}/{said.get('name')}" if said else ""
 
     def users(self, claim: str = "") -> set[str]:
-        """Return the pods that use the claim; without a name, all pods that use any claim."""
+        """Return the pods that use the claim. If `claim` is empty, return all pods that use any claim."""
         return self._users.get(claim, set()) if claim else set().union(*self._users.values())
 
     def askers(self, claim: str = "") -> set[str]:
-        """Return the Jobs whose templates name the claim; without a name, all Jobs with any claim."""
+        """Return the Jobs whose pod templates name the claim. If `claim` is empty, return all Jobs with any claim."""
         return self._askers.get(claim, set()) if claim else set().union(*self._askers.values())
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
     def with_places(self, node: Node) -> Node:
-        """Return the node with the number of volumes that each CSI driver can attach to it. A driver that states no
-        number has no limit."""
+        """Return the node with the number of volumes that each CSI driver can attach to it. A driver without a number
+        has no limit."""
         drivers = self.limited()
         if not drivers:
             return node
@@ -122,7 +129,7 @@ class VolumeClaims:
         return replace(node, allocatable=amounts({**dict(node.allocatable), **places}))
 
     def limited(self) -> frozenset[str]:
-        """Return the drivers that any node limits."""
+        """Return the drivers whose attachments are limited on at least one node."""
         if self._drivers is None:
             self._drivers = frozenset(driver for one in self._nodes.values() for driver, _ in _limits(one))
         return self._drivers
@@ -136,8 +143,8 @@ class VolumeClaims:
     # --- pods -----------------------------------------------------------------------------------------------------
 
     def look(self, namespace: str, claims: Iterable[str], pod: str = "", node: str = "") -> ClaimConstraints:
-        """Return the constraints that follow from these claims of a pod (`pod` empty: of a template). `node`: the node
-        of a pod that is bound already."""
+        """Return the constraints that follow from these claims of a pod, or of a template if `pod` is empty. `node`:
+        the node of the pod, if it is already bound."""
         found = ClaimConstraints()
         for said in claims:
             name, ephemeral, class_name = said.partition("~")
@@ -236,7 +243,8 @@ def with_claims(ask: PodRequirements, found: ClaimConstraints | None, *, ours: b
 
 
 def _all_of(own: tuple[NodeTerm, ...], rules: Iterable[tuple[NodeTerm, ...]]) -> tuple[NodeTerm, ...]:
-    """Return the terms that require one of `own` and one of each rule, multiplied out into alternatives."""
+    """Return the terms that together require one of `own` and one term of each rule: one term for each possible
+    combination."""
     choices = [each for each in (own, *dict.fromkeys(rules)) if each]
     if len(choices) < 2:
         return choices[0] if choices else ()

@@ -1,4 +1,4 @@
-"""Workloads that own pods. Parts, lowest first:
+"""Read workloads, the objects that own pods. The parts, lowest first:
 
 adapter     a batch/v1 Job, or one role of a framework's job, shown as a Job
 batch_job   a Job in the scheduler's terms: its pods, their shape, and whether it is suspended

@@ -1,7 +1,9 @@
-"""Read and write one role of any framework's job through the interface of a batch/v1 Job.
+"""Read and write one role of any framework's job (such as the workers of a PyTorchJob) through the interface of a
+batch/v1 Job.
 
-An adapter reads an object as a Job, and translates writes to the Job into writes to the object. The roles of one object
-are several members of a gang, each with its own adapter. A write to all of them at once is one request.
+An adapter presents an object as a Job, and translates writes to the Job into writes to the object. Each role of an
+object is a member of its own in the gang, and has its own adapter. A write to several roles of one object is a single
+request.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ FRAMEWORK_KINDS: tuple[Kind, ...] = tuple(FRAMEWORKS)
 
 @dataclass(frozen=True, slots=True)
 class JobAdapter:
-    """A translation of an object to a Job, and of changes of the Job to changes of the object. `role`: the role of a
-    framework's job; "" for a Job. `made`: the object that the framework's operator created from it, if this object
-    contains the roles."""
+    """The translation of an object to a Job, and of changes of the Job to changes of the object. `role`: the role of a
+    framework's job; "" for a Job. `made`: the object that the framework's operator created from the job, if the created
+    object contains the roles."""
 
     kind: Kind = JOBS
     role: str = ""
@@ -36,19 +38,20 @@ class JobAdapter:
         return FRAMEWORKS[self.kind].view(obj, self.role, self.made) if self.role else obj
 
     def member(self, obj: Object) -> str:
-        """Return the uid of the gang member that the object, in this role, is."""
+        """Return the uid of the gang member for this role of the object."""
         uid = str(obj["metadata"]["uid"])
         return member_uid(uid, self.role) if self.role else uid
 
     def suspension(self) -> Object:
-        """Return the patch of the object's spec that suspends it; empty for a kind that waits without a record."""
+        """Return the patch of the object's spec that suspends the object. The patch is empty for a kind that waits as
+        long as it has no record of a start."""
         path = FRAMEWORKS[self.kind].suspend if self.role else ("suspend",)
         return nested(path, True) if path else {}
 
 
 class PodOwner(NamedTuple):
-    """The name and uid of a gang member that owns pods. `ours`: True if Phalanx binds its pods, also those of the
-    default scheduler."""
+    """The name and uid of a gang member that owns pods. `ours`: True if Phalanx binds the pods of this member,
+    including pods that name the default scheduler."""
 
     name: str
     uid: str
@@ -65,7 +68,7 @@ def job_owner(meta: Object) -> PodOwner | None:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadChange:
-    """A change of the Job that an adapter shows: a merge patch of its spec, and annotations."""
+    """A change of the Job that an adapter presents: a merge patch of the Job's spec, and annotations."""
 
     adapter: JobAdapter
     spec: Object
@@ -83,12 +86,12 @@ def adapters(kind: Kind, obj: Object, made: Object | None = None) -> tuple[JobAd
 
 
 def member_uid(uid: str, role: str) -> str:
-    """Return the uid of the gang member that this role of the object is."""
+    """Return the uid of the gang member for this role of the object."""
     return f"{uid}/{role.lower()}"
 
 
 def merge_changes(obj: Object, changes: Iterable[WorkloadChange]) -> tuple[Object, dict[str, str | None]]:
-    """Return one merge patch of the object's spec, and the annotations, that together make all the changes."""
+    """Return one merge patch of the object's spec, and the annotations, that together make all of the changes."""
     spec = dict(obj.get("spec") or {})
     words: dict[str, str | None] = {}
     for each in changes:

@@ -1,9 +1,10 @@
 """Find the framework's job that a pod or another object belongs to.
 
-A JobSet makes Jobs, and these make pods; a TrainJob makes a JobSet. The module follows controller references upwards
-through the caches, as far as Phalanx reads their kinds. The topmost object waits in a queue, and all objects below it
-are parts of it. Spark's executors are controlled by their driver's pod, so they name their application in a label. So
-do pods of an AppWrapper whose controllers are of other kinds.
+A TrainJob creates a JobSet, a JobSet creates Jobs, and Jobs create pods. The module follows the controller references
+from an object to its ancestors in the caches, as long as Phalanx reads the kinds of these ancestors. The topmost object
+waits in a queue, and all objects below it are parts of it. Two kinds of pods name the topmost object in a label
+instead: Spark's executors, because the pod of their driver controls them, and pods of an AppWrapper whose controllers
+are of kinds that Phalanx does not read.
 """
 
 from __future__ import annotations
@@ -41,30 +42,32 @@ class Ancestor(NamedTuple):
 
     @property
     def member(self) -> tuple[str, str]:
-        """Return the object's name, and the uid of the gang member that it is in this role."""
+        """Return the name of the topmost object, and the uid of the gang member for this role of it."""
         meta = self.obj["metadata"]
         return meta["name"], member_uid(meta["uid"], self.role)
 
 
 class Ancestors:
-    """`kinds`: the kinds that are read as Jobs. `objects`: returns the cache of a kind."""
+    """The search for ancestors. `kinds`: the kinds that are read as Jobs. `objects`: a function that returns the cache
+    of a kind."""
 
     def __init__(self, kinds: Callable[[], tuple[Kind, ...]], objects: Callable[[Kind], Mapping[str, Object]]) -> None:
         self._read, self._objects = kinds, objects
         self._gangs: dict[str, tuple[str, bool]] = {}  # uid -> resourceVersion, whether it has members
 
     def _kinds(self) -> tuple[Kind, ...]:
-        """Return the kinds of ancestors. The pods of a Volcano Job in this cluster are a gang by their PodGroup."""
+        """Return the kinds of ancestors. Volcano Jobs of this cluster are left out, because their pods form a gang by
+        their PodGroup."""
         return tuple(kind for kind in self._read() if kind != VOLCANO_JOB.kind)
 
     def jobs(self, kind: Kind, obj: Object, around: AdmissionDefaults) -> list[BatchJob]:
-        """Return the gang members of an object. If Jobs create the object's pods, the object is a member only when it
-        is queued itself; otherwise each of its Jobs is read by itself."""
+        """Return the gang members of an object. If Jobs create the object's pods, the object is a member only if it is
+        itself queued. Otherwise each of its Jobs is read separately."""
         read = [read_job(obj, around, adapter) for adapter in adapters(kind, obj, self.made(kind, obj))]
         return [job for job in read if job.queued or kind in (JOBS, *TRAINING_KINDS)]
 
     def queued(self, meta: Object, around: AdmissionDefaults) -> Ancestor | None:
-        """Return the topmost ancestor of the object if that is a gang."""
+        """Return the topmost ancestor of the object if this ancestor is a gang."""
         above = self.of(meta)
         return above if above is not None and self._is_gang(above.kind, above.obj, around) else None
 
@@ -80,8 +83,8 @@ class Ancestors:
         return known[1]
 
     def owner(self, meta: Object, around: AdmissionDefaults) -> PodOwner | None:
-        """Return the owner of a pod: the framework's job if that is a gang, or else the pod's controller, known or not;
-        None if no ancestor is of a kind that Phalanx reads."""
+        """Return the owner of a pod: the framework's job if this job is a gang, or else the pod's controller, even if
+        the controller is not known yet. Return None if no ancestor is of a kind that Phalanx reads."""
         if (above := self.queued(meta, around)) is not None:
             return PodOwner(*above.member, ours=around.sole)
         direct = _controller(meta)
@@ -95,8 +98,8 @@ class Ancestors:
         )
 
     def of(self, meta: Object) -> Ancestor | None:
-        """Return the topmost ancestor of the object; None if it has none of a kind that Phalanx reads, or if that one
-        is not known yet."""
+        """Return the topmost ancestor of the object; None if the object has no ancestor of a kind that Phalanx reads,
+        or if that ancestor is not known yet."""
         kinds = self._kinds()
         if len(kinds) == 1:
             return None  # Jobs alone
@@ -153,7 +156,7 @@ class Ancestors:
 
 
 def _is_of(owner: Object, kind: Kind) -> bool:
-    """Return whether an owner is of the kind. Volcano has a Job, too, whose pods are a PodGroup's."""
+    """Return whether an owner is of the kind. The API group is compared too, because Volcano also has a kind Job."""
     if owner["kind"] != kind.name:
         return False
     return bool(owner.get("apiVersion", kind.api_version).rpartition("/")[0] == kind.group)

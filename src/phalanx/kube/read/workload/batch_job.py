@@ -1,8 +1,9 @@
-"""A batch/v1 Job in the scheduler's terms: the number of pods that it still needs at once, their shape, and its
-suspension.
+"""Convert a batch/v1 Job to the scheduler's terms: the number of pods that the Job still needs at once, the shape of
+these pods, and whether the Job is suspended.
 
 The size of a Job's gang is what the Job controller would run now: min(parallelism, completions - succeeded - failed
-indexes); without completions (a work queue) it is the parallelism until the first pod succeeds, and then no new pod.
+indexes); for a Job without completions (a work queue), the size is the parallelism until the first pod succeeds, and
+then no new pods are needed.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ class BatchJob:
     `scheduler`: the scheduler name of its pods. `gates`: the scheduling gates of its pods. `externally_managed`: True
     if another controller manages it. `active_s`: the user's activeDeadlineSeconds. `outcome`: the outcome of an ended
     Job. `ended_s`: the time of the end in the status, in seconds since the epoch; 0 if the status has none.
-    `preempted`: the number of preemptions. `adapter`: the translation by which the Job was read. `grouped`: True if its
-    pods name a group of their own, which is the gang unless the Job is queued itself. `completions_follow`: True if its
-    completions must equal its parallelism, whatever Phalanx sets; while it is suspended, both are the user's. `sent`:
-    True if another cluster runs it."""
+    `preempted`: how often the Job was preempted. `adapter`: the adapter that presents the object as this Job.
+    `grouped`: True if the Job's pods name a group of their own; this group is the gang unless the Job itself is queued.
+    `completions_follow`: True if the completions of the Job must always equal its parallelism, even when Phalanx
+    changes the parallelism; while the Job is suspended, both have the user's values. `sent`: True if another cluster
+    runs it."""
 
     uid: str
     namespace: str
@@ -86,7 +88,8 @@ class BatchJob:
 
     @property
     def ours(self) -> bool:
-        """Return whether Phalanx schedules the Job: it is queued, or it runs with Phalanx's scheduler name."""
+        """Return whether Phalanx schedules the Job. It does if the Job is queued, or if it runs with Phalanx's
+        scheduler name."""
         return self.queued or (
             not self.externally_managed
             and self.scheduler == labels.SCHEDULER_NAME
@@ -102,7 +105,8 @@ class BatchJob:
 
     @property
     def queued(self) -> bool:
-        """Return True if its labels queue it for Phalanx: Phalanx resumes it, and may suspend it again."""
+        """Return True if the labels of the Job put it into a queue of Phalanx. Phalanx then resumes the Job, and may
+        suspend it again."""
         return not self.externally_managed and (labels.QUEUE in self.options or labels.JOB in self.options)
 
     @property
@@ -113,8 +117,8 @@ class BatchJob:
         return wished if self.completions is None or self.completions_follow else min(wished, self.completions)
 
     def size(self, seen_succeeded: int = 0) -> int:
-        """Return the number of pods that it could still use at once. `seen_succeeded`: the pods that were seen to
-        succeed, because the status is updated later."""
+        """Return the number of pods that the Job could still use at once. `seen_succeeded`: the number of pods that are
+        known to have succeeded, because the Job's status is updated later than the pods."""
         succeeded = max(self.succeeded, seen_succeeded)
         if self.finished:
             return 0
@@ -183,8 +187,8 @@ def _is_grouped(pod: Object, around: AdmissionDefaults) -> bool:
 
 
 def parallelism_annotation(parallelism: int, requested_parallelism: int) -> str | None:
-    """Return the annotation with the granted and the requested number of an elastic Job's pods; None if all are
-    granted."""
+    """Return the annotation with the granted and the requested number of an elastic Job's pods; None if all of the
+    requested pods are granted."""
     return f"{parallelism} of {requested_parallelism}" if parallelism != requested_parallelism else None
 
 
@@ -195,7 +199,7 @@ def time_limit_annotation(active_s: int | None, own: int | None) -> str | None:
 
 
 def _active_s(meta: Object, active_s: int | None) -> int | None:
-    """Return the user's activeDeadlineSeconds, also if the user changed it later."""
+    """Return the user's activeDeadlineSeconds, even if the user has changed it after Phalanx set a value."""
     now, of, own = (meta.get("annotations") or {}).get(labels.LIMITED, "").partition(" of ")
     if of and now == str(active_s):
         return labels.whole_number(own, 1)
@@ -203,7 +207,8 @@ def _active_s(meta: Object, active_s: int | None) -> int | None:
 
 
 def _wished(meta: Object, parallelism: int) -> int:
-    """Return the parallelism that the user requested. A later change of the parallelism by the user counts."""
+    """Return the parallelism that the user requested. If the user changes the parallelism later, return the new
+    value."""
     now, of, asked = (meta.get("annotations") or {}).get(labels.PARALLELISM, "").partition(" of ")
     requested = labels.whole_number(asked) if of and now == str(parallelism) else None
     return parallelism if requested is None else requested
@@ -220,8 +225,8 @@ class _Written(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def template_annotation(own: Object, update: PodUpdate) -> str:
-    """Return the annotation with those original fields of a template that a start changes. `own`: the original
-    template."""
+    """Return the annotation that saves the original values of those template fields that a start changes. `own`: the
+    original template."""
     pod, meta = own.get("spec") or {}, own.get("metadata") or {}
     before = {
         field: {key: (meta.get(field) or {}).get(key) for key in given}
@@ -231,8 +236,8 @@ def template_annotation(own: Object, update: PodUpdate) -> str:
 
 
 def original_template(meta: Object, template: Object) -> Object:
-    """Return the template as its user wrote it, without the flavor's selector and tolerations, labels and annotations
-    of a start. `meta`: the metadata of its Job."""
+    """Return the template as its user wrote it, without the node selector and tolerations of a flavor, and without the
+    labels and annotations that a start has added. `meta`: the metadata of its Job."""
     text = (meta.get("annotations") or {}).get(labels.TEMPLATE)
     if text is None:
         return template
@@ -251,8 +256,8 @@ def original_template(meta: Object, template: Object) -> Object:
 
 
 def pod_set_names(jobs: Iterable[BatchJob]) -> dict[str, str]:
-    """Return the name of each member's pod set, by uid: the role, or else `main`, with a number if there are several
-    members."""
+    """Return the name of each member's pod set, by the uid of the member. The name is the role, or `main` without a
+    role. It gets a number if there are several members."""
     found = sorted(jobs, key=lambda job: (job.created_s, job.name))
     return {
         job.uid: job.adapter.role.lower() or ("main" if len(found) == 1 else f"main-{number}")
@@ -287,7 +292,8 @@ def _outcome(meta: Object, status: Object) -> Outcome | None:
 
 
 def count_indexes(text: str) -> int:
-    """Return how many indexes `1,3-5,7` names (the form of status.completedIndexes and failedIndexes)."""
+    """Return how many indexes a text such as `1,3-5,7` names (the format of status.completedIndexes and
+    failedIndexes)."""
     total = 0
     for part in text.split(",") if text else ():
         first, _, last = part.partition("-")
@@ -300,7 +306,8 @@ def _number(value: int | None, default: int) -> int:
 
 
 def _said(meta: Object) -> dict[str, str]:
-    """Labels win over annotations; the queue is a label only, and the user an annotation only."""
+    """Return the options of the Job. Labels take precedence over annotations. The queue is read only from a label, and
+    the user only from an annotation."""
     annotations = {key: text for key, text in (meta.get("annotations") or {}).items() if key != labels.QUEUE}
     both = {**annotations, **{key: text for key, text in (meta.get("labels") or {}).items() if key != labels.USER}}
     return {key: str(value) for key, value in both.items() if key.startswith("phalanx.dev/")}
