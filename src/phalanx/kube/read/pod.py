@@ -120,9 +120,8 @@ def read_pod(
     words: Callable[[str, Object, str], Mapping[str, str]] = lambda kind, meta, scheduler: _NOTHING,
     binds_alone: Callable[[Object], bool] = lambda spec: False,
 ) -> Pod:
-    """Read a pod. `answers_to`: the scheduler names of pods that Phalanx binds. `binds_alone`: a function that returns
-    True for the spec of a pod of the default scheduler that Phalanx binds as a job of its own. `words`: a function that
-    translates the labels that a pod has for another scheduler into options of Phalanx."""
+    """Read a pod. `answers_to`: the names of Phalanx as a scheduler. `binds_alone(spec)`: True if Phalanx binds this
+    pod of the default scheduler as its own job. `words`: translates other schedulers' labels to Phalanx's options."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     annotations = meta.get("annotations") or {}
     default = (scheduler := spec.get("schedulerName", "")) == labels.DEFAULT_SCHEDULER

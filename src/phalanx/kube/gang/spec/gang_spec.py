@@ -211,8 +211,7 @@ RoleSource: TypeAlias = tuple[Role, PodSource]
 
 
 def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
-    """Return the job of these members. There must be at least one member. The function never raises: `job.blocked`
-    contains an error of the members."""
+    """Return the job of these members (at least one). This never raises: an error goes into `job.blocked`."""
     blocked, rows, queue, said, sent = None, [], defaults.default_queue, dict[str, Any](), False
     theirs: Claim | None = None
     chosen: ClusterChoice | None = None
