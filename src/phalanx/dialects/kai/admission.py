@@ -1,7 +1,7 @@
 """Define admission policies that replace KAI's webhooks, and the PriorityClasses that KAI's installation creates.
 
 The policies do not refuse a PodGroup whose sub-groups form a cycle, because CEL cannot express this check. The pods of
-such a PodGroup wait, and their reason names the cycle.
+such a PodGroup wait, and have a reason.
 
 
 Source: pkg/apis/scheduling/{v2,v2alpha2}/*_webhook.go, pkg/admission, deployments/kai-scheduler/templates of v0.17.0.
