@@ -178,5 +178,6 @@ def test_a_job_set_that_the_server_refuses_is_told(api_server: ServerProcess) ->
             return any(one["message"].startswith("its JobSet could not be created: ") for one in conditions)
 
         await here.until(lambda: here.get(TRAIN_JOBS, "t"), told)
+        assert await here.get(JOB_SETS, "t") is None
 
     scenario(api_server, play)
