@@ -30,8 +30,8 @@ class Broken(Exception):
 
 
 class Decision(NamedTuple):
-    """One decision of a plan: pods of a job are placed or nominated, after victims were told to stop. Without pods: a
-    nomination is withdrawn."""
+    """One decision of a plan: pods of a job are placed or nominated, after victims were told to stop. Without pods and
+    victims: a nomination is withdrawn."""
 
     is_nomination: bool
     pods: dict[int, str]
@@ -57,7 +57,8 @@ def losing(units: Sequence[tuple[str, int | None]]) -> dict[str, Any]:
 
 
 def decisions(plan: Plan) -> dict[str, list[Decision]]:
-    """Return the decisions of a plan by job, in the plan's order."""
+    """Return the decisions of a plan by job, in the plan's order. If a job preempts others to grow, and is preempted
+    later in the same plan, then the plan does not mention the growth (R24): the decision has victims, and no pods."""
     found: dict[str, list[Decision]] = {}
     gangs: dict[str, frozenset[str]] = {}
     surplus: dict[str, dict[str, frozenset[int]]] = {}
@@ -72,6 +73,9 @@ def decisions(plan: Plan) -> dict[str, list[Decision]]:
                 lost = (gangs.pop(job, frozenset()), surplus.pop(job, {})) if placements else ()
                 nodes = {each.ordinal: each.node for each in placements}
                 found.setdefault(job, []).append(Decision(isinstance(action, Nominate), nodes, *lost))
+    losers = {action.job for action in plan.actions if isinstance(action, Preempt)}
     for by in {*gangs, *surplus}:
-        raise Broken("R17", f"jobs are preempted for {by}, which gets nothing")
+        if by not in losers:
+            raise Broken("R17", f"jobs are preempted for {by}, which gets nothing")
+        found.setdefault(by, []).append(Decision(True, {}, gangs.get(by, frozenset()), surplus.get(by, {})))
     return found

@@ -11,7 +11,7 @@ from phalanx.model.job import Phase
 from phalanx.model.plan import Plan
 
 from .choices import Choices
-from .decisions import Broken, Fault
+from .decisions import Broken, Decision, Fault
 from .execution import Execution
 from .facts import Facts
 from .nodes import fits, free, may_take, places, reserve
@@ -63,7 +63,7 @@ class Walk(Execution):
         nominated = [work for work in self.facts.works.values() if work.nominated]
         for work in sorted(nominated, key=lambda each: each.rank):
             name, mine = work.job.id, self.left.get(work.job.id, [])
-            withdraws = bool(mine) and mine[0].is_nomination and not mine[0].pods
+            withdraws = bool(mine) and mine[0].is_nomination and not mine[0].pods and not mine[0].losers
             if reason := self.must_withdraw(work):
                 if not withdraws:
                     raise Broken("R23", f"{name} keeps its nomination, though {reason}")
@@ -213,6 +213,8 @@ class Walk(Execution):
                     raise Broken("R17", f"{name} could start at once, and {self.said(mine[0])}", is_late=is_late)
                 self.start(request, mine, self.holder_for(request))
             case Demand.NOMINATE | Demand.PREEMPT | Demand.TAKE_OVER:
+                if name in self.losers and not (mine and mine[0].pods) and not self.imagine_growth(request, mine):
+                    return Demand.NOTHING
                 if not mine:
                     self.blame()
                     rule = "R23" if demand is Demand.TAKE_OVER else "R22" if request.kind is Kind.GROWTH else "R17"
@@ -260,6 +262,23 @@ class Walk(Execution):
         self.put(request.work, {ordinal: nodes[chosen]})
         request.work.imagined.add(ordinal)
         return Demand.START
+
+    def imagine_growth(self, request: Request, mine: list[Decision]) -> bool:
+        """R24: fill in the pod that the plan does not mention because its job is preempted later. Return False if the
+        job may have got no pod."""
+        whole = mine.pop(0) if mine and mine[0].losers else Decision(True, {})
+        victims, held = whole.victims(self.facts), self.holder_for(request)
+        left = free(self.facts, is_soon=True, gone=victims)
+        left = Search(self.facts, request, held).without_nominations(left, victims)
+        nodes = sorted(node for node, pods in places(left, request.work.asks).items() if pods)
+        chosen = self.choices.choose(len(nodes) + (not whole.losers)) if nodes else 0
+        if chosen == len(nodes):
+            self.give_up(request, holds=True)
+            return False
+        ordinal = min(request.work.open - request.work.nominated.keys())
+        at_once = may_take(self.facts, held, request, free(self.facts))
+        mine.insert(0, whole._replace(is_nomination=not at_once, pods={ordinal: nodes[chosen]}))
+        return True
 
     def give_up(self, request: Request, *, holds: bool) -> None:
         """R14: a request that waits is not tried again; the first of a strict queue blocks the requests behind it."""

@@ -75,9 +75,9 @@ def allows(facts: Facts, usage: Usage, work: Work, pods: int) -> bool:
     path = facts.tree.path[work.queue]
     if not all(_allows_at(facts, after, usage, work, name) for name in path):
         return False
-    if not any(map(any, facts.tree.keeps.values())):
-        return True  # if no queue keeps anything, nodes alone decide
-    return _is_below(work, claim(facts, after, ROOT), facts.capacity, claim(facts, usage, ROOT))
+    kept, claims = total(facts.tree.keeps.values(), facts.zero), claim(facts, after, ROOT)
+    most = tuple(has if keeps else new for has, keeps, new in zip(facts.capacity, kept, claims, strict=True))
+    return _is_below(work, claims, most, claim(facts, usage, ROOT))
 
 
 def _is_below(work: Work, claims: Amounts, most: Amounts, before: Amounts) -> bool:

@@ -137,7 +137,7 @@ class QuotaLedger:
             if account is None:
                 account = self._over[branch.name] = branch.account.copy()
             accounts.append((branch, account))
-        post_charge(accounts, charge, sign, keeps=self.tree.keeps)
+        post_charge(accounts, charge, sign, keeps=bool(self.tree.keeps))
 
 
 class EmptyLedger(QuotaLedger):
@@ -263,14 +263,14 @@ def kept_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
 
 
 def pool_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShortfall | None:
-    """Return the shortfall of the cluster's capacity (the pool) for the charge; None if it is enough. Amounts that
-    queues keep for themselves count as used from the start. So the part of a charge that fits into the amounts kept by
-    queues on its path adds nothing to this usage."""
+    """Return the shortfall of the cluster's capacity (the pool) for the charge; None if it is enough. Only
+    resources that some queue keeps for itself are compared. The kept amounts count as used from the start. So the part
+    of a charge that fits into the amounts kept by queues on its path adds nothing to this usage."""
     pool, path = ledger.tree.pool, branch.path
     root = ledger.account(path[-1])
     for key, asked in cost:
         claimed = root.claimed.get(key, 0)
-        if claimed + asked <= pool.get(key, 0):
+        if key not in ledger.tree.keeps or claimed + asked <= pool.get(key, 0):
             continue
         rising = asked
         for each in path[:-1]:

@@ -153,9 +153,6 @@ class Headroom:
 
     def renew_pool(self) -> None:
         """Compute `left` for the pool, after the capacity of the cluster changed."""
-        bounded = {self.keys.get(resource) for flavor, resource in self.tree.pool if not flavor}
-        if self.pool and not bounded <= self.pool.keys():
-            self.build(self.tree)  # the nodes have a new resource
         self.renew([ROOT], (), lambda branch: branch.account)
 
     def charged(self, charge: Charge, account_of: AccountOf) -> None:
@@ -197,7 +194,7 @@ class Headroom:
         self.bounds.append(bounds)
         self.slack.append(slack)
         branch = self.tree.branches[row.queue]
-        self.pooled.append(self.tree.keeps and not branch.unbounded)
+        self.pooled.append(bool(self.tree.keeps) and not branch.unbounded)
         if branch.unbounded:
             return
         for each in branch.path:
@@ -214,8 +211,7 @@ class Headroom:
                 if kept and not key[0]:
                     slack.append((self.key(key[1]), self._place(each, Bound(each.name, Rule.KEEP, key), QUEUE)))
         if not self.pool:
-            resources = {key for each in self.tree.branches.values() for key, kept in each.quota.kept.items() if kept}
-            for key in sorted(resources | self.tree.pool.keys()):
+            for key in sorted(self.tree.keeps):
                 if not key[0]:
                     bound = Bound(ROOT, Rule.POOL, key)
                     self.pool[self.key(key[1])] = self._place(self.tree.root, bound, QUEUE)

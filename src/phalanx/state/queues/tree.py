@@ -36,7 +36,8 @@ class QueueTree:
     """All branches, and the pool.
 
     `pool`: key -> capacity of the cluster.
-    `keeps`: whether any queue keeps an amount, so that claims differ from totals.
+    `keeps`: the keys of which some queue keeps an amount. Only claims of these keys are compared with the pool. If
+    there is no such key, claims do not differ from totals.
     `stricts`: the names of strict queues.
     `trimmed`: the names of queues whose usage above their limit is evicted.
     `keeps_claimed`: branch -> its claims when no job runs.
@@ -50,7 +51,7 @@ class QueueTree:
         self.root = Branch(ROOT, None, None)
         self.branches = BranchMap({ROOT: self.root})
         self.pool: dict[Key, int] = {}
-        self.keeps = False
+        self.keeps: frozenset[Key] = frozenset()
         self.stricts: set[str] = set()
         self.trimmed: set[str] = set()
         self.stale = self.pool_stale = False
@@ -114,7 +115,9 @@ class QueueTree:
                 self.root.order = only.order  # an only child gives its order to the root
         for branch in reversed(list(self.root.below())):
             _add_quota(branch, known)
-        self.keeps = any(any(branch.quota.kept.values()) for branch in self.branches.values())
+        self.keeps = frozenset(
+            key for branch in self.branches.values() for key, kept in branch.quota.kept.items() if kept
+        )
         for branch in self.root.below():
             above = branch.parent
             branch.fault = branch.fault or (above.fault if above is not None else "")
