@@ -213,8 +213,8 @@ class Walk(Execution):
                     raise Broken("R17", f"{name} could start at once, and {self.said(mine[0])}", is_late=is_late)
                 self.start(request, mine, self.holder_for(request))
             case Demand.NOMINATE | Demand.PREEMPT | Demand.TAKE_OVER:
-                if name in self.losers and not (mine and mine[0].pods) and not self.imagine_growth(request, mine):
-                    return Demand.NOTHING
+                if name in self.losers and not (mine and mine[0].pods):
+                    self.imagine_growth(request, mine)
                 if not mine:
                     self.blame()
                     rule = "R23" if demand is Demand.TAKE_OVER else "R22" if request.kind is Kind.GROWTH else "R17"
@@ -263,22 +263,15 @@ class Walk(Execution):
         request.work.imagined.add(ordinal)
         return Demand.START
 
-    def imagine_growth(self, request: Request, mine: list[Decision]) -> bool:
-        """R24: fill in the pod that the plan does not mention because its job is preempted later. Return False if the
-        job may have got no pod."""
+    def imagine_growth(self, request: Request, mine: list[Decision]) -> None:
+        """R24: fill in the node of a pod that the plan does not mention, because the pod's job is preempted later."""
         whole = mine.pop(0) if mine and mine[0].losers else Decision(True, {})
         victims, held = whole.victims(self.facts), self.holder_for(request)
-        left = free(self.facts, is_soon=True, gone=victims)
-        left = Search(self.facts, request, held).without_nominations(left, victims)
-        nodes = sorted(node for node, pods in places(left, request.work.asks).items() if pods)
-        chosen = self.choices.choose(len(nodes) + (not whole.losers)) if nodes else 0
-        if chosen == len(nodes):
-            self.give_up(request, holds=True)
-            return False
-        ordinal = min(request.work.open - request.work.nominated.keys())
-        at_once = may_take(self.facts, held, request, free(self.facts))
-        mine.insert(0, whole._replace(is_nomination=not at_once, pods={ordinal: nodes[chosen]}))
-        return True
+        search, at_once = Search(self.facts, request, held), may_take(self.facts, held, request, free(self.facts))
+        left = search.without_nominations(free(self.facts, is_soon=True, gone=victims), victims)
+        if nodes := sorted(node for node, pods in places(left, request.work.asks).items() if pods):
+            pods = {min(request.work.open - request.work.nominated.keys()): nodes[self.choices.choose(len(nodes))]}
+            mine.insert(0, whole._replace(is_nomination=not at_once, pods=pods))
 
     def give_up(self, request: Request, *, holds: bool) -> None:
         """R14: a request that waits is not tried again; the first of a strict queue blocks the requests behind it."""
