@@ -1,13 +1,13 @@
-"""The YuniKorn dialect: it reads YuniKorn's queue configuration (`queues.yaml`) and the labels and annotations of pods,
-and serves YuniKorn's REST endpoints.
+"""The YuniKorn dialect, the part of Phalanx that reads YuniKorn's queue configuration (`queues.yaml`) and YuniKorn's
+labels and annotations on pods. It also serves YuniKorn's REST endpoints.
 
-configuration   parses the file; an unknown field makes the whole file invalid
-checks          the other reasons to reject a file: quotas, limits and rules that contradict each other
-queues          translates the queues of the file into Phalanx Queues, and notes the fields without an effect; the
+configuration   parses `queues.yaml`; an unknown field makes the whole file invalid
+checks          rejects files in which quotas, limits or placement rules contradict each other
+queues          translates the queues of the file into Phalanx Queues; lists the fields that have no effect; reads the
                 limits of users and groups in a queue
 placement       applies the placement rules to applications, and creates queues for rules with `create`
 gangs           translates the labels and annotations of pods
-dialect         implements the three parts of the frame (`phalanx.dialects.frame.dialect`)
+dialect         the interface that every dialect implements (`phalanx.dialects.frame.dialect`), for YuniKorn
 journal         YuniKorn's event and history endpoints
 rest            YuniKorn's other REST endpoints, for dashboards
 

@@ -1,14 +1,17 @@
-"""Serves YuniKorn's event endpoints, and its history endpoints with one sample per minute; names Events on pods.
+"""Serve YuniKorn's event endpoints and history endpoints, and choose the Events that YuniKorn would record on pods.
 
-    /ws/v1/events/batch?start=&count=           up to 10,000 records, from id `start` on; the last 10,000 are kept
-    /ws/v1/events/stream?count=                 the last `count` records, then each new record
-    /ws/v1/history/apps, /ws/v1/history/containers    for each minute of the last day: applications, pods on nodes
+    /ws/v1/events/batch?start=&count=    up to `count` event records, beginning with the record that has the id `start`
+    /ws/v1/events/stream?count=          the last `count` event records, then each new record
+    /ws/v1/history/apps                  for each minute of the last day: the number of applications with pods on nodes
+    /ws/v1/history/containers            for each minute of the last day: the number of pods on nodes
 
-The journal derives records from the difference between the last published status of a gang's pods and the new one. It
-keeps them in memory while the process is the leader. After a change of leader a client sees another `InstanceUUID`, and
-starts again. A stream has no buffer of its own: it reads the kept records, and ends if the next one is already dropped.
-Samples are taken at each request and at each change; between changes all figures stay the same, so a sample is exact
-for the end of its minute.
+The journal compares the new status of a gang's pods with the status that was published before, and writes an event
+record for each difference. The last 10,000 records stay in the memory of the leading scheduler process. After a change
+of leader a client sees another `InstanceUUID`, and must read from the beginning. A stream has no buffer of its own: it
+reads the stored records, and ends if the next record of the stream has already been dropped.
+
+The history has one sample per minute. Samples are taken when a client requests the history, and when a gang changes.
+The numbers do not change in between, so each sample is exact for the end of its minute.
 
 Source: si.proto (EventRecord) of apache/yunikorn-scheduler-interface; pkg/events, pkg/webservice (getEvents,
 getApplicationHistory) and pkg/metrics/history of apache/yunikorn-core (1.9).
@@ -28,20 +31,21 @@ from phalanx.model.reason import ReasonCode
 
 MOST_RECORDS: Final = 10_000
 _MOST_SAMPLES: Final = 24 * 60
-_AT_ONCE: Final = 100  # the largest number of records that a stream sends together
+_AT_ONCE: Final = 100  # a stream sends at most this many records in one batch
 _MINUTE_S, _NS = 60, 10**9
 _OVER = ("Succeeded", "Failed")
 _APP, _NODE, _QUEUE = 2, 3, 4  # EventRecord.Type
 _SET, _ADD, _REMOVE = 1, 2, 3  # EventRecord.ChangeType
-_NO_DETAIL, _REQUEST_CANCEL, _REQUEST_ALLOC = 0, 100, 101  # EventRecord.ChangeDetail, also below
+# EventRecord.ChangeDetail: all following numbers
+_NO_DETAIL, _REQUEST_CANCEL, _REQUEST_ALLOC = 0, 100, 101
 _APP_ALLOC, _APP_REQUEST, _APP_NEW = 200, 201, 203
 _STATES: Mapping[str, int] = {"Rejected": 202, "Accepted": 204, "Running": 206, "Completed": 208}
 _NODE_ALLOC, _QUEUE_APP, _ALLOC_CANCEL, _ALLOC_PREEMPT = 303, 405, 500, 501
 
 
 class JournalFigures(NamedTuple):
-    """The figures at the end of a minute. `applications`: the number of applications with pods on nodes. `pods`: the
-    number of these pods."""
+    """One sample of the history. `at_s`: the end of its minute, in seconds since the epoch. `applications`: the number
+    of applications with pods on nodes. `pods`: the number of pods on nodes."""
 
     at_s: int
     applications: int
@@ -49,20 +53,20 @@ class JournalFigures(NamedTuple):
 
 
 class ApplicationJournal:
-    """YuniKorn's implementation of `frame.Journal`. `instance`: distinguishes its record ids from those of other
-    processes."""
+    """The journal of YuniKorn's event records (implements `Journal` of `frame.dialect`). `instance`: the value of
+    `InstanceUUID`, which differs for each scheduler process, because each process numbers its records from 0."""
 
     def __init__(self, instance: str) -> None:
         self._instance = instance
         self._records: deque[Object] = deque(maxlen=MOST_RECORDS)
         self._said = 0  # the number of records since the start
-        self._on_nodes: dict[str, int] = {}  # gang -> the number of its pods on nodes; only gangs with such pods
+        self._on_nodes: dict[str, int] = {}  # id of a gang with pods on nodes -> the number of these pods
         self._samples: deque[JournalFigures] = deque(maxlen=_MOST_SAMPLES)
-        self._next_s: int | None = None  # the end of the present minute (seconds since the epoch)
+        self._next_s: int | None = None  # the end of the current minute (seconds since the epoch)
 
     def saw(self, before: Told | None, after: Told | None, now_s: float) -> None:
-        """Record the difference between the last published status of a gang and the new one; None: the gang is new, or
-        gone."""
+        """Write an event record for each difference between two statuses of a gang. `before`: the status that was
+        published last; None if the gang is new. `after`: the new status; None if the gang no longer exists."""
         self._sample(now_s)
         either = after or before
         if either is None:
@@ -76,7 +80,7 @@ class ApplicationJournal:
             self._said += 1
 
     def view(self, path: Sequence[str], query: Mapping[str, str], now_s: float) -> Object | list[Object] | None:
-        """Return the response to a path below `/ws`; None: the journal does not serve that path."""
+        """Return the response to a request for a path below `/ws`; None if the journal does not serve that path."""
         match tuple(path):
             case ("v1", "events", "batch"):
                 return self._batch(query)
@@ -97,7 +101,8 @@ class ApplicationJournal:
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _follow(self, at: int) -> Iterator[Sequence[Object]]:
-        """Yield the id of this instance, then the records from id `at` on, in batches."""
+        """Yield first the `InstanceUUID`, then batches of event records, beginning with the record with id `at`. A
+        batch is empty if there is no new record."""
         yield [{"InstanceUUID": self._instance}]
         while True:
             lowest = self._said - len(self._records)
@@ -127,7 +132,8 @@ class ApplicationJournal:
         return list(self._samples)
 
     def _sample(self, now_s: float) -> None:
-        """Add a sample of the current figures for each minute that ended since the last call."""
+        """Add one sample for each minute that has ended since the last call. The samples have the current numbers,
+        because no gang has changed since the last call."""
         if self._next_s is None:
             self._next_s = int(now_s) + _MINUTE_S
             return
@@ -139,8 +145,9 @@ class ApplicationJournal:
 
 
 def occurrences(told: Told, before: Object | None, after: Object) -> Iterator[Occurrence]:
-    """Yield the Events that YuniKorn records on pods when a gang's time is over or an application is rejected: they say
-    why pods failed, or that the first pod's gang starts pod by pod. `before`, `after`: a pod around a write."""
+    """Yield the Events that YuniKorn records on a pod. A failed pod gets an Event with the reason. If the time limit of
+    a gang with the style Soft has passed, an Event on its first pod states that the application now starts pod by pod.
+    `before`, `after`: the pod before and after a write; `before` is None for a new pod."""
     was, now = ((each or {}).get("status") or {} for each in (before, after))
     application = application_id(after["metadata"])
     if now.get("phase") == "Failed" and was.get("phase") != "Failed":
@@ -156,12 +163,13 @@ def occurrences(told: Told, before: Object | None, after: Object) -> Iterator[Oc
 
 
 def error(code: int, message: str) -> Object:
-    """Return an error in YuniKorn's form."""
+    """Return an error response as YuniKorn writes it. `code`: the HTTP status code."""
     return {"status_code": code, "message": message, "description": message}
 
 
 def _counted(query: Mapping[str, str], name: str, least: int) -> tuple[int | None, Object | None]:
-    """Return the number of a query parameter (None: absent), and the error response if it is not a valid number."""
+    """Return the value of the query parameter `name`, or None if it is absent, and None. If the value is not a whole
+    number of at least `least`, return None and the error response."""
     text = query.get(name, "")
     if not text:
         return None, None
@@ -171,12 +179,12 @@ def _counted(query: Mapping[str, str], name: str, least: int) -> tuple[int | Non
 
 
 def theirs(amounts: Mapping[str, int]) -> dict[str, int]:
-    """Return the amounts under YuniKorn's resource names."""
+    """Return the amounts by YuniKorn's names of resources, in which `cpu` is `vcore`."""
     return {"vcore" if name == "cpu" else name: amount for name, amount in amounts.items()}
 
 
 def resource_of(pod: Object) -> dict[str, int]:
-    """Return the resource requests of a pod, including one of the resource `pods`."""
+    """Return the resource requests of a pod by YuniKorn's names, and 1 for the resource `pods`."""
     return {**theirs(pod_requests(pod.get("spec") or {})), "pods": 1}
 
 
@@ -185,7 +193,7 @@ def is_over(pod: Object) -> bool:
 
 
 def has_node(pod: Object) -> bool:
-    """Return whether a pod is on a node and has not ended."""
+    """Return whether a pod has been assigned to a node and has not ended."""
     return bool((pod.get("spec") or {}).get("nodeName")) and not is_over(pod)
 
 
@@ -194,8 +202,8 @@ def is_refused(told: Told) -> bool:
 
 
 def application_state(*, running: bool, waiting: bool, refused: bool) -> str:
-    """Return YuniKorn's state of an application. `running`, `waiting`: whether one of its pods runs, or waits.
-    `refused`: whether the application is rejected."""
+    """Return the state that YuniKorn reports for an application. `running`: whether any of its pods is on a node.
+    `waiting`: whether any of its pods waits for a node. `refused`: whether the application is rejected."""
     if running:
         return "Running"
     if not waiting:
@@ -205,7 +213,7 @@ def application_state(*, running: bool, waiting: bool, refused: bool) -> str:
 
 # --- records from two published statuses ------------------------------------------------------------------------------
 
-# the fields of a record: its type, the id of its object, the kind of change, the detail, and further fields
+# the fields of an event record: type, id of the object, change type, change detail, further fields
 _Change = tuple[int, str, int, int, dict[str, Any]]
 
 
@@ -260,7 +268,7 @@ def _is_preempted(evicted: Eviction | None) -> bool:
 
 
 def _state(told: Told | None) -> str:
-    """Return the state of an application; empty: it does not exist."""
+    """Return the state of an application as YuniKorn reports it; empty if the application does not exist."""
     if told is None:
         return ""
     running, waiting = (

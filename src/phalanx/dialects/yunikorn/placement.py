@@ -1,29 +1,23 @@
-"""Chooses the queue of an application by YuniKorn's placement rules, and creates the queue if a rule says so.
+"""Choose the queue of an application by YuniKorn's placement rules, and create that queue if the rule has `create`.
 
-Queues that placement rules create; such a queue exists as long as an application is in it.
+*Placement rules.* The rules of a partition are tried in order. The application is placed by the first rule that returns
+a leaf queue to which the user may submit. A rule with `create` may return a queue that does not exist yet, if the queue
+above it is not a leaf. If no rule matches, the application is placed in `root.default`; without that queue it is in no
+queue. Two errors reject the application without trying further rules: a parent rule that returns a leaf, and a rule
+that would create a queue below a leaf or with an invalid name.
 
-A created leaf has the settings of the nearest child template above it. The quota, the guarantee and the maximum of
-applications in the annotations of its namespace take precedence over the template. Queues created between the leaf and
-a queue of the configuration have no bounds of their own.
+*Created queues.* A created queue exists as long as an application is in it. A created leaf has the settings of the
+nearest child template above it. Annotations of the application's namespace may set a quota, a guarantee and a maximum
+number of applications, which replace those of the template. If a rule also creates queues above the leaf, these have no
+limits of their own.
 
-Source: pkg/scheduler/objects of apache/yunikorn-core and pkg/common/utils of apache/yunikorn-k8shim (1.9).
+*ACLs.* They decide whether a user may submit to a queue. An ACL lists users and groups, `user1,user2 group1,group2`. An
+ACL `*` admits every user, and an empty ACL admits no user. A user may submit to a queue if the `submitacl` or the
+`adminacl` of that queue, or of any queue above it, admits the user. So without any ACL no user may submit to any queue,
+and `submitacl: '*'` at the root admits all users to all queues.
 
-Chooses the queue of an application: tries the placement rules of a partition in order.
-
-The first rule that gives a leaf to which the user may submit decides. A rule with `create` may give a queue that does
-not exist yet, below a queue that is not a leaf. If no rule matches, the application gets `root.default` if that queue
-exists, or else no queue. Two errors reject the application at once: a parent rule that gives a leaf, and a rule that
-would create a queue below a leaf or with an invalid name.
-
-Source: pkg/scheduler/placement of apache/yunikorn-core (1.9).
-
-Decides by YuniKorn's ACLs whether a user may submit to a queue.
-
-An ACL lists users and groups, `user1,user2 group1,group2`; `*` admits every user, an empty ACL no user. A user may
-submit to a queue if the `submitacl` or the `adminacl` of that queue, or of any queue above it, admits the user. So
-without any ACL no user may submit; `submitacl: '*'` at the root admits all.
-
-Source: pkg/common/security/acl.go and pkg/scheduler/objects/queue.go of apache/yunikorn-core (1.9)."""
+Source: pkg/scheduler/placement, pkg/scheduler/objects and pkg/common/security/acl.go of apache/yunikorn-core, and
+pkg/common/utils of apache/yunikorn-k8shim (1.9)."""
 
 from __future__ import annotations
 
@@ -60,7 +54,9 @@ NAMESPACE: Mapping[str, Use] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceTags:
-    """The annotations of a namespace. `parent`: the queue that it names as the parent for placement rules."""
+    """YuniKorn's annotations of a namespace. `parent`: the queue below which placement rules with the value
+    `namespace.parentqueue` place applications. `most`: the quota of a created queue. `guaranteed`: its guarantee.
+    `most_applications`: its maximum number of running applications; 0 if there is none."""
 
     parent: str = ""
     most: Mapping[str, str] | None = None
@@ -70,8 +66,9 @@ class NamespaceTags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeQueues:
-    """The topmost queue that is created for an application, with the created queues below it. `above`: the full name
-    of its parent, a queue of the configuration. `properties`: the properties of that parent."""
+    """The queues that are created for an application. `branch`: the topmost created queue, with the other created
+    queues below it. `above`: the full name of its parent, which is a queue of the configuration. `properties`: the
+    properties of that parent."""
 
     branch: QueueBranch
     above: str
@@ -79,7 +76,7 @@ class MadeQueues:
 
 
 def namespace_tags(namespace: Object) -> NamespaceTags:
-    """Parse the annotations of a namespace; invalid values are ignored."""
+    """Return YuniKorn's annotations of a namespace. Invalid values are ignored."""
     notes = namespace["metadata"].get("annotations") or {}
     old = {resource: notes[key] for resource, key in _OLD_QUOTA.items() if key in notes}
     apps = str(notes.get(_MOST_APPS, ""))
@@ -92,7 +89,8 @@ def namespace_tags(namespace: Object) -> NamespaceTags:
 
 
 def made(root: QueueBranch, name: str, tags: NamespaceTags) -> MadeQueues:
-    """Return the queues to create so that the queue `name`, which the configuration does not contain, exists."""
+    """Return the queues to create for the queue with the full name `name`, which the configuration does not contain.
+    `root`: the root queue of the configuration. `tags`: the annotations of the application's namespace."""
     parts = name.split(".")
     branch, properties, template, at = root, properties_of(root, {}), root.child_template, 1
     while (below := _child(branch, parts[at])) is not None:
@@ -126,7 +124,8 @@ def _leaf(name: str, template: ChildTemplate, tags: NamespaceTags) -> QueueBranc
 
 
 def _quantities(text: Any) -> Mapping[str, str] | None:
-    """Parse the amounts of an annotation in JSON; None: invalid, or empty."""
+    """Return the amounts in an annotation, which is a JSON mapping of resources to Kubernetes quantities; None if the
+    annotation is invalid or empty."""
     try:
         return _resources(msgspec.json.decode(str(text or "{}"), type=dict[str, str]))
     except (msgspec.MsgspecError, RecursionError):
@@ -134,7 +133,8 @@ def _quantities(text: Any) -> Mapping[str, str] | None:
 
 
 def _resources(said: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """Translate Kubernetes quantities into the amounts of a YuniKorn configuration; None: invalid, or empty."""
+    """Return Kubernetes quantities as the amounts of a YuniKorn configuration; None if a quantity is invalid or there
+    is none."""
     try:
         found = {resource: amount(resource, str(text)) for resource, text in said.items()}
     except QuantityError:
@@ -149,7 +149,7 @@ _ANYBODY = "*"
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """The users and groups of an ACL."""
+    """A parsed ACL: the names of the users and groups that it admits."""
 
     users: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
@@ -164,18 +164,20 @@ Access = Mapping[str, tuple[Acl, ...]]  # full name of a queue -> its ACLs and t
 
 
 def read_acl(text: str) -> Acl:
-    """Parse an ACL. A blank separates the users from the groups; a leading blank means that there are no users."""
+    """Return a parsed ACL. A blank separates the users from the groups, so an ACL that begins with a blank lists only
+    groups."""
     users, _, groups = text.rstrip().partition(" ")
     return Acl(*(frozenset(name for name in part.split(",") if name) for part in (users, groups.strip())))
 
 
 def access_of(roots: Sequence[QueueBranch]) -> Access:
-    """Return the ACLs that count for each queue."""
+    """Return for each queue the ACLs of the queue and of all queues above it."""
     return dict(entry for root in roots for entry in _access(root, "", ()))
 
 
 def may_submit(access: Access, queue: str, user: str, groups: Sequence[str]) -> bool:
-    """Return whether the user may submit to the queue. `queue`: the full name."""
+    """Return whether the user may submit to a queue. `queue`: the full name of the queue. `groups`: the user's
+    groups."""
     return any(acl.admits(user, groups) for acl in access.get(queue, ()))
 
 
@@ -187,7 +189,7 @@ def _access(queue: QueueBranch, prefix: str, above: tuple[Acl, ...]) -> Iterator
         yield from _access(child, f"{name}.", here)
 
 
-MOST_LEVELS = 20  # the depth limit for created queues; without it a pod's label could ask for a hundred thousand levels
+MOST_LEVELS = 20  # the maximum depth of a created queue; the name in a label of a pod may have any number of dots
 _SHOWN = 256  # messages show at most this many characters of a name from a pod
 _DOT, _DEFAULT = "_dot_", f"{ROOT}.default"
 _SPECIAL = re.compile(r"[\^$*+?()\[{}|]")
@@ -196,7 +198,8 @@ _PROVIDED = PlacementRule(name="provided")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """The fields of an application that placement rules use. `tags`: `namespace` and others, by name."""
+    """The fields of an application that placement rules use. `queue`: the queue that its pods name. `tags`: the
+    application's tags in YuniKorn, for example `namespace`."""
 
     queue: str = ""
     user: str = ""
@@ -206,14 +209,15 @@ class Application:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementTree:
-    """The queues of a configuration by full name. `leaves`: whether each queue is a leaf. `access`: the ACLs."""
+    """The queues of a configuration. `leaves`: full name of a queue -> whether the queue is a leaf. `access`: the ACLs
+    of each queue."""
 
     leaves: Mapping[str, bool] = field(default_factory=dict)
     access: Access = field(default_factory=dict)
 
     def nearest(self, name: str) -> str:
-        """Return the deepest existing queue at or above that name. The search goes from the root down, so its cost does
-        not grow with the number of dots in the name."""
+        """Return the queue of that full name if it exists, or else the lowest existing queue above it. The search goes
+        from the root down, so its cost does not grow with the number of dots in the name."""
         found, end = "", name.find(".")
         while end >= 0 and name[:end] in self.leaves:
             found, end = name[:end], name.find(".", end + 1)
@@ -222,23 +226,24 @@ class PlacementTree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """The result for an application. `queue`: the full name in lower case; empty: no queue, for the reason `fault`."""
+    """The result of the placement rules for an application. `queue`: the full name of its queue, in lower case; empty
+    if it has no queue. `fault`: the reason why it has no queue."""
 
     queue: str = ""
     fault: str = ""
 
 
 class _Refused(PhalanxError):
-    """An error that rejects the application; no further rule is tried."""
+    """An error of a placement rule that rejects the application without trying further rules."""
 
 
 def tree_of(roots: Sequence[QueueBranch]) -> PlacementTree:
-    """Prepare the queues of a configuration for the placement rules."""
+    """Return the queues of a configuration in the form that the placement rules use."""
     return PlacementTree(leaves=dict(_leaves(roots, "")), access=access_of(roots))
 
 
 def not_to_make(name: str, tree: PlacementTree) -> str:
-    """Return the reason why no rule may create the queue of that name; empty: a rule may create it."""
+    """Return the reason why no rule may create a queue with the full name `name`; empty if a rule may create it."""
     if name.count(".") >= MOST_LEVELS:
         return f"it has more than {MOST_LEVELS} levels"
     if wrong := [part for part in name.split(".") if not QUEUE_NAME.fullmatch(part)]:
@@ -249,7 +254,8 @@ def not_to_make(name: str, tree: PlacementTree) -> str:
 
 
 def place(rules: Sequence[PlacementRule], application: Application, tree: PlacementTree) -> Placed:
-    """Return the queue that the rules choose for an application."""
+    """Return the queue that the placement rules choose for an application. Without any rule, the application is placed
+    in the queue that it names (rule `provided`)."""
     faults = []
     try:
         for rule in rules or (_PROVIDED,):
@@ -276,7 +282,8 @@ def _leaves(queues: Sequence[QueueBranch], prefix: str) -> list[tuple[str, bool]
 
 
 def _by(rule: PlacementRule, application: Application, tree: PlacementTree) -> str:
-    """Return the queue that the rule gives, which may not exist yet if the rule has `create`; empty: no match."""
+    """Return the full name of the queue that a rule chooses; empty if the rule does not match the application. If the
+    rule has `create`, the queue may not exist yet."""
     name, kind = _named(rule, application).lower(), rule.name.lower()
     if not name or not _passes(rule.filter, application):
         return ""
@@ -297,7 +304,7 @@ def _by(rule: PlacementRule, application: Application, tree: PlacementTree) -> s
 
 
 def _objection(name: str, application: Application, tree: PlacementTree) -> str:
-    """Return the reason why the application may not be in the queue that a rule gives; empty: it may."""
+    """Return the reason why the application may not run in the queue `name`, which a rule chose; empty if it may."""
     if name in tree.leaves and not tree.leaves[name]:
         return f"{name} may have queues below it: applications run in leaves only"
     if not may_submit(tree.access, tree.nearest(name), application.user, application.groups):

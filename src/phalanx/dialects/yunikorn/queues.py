@@ -1,19 +1,18 @@
-"""Translates the queues of a YuniKorn configuration into Phalanx Queues, and notes the fields without an effect.
+"""Translate the queues of a YuniKorn configuration into Phalanx Queues, and list the fields that have no effect.
 
-Each queue of the file becomes a Queue under its full name (`root.tenants.group-a`). The name is in lower case, because
-YuniKorn ignores case, and characters that are invalid in an object name are replaced by `-`. Properties are inherited
-as in YuniKorn. `TABLE` says for every field into which field it is translated, or why it has no effect; the notes are
-generated from it.
+Each queue of the file becomes a Queue with the queue's full name (`root.tenants.group-a`). The name is in lower case,
+because YuniKorn ignores case. Characters that are invalid in the name of an object are replaced by `-`. Properties are
+inherited as in YuniKorn. `TABLE` states for every field of the file either the Phalanx field that gets its value, or
+the reason why it has no effect. The notes for users are generated from `TABLE`.
 
-A queue reclaims its guarantee for a request that is older than `preemption.delay`, from requests of the same or a lower
-priority, and from no queue that is below its own guarantee.
+A queue below its guarantee may preempt pods of other queues when its request is older than `preemption.delay`. The
+victims have the same or a lower priority, and their queue uses more than its own guarantee.
 
-Limits of users and groups on a queue and all below it, as YuniKorn counts them.
-
-A user's limit is the one under the user's name, or else the one of `*`, which each user has separately. A group's
-limit is for all members together. An application counts for one group only: the search goes from its queue up to the
-root, and takes the first group that a limit names and that the user is in, or else the group `*` if a limit names it.
-All applications of the group `*` share one limit.
+The limits of users and groups in a queue also apply to all queues below it, as in YuniKorn. The limit that names a user
+applies to that user. Every other user has the limit of `*`, each user separately. The limit of a group applies to all
+its members together. An application is charged to one group only. This group is searched from the application's queue
+up to the root: the first queue decides whose limits name a group of the user, or the group `*`, which contains all
+users. All applications of the group `*` share one limit.
 
 Source: pkg/scheduler/ugm of apache/yunikorn-core (1.9)."""
 
@@ -98,8 +97,8 @@ TABLE: Mapping[str, Use] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A note that a field of the file has no effect, or a different effect than in YuniKorn. `where`: the queue, or the
-    partition, with that field."""
+    """A note for users that a field of the file has no effect in Phalanx, or another effect than in YuniKorn. `where`:
+    the queue or the partition that has the field. `why`: the reason."""
 
     where: str
     field: str
@@ -108,9 +107,9 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Translation:
-    """The result of a translation. `queues`: name of a Phalanx Queue -> its spec, parents first. `names`: full name of
-    the YuniKorn queue -> name of the Phalanx Queue. `limits`: name of a Phalanx Queue -> the limits of its users and
-    groups."""
+    """A translated configuration. `queues`: name of a Phalanx Queue -> the spec of the Queue; parents come before their
+    children. `notes`: the fields that have no effect. `names`: full name of a YuniKorn queue -> name of its Phalanx
+    Queue. `limits`: name of a Phalanx Queue -> the limits of users and groups in it."""
 
     queues: Mapping[str, dict[str, Any]]
     notes: tuple[Note, ...]
@@ -119,7 +118,8 @@ class Translation:
 
 
 def translate(found: YuniKornConfiguration) -> Translation:
-    """Translate the queues of the partition `default`. `found`: a configuration that `checks.read` returned."""
+    """Return the translated queues of the partition `default`. `found`: a configuration that `checks.read` has parsed
+    and checked."""
     work = _Work()
     for partition in found.partitions:
         if partition.name == DEFAULT_PARTITION:
@@ -131,22 +131,23 @@ def translate(found: YuniKornConfiguration) -> Translation:
 
 
 def translate_made(branch: QueueBranch, properties: Mapping[str, str], *, reclaim: bool) -> Translation:
-    """Translate the queues that a placement rule creates. `properties`: those of the queue above them. `reclaim`:
-    whether the partition preempts."""
+    """Return the translated queues that a placement rule creates. `branch`: the topmost of these queues. `properties`:
+    the properties of the queue above it. `reclaim`: whether preemption is enabled in the partition."""
     work = _Work(reclaim=reclaim)
     work.queue(branch, "", "", properties)
     return Translation(queues=work.queues, notes=(), names=work.names)
 
 
 def properties_of(queue: QueueBranch, above: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of a queue, including inherited ones. `above`: all properties of its parent."""
+    """Return the properties of a queue, with the properties that it inherits. `above`: the properties of the queue
+    above it, in the same form."""
     found = {**{key: above[key] for key in _INHERITED if key in above}, **queue.properties}
     return {**found, _PREEMPTION: "disabled"} if above.get(_PREEMPTION) == "disabled" else found
 
 
 def fair_leaves(queue: QueueBranch, prefix: str, above: Mapping[str, str]) -> Iterator[str]:
-    """Yield the full names of the leaves, from this queue down, that sort their applications by share. `prefix`: the
-    full name of the queue above it, with a dot; `above`: its properties."""
+    """Yield the full name of each leaf queue whose property `application.sort.policy` is `fair`, at and below `queue`.
+    `prefix`: the full name of the queue above `queue`, with a dot at its end. `above`: the properties of that queue."""
     name, properties = f"{prefix}{queue.name}".lower(), properties_of(queue, above)
     if not queue.queues and properties.get(_SORT, "").lower() == "fair":
         yield name
@@ -155,7 +156,7 @@ def fair_leaves(queue: QueueBranch, prefix: str, above: Mapping[str, str]) -> It
 
 
 def whole(text: str) -> int:
-    """Return the whole number in the text of a property; 0, YuniKorn's default, if the text is invalid."""
+    """Return the whole number that is the value of a property; 0, YuniKorn's default, if the value is invalid."""
     return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text.strip()) else 0
 
 
@@ -193,7 +194,9 @@ class _Work:
     def queue(
         self, queue: QueueBranch, parent: str, prefix: str, above: Mapping[str, str], *, guaranteed: bool = False
     ) -> None:
-        """Translate the queue and those below it. `guaranteed`: whether a queue above it has a guarantee."""
+        """Translate `queue` and all queues below it. `parent`: the Phalanx Queue of the queue above it. `prefix`: the
+        full name of the queue above it, with a dot at its end. `above`: the properties of the queue above it.
+        `guaranteed`: whether any queue above it has a guarantee."""
         guaranteed = guaranteed or any(amounts(queue.resources.guaranteed).values())
         full = f"{prefix}{queue.name}".lower()
         name = self.names[full] = self.name(f"{parent}.{queue.name}".strip(".").lower())
@@ -217,7 +220,8 @@ class _Work:
             self.queue(child, name, f"{full}.", properties, guaranteed=guaranteed)
 
     def name(self, full: str) -> str:
-        """Return the name of the Phalanx Queue: a valid name of an object that no other queue of the file has."""
+        """Return a name for the Phalanx Queue of the queue with this full name. It is a valid name of an object, and no
+        other queue of the file has it."""
         said = re.sub(r"[^a-z0-9.-]", "-", full)
         plain = ".".join(part.strip("-") or "queue" for part in said.split("."))
         found = next(name for name in _numbered(plain) if name not in self.queues)
@@ -226,7 +230,8 @@ class _Work:
         return found
 
     def preemption(self, queue: QueueBranch, properties: Mapping[str, str], *, guaranteed: bool) -> dict[str, Any]:
-        """Return the preemption settings. `guaranteed`: whether the queue, or one above it, has a guarantee."""
+        """Return the field `preemption` of the Phalanx Queue. `guaranteed`: whether the queue, or a queue above it, has
+        a guarantee."""
         found: dict[str, Any] = {}
         if properties.get(_PREEMPTION, "").lower() == "disabled":
             found["minRun"] = LONGEST_S
@@ -267,8 +272,9 @@ class _Work:
 
 
 def _order(queue: QueueBranch, properties: Mapping[str, str]) -> str:
-    """Return the order of a queue; empty: the default. Parents sort their children by their used part, and leaves with
-    the sort policy `fair` their applications, each of which is a queue below the leaf."""
+    """Return the field `order` of the Phalanx Queue; empty for the default. The child queue that uses the smallest part
+    of its quota is the next in a parent queue. A leaf with the sort policy `fair` chooses among its applications in the
+    same way, because each application of such a leaf is a Phalanx Queue below the leaf."""
     by_priority = properties.get(_PRIORITY, "").lower() != "disabled"
     if queue.queues or queue.parent or properties.get(_SORT, "fifo").lower() == "fair":
         return "fill" if by_priority else "fair"
@@ -299,25 +305,26 @@ def _limit(limit: Limit) -> dict[str, Any]:
 
 
 def _amounts(written: Mapping[str, str]) -> dict[str, str]:
-    """Translate amounts. YuniKorn's amounts are Kubernetes quantities, except that they may contain blanks."""
+    """Return amounts of a YuniKorn configuration as Kubernetes quantities. YuniKorn's amounts differ from Kubernetes
+    quantities only in that they may contain blanks."""
     return {"cpu" if name == "vcore" else name: "".join(text.split()) for name, text in written.items()}
 
 
 def _go_duration_s(text: str) -> float:
-    """Return the seconds of a Go duration like `1m30s`; 0, for YuniKorn's default, if it is invalid."""
+    """Return a Go duration like `1m30s` in seconds; 0 if it is invalid, so that YuniKorn's default applies."""
     parts = _GO_DURATION.findall(text)
     if "".join(number + unit for number, unit in parts) != text:
         return 0.0
     return min(sum(float(number) * _GO_UNITS_S[unit] for number, unit in parts), LONGEST_S)
 
 
-# full name of a queue -> the groups that its limits name, then those of each queue above it
+# full name of a queue -> the groups in the limits of the queue, then the groups in the limits of each queue above it
 LimitedGroups = Mapping[str, tuple[tuple[str, ...], ...]]
 _NOBODY = Limits()
 
 
 def limits_of(limits: Sequence[Limit]) -> tuple[Limits, Limits]:
-    """Return the limits per user, and the limits per group."""
+    """Return the limits of users and the limits of groups in a queue. `limits`: the entries of its field `limits`."""
     users = {name: _read(limit) for limit in limits for name in limit.users}
     groups = {name: _read(limit) for limit in limits for name in limit.groups}
     rest = users.pop(ANYBODY, _NOBODY)
@@ -325,12 +332,13 @@ def limits_of(limits: Sequence[Limit]) -> tuple[Limits, Limits]:
 
 
 def limited_groups(roots: Sequence[QueueBranch]) -> LimitedGroups:
-    """Return the groups whose limits count for each queue."""
+    """Return for each queue the groups that are named by limits of the queue or of queues above it."""
     return dict(entry for root in roots for entry in _groups(root, "", ()))
 
 
 def counted_group(limited: LimitedGroups, queue: str, groups: Sequence[str]) -> str:
-    """Return the group for which an application in the queue counts; empty: none. `queue`: the full name."""
+    """Return the group to which an application is charged; empty if there is none. `queue`: the full name of the
+    application's queue. `groups`: the groups of its user."""
     for named in limited.get(queue, ()):
         if found := next((name for name in named if name in groups), ANYBODY if ANYBODY in named else ""):
             return found
@@ -338,7 +346,7 @@ def counted_group(limited: LimitedGroups, queue: str, groups: Sequence[str]) -> 
 
 
 def with_limits(queue: Queue, limits: Sequence[Limit]) -> Queue:
-    """Return the queue with the limits of its users and groups."""
+    """Return a copy of `queue` that has these limits of users and groups."""
     if not limits:
         return queue
     users, groups = limits_of(limits)

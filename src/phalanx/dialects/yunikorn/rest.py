@@ -1,15 +1,17 @@
-"""Serves YuniKorn's REST endpoints for its dashboards: partitions, queues, applications, nodes, usage of users.
+"""Serve YuniKorn's REST endpoints, so that dashboards for YuniKorn show the partitions, queues, applications and nodes
+of Phalanx, and the usage of users and groups.
 
     /ws/v1/clusters, /ws/v1/partitions, /ws/v1/config, /ws/v1/scheduler/healthcheck, /ws/v1/scheduler/node-utilizations
     /ws/v1/partition/default/queues, /queue/NAME, /placementrules, /nodes, /node/NAME, /applications/STATE
     /ws/v1/partition/default/queue/NAME/applications[/STATE], /application/ID
     /ws/v1/partition/default/usage/users, /user/NAME, /groups, /group/NAME
-    POST /ws/v1/validate-conf: checks a queues.yaml as the ConfigMap would be checked
+    POST /ws/v1/validate-conf: checks a posted queues.yaml by the rules that apply to the ConfigMap with queues.yaml
 
-A response is computed from the configuration and from the last published status of the pods. Times are nanoseconds
-since the epoch, `vcore` is in thousandths, other resources are in whole units. An application consists of all pods with
-one application id in one queue; its state follows from the states of its pods. `LEFT_OUT` lists the fields of YuniKorn
-that responses lack, and why: an unknown value is left out, never invented.
+A response is computed from the queue configuration and from the last published status of the pods. Times are
+nanoseconds since the epoch. `vcore` is in thousandths of a core, and other resources are in whole units. An application
+consists of all pods with the same application id in the same queue, and its state follows from the states of its pods.
+Phalanx does not know the values of some of YuniKorn's fields. Responses leave these fields out; `LEFT_OUT` lists them
+with the reasons.
 
 Source: pkg/webservice (routes, handlers, dao) of apache/yunikorn-core (1.9).
 """
@@ -82,7 +84,9 @@ def dashboards(
     path: tuple[str, ...],
     query: Mapping[str, str],
 ) -> Object | list[Object]:
-    """Return the response to a path below `/ws`: an object, a list, or an error with its `status_code`."""
+    """Return the response to a GET request for a path below `/ws`. An error is an object with a `status_code`.
+    `defined`: the parsed queue configuration. `everyone`: the status of each gang. `objects`: the nodes, among other
+    objects. `query`: the query parameters."""
     seen = _Seen.of(defined, everyone, objects)
     match path:
         case ("v1", "clusters"):
@@ -104,7 +108,7 @@ def dashboards(
 
 
 def validated(body: bytes) -> Object:
-    """Check a posted queue configuration, and return the response."""
+    """Return the response to a posted queue configuration: whether it is valid, and if not, the reason."""
     try:
         read(body.decode("utf-8", "replace"))
     except YuniKornConfigurationError as fault:
@@ -117,9 +121,12 @@ def validated(body: bytes) -> Object:
 
 @dataclass(slots=True, kw_only=True)
 class _Application:
-    """The pods with one application id in one queue. `queue`: the full name; empty: the queue does not exist. `asked`:
-    the name that responses show, even if the queue does not exist. `rejected`: the reason why the application may not
-    start. `group`: the group for whose limits it counts. `namespace`: the namespace of its first pod."""
+    """An application: the pods with the same application id in the same queue. `queue`: the full name of the queue;
+    empty if the queue does not exist. `asked`: the name of the queue in responses, even if the queue does not exist.
+    `allocations`: its pods on nodes, in YuniKorn's form. `requests`: its waiting pods, in YuniKorn's form. `used`: the
+    sum of the requests of pods on nodes. `pending`: the sum of the requests of waiting pods. `since_ns`: its submission
+    time. `rejected`: the reason why the application may not start. `group`: the group to which it is charged.
+    `namespace`: the namespace of its first pod."""
 
     id: str
     queue: str
@@ -167,7 +174,7 @@ class _Seen:
     partition: QueuePartition
     applications: tuple[_Application, ...]
     nodes: Mapping[str, Object]
-    below: Mapping[str, Sequence[_Application]]  # full name of a queue -> applications of it and of all queues below it
+    below: Mapping[str, Sequence[_Application]]  # full name of a queue -> applications in it and in queues below it
     root: QueueBranch  # the root queue, with the queues that placement rules created
     written: Collection[str]  # full names of the queues of the configuration
 
@@ -193,7 +200,7 @@ class _Seen:
 
 
 def _with_made(defined: YuniKornDefinitions, root: QueueBranch, applications: Iterable[_Application]) -> QueueBranch:
-    """Return the root with the queues that placement rules created for these applications."""
+    """Return the root queue, extended by the queues that placement rules created for these applications."""
     made = {one.queue: one.namespace for one in applications if one.queue not in defined.named}
     for queue, namespace in made.items():
         if (found := defined.made(queue, namespace)) is not None:
@@ -202,8 +209,9 @@ def _with_made(defined: YuniKornDefinitions, root: QueueBranch, applications: It
 
 
 def _with(queue: QueueBranch, path: Sequence[str], child: QueueBranch) -> QueueBranch:
-    """Return the queue with `child` added at that path below it. If a queue of that name exists already, the children
-    of `child` are added to it instead."""
+    """Return `queue`, extended by the queue `child`. `path`: the names of the queues from `queue` down to the parent of
+    `child`. If the parent already has a queue with the name of `child`, the children of `child` are added to that
+    queue."""
     beside = {one.name.lower(): one for one in queue.queues}
     name = path[0] if path else child.name
     if path:
@@ -217,7 +225,7 @@ def _with(queue: QueueBranch, path: Sequence[str], child: QueueBranch) -> QueueB
 
 
 def _below(applications: Iterable[_Application]) -> Mapping[str, list[_Application]]:
-    """Return full name of a queue -> the applications in it and in all queues below it."""
+    """Return a mapping from the full name of a queue to the applications in it and in all queues below it."""
     found: dict[str, list[_Application]] = {}
     for one in applications:
         queue = one.queue
@@ -339,7 +347,8 @@ def _one(found: Sequence[Object], missing: str) -> Object:
 
 
 def _listed(applications: Iterable[_Application], state: str, query: Mapping[str, str]) -> Object | list[Object]:
-    """Return the applications in the state that the path names; `?status=` narrows `active` further."""
+    """Return the applications in a state. `state`: `active`, `rejected` or `completed`, from the path of the request.
+    With the state `active`, the query parameter `status` may select one of the active states."""
     wanted = {"active": _ACTIVE, "rejected": (_REJECTED,), "completed": (_COMPLETED,)}.get(state.lower())
     if wanted is None:
         return error(400, "Only following application states are allowed: active, rejected, completed")
@@ -370,12 +379,12 @@ def _partition(seen: _Seen) -> Object:
     }
 
 
-# the full name, the queue, its parent, the properties of the parent, and the maximum of the parent
+# full name of a queue, the queue, full name of its parent, properties of the parent, maximum amounts of the parent
 _Entry = tuple[str, QueueBranch, str, Mapping[str, str], Resources]
 
 
 def _branches(seen: _Seen) -> Iterator[_Entry]:
-    """Yield all queues, from the root."""
+    """Yield all queues; each queue comes after its parent."""
     rest: list[_Entry] = [(seen.root.name.lower(), seen.root, "", {}, seen.capacity())]
     while rest:
         entry = rest.pop()
@@ -389,8 +398,9 @@ def _branches(seen: _Seen) -> Iterator[_Entry]:
 def _queue(
     seen: _Seen, branch: QueueBranch, parent: str, above: Mapping[str, str], most: Resources, *, deep: bool
 ) -> Object:
-    """Return a queue as JSON. `most`: the smallest bounds of the queues above it; for the root, the capacity of all
-    nodes. `deep`: whether to include the queues below it."""
+    """Return a queue as YuniKorn's JSON. `parent`: the full name of the queue above it. `above`: the properties of the
+    queue above it. `most`: the maximum amounts that the queues above it allow; for the root, the capacity of all nodes.
+    `deep`: whether to include the queues below it."""
     full = f"{parent}.{branch.name}".strip(".").lower()
     mine = amounts(branch.resources.max)
     bound, properties, inside = least(most, mine), properties_of(branch, above), seen.below.get(full, ())
@@ -464,7 +474,7 @@ def _node(name: str, node: Object, here: list[Object]) -> Object:
 
 
 def _utilizations(seen: _Seen) -> list[Object]:
-    """Return, for each resource, a histogram of the nodes by used share, in steps of a tenth."""
+    """Return a histogram for each resource: the nodes that use 0 to 10 % of their amount, 10 to 20 %, and so on."""
     found: dict[str, list[list[str]]] = {}
     for node in _nodes(seen, sorted(seen.nodes)):
         for resource in node["capacity"]:
@@ -499,7 +509,8 @@ def _users(seen: _Seen, only: str = "") -> list[Object]:
 
 
 def _groups(seen: _Seen, only: str = "") -> list[Object]:
-    """Return the usage of each group that a limit names and for which applications count."""
+    """Return the usage of each group to which applications are charged. `only`: if not empty, the only group to
+    return."""
     own: dict[str, list[_Application]] = {}
     for one in seen.applications:
         if one.group and (not only or one.group == only):
@@ -518,8 +529,8 @@ Most = Callable[[tuple[Limits, Limits]], Limits]
 
 
 def _of_limits(part: int, who: str) -> Most:
-    """Return a function from the limits of a queue to the limits of one user (`part` 0) or group (`part` 1) named
-    `who`."""
+    """Return a function that selects the limits of one user or group from all limits of a queue. `part`: 0 for a user,
+    1 for a group. `who`: the name of the user or group."""
     return lambda limits: limits[part].of(who)
 
 
@@ -529,7 +540,9 @@ def _queues_of(seen: _Seen, applications: Iterable[_Application], most: Most) ->
 
 
 def _usage(below: Mapping[str, Sequence[_Application]], queue: str, limits: Mapping[str, Limits]) -> Object:
-    """Return the usage of one user or group in a queue, and in each queue below with any usage. `limits`: by queue."""
+    """Return the usage of one user or group in a queue, and in each queue below it where the user or group has
+    applications. `below`: the applications of the user or group, by queue. `limits`: the limits of the user or group,
+    by queue."""
     inside, most = below.get(queue, ()), limits.get(queue, Limits())
     depth = queue.count(".") + 2
     children = dict.fromkeys(".".join(one.queue.split(".")[:depth]) for one in inside if one.queue != queue)

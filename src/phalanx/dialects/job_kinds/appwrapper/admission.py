@@ -1,10 +1,10 @@
-"""The checks and changes of AppWrapper's webhook, as admission policies.
+"""Admission policies that check and change AppWrappers as the webhook of AppWrapper does.
 
-A policy suspends each new AppWrapper, and writes the user who created it into annotations that cannot be changed. The
-controller creates the wrapped objects with the rights of that user (`embedded.controllers.operators.appwrapper`). So a
-user cannot create an object by wrapping it without the right to create it. Upstream checks that right when the
-AppWrapper is created; here the API server checks it when the wrapped object is created. The wrapped objects are
-immutable.
+One policy suspends each new AppWrapper. Another policy writes the user who created the AppWrapper into annotations that
+nobody can change. The controller (`embedded.controllers.operators.appwrapper`) creates the wrapped objects with the
+rights of that user. So a user cannot wrap an object to create it without the right to create it. The webhook of
+AppWrapper checks this right when the AppWrapper is created; in Phalanx the API server checks it when the controller
+creates the wrapped object. The manifests of the wrapped objects cannot be changed.
 
 Source: internal/webhook/appwrapper_webhook.go of v1.2.1.
 """
@@ -45,12 +45,13 @@ def _refusing(name: str, operation: str, checks: dict[str, str]) -> list[Made]:
 
 
 def _kept(key: str) -> str:
-    """Return a CEL expression: the annotation is unchanged."""
+    """Return a CEL expression that is true if an update does not change the annotation `key`."""
     now, then = (f'has({of}) && "{key}" in {of}' for of in (_NOTES, _OLD_NOTES))
     return f'(({now}) == ({then})) && (!({now}) || {_NOTES}["{key}"] == {_OLD_NOTES}["{key}"])'
 
 
-# The annotation separates groups by commas, so a group with a comma in its name is left out, and its rights are lost.
+# Commas separate the groups in the annotation. So a group with a comma in its name is left out, and the controller has
+# not the rights of that group.
 _GROUPS = 'request.userInfo.groups.filter(g, !g.contains(",")).join(",")'
 _SIGNATURE = (
     "Object{metadata: Object.metadata{annotations: {"
@@ -60,7 +61,7 @@ _LABELS = (
     f'Object{{metadata: Object.metadata{{labels: {{"{kinds.USER}": request.userInfo.username.replace(":", "-")}}}}}}'
 )
 _SUSPEND = "Object{spec: Object.spec{suspend: true}}"
-# Without `spec`, the mutation makes one, and the schema then names the field that is missing.
+# If an AppWrapper has no `spec`, the policy adds one. Then the check by the schema names the missing field.
 _OURS = {
     "ours": f'!has(object.spec) || !has(object.spec.managedBy) || object.spec.managedBy == "{kinds.MANAGER}"',
 }

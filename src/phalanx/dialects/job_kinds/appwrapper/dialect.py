@@ -1,5 +1,5 @@
-"""Assemble the AppWrapper dialect to one `frame.Dialect`. MCAD's quota trees become its queues. AppWrappers themselves
-are read as Jobs."""
+"""Assemble the AppWrapper dialect to one `frame.Dialect`. The nodes of MCAD's quota trees become queues. The scheduler
+reads AppWrappers themselves as Jobs (`job_form`)."""
 
 from __future__ import annotations
 

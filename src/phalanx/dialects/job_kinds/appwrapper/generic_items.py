@@ -1,8 +1,9 @@
-"""Translates an AppWrapper of the first generation (MCAD, v1beta1) into the form of the second.
+"""Translate an AppWrapper of the first generation (MCAD, v1beta1) into the form of the second generation.
 
-Its `GenericItems` become components. Each wraps one object, whose pod templates are found as in the second generation,
-or else at `spec.template`, as in MCAD. Objects and pods get the labels of MCAD. An item without pods needs no capacity,
-so it is created without waiting.
+The entries of `GenericItems` become components, each of which wraps one object. The pod templates of a wrapped object
+are found as in the second generation; for kinds that are unknown there, the template is at `spec.template`, as in MCAD.
+Wrapped objects and their pods get MCAD's labels. An object without pods needs no capacity, so it is created without
+waiting.
 
 Source: pkg/controller/queuejobresources/genericresource/genericresource.go of v1.40.0.
 """
@@ -23,18 +24,19 @@ _TEMPLATE: Final = "template.spec.template"
 
 
 def is_mcad(spec: Mapping[str, Any]) -> bool:
-    """Return whether the spec is of the first generation."""
+    """Return whether this is the spec of an AppWrapper of the first generation."""
     return "resources" in spec and "components" not in spec
 
 
 def generic_items(spec: Mapping[str, Any]) -> list[Object]:
-    """Return the items that wrap an object."""
+    """Return the entries of `GenericItems` that wrap an object."""
     items = (spec.get("resources") or {}).get("GenericItems") or ()
     return [item for item in items if isinstance(item.get("generictemplate"), dict)]
 
 
 def read(obj: Object) -> Object:
-    """Return the AppWrapper in the form of the second generation; one of that generation is returned unchanged."""
+    """Return the AppWrapper in the form of the second generation. An AppWrapper of the second generation is returned
+    unchanged."""
     spec = obj.get("spec") or {}
     if not is_mcad(spec):
         return obj
@@ -44,7 +46,8 @@ def read(obj: Object) -> Object:
 
 
 def pod_sets_of(obj: Object) -> tuple[PodSet, ...]:
-    """Return the sets of pods of an AppWrapper; only one of the first generation may have none. Raises WrapError."""
+    """Return the pod sets of an AppWrapper. Only an AppWrapper of the first generation may have no pods. Raise
+    WrapError if the pod sets are invalid."""
     spec = read(obj).get("spec") or {}
     if not is_mcad(obj.get("spec") or {}):
         return pod_sets(spec)
@@ -52,8 +55,9 @@ def pod_sets_of(obj: Object) -> tuple[PodSet, ...]:
 
 
 def demand(spec: Mapping[str, Any]) -> Object:
-    """Return `totalcpu` (millicores), `totalmemory` (bytes) and `totalgpu` as MCAD counts them: the
-    `custompodresources` of an item, or else the containers of its pods, without init containers."""
+    """Return the amounts that all pods of an AppWrapper request together: `totalcpu` in millicores, `totalmemory` in
+    bytes, and `totalgpu`. As in MCAD, the amounts of an item come from its `custompodresources`; without that field
+    they come from the containers of its pods, and init containers are ignored."""
     total: Asked = {}
     for item in generic_items(spec):
         for count, asked in _asked(item):
@@ -73,7 +77,7 @@ def _component(name: str, template: Mapping[str, Any], selector: Mapping[str, st
     obj = copy.deepcopy(dict(template))
     meta = obj.get("metadata") or {}
     own = zip(kinds.MCAD_LABELS, (name, str(meta.get("name") or "")), strict=True)
-    labels = {**(meta.get("labels") or {}), **dict(own)}  # as upstream, the pods get all labels of the wrapped object
+    labels = {**(meta.get("labels") or {}), **dict(own)}  # as in MCAD, the pods get all labels of the wrapped object
     component: Object = {"template": obj}
     if found := _declared(component):
         component["podSets"] = found
@@ -99,8 +103,8 @@ def _sets(component: Object) -> list[Any]:
 
 
 def _declared(component: Object) -> list[Object]:
-    """Return the pod set at `spec.template` of an object of an unknown kind, because MCAD looks for pods there; empty
-    if that is no pod template, or the kind is known."""
+    """Return the pod set at `spec.template` of an object whose kind is unknown, because MCAD expects the pods of every
+    object there. Return an empty list if the kind is known, or if `spec.template` is not a pod template."""
     spec = component["template"].get("spec")
     inner = (spec.get("template") or {}).get("spec") if isinstance(spec, dict) else None
     if _sets(component) or not isinstance(inner, dict) or not inner.get("containers"):

@@ -1,12 +1,13 @@
 """Present an AppWrapper to the scheduler as one batch/v1 Job for each of its pod sets. All these Jobs are in one gang.
 
-An AppWrapper waits while `suspend` is true, which an admission policy sets at its creation. The scheduler, or Kueue,
-sets it to false, and then the controller creates the wrapped objects. Its labels name its queue; without them it is in
-the default queue. Labels and tolerations that a flavor adds to a pod template are written into `podSetInfos`, as Kueue
-does.
+An AppWrapper waits while its field `suspend` is true. An admission policy sets `suspend` to true when the AppWrapper is
+created. The scheduler (or Kueue) sets it to false to start the AppWrapper, and then the controller creates the wrapped
+objects. Labels of the AppWrapper name its queue; without such labels it is in the default queue. A flavor may add
+labels and tolerations to pod templates; the scheduler writes them into `podSetInfos`, as Kueue does.
 
 An AppWrapper of the first generation is presented in the form of the second (`generic_items`). Its labels name a node
-of a quota tree as its queue, and a field has its priority. It releases its capacity when its pods have ended.
+of a quota tree, and this node is its queue. Its priority is in a field of its spec. It releases its capacity when its
+pods have ended.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _DEFAULT_QUEUE: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class AppWrappers:
-    """`job_kinds.form.Framework` of AppWrapper."""
+    """The implementation of `job_kinds.form.Framework` for AppWrapper."""
 
     kind: Kind
     suspend: tuple[str, ...] = field(default=("suspend",), init=False)
@@ -66,7 +67,8 @@ class AppWrappers:
         found = dict(spec)
         if "suspend" in patch:
             found["suspend"] = patch["suspend"]
-        # Pods of the first generation get their flavors when they are bound.
+        # Labels and tolerations of flavors are not written into an AppWrapper of the first generation: its pods get
+        # them when they are bound.
         if "template" in patch and not is_mcad(spec):
             one = next(one for one in pod_sets(spec) if one.role == role)
             wanted = patched(_with_info(spec, one), patch["template"])
@@ -101,7 +103,8 @@ def _with_info(spec: Object, one: PodSet) -> Object:
 
 
 def _informed(spec: Object, one: PodSet, wanted: Object) -> list[Object]:
-    """Return the components with the wanted additions to the pod template of `one` written into its `podSetInfos`."""
+    """Return the components of an AppWrapper with a changed `podSetInfos` of the pod set `one`, so that its pod
+    template gets the labels, tolerations and other fields of `wanted`."""
     own, meta = one.template.get("spec") or {}, one.template.get("metadata") or {}
     said = wanted.get("metadata") or {}
     words = {
@@ -127,8 +130,8 @@ def _informed(spec: Object, one: PodSet, wanted: Object) -> list[Object]:
 
 
 def _ended(status: Mapping[str, Any]) -> list[Object]:
-    """Return the end of an AppWrapper as conditions of a Job. A failed AppWrapper counts as ended when its wrapped
-    objects are deleted."""
+    """Return the condition Complete or Failed that the Jobs of an AppWrapper have; empty while the AppWrapper has not
+    ended. A failed AppWrapper has ended when its wrapped objects are deleted. `status`: the AppWrapper's status."""
     conditions = {one["type"]: one for one in status.get("conditions") or ()}
     deployed = conditions.get("ResourcesDeployed", {})
     since = {key: deployed[key] for key in ("lastTransitionTime",) if key in deployed}
@@ -140,8 +143,9 @@ def _ended(status: Mapping[str, Any]) -> list[Object]:
 
 
 def _ended_mcad(obj: Object) -> list[Object]:
-    """Return the end of an MCAD AppWrapper as conditions of a Job. Without `completionstatus` it is never Completed, so
-    it also counts as complete when all its pods have succeeded."""
+    """Return the condition Complete or Failed that the Jobs of an AppWrapper of the first generation have; empty while
+    it has not ended. An AppWrapper without `completionstatus` never gets the state Completed. So it is also complete
+    when all its pods have succeeded."""
     status = obj.get("status") or {}
     pods = sum(one.replicas for one in _sets(obj))
     done = int(status.get("Succeeded") or 0) >= pods and not any(status.get(key) for key in ("running", "pending"))

@@ -1,9 +1,12 @@
-"""Find the pod templates in the objects that an AppWrapper wraps. The AppWrapper declares their places, or they are
-inferred for known kinds of objects.
+"""Find the pod templates in the objects that an AppWrapper wraps, and build the objects to create.
 
-Each created object and its pods get a label with the AppWrapper's name, and each pod a label with its set. So the
-scheduler recognizes the pods, whichever controller creates them. The additions that the queue wrote into `podSetInfos`
-are merged into the template. Pods that ask for devices avoid nodes that Autopilot marks as unhealthy by a label.
+The AppWrapper declares the paths of the pod templates in `podSets`. For known kinds of objects, the paths may be left
+out.
+
+Each created object and its pods get a label with the AppWrapper's name. Each pod also gets a label with the name of its
+pod set. So the scheduler recognizes the pods, whichever controller creates them. The labels, tolerations and other
+fields in `podSetInfos`, which the scheduler or Kueue wrote there, are merged into the pod templates. Pods that request
+GPUs avoid nodes that Autopilot has labelled as unhealthy.
 
 Source: pkg/utils/utils.go and internal/controller/appwrapper/resource_management.go of v1.2.1.
 """
@@ -27,7 +30,7 @@ _KUBEFLOW: Final = {"PyTorchJob": ("pytorchReplicaSpecs", ("Master", "Worker"))}
 _TEMPLATE: Final = "template.spec.template"
 # requested resource -> the node label in which Autopilot writes the health of its devices
 _HEALTH: Final = {"nvidia.com/gpu": "autopilot.ibm.com/gpuhealth"}
-# The fields of a pod template that this module reads or extends, and their types; outer fields before inner ones.
+# The fields of a pod template that this module reads or extends, and their types. A field comes before its subfields.
 _FORMS: Final[Mapping[str, type[Any]]] = {
     **dict.fromkeys(("metadata", "metadata.labels", "metadata.annotations", "spec", "spec.nodeSelector"), dict),
     **{f"spec.{name}": list for name in ("containers", "initContainers", "tolerations", "schedulingGates")},
@@ -38,13 +41,14 @@ _WARN_WEIGHT: Final = 50
 
 
 class WrapError(PhalanxError):
-    """An error for which a component can never be created."""
+    """An error in an AppWrapper because of which the object of a component can never be created."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSet:
-    """The pods of one template. `component`: the position of the component; `index`: the position of the set in the
-    component; `path`: the path of the template in the component."""
+    """A pod set: the pods of one pod template. `component`: the index of its component in the AppWrapper. `index`: the
+    index of the pod set in the component. `path`: the path of the pod template in the component. `replicas`: the number
+    of pods."""
 
     component: int
     index: int
@@ -54,12 +58,13 @@ class PodSet:
 
     @property
     def role(self) -> str:
-        """Return the name of the set within its AppWrapper."""
+        """Return a name for the pod set that is unique in the AppWrapper."""
         return f"{self.component}-{self.index}"
 
 
 def pod_sets(spec: Mapping[str, Any]) -> tuple[PodSet, ...]:
-    """Return all sets of pods in the spec of an AppWrapper. Raises WrapError."""
+    """Return all pod sets in the spec of an AppWrapper. Raise WrapError if there are too many, or none, or if one is
+    invalid."""
     components = spec.get("components") or ()
     found = tuple(one for at, each in enumerate(components) for one in component_sets(at, each))
     if not 1 <= len(found) <= MOST:
@@ -68,7 +73,8 @@ def pod_sets(spec: Mapping[str, Any]) -> tuple[PodSet, ...]:
 
 
 def component_sets(at: int, component: Mapping[str, Any]) -> list[PodSet]:
-    """Return the sets of pods of one component. Raises WrapError."""
+    """Return the pod sets of one component. `at`: the index of the component. Raise WrapError if the declared pod sets
+    are invalid."""
     obj = component.get("template") or {}
     inferred = dict(_inferred(obj))
     declared = {str(one["path"]): _count(one.get("replicas"), 1) for one in component.get("podSets") or ()}
@@ -81,7 +87,8 @@ def component_sets(at: int, component: Mapping[str, Any]) -> list[PodSet]:
 
 
 def component_name(app_wrapper: Object, at: int) -> str:
-    """Return the name of a component's object. A generated name (`generateName`) is the same at every call."""
+    """Return the name of the object that a component wraps. `at`: the index of the component. If the object has only
+    `generateName`, the generated name is the same at every call."""
     meta = (app_wrapper["spec"]["components"][at].get("template") or {}).get("metadata") or {}
     if meta.get("name") or not meta.get("generateName"):
         return str(meta.get("name") or "")
@@ -90,7 +97,8 @@ def component_name(app_wrapper: Object, at: int) -> str:
 
 
 def component_object(app_wrapper: Object, at: int) -> Object:
-    """Return the object to create for a component. Raises WrapError."""
+    """Return the object to create for the component with the index `at`. Raise WrapError if it can never be
+    created."""
     meta = app_wrapper["metadata"]
     component = copy.deepcopy(app_wrapper["spec"]["components"][at])
     infos = component.get("podSetInfos") or ()
@@ -113,7 +121,8 @@ def component_object(app_wrapper: Object, at: int) -> Object:
 
 
 def inject(template: Object, info: Mapping[str, Any]) -> None:
-    """Merge the `podSetInfos` of the queue into the template. Raises WrapError if the template contradicts them."""
+    """Merge one entry of `podSetInfos` into the pod template. Raise WrapError if the template has another value for the
+    same key."""
     meta, spec = template.get("metadata") or {}, template.get("spec") or {}
     template["metadata"], template["spec"] = meta, spec
     for into, name in ((meta, "labels"), (meta, "annotations"), (spec, "nodeSelector")):
@@ -129,7 +138,7 @@ def inject(template: Object, info: Mapping[str, Any]) -> None:
 
 
 def health(spec: Mapping[str, Any]) -> list[str]:
-    """Return the node labels with the health of the devices that pods with this spec ask for."""
+    """Return the node labels in which Autopilot writes the health of the devices that pods with this spec request."""
     asked = set()
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         resources = container.get("resources") or {}
@@ -138,7 +147,8 @@ def health(spec: Mapping[str, Any]) -> list[str]:
 
 
 def avoid_unhealthy(template: Object) -> None:
-    """If the pods of the template ask for devices, add an affinity against nodes whose devices are unhealthy."""
+    """Add a node affinity to the pod template, so that its pods avoid nodes with unhealthy devices. A template that
+    requests no devices is not changed."""
     spec = template.get("spec") or {}
     for label in health(spec):
         affinity = dict(spec.get("affinity") or {})
@@ -163,7 +173,8 @@ def avoid_unhealthy(template: Object) -> None:
 
 
 def _inferred(obj: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield the path of each pod template and its number of pods, for objects of known kinds."""
+    """Yield the path of each pod template of an object and the number of its pods; yield nothing for an object of an
+    unknown kind."""
     kind, spec = str(obj.get("kind")), obj.get("spec") or {}
     match kind:
         case "Pod":
@@ -198,7 +209,8 @@ def _ray(root: str, spec: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _at(component: Mapping[str, Any], path: str) -> Object:
-    """Return the template at the path; changes to it change the component. Raises WrapError."""
+    """Return the pod template at the path in the component. The result is part of the component, not a copy. Raise
+    WrapError if there is no pod template at the path."""
     here: Any = component
     for part in path.split("."):
         found = _PART.fullmatch(part)
@@ -212,7 +224,7 @@ def _at(component: Mapping[str, Any], path: str) -> Object:
 
 
 def _check(template: Object, path: str) -> None:
-    """Raises WrapError if a field in `_FORMS` has another type than expected."""
+    """Raise WrapError if a field of the pod template does not have the type that `_FORMS` states."""
     for where, form in _FORMS.items():
         found: Any = template
         for part in where.split("."):

@@ -1,10 +1,13 @@
 """Translate MCAD's quota trees (kind QuotaSubtree) to Phalanx Queues.
 
-The requests of a node are guaranteed. With `hardLimit` they are also the node's limit; without it, the node may borrow
-what its siblings leave unused. A root never borrows: its requests are always its limit. An AppWrapper names its node by
-one label per tree; without the label it is in the node `default`. It counts in one tree only: the first tree,
-by name, that one of its labels names, or else the first tree of all. Without any tree, AppWrappers are in the default
-queue.
+A node of a quota tree is a queue with quotas for resources, which its field `quotas.requests` sets. These amounts are
+the guarantee of the node. With `hardLimit` they are also the limit of the node; without `hardLimit` the node may borrow
+unused quota of its siblings. The root of a tree never borrows.
+
+An AppWrapper has one label for each tree, which names its node in that tree. Without the label it is in the node
+`default` of the tree. An AppWrapper is charged to one tree only. This is the first tree in alphabetical order for which
+the AppWrapper has a label; without any such label it is the first tree. If the cluster has no quota tree, AppWrappers
+are in the default queue.
 
 Source: pkg/controller/quota/quotaforestmanager of v1.40.0.
 """
@@ -23,13 +26,13 @@ from phalanx.model.queue import Queue, Quota
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaTrees(Definitions):
-    """The quota trees. `nodes`: the names of the nodes of each tree, by the name of the tree."""
+    """All quota trees of the cluster. `nodes`: name of a tree -> the names of its nodes."""
 
     nodes: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 def define(objects: Objects) -> QuotaTrees:
-    """Return the queues of all nodes of all trees."""
+    """Return all quota trees in these objects, with a Phalanx Queue for each node."""
     found: dict[str, dict[str, Queue]] = {}
     parts = [objects.get(kind, {}) for kind in (kinds.QUOTA_SUBTREES, kinds.IBM_QUOTA_SUBTREES)]
     for part in (there[key] for there in parts for key in sorted(there)):
@@ -44,7 +47,7 @@ def define(objects: Objects) -> QuotaTrees:
 
 
 def claim(defined: QuotaTrees, said: Said) -> Claim | None:
-    """Return the queue of an AppWrapper of the first generation; None if `said` is not from such an AppWrapper."""
+    """Return the Phalanx Queue of an AppWrapper of the first generation; None if `said` comes from another object."""
     labels = kinds.labels_of(said.queue)
     if labels is None:
         return None

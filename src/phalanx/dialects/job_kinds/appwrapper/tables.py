@@ -1,7 +1,7 @@
-"""Tables of the effect of every field of an AppWrapper, and of every annotation.
+"""State how Phalanx uses every field of an AppWrapper and of a QuotaSubtree, and their labels and annotations.
 
-The page docs/dialects/appwrapper.md is generated from these tables; a test checks that they list every field of the
-CustomResourceDefinition.
+The page docs/dialects/appwrapper.md is generated from these tables. A test checks that they contain every field of the
+CustomResourceDefinitions.
 """
 
 from __future__ import annotations

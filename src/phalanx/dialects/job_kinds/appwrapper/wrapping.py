@@ -1,5 +1,4 @@
-"""Implements for AppWrappers the functions that their controller calls
-(`embedded.controllers.operators.appwrapper.controller`)."""
+"""The functions that the controller of AppWrappers calls (`embedded.controllers.operators.appwrapper.controller`)."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from phalanx.dialects.job_kinds.appwrapper.pod_sets import (
 
 
 class AppWrapping:
-    """`Wrapping` of AppWrapper, of both generations."""
+    """The implementation of the controller's protocol `Wrapping` for AppWrappers of both generations."""
 
     label: Final = kinds.LABEL
     uid: Final = kinds.UID

@@ -1,15 +1,16 @@
-"""Koordinator's cpus: the cores and NUMA zones of a node, and the cores that a pod gets for itself.
+"""Read the cores and NUMA zones of nodes as Koordinator describes them, and choose the cores that a pod gets
+exclusively. A *cpu* is a logical CPU, which is one thread of a core.
 
-koordlet, the agent on each node, describes the node's cpus in annotations of the NodeResourceTopology with the node's
-name. A pod of the qosClass LSE or LSR with a priority of koord-prod gets cpus for itself. They are allocated in whole
-cores: each core is a device of the node, in its zone, and the request is rounded up, so no two pods share a core. The
-scheduler counts them with all other needs of a gang, and writes the chosen cpus with the binding, in the form that
-koordlet reads. A core is left out if the kubelet allocates one of its cpus, or reserves it for itself.
+koordlet, Koordinator's agent on each node, describes the node's cpus in annotations of a NodeResourceTopology with the
+name of the node. A pod with the qosClass LSE or LSR and a priority of koord-prod gets exclusive cpus. Phalanx allocates
+them in whole cores: each core is a device of the node with a NUMA zone, and the number of cores is rounded up. So no
+two pods share a core. When the scheduler binds the pod, it writes the chosen cpus into an annotation that koordlet
+reads. A core is not allocated if the kubelet allocates or reserves one of its cpus.
 
-Nodes may differ in the number of threads per core, but the request of a pod is the same for all nodes. So it is
-computed for the nodes with the fewest threads. The cpus of a pod on a node are those in its annotation, even if another
-scheduler wrote that. Another scheduler may have given the threads of one core to several pods; then the pod with the
-first thread counts as the holder of the core.
+Nodes may differ in the number of threads per core, but a pod has the same request on all nodes. So the number of cores
+is computed for the nodes with the fewest threads per core. If a pod on a node has an annotation with cpus, the pod
+holds these cpus, even if another scheduler wrote the annotation. Another scheduler may have given the threads of one
+core to several pods; then the core is charged to the pod with the core's first thread.
 
 Source: pkg/scheduler/plugins/nodenumaresource and apis/extension/{node,resource,numa_aware}.go of v1.8.0.
 """
@@ -34,8 +35,8 @@ from phalanx.model.pod import ZONE
 
 CORES: Final = "koordinator.sh/physical-core"
 _NODE: Final = "node.koordinator.sh/"
-# The annotations of a NodeResourceTopology that are read: cpus; the kubelet's allocations; cpus reserved by the node
-# and by the kubelet.
+# The annotations that Phalanx reads on a NodeResourceTopology, in this order: the cpus of the node, the cpus that the
+# kubelet has allocated to pods, the cpus that the node reserves, and the cpus that the kubelet reserves.
 SAID: Final = (
     f"{_NODE}cpu-topology",
     f"{_NODE}pod-cpu-allocs",
@@ -48,7 +49,7 @@ SPEC, NUMA, STATUS = (
 _BOUND: Final = frozenset({"LSE", "LSR"})
 _FULL, _SPREAD = "FullPCPUs", "SpreadByPCPUs"
 _MILLI: Final = 1000
-_MOST_CPUS: Final = 1 << 13  # the most CPUs of Linux (CONFIG_NR_CPUS)
+_MOST_CPUS: Final = 1 << 13  # the maximum number of cpus in Linux (CONFIG_NR_CPUS)
 _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 _ZONE_NAME = re.compile(r"\D*(\d{1,4})")
 _NOTHING: Mapping[str, Any] = {}
@@ -56,7 +57,8 @@ _NOTHING: Mapping[str, Any] = {}
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """A core of a node. `name`: the name of the core as a device. `zone`: its NUMA node. `cpus`: its threads."""
+    """A core of a node. `name`: the name of the device that stands for the core. `zone`: the number of its NUMA node,
+    as text. `cpus`: the numbers of its threads."""
 
     name: str
     zone: str
@@ -65,7 +67,8 @@ class Core:
 
 @dataclass(frozen=True, slots=True)
 class NodeCpus:
-    """The cores and zones of a node. `threads`: the numbers of threads per core that occur on the node."""
+    """The cores and NUMA zones of a node. `cores`: the cores that pods may get. `threads`: each number of threads per
+    core that occurs on the node."""
 
     cores: tuple[Core, ...] = ()
     zones: tuple[Zone, ...] = ()
@@ -76,7 +79,7 @@ class NodeCpus:
         return tuple(Device(name=core.name, resource=CORES, zone=core.zone) for core in self.cores)
 
     def given(self, names: Iterable[str]) -> list[Core]:
-        """Return the cores among these devices, in order."""
+        """Return the cores whose device is among `names`, in the order of their cpus."""
         known = frozenset(names)
         return [core for core in self.cores if core.name in known]
 
@@ -86,8 +89,9 @@ _NO_CPUS: Final = NodeCpus()
 
 @dataclass(frozen=True, slots=True)
 class ClusterCpus:
-    """The cpus of all nodes that have a description. `threads`: the numbers of threads per core that occur on any node.
-    `most_cores`: the largest number of cores of one node. `largest_zone_milli`: the cpu of the largest zone."""
+    """The cores and zones of all nodes that have a NodeResourceTopology with cpus. `nodes`: by the name of the node.
+    `threads`: each number of threads per core that occurs on any node. `most_cores`: the number of cores of the node
+    with the most cores. `largest_zone_milli`: the cpu of the largest zone, in millicores."""
 
     nodes: Mapping[str, NodeCpus] = field(default_factory=dict)
     threads: frozenset[int] = frozenset()
@@ -95,7 +99,7 @@ class ClusterCpus:
     largest_zone_milli: int = 0
 
     def of(self, node: str) -> NodeCpus:
-        """Return the cores and zones of a node; empty if the node has no description."""
+        """Return the cores and zones of a node; empty if no NodeResourceTopology describes its cpus."""
         return self.nodes.get(node, _NO_CPUS)
 
 
@@ -111,7 +115,7 @@ class _Topology(msgspec.Struct):
 
 
 def read_all(objects: Mapping[str, Object]) -> ClusterCpus:
-    """Return the cpus of all nodes. `objects`: the NodeResourceTopologies by name."""
+    """Return the cores and zones of all nodes. `objects`: the NodeResourceTopologies by name."""
     nodes = {name: each for name, obj in objects.items() if (each := read_cpus(obj)).zones}
     return ClusterCpus(
         nodes=nodes,
@@ -138,18 +142,19 @@ def read_cpus(obj: Object) -> NodeCpus:
 
 
 def concerns(pod: Object) -> bool:
-    """Return whether this module applies to the pod: it gets cpus for itself, or asks for NUMA alignment."""
+    """Return whether this module applies to the pod, because it gets exclusive cpus or has an annotation about cpus or
+    NUMA zones."""
     notes = pod["metadata"].get("annotations") or _NOTHING
     return NUMA in notes or STATUS in notes or is_bound(pod)
 
 
 def with_cpus(pod: Object, asked: DeviceAsk | None, known: ClusterCpus) -> DeviceAsk | None:
-    """Return the device request of a pod, extended by its cores and its zone. `asked`: the request for other devices. A
-    pod on a node requests the cores that it has."""
+    """Return the device request of a pod with its exclusive cores and its NUMA alignment. `asked`: the pod's request
+    for other devices. A pod that is already on a node requests the number of cores that it holds."""
     node = (pod.get("spec") or {}).get("nodeName")
     cores, wrong = cpu_ask(pod, known) if not node else (_held(pod, known.of(str(node))), "")
     aligned = alignment(pod, known)
-    if cores and known.largest_zone_milli:  # such a pod prefers one zone, so that the free cpu of each zone stays known
+    if cores and known.largest_zone_milli:  # the pod prefers one zone, so that its cpu can be charged to a zone
         aligned = aligned or "preferred"
     if not (cores or wrong or aligned):
         return asked
@@ -159,7 +164,8 @@ def with_cpus(pod: Object, asked: DeviceAsk | None, known: ClusterCpus) -> Devic
 
 
 def cpu_ask(pod: Object, known: ClusterCpus) -> tuple[int, str]:
-    """Return (number of cores that the pod needs for itself, reason why it cannot get them; empty if it can)."""
+    """Return the number of exclusive cores that the pod needs, and the reason why it cannot get them. The reason is
+    empty if it can."""
     policy, required = _policy(_annotation(pod, SPEC))
     if not known.threads or not is_bound(pod) or policy not in (_FULL, _SPREAD):
         return 0, ""
@@ -175,9 +181,9 @@ def cpu_ask(pod: Object, known: ClusterCpus) -> tuple[int, str]:
 
 
 def alignment(pod: Object, known: ClusterCpus) -> str:
-    """Return `required` if all resources of the pod must come from one zone, `preferred` if they should, and an empty
-    text if the zone does not matter. The policy Restricted requires as few zones as possible: one zone, unless the pod
-    requests more cpu than any zone has."""
+    """Return `required` if all resources of the pod must come from one NUMA zone, `preferred` if they should, and an
+    empty text if the zone does not matter. The policy Restricted requires as few zones as possible. So it requires one
+    zone, unless the pod requests more cpu than any zone has."""
     policy = _annotation(pod, NUMA).get("numaTopologyPolicy")
     if not known.largest_zone_milli or policy not in ("BestEffort", "Restricted", "SingleNUMANode"):
         return ""
@@ -186,8 +192,8 @@ def alignment(pod: Object, known: ClusterCpus) -> str:
 
 
 def resource_status(pod: Object, node: NodeCpus, names: Sequence[str]) -> str:
-    """Return the value of the annotation `resource-status` for a pod that gets these devices: its cpus and its zone;
-    empty: it needs no annotation."""
+    """Return the value of the annotation `resource-status` for a pod that gets the devices `names` of a node. It
+    contains the pod's cpus and its zone. It is empty if the pod needs no such annotation."""
     asks, found = pod_requests(pod.get("spec") or {}), dict[str, Any]()
     if cores := node.given(names):
         found["cpuset"] = listed(_cpus_of(cores, asks.get("cpu", 0) // _MILLI, _policy(_annotation(pod, SPEC))[0]))
@@ -199,13 +205,13 @@ def resource_status(pod: Object, node: NodeCpus, names: Sequence[str]) -> str:
 
 
 def given_cores(pod: Object, node: NodeCpus) -> tuple[str, ...]:
-    """Return the device names of the cores whose cpus a pod on the node has, whichever scheduler allocated them."""
+    """Return the device names of the cores that a pod on the node holds, whichever scheduler allocated them."""
     cpus = _own(pod)
     return tuple(core.name for core in node.cores if not cpus.isdisjoint(core.cpus))
 
 
 def is_bound(pod: Object) -> bool:
-    """Return whether the pod gets cpus for itself. Without a priority class it counts as koord-prod."""
+    """Return whether the pod gets exclusive cpus. A pod that states no priority counts as koord-prod."""
     labels = pod["metadata"].get("labels") or _NOTHING
     if labels.get(kinds.QOS) not in _BOUND:
         return False
@@ -217,14 +223,15 @@ def is_bound(pod: Object) -> bool:
 
 
 def cpus_in(text: Any) -> frozenset[int]:
-    """Parse a cpu list in the kernel's format (cpuset(7), list format); an invalid text gives no cpus."""
+    """Return the cpus in a text in the kernel's list format (cpuset(7)), for example `0-3,8`. Invalid parts are
+    ignored."""
     ranges = [_RANGE.fullmatch(part.strip()) for part in str(text or "").split(",")]
     bounds = ((int(found[1]), int(found[2] or found[1])) for found in ranges if found)
     return frozenset(cpu for low, high in bounds for cpu in range(low, min(high, _MOST_CPUS) + 1))
 
 
 def listed(cpus: Iterable[int]) -> str:
-    """Return the cpus as a list in the kernel's format."""
+    """Return the cpus as a text in the kernel's list format, for example `0-3,8`."""
     runs: list[list[int]] = []
     for cpu in sorted(cpus):
         if runs and runs[-1][1] == cpu - 1:
@@ -238,22 +245,23 @@ def listed(cpus: Iterable[int]) -> str:
 
 
 def _held(pod: Object, node: NodeCpus) -> int:
-    """Return the number of cores that a pod on the node holds."""
+    """Return the number of cores that are charged to a pod on the node."""
     cpus = _own(pod)
     return sum(core.cpus[0] in cpus for core in node.cores)
 
 
 def _own(pod: Object) -> frozenset[int]:
-    """Return the cpus in the pod's annotation. Return none if they are more than the pod requests, because no scheduler
-    allocates that many."""
+    """Return the cpus in the pod's annotation. If the annotation has more cpus than the pod requests, return no cpus,
+    because the annotation cannot come from a scheduler."""
     cpus = cpus_in(_annotation(pod, STATUS).get("cpuset"))
     asked = pod_requests(pod.get("spec") or {}).get("cpu", 0) if cpus else 0
     return cpus if len(cpus) * _MILLI <= asked else frozenset()
 
 
-@lru_cache(maxsize=1 << 12)  # a change of one NodeResourceTopology parses all of them again
+@lru_cache(maxsize=1 << 12)  # whenever one NodeResourceTopology changes, all of them are read again
 def _described(topology: str, allocated: str, reserved: str, kubelet: str) -> NodeCpus:
-    """Return the cores that pods may get, and for each zone its cpus, except reserved ones."""
+    """Return the cores that pods may get, and the zones with their unreserved cpu. The parameters are the values of the
+    annotations in `SAID`."""
     try:
         detail = msgspec.json.decode(topology, type=_Topology).detail[:_MOST_CPUS] if topology else []
     except (msgspec.MsgspecError, RecursionError):
@@ -280,7 +288,7 @@ def _described(topology: str, allocated: str, reserved: str, kubelet: str) -> No
 
 
 def _memory(zone: Any) -> Iterator[tuple[str, dict[str, int]]]:
-    """Yield the name of a zone that is a NUMA node (`node-0`), and its memory."""
+    """Yield the number of a zone, as text, and its allocatable memory, if the zone is a NUMA node (`node-0`)."""
     said = _mapping(zone)
     name = _ZONE_NAME.fullmatch(str(said.get("name")))
     if said.get("type") != "Node" or name is None:
@@ -291,14 +299,16 @@ def _memory(zone: Any) -> Iterator[tuple[str, dict[str, int]]]:
 
 
 def _policy(spec: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return the policy for choosing cpus, and whether it is required. The default is Koordinator's."""
+    """Return the policy for choosing cpus, and whether it is required. `spec`: the annotation `resource-spec`. Without
+    a policy, Koordinator's default applies."""
     required, preferred = spec.get("requiredCPUBindPolicy"), spec.get("preferredCPUBindPolicy")
     said = str(required or preferred or "Default")
     return (_FULL if said == "Default" else said), bool(required)
 
 
 def _cpus_of(cores: Sequence[Core], cpus: int, policy: str) -> list[int]:
-    """Return `cpus` cpus of these cores: one thread of each core (`SpreadByPCPUs`), or all threads core by core."""
+    """Return the numbers of `cpus` cpus of these cores. The policy `SpreadByPCPUs` takes one thread of each core; any
+    other policy takes all threads of the first core, then all of the next core, and so on."""
     if policy == _SPREAD and len(cores) >= cpus:
         return [core.cpus[0] for core in cores[:cpus]]
     return [cpu for core in cores for cpu in core.cpus][:cpus]

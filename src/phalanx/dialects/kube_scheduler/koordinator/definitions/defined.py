@@ -1,20 +1,19 @@
-"""Koordinator's definitions: gang groups, devices, and all of them together.
+"""Read Koordinator's groups of gangs and its devices, and collect the facts from all of Koordinator's objects.
 
-The first part reads groups of gangs that start together. An annotation lists the gangs, on PodGroups or on pods without
-a PodGroup. In Phalanx a group is one gang with a role for each of Koordinator's gangs: either all of them reach their
-minimum, or none starts. All gangs of a group must be in one namespace, so that a user cannot join gangs of other
-namespaces.
+*Groups of gangs.* The gangs of a group start together. An annotation on PodGroups, or on pods without a PodGroup, lists
+the gangs of the group. In Phalanx a group is one gang that has a role for each of Koordinator's gangs. Either all these
+roles reach their minimum, or no pod of the group starts. All gangs of a group must be in one namespace, so that a user
+cannot add gangs to a group of another namespace.
 
-The second part reads Koordinator's Devices: the named devices of a node, the requests of pods in percent, and the
-devices that the pods get. A Device object has the name of its node, and lists GPUs, RDMA cards and FPGAs by their minor
-numbers. The healthy ones count as devices of the node, each in its NUMA zone, unless the node itself lists devices
-(`phalanx.dev/devices`). GPUs count as `nvidia.com/gpu`, or under the resource name of their vendor's plugin. Requests
-count in hundredths of a device: below 100 for a part of one device, above for whole devices (200 are two).
-`gpu.shared` is the number of devices over which the other GPU requests are spread. The devices of a pod are written
-with its binding, in the form that Koordinator's hooks on nodes read.
+*Devices.* A Device object has the name of its node, and lists GPUs, RDMA cards and FPGAs by their minor numbers. The
+healthy ones become devices of the Phalanx node, each in its NUMA zone, unless the node itself lists devices
+(`phalanx.dev/devices`). The resource of GPUs is `nvidia.com/gpu`, or the resource of their vendor's device plugin. A
+pod requests hundredths of a device: an amount below 100 is a part of one device, and 200 are two whole devices. The
+request `gpu.shared` is the number of GPUs over which the pod's other GPU requests are spread. When the scheduler binds
+a pod, it writes the pod's devices into an annotation that Koordinator's agent on the node reads.
 
-The third part collects all definitions: the tree of quotas, the Reservations that have not ended, and the devices and
-cpus of nodes.
+*All definitions.* `define` returns the tree of quotas, the Reservations that have not ended, and the devices and cpus
+of nodes.
 
 Source: pkg/scheduler/plugins/deviceshare and apis/extension/device_share.go of v1.8.0.
 """
@@ -40,15 +39,15 @@ from phalanx.model.node import Device, Zone
 from phalanx.model.pod import MAX_DEVICES, DeviceShare, amounts
 
 JOB, ROLE = "phalanx.dev/job", "phalanx.dev/role"
-# Prefixes that cannot occur in the name of a Job or a pod.
+# Prefixes of gang names. No Job and no pod can have a name with such a prefix.
 MARK, ALONE, TOGETHER = f"{kinds.SIGS}:", "koordinator:", "koordinator-group:"
-_MOST_GANGS: Final = 64  # the most gangs in one group
+_MOST_GANGS: Final = 64  # the maximum number of gangs in one group
 _NOTHING: Mapping[str, Any] = {}
 
 
 def together(text: Any, namespace: str, name: str) -> tuple[str, ...]:
-    """Return the names of all gangs in the group of the gang `name`, itself among them; none: it is in no group.
-    `text`: the annotation that lists the group."""
+    """Return the names of all gangs in the group of the gang `name`, including that gang; empty if the gang is in no
+    group. `text`: the annotation that lists the gangs of the group."""
     try:
         named = msgspec.json.decode(str(text), type=list[str]) if text else []
     except (msgspec.MsgspecError, RecursionError):
@@ -59,24 +58,27 @@ def together(text: Any, namespace: str, name: str) -> tuple[str, ...]:
 
 
 def of_pod_group(group: Object) -> tuple[str, ...]:
-    """Return the names of all PodGroups in the group of this PodGroup, itself among them; none: it is in no group."""
+    """Return the names of all PodGroups in the same group as this PodGroup, including this PodGroup; empty if it is in
+    no group."""
     meta = group.get("metadata") or _NOTHING
     text = (meta.get("annotations") or _NOTHING).get(kinds.GANG_GROUPS)
     return together(text, str(meta.get("namespace")), str(meta.get("name"))) if text else ()
 
 
 def grouped(pod_groups: Mapping[str, Object]) -> dict[str, tuple[str, ...]]:
-    """Return key of each PodGroup that is in a group -> the names of all PodGroups in that group."""
+    """Return a mapping from the key (`namespace/name`) of each PodGroup that is in a group to the names of all
+    PodGroups in that group."""
     return {key: others for key, group in pod_groups.items() if (others := of_pod_group(group))}
 
 
 def options_of(name: str, others: tuple[str, ...]) -> Mapping[str, str]:
-    """Return the Phalanx labels for the pods of a PodGroup that is in a group. `others`: all PodGroups of the group."""
+    """Return the Phalanx labels that the pods of a PodGroup in a group would need. `name`: the PodGroup. `others`: the
+    names of all PodGroups in the group."""
     return {JOB: _joined(others), ROLE: name}
 
 
 def gang_of(group: Object) -> str:
-    """Return the gang of a PodGroup's pods."""
+    """Return the id of the Phalanx gang to which the pods of this PodGroup belong."""
     meta, others = group.get("metadata") or _NOTHING, of_pod_group(group)
     return f"{meta.get('namespace')}/{_joined(others) if others else MARK + str(meta.get('name'))}"
 
@@ -92,12 +94,13 @@ GPU, CORE, RATIO, MEMORY, SHARED = (
     f"{_K}{word}" for word in ("gpu", "gpu-core", "gpu-memory-ratio", "gpu-memory", "gpu.shared")
 )
 _GPU_WORDS = frozenset({GPU, CORE, RATIO, MEMORY, SHARED})
-_COUNTED = {"rdma": f"{_K}rdma", "fpga": f"{_K}fpga"}  # type of a device -> the resource that counts it
-_ALL = 1000  # thousandths
+_COUNTED = {"rdma": f"{_K}rdma", "fpga": f"{_K}fpga"}  # type of a device -> the resource by which pods request it
+_ALL = 1000  # a whole device, in thousandths
 _VENDOR = "node.koordinator.sh/gpu-vendor"
 _GPUS, _OF_VENDORS = "nvidia.com/gpu", {"amd": "amd.com/gpu", "hygon": "dcu.com/gpu"}
 _COUNTED_WHOLE = (_GPUS, *_OF_VENDORS.values())
-_VALID = ({GPU}, {MEMORY}, {RATIO}, {CORE, MEMORY}, {CORE, RATIO})  # all except the first may also have `SHARED`
+# The valid sets of GPU resources in one pod. To each set except the first, a pod may add `SHARED`.
+_VALID = ({GPU}, {MEMORY}, {RATIO}, {CORE, MEMORY}, {CORE, RATIO})
 
 
 def read_devices(obj: Object) -> tuple[Device, ...]:
@@ -109,7 +112,7 @@ def read_devices(obj: Object) -> tuple[Device, ...]:
 
 
 def device_ask(pod: Object) -> DeviceAsk | None:
-    """Return the device request in Koordinator's resources of a pod; None: the pod requests none."""
+    """Return the devices that a pod requests by Koordinator's resources; None if the pod requests no such resource."""
     asks = pod_requests(pod.get("spec") or {})
     words = {name: amount for name, amount in asks.items() if name in _GPU_WORDS and amount}
     cards = {name: asks[name] for name in _COUNTED.values() if asks.get(name)}
@@ -135,8 +138,8 @@ def device_ask(pod: Object) -> DeviceAsk | None:
 
 
 def allocated(pod: Object, node: Iterable[Object], names: Iterable[str]) -> str:
-    """Return the value of the annotation `device-allocated` for a pod that gets these devices; empty: none. `node`: the
-    devices of its node, as the Device object lists them."""
+    """Return the value of the annotation `device-allocated` for a pod that gets the devices `names`; empty if none of
+    them is in a Device object. `node`: the devices of the node, as its Device object lists them."""
     given, asks = frozenset(names), pod_requests(pod.get("spec") or {})
     found: dict[str, list[Object]] = {}
     for one in node:
@@ -148,8 +151,8 @@ def allocated(pod: Object, node: Iterable[Object], names: Iterable[str]) -> str:
 
 
 def given_devices(pod: Object) -> tuple[str, ...]:
-    """Return the devices in the annotation of a pod, whichever scheduler wrote it. If they are more than the pod
-    requests, the annotation is not believed."""
+    """Return the names of the devices in the annotation `device-allocated` of a pod, whichever scheduler wrote the
+    annotation. If it lists more devices than the pod requests, it is ignored."""
     said = read_json((pod["metadata"].get("annotations") or _NOTHING).get(kinds.DEVICES_ALLOCATED))
     listed = {kind: each for kind, each in said.items() if isinstance(each, list)} if isinstance(said, Mapping) else {}
     found = tuple(
@@ -163,7 +166,7 @@ def given_devices(pod: Object) -> tuple[str, ...]:
 
 
 def name_of(device: Object) -> str:
-    """Return the name of a device, unique on its node."""
+    """Return a name for a device of a Device object. The name is unique on the node."""
     kind, minor = str(device.get("type")), device.get("minor", 0)
     return str(minor) if kind == "gpu" else f"{kind}-{minor}"
 
@@ -179,8 +182,9 @@ def _device(listed: Object, gpus: str) -> Device | None:
 
 
 def _gpus(words: Asked) -> DeviceShare | str:
-    """Return the number of GPUs and the share of each, in thousandths or bytes of memory; or a message if the request
-    is invalid. `words`: the requested amounts by resource."""
+    """Return the number of GPUs that a pod requests and the share of each GPU; or an error message if the request is
+    invalid. The share is in thousandths of a GPU or in bytes of its memory. `words`: the requested amounts of
+    Koordinator's GPU resources."""
     named, count = set(words) - {SHARED}, words.get(SHARED, 1)
     if named not in _VALID or (SHARED in words and named == {GPU}):
         return f"invalid resource device requests: [{' '.join(sorted(words))}]"
@@ -198,7 +202,8 @@ def _gpus(words: Asked) -> DeviceShare | str:
 
 
 def _share_of(device: Object, asks: Asked) -> dict[str, str]:
-    """Return the amounts of one device that are granted to a pod with the requests `asks`."""
+    """Return the amounts of one device that a pod with the requests `asks` gets, by Koordinator's resources. `device`:
+    the device as its Device object lists it."""
     kind = str(device.get("type"))
     if kind != "gpu":
         name = _COUNTED.get(kind, kind)
@@ -227,9 +232,10 @@ def _bytes(text: Any) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KoordinatorDefinitions(ElasticQuotaDefinitions):
-    """The definitions of Koordinator. `reservations`: name -> Reservation that waits for capacity, or keeps capacity on
-    a node. `devices`: node -> its healthy devices. `listed`: node -> all devices as its Device object lists them.
-    `cpus`: the cores and zones of nodes. `groups`: key of a PodGroup -> the PodGroups that start together with it."""
+    """The facts from all of Koordinator's objects. `reservations`: the Reservations, by name, that wait for capacity or
+    reserve capacity on a node. `devices`: the healthy devices of each node. `listed`: all devices of each node, as its
+    Device object lists them. `cpus`: the cores and zones of nodes. `groups`: key of a PodGroup -> the names of the
+    PodGroups that start together with it."""
 
     reservations: Mapping[str, ReservationSpec] = field(default_factory=dict)
     devices: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
@@ -253,7 +259,7 @@ class KoordinatorDefinitions(ElasticQuotaDefinitions):
     def device_ask(self, pod: Object) -> DeviceAsk | None:
         asked = device_ask(pod) if self.devices else None
         if not self.cpus.nodes or not cpus.concerns(pod) or self.part_use(pod) is not None:
-            return asked  # a Reservation keeps amounts only, without cores and zones
+            return asked  # a Reservation reserves amounts of resources, and no cores or zones
         return cpus.with_cpus(pod, asked, self.cpus)
 
     def devices_given(self, pod: Object) -> tuple[str, ...]:
@@ -295,7 +301,7 @@ class KoordinatorDefinitions(ElasticQuotaDefinitions):
 
 
 def define(objects: Objects) -> KoordinatorDefinitions:
-    """Return all definitions in these objects."""
+    """Return the facts from all of Koordinator's objects. `objects`: the objects of the cluster, by kind and key."""
     quotas = quota_tree.define(objects)
     there = objects.get(kinds.RESERVATIONS, {})
     read = {name: read_reservation(there[name]) for name in sorted(there)}

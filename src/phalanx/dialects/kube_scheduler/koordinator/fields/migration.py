@@ -1,4 +1,5 @@
-"""Reports how Phalanx will treat each object of a Koordinator cluster, for a user who plans to migrate."""
+"""Find the Phalanx equivalent of each object of a cluster with Koordinator. Users read the list when they plan a
+migration."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ STEPS = (
 
 
 def moved(objects: Iterable[Object]) -> tuple[Moved, ...]:
-    """Return how Phalanx will treat each object, in the given order. Objects unrelated to Koordinator are left out."""
+    """Return the equivalents of the objects in the order of the objects. Objects that have nothing to do with
+    Koordinator are left out."""
     return each_moved(
         objects, lambda found: define(by_kind(found, (kinds.ELASTIC_QUOTAS, kinds.QUOTA_PROFILES))), _moved
     )
@@ -67,7 +69,7 @@ def _moved(obj: Object, defined: ElasticQuotaDefinitions) -> Moved | None:
 
 
 def _template(obj: Object) -> Mapping[str, Any] | None:
-    """Return the pod template of a Job, a Deployment or a similar object; None: it has none."""
+    """Return the pod template of a Job, a Deployment or a similar object; None if the object has no pod template."""
     found = (obj.get("spec") or {}).get("template") if isinstance(obj.get("spec"), Mapping) else None
     return found if isinstance(found, Mapping) else None
 

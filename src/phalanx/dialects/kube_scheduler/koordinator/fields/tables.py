@@ -1,10 +1,9 @@
-"""Tables of the effect of every field of Koordinator's kinds, and of its labels and annotations.
+"""State how Phalanx uses every field of Koordinator's kinds, and Koordinator's labels and annotations.
 
-The page docs/dialects/koordinator.md is generated from these tables; a test checks that they list every field of every
-CustomResourceDefinition. An entry for a field with fields below it applies to all of those.
+The page docs/dialects/koordinator.md is generated from these tables. A test checks that they contain every field of
+every CustomResourceDefinition. The row of a field with subfields applies to all its subfields.
 
-Lists the fields, labels and annotations of Koordinator on an object, a pod or a node that have no effect, and
-why."""
+`notes` lists the fields, labels and annotations of one object that have no effect in Phalanx, with the reasons."""
 
 from __future__ import annotations
 
@@ -297,7 +296,7 @@ _WHOLE = frozenset({"PodMigrationJob", "ScheduleExplanation", "ClusterNetworkTop
 
 
 def notes(kind: str, obj: Object) -> Iterator[str]:
-    """Yield a sentence for each field, label and annotation without effect."""
+    """Yield one sentence for each field, label and annotation of the object that has no effect."""
     match kind:
         case "Pod" | "PodGroup":
             yield from _words(obj, POD_WORDS)
