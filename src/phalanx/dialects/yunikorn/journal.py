@@ -44,7 +44,7 @@ _NODE_ALLOC, _QUEUE_APP, _ALLOC_CANCEL, _ALLOC_PREEMPT = 303, 405, 500, 501
 
 
 class JournalFigures(NamedTuple):
-    """One sample of the history. `at_s`: the end of its minute, in seconds since the epoch. `applications`: the number
+    """A sample of the history. `at_s`: the end of its minute, in seconds since the epoch. `applications`: the number
     of applications with pods on nodes. `pods`: the number of pods on nodes."""
 
     at_s: int
