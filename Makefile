@@ -57,7 +57,7 @@ fast: setup
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow and not long"
 
 all: setup
-	$(BIN)/pytest -n 3 --dist worksteal -r s -m "not long"
+	$(BIN)/pytest -n 4 --dist worksteal -r s -m "not long"
 
 long: setup
 	$(BIN)/pytest -n 3 --dist worksteal -r s -m long

@@ -225,7 +225,7 @@ class Walk(Execution):
                 self.held = reserve(self.facts, request)
                 self.give_up(request, holds=True)
             case Demand.NOTHING:
-                self.give_up(request, holds=False)
+                self.give_up(request, holds=self.held is not None and self.held.request.work is request.work)
         return demand
 
     def blame(self) -> None:
