@@ -1,8 +1,8 @@
 """A cache for functions whose arguments come from users. It holds a limited number of results, and stores no result for
 a long text.
 
-`functools.lru_cache` limits the number of entries, not their bytes. A text in a request may have megabytes, so without
-the second limit a user could fill the memory with such keys.
+`functools.lru_cache` limits the number of entries, not their bytes. But a text in a request may have megabytes. Without
+the limit on the length of texts, a user could fill the memory with long keys of cached results.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 def cached(most: int, longest: int = _LONG) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that caches at most `most` results of a function with positional arguments. If an argument is
-    a text of more than `longest` characters, its result is computed at each call and not stored."""
+    a text of more than `longest` characters, the result is computed at each call and not stored."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         kept = lru_cache(maxsize=most, typed=True)(function)

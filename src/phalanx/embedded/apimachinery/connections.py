@@ -1,4 +1,5 @@
-"""The open connections of a server. Limits for each user ensure that no user takes connections from another.
+"""The open connections of a server. Limits for each user ensure that no user takes so many connections that other users
+get none.
 
 Each user has a limit on connections (and on watches, each of which has its own connection). If a user exceeds the
 limit, the server closes the user's longest idle connection. If the whole process reaches its limit, the server closes a

@@ -4,13 +4,13 @@ The server executes one step of one request at a time, so a user with many expen
 users. For each request, the queue measures the time that the request takes on the event loop, and adds it to its user's
 recent usage, which decays with the time constant `_FADES_S`. Requests of a user with little recent usage start at once.
 Requests of other users wait, each in the queue of its user. The fair queue starts one of these requests at a time: the
-first one of the user with the least usage. Between two of them, the loop runs a few iterations, in which it handles
-requests of users with little usage. So those requests wait for at most one expensive request, and the loop is never
-idle while requests wait.
+first one of the user with the least usage. Between two of these requests, the loop runs a few iterations, in which it
+handles requests of users with little usage. So a request of a user with little usage waits for at most one expensive
+request, and the loop is never idle while requests wait.
 
-The length of a user's queue and the wait in it are limited: the server refuses further requests with 429 before it
-reads them. This is fair queuing by user as in API Priority and Fairness (KEP-1040), but with measured costs instead of
-estimated seats. As in KEP-1040, members of system:masters are exempt.
+The length of a user's queue is limited, and so is the time that a request may wait. If a limit is exceeded, the server
+refuses the request with 429 before it reads the body. This is fair queuing by user as in API Priority and Fairness
+(KEP-1040), but with measured costs instead of estimated seats. As in KEP-1040, members of system:masters are exempt.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _FREE_S = 0.1  # users with at most this recent usage, in seconds, do not wait
 _FADES_S = 5.0
 _QUEUE_MOST = 128  # the most waiting requests of one user
 _PATIENCE_S = 15.0
-# iterations of the loop between two queued requests, in which the server reads, starts, commits and answers other
-# requests
+# how many iterations of the loop are between two queued requests, for reading, starting, committing and answering
+# others
 _ROUNDS = 4
 _ACCOUNTS_MOST = 1024
 

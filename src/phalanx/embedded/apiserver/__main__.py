@@ -1,8 +1,8 @@
 """Run the API server alone: `python -m phalanx.embedded.apiserver --data DIR --port N`.
 
-The program prints one line, `ready https://HOST:PORT`, when it serves requests. SIGINT and SIGTERM end it: the server
-closes its streams, and the writes that have begun reach the disk. If the server cannot start, the program writes one
-line to stderr and exits with status 1.
+The program prints one line, `ready https://HOST:PORT`, when it serves requests. On SIGINT or SIGTERM, the server closes
+its streams, waits until the writes that have begun are on the disk, and exits. If the server cannot start, the program
+writes one line to stderr and exits with status 1.
 """
 
 from __future__ import annotations

@@ -241,7 +241,7 @@ class Api:
         if resource.group in GROUPS:
             return await self._aggregated.get(request)
         if request.query:
-            # a form that the kind does not have is refused before wrong parameters are
+            # first refuse a media type in which this kind cannot be sent, and only then wrong parameters
             answers.form_of(resource, request)
         self.reader.check_version(request)
         stored = self.store.get(resource.key, target.namespace, target.name)
@@ -386,8 +386,8 @@ def _written(target: RouteTarget, request: Request, written: WrittenObject) -> R
 
 
 def _accept(raw: RawRequest) -> tuple[Accept, ...]:
-    """Return the media types that the client accepts and the server has; () if there are none. That is not an error
-    yet: a path that does not exist is reported first."""
+    """Return the media types that the client accepts and the server has; () if there are none. This function raises no
+    error for an empty result, because the server first reports a path that does not exist."""
     try:
         return accepted(raw.headers.get(b"accept", b"").decode("latin-1"))
     except ApiError:

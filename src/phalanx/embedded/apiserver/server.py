@@ -49,7 +49,7 @@ _CONNECTIONS = 16_384
 _GRACE_S = 5.0
 _SWEEP_S = 5.0
 _HANDSHAKE_S = 10.0
-# open files of the process other than client connections: the database, logs, connections to webhooks and nodes
+# how many files the server may open other than client connections: the database, logs, webhooks, nodes
 _OWN_FILES = 64
 
 
@@ -110,7 +110,7 @@ class _Sockets:
         self._stopped = asyncio.Event()
 
     def stop(self) -> None:
-        """Request the end of the server. The method may be called several times, and from a signal handler of the event
+        """Ask the server to stop. The method may be called several times, and from a signal handler of the event
         loop."""
         self._stopped.set()
 
@@ -152,7 +152,7 @@ class _Sockets:
 
 
 def _most_connections() -> int:
-    """Raise the limit of open files to the hard limit, and return the number of connections that it allows."""
+    """Raise the process's limit of open files to the hard limit. Return how many connections this limit allows."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return min(_CONNECTIONS, max(_OWN_FILES, hard - _OWN_FILES))

@@ -38,8 +38,8 @@ class Expected:
 
 
 def needs_scale(spec: Mapping[str, Any]) -> bool:
-    """Return True if the bound of the budget is relative to the number of replicas that the pods' controllers want, and
-    not to the number of existing pods."""
+    """Return True if the bound of the budget (minAvailable, maxUnavailable) refers to the number of replicas that the
+    pods' controllers want, and not to the number of existing pods."""
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
 
 
@@ -80,7 +80,7 @@ def status_of(budget: Object, pods: Sequence[Object], want: Expected, now_s: flo
 
 
 def failed_status(budget: Object, message: str, now: str) -> dict[str, Any]:
-    """Return the status of a budget that cannot be evaluated: no disruption is allowed."""
+    """Return the status of a budget that cannot be evaluated. This status allows no disruption."""
     return {
         "currentHealthy": 0,
         "desiredHealthy": 0,
@@ -109,7 +109,7 @@ def _conditions(budget: Object, value: str, reason: str, message: str, now: str)
 
 
 def _number(bound: int | str, of: int) -> int:
-    """Return the bound as a number of pods. A percentage is taken of `of` pods and rounded up."""
+    """Return the bound as a number of pods. A percentage is converted to that share of `of` pods, rounded up."""
     return bound if isinstance(bound, int) else ceil(int(bound.rstrip("%")) * of / 100)
 
 

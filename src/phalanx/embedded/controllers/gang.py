@@ -23,7 +23,7 @@ from phalanx.embedded.controllers.runtime.calls import Calls, gone
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, owner_reference, uid_of
 from phalanx.embedded.controllers.runtime.reconciler import Retry, WorkQueue
 
-_MOST_OF_A_NAME = 200  # the other 53 of 253 characters are for a suffix that makes the name unique
+_MOST_OF_A_NAME = 200  # of at most 253 characters; the other 53 are for a suffix that makes the name unique
 _DEFAULT_SCHEDULER = "default-scheduler"
 
 
@@ -155,12 +155,12 @@ class PodGroupProtection:
         finalizers = group["metadata"].get("finalizers") or [] if group is not None else []
         if group is None or not is_deleting(group) or FINALIZER not in finalizers:
             return
-        # Ask the server that no pod names the group, because the watch of pods may lag behind the watch of groups.
+        # Ask the server as well whether a pod names the group: the watch of pods may lag behind the watch of groups.
         if _is_named(key, self._pods.objects.values()) or _is_named(
             key, await self._calls.list(PODS, key.partition("/")[0])
         ):
             return
-        meta = {"resourceVersion": group["metadata"]["resourceVersion"]}  # finalizers of others may have changed
+        meta = {"resourceVersion": group["metadata"]["resourceVersion"]}  # others may change finalizers, too
         rest = [one for one in finalizers if one != FINALIZER]
         try:
             await self._calls.patch(POD_GROUPS, group, {"metadata": {**meta, "finalizers": rest}})

@@ -1,6 +1,6 @@
 """Taint nodes that stop reporting, and evict pods that do not tolerate a taint of their node. `NodeHealth` sets the
-Ready condition of a node that stopped reporting to Unknown. It also adds the taints that follow from all conditions of
-a node.
+Ready condition of a node that stopped reporting to Unknown. It also adds and removes the taints that follow from the
+conditions of a node.
 
 A node renews its Lease in kube-node-lease. A node is lost if its Lease has not changed for the grace period
 (k8s.io/kubernetes/pkg/controller/nodelifecycle). The controller measures this time with its own clock, because the
@@ -106,7 +106,7 @@ class NodeHealth:
         name, renewed = lease["metadata"]["name"], lease.get("spec", {}).get("renewTime", "")
         known = self._sightings.get(name)
         if change.new is None:
-            return  # the Lease of a lost node may be deleted: the node stays lost
+            return  # a lost node stays lost if its Lease is deleted
         if known is None or known.renewed != renewed:
             self._sightings[name] = Sighting(renewed=renewed, seen_s=self._clock())
 
@@ -145,7 +145,7 @@ class NodeHealth:
 
 
 def unknown_conditions(node: Object, now: str) -> list[dict[str, Any]]:
-    """Return the conditions of a lost node that are not yet Unknown, in the form that they must get."""
+    """Return the new form of those conditions of a lost node that do not have the status Unknown yet."""
     changed = []
     for kind in _HEALTH:
         entry = condition(node, kind)
@@ -166,10 +166,10 @@ def unknown_conditions(node: Object, now: str) -> list[dict[str, Any]]:
 
 
 def taints_of(node: Object) -> list[dict[str, Any]]:
-    """Return the taints that the node must have: the taints of other writers unchanged, and this controller's taints by
-    the node's conditions.
+    """Return the taints that the node must have: all taints that other clients have set, and the taints that follow
+    from the node's conditions.
 
-    A node that never reported Ready keeps the taints of admission."""
+    A node that never reported the condition Ready keeps the taints that admission gave to it."""
     present, ready = _taints(node), _status_of(node, "Ready")
     wanted: list[tuple[str, str]] = []
     if ready is None:
@@ -270,7 +270,7 @@ class TaintEviction:
 
 def stay_s(tolerations: Sequence[Mapping[str, Any]], taints: Sequence[Taint], now_s: float) -> float | None:
     """Return the seconds for which a pod may stay on the tainted node; None: without limit; 0: not at all. The
-    toleration with the shortest time decides; its time starts at the oldest taint that it tolerates."""
+    toleration with the shortest time decides. This time starts when the oldest of the taints was added."""
     ends: list[float] = []
     for taint in taints:
         matching = [one for one in tolerations if _tolerates(one, taint)]
@@ -284,8 +284,8 @@ def stay_s(tolerations: Sequence[Mapping[str, Any]], taints: Sequence[Taint], no
 
 
 def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
-    """Return True if the toleration matches the taint. Without an effect or a key it matches any
-    (Toleration.ToleratesTaint of k8s.io/api/core/v1)."""
+    """Return True if the toleration matches the taint. A toleration without an effect matches all effects, and a
+    toleration without a key matches all keys (Toleration.ToleratesTaint of k8s.io/api/core/v1)."""
     if toleration.get("effect") not in {None, "", taint["effect"]}:
         return False
     if toleration.get("key") not in {None, "", taint["key"]}:

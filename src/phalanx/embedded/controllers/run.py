@@ -1,6 +1,6 @@
 """Run all controllers in one event loop, with shared caches.
 
-A controller decides nothing before the caches that it reads were filled from the API server once. Otherwise a Job whose
+A controller decides nothing until each cache that it reads has been filled from the API server. Otherwise a Job whose
 pods are not in the cache yet would get new pods.
 """
 

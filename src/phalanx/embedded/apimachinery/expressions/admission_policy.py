@@ -1,20 +1,20 @@
 """MutatingAdmissionPolicy and ValidatingAdmissionPolicy (admissionregistration.k8s.io/v1): admission rules that users
 write in CEL.
 
-A policy defines what to do (mutations or validations) and for which requests (`matchConstraints`, `matchConditions`).
-It takes effect only through bindings that name it, and `matchResources` of a binding may narrow its requests further.
-Mutating policies run first: an ApplyConfiguration is merged into the object by the merge keys of its kind, and a
-JSONPatch is applied unchanged. At the end of admission, the object must satisfy every validation. The binding
-determines whether a violation denies the request or only causes a warning.
+A policy defines what to do (mutations or validations) and for which requests (`matchConstraints`, `matchConditions`). A
+policy takes effect only through bindings that name it. The `matchResources` of a binding may restrict the policy to
+fewer requests. Mutating policies run first. An ApplyConfiguration is merged into the object by the merge keys of the
+object's kind, and a JSONPatch is applied as it is. At the end of admission, the object must satisfy every validation.
+The binding determines whether a violation denies the request or only causes a warning.
 
 A kind may be served in several versions, and a rule names some of them. With `matchPolicy: Equivalent`, the default, a
 rule matches requests in any version, and expressions get the object in the version that the rule names. A write to a
 subresource (`pods/status`, `pods/binding`) matches only rules that name this subresource.
 
-If an expression cannot be evaluated, the policy has failed: with `failurePolicy` Fail, the server refuses the request;
-with Ignore, it ignores the failure. Source: KEP-3488, KEP-3962 and k8s.io/apiserver/pkg/admission/plugin/policy. Two
-features are not supported: `paramRef.selector` (a write of such a binding is refused) and audit annotations (there is
-no audit log).
+If an expression cannot be evaluated, the policy has failed. The server then refuses the request if the `failurePolicy`
+is Fail, and ignores the failure if it is Ignore. Source: KEP-3488, KEP-3962 and
+k8s.io/apiserver/pkg/admission/plugin/policy. Two features are not supported: `paramRef.selector` (a write of such a
+binding is refused) and audit annotations (there is no audit log).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Review:
     """A request under admission. `obj`: the object to store; None for DELETE. `namespace`: the Namespace object of its
     namespace.
 
-    `forms`: the kinds as which such objects are served, including `resource`. `part`: the written kind, if it is a
-    subresource of another kind (Binding, Scale). `rights`: the rights of the user; None if they are unknown, so that
-    expressions about rights cannot be evaluated."""
+    `forms`: all served versions of the kind, including `resource`. `part`: the written kind, if it is a subresource of
+    another kind (Binding, Scale). `rights`: the rights of the user; None if they are unknown, so that expressions about
+    rights cannot be evaluated."""
 
     resource: Resource
     forms: tuple[Resource, ...] = ()
@@ -74,10 +74,10 @@ def _has_form(form: Resource, obj: Object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BoundPolicy:
-    """A policy with its binding. `view`: the fields that its expressions read. `form`: the version of the kind that its
-    rule names; None if more than the kind and the operation decides whether the policy applies to a request. `asked`:
-    the fields that the conditions of all policies for this kind of request read; None if the conditions of this policy
-    also read parameters or variables of the policy."""
+    """A policy with its binding. `view`: the fields that its expressions read. `form`: the version of the kind that the
+    policy's rule names. It is None if the kind and the operation alone do not determine whether the policy applies to a
+    request. `asked`: the fields that the conditions of all policies for this kind and operation read. It is None if the
+    conditions of this policy also read parameters or variables of the policy."""
 
     policy: Object
     binding: Object
@@ -87,8 +87,9 @@ class BoundPolicy:
 
 
 class PolicyReader:
-    """The reading functions that policies need: for all objects of a kind in this API group, and for the parameters
-    that a binding names. The policies for each kind are cached until `forget` is called."""
+    """The functions by which policies read the store: one for all objects of a kind of the group
+    admissionregistration.k8s.io, and two for the parameters that a binding names. The policies for each kind are cached
+    until `forget` is called."""
 
     def __init__(
         self,
@@ -159,7 +160,8 @@ def _are_plain(conditions: Iterable[str]) -> bool:
 
 
 def _is_narrowed(constraints: Mapping[str, Any]) -> bool:
-    """Return True if more than the kind and the operation decides whether the constraints match a request."""
+    """Return True if the kind and the operation of a request do not determine alone whether the constraints match
+    it."""
     by_object = ("excludeResourceRules", "namespaceSelector", "objectSelector")
     return any(constraints.get(key) for key in by_object) or any(
         rule.get("resourceNames") for rule in constraints.get("resourceRules") or ()
@@ -237,8 +239,8 @@ class _Case:
         return spec
 
     def shown(self) -> Object | None:
-        """Return the object as expressions get it. Each call returns the same Python object, because results about it
-        are cached."""
+        """Return the object as expressions get it. Each call returns the same Python object, because results for this
+        Python object are cached."""
         if self._shown is None:
             self._shown = self.review.shown(self.form, self.review.obj)
         return self._shown
@@ -290,8 +292,8 @@ def named(review: Review, form: Resource) -> dict[str, dict[str, str]]:
 
 
 def mutate(review: Review, reader: PolicyReader, patches: Patches, *, reinvoked: bool = False) -> Object:
-    """Return the object after every mutating policy that applies; `review.obj` itself if none applies. Raises
-    `ApiError`.
+    """Return the object with the changes of all mutating policies that apply; `review.obj` itself if none applies.
+    Raises `ApiError`.
 
     Policies run in the order of their names. They run a second time if a policy with `reinvocationPolicy: IfNeeded`
     could react to a change by a later policy. `reinvoked`: True if a webhook has changed the object after the policies
@@ -333,7 +335,7 @@ def _cases(plural: str, review: Review, reader: PolicyReader) -> Iterator[_Case]
     """Yield every pair of a policy and a binding that the request matches, including the match conditions."""
     if review.resource.group == GROUP:
         return  # policies do not apply to policies, so that users can always correct a wrong policy
-    # All policies share these scopes, because passing an object to the library costs more than evaluating an
+    # All policies share these scopes, because passing an object to the CEL library costs more than evaluating an
     # expression.
     scopes: dict[str, CelScope] = {}
     for bound in reader.bound(plural, review):
@@ -378,8 +380,8 @@ def matched(constraints: Mapping[str, Any], review: Review, *, rules_required: b
 
 
 def _home(review: Review) -> Object | None:
-    """Return the object whose labels a namespace selector is compared with: the object's namespace, or the object
-    itself if it is a namespace."""
+    """Return the Namespace object to whose labels a namespace selector applies: the object's namespace, or the object
+    itself if it is a Namespace."""
     if review.resource.key == ("", "namespaces"):
         return review.old or review.obj
     return review.namespace
@@ -390,7 +392,7 @@ def _labels(obj: Object | None) -> Mapping[str, str] | None:
 
 
 def about(constraints: Mapping[str, Any], review: Review) -> bool:
-    """Return True if a resource rule matches such requests for at least some object."""
+    """Return True if a resource rule matches requests of this kind and operation for at least some object."""
     rules = constraints.get("resourceRules") or ()
     return any(_about(rule, review, form) for rule in rules for form in _forms(constraints, review))
 
@@ -546,5 +548,5 @@ def _message(case: _Case, rule: Mapping[str, Any]) -> str:
             if isinstance(text, str) and text.strip():
                 return text.strip()
         except ExpressionError:
-            pass  # use the plain message, like kube-apiserver
+            pass  # like kube-apiserver, use `message` if `messageExpression` fails
     return rule.get("message") or f"failed expression: {rule['expression']}"

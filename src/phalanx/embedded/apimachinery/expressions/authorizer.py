@@ -2,8 +2,8 @@
 
     authorizer.group("").resource("configmaps").namespace("kube-system").name("site").check("update").allowed()
 
-Each call returns the question so far as a map, and `check` adds the result. The functions `serviceAccount` and
-`requestResource` and the selectors are not supported: an expression that uses them fails. Source:
+Each call returns a map with the parts of the question that are known so far, and `check` adds the answer. The functions
+`serviceAccount` and `requestResource` and the selectors are not supported: an expression that uses them fails. Source:
 k8s.io/apiserver/pkg/cel/library/authz.go.
 """
 
@@ -32,7 +32,7 @@ Rights = Callable[[AuthorizationQuestion], bool]
 
 
 def asking(rights: Rights | None) -> dict[str, Callable[..., Any]]:
-    """Return the functions by which an expression checks rights. There are none if the rights of the user are
+    """Return the functions by which an expression checks rights; an empty mapping if the rights of the user are
     unknown."""
     if rights is None:
         return {}

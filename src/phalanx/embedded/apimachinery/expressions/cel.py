@@ -1,12 +1,13 @@
-"""CEL, the Common Expression Language: the expressions in admission policies and CustomResourceDefinitions.
+"""Compile and evaluate expressions in CEL, the Common Expression Language. Users write them in admission policies and
+in CustomResourceDefinitions.
 
 A library evaluates the expressions (`common-expression-language`, the Rust implementation). This module adds some of
 Kubernetes' extensions. Struct literals (`JSONPatch{op: "add"}`, `Object{spec: Object.spec{…}}`) are rewritten into maps
 before parsing, because the library does not have these types. The module also adds the string and list functions of
-k8s.io/apiserver/pkg/cel/library, the comparisons of quantities (whose values are texts here), addresses and URLs
-(`functions`), and `jsonpatch.escapeKey`. The library does not limit the cost of an expression, so `metering` adds a
-counter to every comprehension. Optional types (`.?x`, `[?x]`) are not supported: a policy with such an expression is
-refused when it is written.
+k8s.io/apiserver/pkg/cel/library, `jsonpatch.escapeKey`, and the comparisons of quantities (whose values are texts in
+this module), of addresses and of URLs (`functions`). The library does not limit the cost of an expression, so
+`metering` adds a counter to every comprehension. Optional types (`.?x`, `[?x]`) are not supported: a policy with such
+an expression is refused when it is written.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from phalanx.embedded.apimachinery.expressions.pattern import compiled as regula
 from phalanx.embedded.apimachinery.schema.quantity import QuantityError
 from phalanx.embedded.apimachinery.schema.quantity import parse as parse_quantity
 
-# The longest text or list that an expression may create, and the growth factor up to which the size of the variables is
-# not checked.
+# The longest text or list that an expression may create. If an expression cannot make texts and lists grow by more than
+# the factor `_SMALL_GROWTH`, the size of its variables is not checked.
 MOST_SIGNS, _SMALL_GROWTH = 32 * 2**20, 8
 _WORDS = frozenset({"in", "true", "false", "null"})
 _PARSE_ERROR = re.compile(r"Failed to parse expression '.*?': (?=ERROR: )", re.DOTALL)
@@ -55,7 +56,7 @@ _CONVERTED |= {sort: sort for sort in ("int", "uint", "double", "bool")}
 
 
 def _in_go(error: str) -> str:
-    """Return an error of a function with the message of the Go library."""
+    """Return the message that the Go library has for an error of a function."""
     found = _CALL_ERROR.fullmatch(error)
     if found is None:
         return _of_operator(error)
@@ -75,7 +76,7 @@ def _of_operator(error: str) -> str:
 
 
 def _worded(error: str) -> str:
-    """Return an error of the parser with the message of the Go library."""
+    """Return the message that the Go library has for an error of the parser."""
     found = _PARSE_ERROR.match(error)
     return error[found.end() :].replace("\n| ", "\n | ") if found else error
 
@@ -143,7 +144,8 @@ def _bool(value: Any) -> bool:
 
 
 def _quantity(text: str) -> str:
-    """Check that a text is a quantity, and return it; the functions below compare it. Raises ValueError."""
+    """Check that a text is a quantity, and return it unchanged. The functions of quantities compare these texts. Raises
+    ValueError."""
     parse_quantity(text)
     return text
 
@@ -245,7 +247,7 @@ class CelScope:
 
 # Rules and policies evaluate the same expressions on the many objects that are created from one template. The result
 # depends only on the fields that an expression reads. So this cache maps (expression, variables) to the result and the
-# number of steps that it took. It drops the oldest results first (docs/decisions/0039).
+# number of steps of the evaluation. It drops the oldest results first (docs/decisions/0039).
 _RESULTS, _REMEMBERED_BYTES = 4096, 2048
 _results: dict[tuple[str, bytes], tuple[bytes, int]] = {}
 
@@ -314,7 +316,7 @@ class Expression:
 
 
 def _size(scope: CelScope) -> int:
-    """Return the size of the variables as JSON, in bytes."""
+    """Return the size of the variables in bytes, as JSON."""
     return len(msgspec.json.encode(scope.variables, enc_hook=repr))
 
 
@@ -345,8 +347,8 @@ class CelView:
 
 
 def _enter(wanted: Wanted, path: tuple[str, ...]) -> None:
-    """Add a path to the needed fields. The caller must add shorter paths first, so that a whole object, if it is
-    needed, stays whole."""
+    """Add a path to the needed fields. The caller must add shorter paths first: if a whole object is needed, longer
+    paths into this object then add nothing."""
     first, *rest = path
     if not rest:
         wanted[first] = None
@@ -380,9 +382,9 @@ def paths_of(text: str) -> frozenset[tuple[str, ...]]:
 
 def _looked_at(path: list[str], before: list[str], after: list[str]) -> tuple[str, ...]:
     """Return the path that an expression reads by a dotted name. `before` and `after`: the tokens around the name, at
-    most three on either side. If the expression reads one key of a map, the path includes only that key. If it only
-    tests whether a key exists, the path ends with an empty key. The name of a called function is not a field:
-    `object.spec.exists(…)` reads (object, spec)."""
+    most three on either side. If the expression reads one key of a map, the path includes only that key. If the
+    expression only tests whether a key exists, the path ends with an empty key. The name of a called function is not a
+    field: `object.spec.exists(…)` reads (object, spec)."""
     match before, after:
         case _, ["(", *_]:
             return tuple(path[:-1] if len(path) > 1 else path)

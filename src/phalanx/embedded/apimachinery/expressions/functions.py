@@ -1,8 +1,7 @@
 """Functions of Kubernetes' CEL libraries for addresses, networks and URLs, and the names of all functions.
 
-The value of an address, a network or a URL is its text here, as that of a quantity is. Source:
-k8s.io/apiserver/pkg/cel/library (`ip.go`, `cidr.go`, `urls.go`), with the rules of Go's net/netip and net/url.
-"""
+Like quantities, addresses, networks and URLs have their texts as values in this module. Source:
+k8s.io/apiserver/pkg/cel/library (`ip.go`, `cidr.go`, `urls.go`), with the rules of Go's net/netip and net/url. """
 
 from __future__ import annotations
 
@@ -133,7 +132,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "getQuery": lambda text: parse_qs(_url(text).query, keep_blank_values=True),
 }
 
-# Every function and macro that expressions may call in Kubernetes 1.36. Some of them are not supported here.
+# Every function and macro that expressions may call in Kubernetes 1.36. Phalanx does not support all of them.
 NAMES = frozenset(
     (
         *FUNCTIONS,

@@ -1,4 +1,4 @@
-r"""Kubernetes' JSONPath, by which a CustomResourceDefinition names the fields of columns, of `/scale` and of field
+r"""Kubernetes' JSONPath. A CustomResourceDefinition uses it to name the fields for columns, for `/scale` and for field
 selectors.
 
 Examples: `.spec.replicas`, `.metadata.labels.app\.kubernetes\.io/name`,

@@ -1,12 +1,12 @@
-"""Limit the cost of an expression, and check the names in it. Both work on its tokens, before the expression is
-evaluated.
+"""Limit the cost of an expression, and check the names in it. Both are done with the tokens of the expression, before
+it is evaluated.
 
 A CEL expression always terminates, but the costs of nested comprehensions multiply: two of them over a list of a
 thousand items take a million steps. The library has no limit. So this module adds a counter to every comprehension:
 `l.all(x, P)` becomes `l.all(x, tick() ? (P) : false)`. `tick` raises an error when the budget of steps or of processor
 time is used up. Processor time is limited, too, because the library copies the whole result at each step of `map` and
-`filter` (50,000 items took three minutes). Texts and lists grow by `+` and by literals, and comprehensions multiply
-this growth; `growth` returns an upper bound of it.
+`filter` (50,000 items took three minutes). `+` and literals make texts and lists grow, and comprehensions multiply this
+growth. `growth` returns an upper bound of the growth.
 
 The limits are from RuntimeCELCostBudget and PerCallLimit of k8s.io/apiserver/pkg/apis/cel (10,000,000 and 1,000,000
 units; a step of a comprehension costs about five to ten units). The messages are those of cel-go.
@@ -69,8 +69,8 @@ _TYPES = frozenset(
 
 
 class Budget:
-    """The remaining steps of comprehensions, and the processor time of this thread at which the evaluation must end.
-    The time starts with the first step."""
+    """The number of steps of comprehensions that are left, and the processor time of this thread at which the
+    evaluation must end. The time starts with the first step."""
 
     __slots__ = ("_end_s", "left")
 
@@ -94,7 +94,7 @@ class Budget:
         return True
 
 
-@cached(16, RULE)  # several functions need the tokens of the same expression, one after the other
+@cached(16, RULE)  # several functions read the tokens of one expression, one after the other
 def tokens(text: str) -> tuple[tuple[str, str], ...]:
     """Return (kind, text) of every token of an expression. Spaces are tokens as well."""
     return tuple((match.lastgroup or "", match[0]) for match in _TOKEN.finditer(text))
@@ -110,7 +110,7 @@ def metered(text: str) -> str:
     # For each open bracket, the text that closes the first argument after the variable of a comprehension; None for
     # other brackets.
     open_: list[str | None] = []
-    bodies: list[bool] = []  # for each open bracket: True if the variable of its comprehension comes next
+    bodies: list[bool] = []  # for each open bracket: True if the next token is the variable of its comprehension
     for number, (kind, word) in enumerate(words):
         if word in ("(", "[", "{"):
             opens = word == "(" and _calls_comprehension(words, number)
@@ -140,9 +140,9 @@ def _calls_comprehension(words: Sequence[tuple[str, str]], bracket: int) -> bool
 
 @cached(1024, RULE)
 def growth(text: str) -> int:
-    """Return the largest factor by which texts and lists can grow in comprehensions. It is the product, over all
-    comprehensions, of the number of parts that one step joins."""
-    product, parts = 1, list[int]()  # one number of parts for each open comprehension
+    """Return the largest factor by which texts and lists can grow in comprehensions. For each comprehension, the number
+    of parts that one step joins is counted; the result is the product of these numbers."""
+    product, parts = 1, list[int]()  # `parts`: the number of joined parts for each open comprehension
     words = tokens(text)
     opened: list[bool] = []
     for number, (_, word) in enumerate(words):
@@ -199,8 +199,8 @@ def _variables(words: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def _names_something_else(words: list[tuple[str, str, int]], number: int) -> bool:
-    """Return True if the name is not that of a variable but of a called function, of a struct (`A.b{`), or of a field
-    of a struct (`f:`)."""
+    """Return True if the word `number` does not name a variable. It may name a called function, a struct (`A.b{`), or a
+    field of a struct (`f:`)."""
     after = number + 1
     while after + 1 < len(words) and words[after][1] == "." and words[after + 1][0] == "name":
         after += 2

@@ -1,4 +1,4 @@
-"""Regular expressions that users write, and that are matched against values of users. They are executed by RE2, which
+"""Regular expressions that users write, and that are matched against values of users. The library RE2 executes them. It
 has the syntax and the speed of Go's regular expressions.
 
 Python's own engine tries so many ways to match `(a+)+$` that it may never end. The time of RE2 is proportional to the
@@ -13,7 +13,8 @@ from phalanx.embedded.apimachinery.caching import cached
 
 
 class PatternError(ValueError):
-    """Raised for a text that is not a regular expression. The message has the reason, and begins as in Go."""
+    """Raised for a text that is not a regular expression. The message states the reason, and begins like Go's
+    message."""
 
 
 def _options() -> re2.Options:
@@ -27,7 +28,7 @@ _OPTIONS = _options()
 
 @cached(1024)
 def compiled(text: str) -> re2._Regexp:
-    """Return the compiled expression. Its methods `search` and `finditer` are those of Python's `re`. Raises
+    """Return the compiled expression. The expression has the methods `search` and `finditer` of Python's `re`. Raises
     `PatternError`."""
     try:
         return re2.compile(text, _OPTIONS)

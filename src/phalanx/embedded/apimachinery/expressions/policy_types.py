@@ -2,8 +2,8 @@
 
 When a user writes a policy, `object`, `oldObject` and `params` may have any type, because the kinds that the policy
 names may be defined later. The errors in `status.typeChecking` are found afterwards, with the types of these kinds.
-`request` and `namespaceObject` always have known types. So does each variable that the policy defines, whose expression
-may use the variables before it.
+`request` and `namespaceObject` always have known types. Each variable that the policy defines has the type of its
+expression, which may use the variables that are defined before it.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/cel/compile.go (BuildRequestType, BuildNamespaceType).
 """

@@ -1,11 +1,12 @@
-"""Infer the types in CEL expressions, as far as they are certain. If an operator exists for none of the possible types
-of its operands, the user gets cel-go's error when the expression is written, and not only when it is evaluated.
+"""Infer the types in CEL expressions, as far as they are certain. If an operator does not exist for any possible types
+of its operands, the user gets cel-go's error already when writing the expression, and not only at its evaluation.
 
 The check reads the tokens of the expression once, by the precedence of operators, and gives each part a type. A part
-whose type is not known (a value without a schema, a struct, some function calls) has the type `dyn`, which fits
-everywhere. So the check refuses no expression that cel-go would accept. If the check cannot read an expression to its
-end, it reports nothing. It also reports fields that a type does not have. Source: cel-go `checker/checker.go` and
-`checker/standard.go`, with the comparisons of numbers of different types that k8s.io/apiserver allows.
+whose type is not known (a value without a schema, a struct, some function calls) has the type `dyn`, which every
+operator accepts. So the check refuses no expression that cel-go would accept. If the check cannot read an expression to
+its end, it reports nothing. The check also reports fields that a type does not have. Source: cel-go
+`checker/checker.go` and `checker/standard.go`, with the comparisons of numbers of different types that k8s.io/apiserver
+allows.
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ class _Unread(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TypeChecked:
-    """The result of a check. `type`: the type of the whole expression; `dyn` if there are errors. `errors`: the errors
-    with their places, with the messages of cel-go."""
+    """The result of a check. `type`: the type of the whole expression; `dyn` if there are errors. `errors`: the
+    messages of cel-go, each with its place in the expression."""
 
     type: Type
     errors: tuple[str, ...] = ()
@@ -236,7 +237,7 @@ class _Reader:
         kind, word, _ = self.words[self.at]
         self.at += 1
         if kind == "string":
-            # The prefix before the quote of a bytes literal contains `b`.
+            # In a bytes literal, the prefix before the quote contains `b`.
             return "bytes" if "b" in word[: word.index(word[-1])].lower() else "string"
         if kind == "number":
             return "uint" if word[-1] in "uU" else "double" if "." in word or _is_float(word) else "int"
@@ -314,14 +315,15 @@ class _Reader:
             raise _Unread
 
     def wrong(self, place: int, name: str, applied: str, *types: Type) -> Type:
-        """Report a wrong operator or call, if the names of all its types are known."""
+        """Report an operator or call that does not exist for its operands, if the names of all types in it are
+        known."""
         if not any(_has_object(one) for one in types):
             what = f"found no matching overload for '{name}' applied to '{applied}'"
             self.errors.append(located(self.text, place, what))
         return DYN
 
 
-@cached(64, RULE)  # an expression of a policy is checked for several kinds, one after the other
+@cached(64, RULE)  # a policy's expression is checked for several kinds, one after the other
 def _words(text: str) -> tuple[tuple[str, str, int], ...]:
     """Return (kind, token, offset) of each token, without spaces. An operator of two characters is one token."""
     found, at = list[tuple[str, str, int]](), 0
@@ -369,7 +371,7 @@ def _of_lists_and_maps(operator: str, one: Type, other: Type) -> Type | None:
 
 
 def _alike(one: Type, other: Type) -> bool:
-    """Return True if a value could have both types."""
+    """Return True if a value could have the one type as well as the other."""
     if DYN in (one, other) or isinstance(one, TypeShape) or isinstance(other, TypeShape):
         return True
     if isinstance(one, str) or isinstance(other, str):

@@ -31,7 +31,7 @@ BANNED_OWNERS = frozenset({("v1", "Event")})
 NAME_FORMATS: Mapping[tuple[str, str], Callable[[str], Problems]] = {
     ("", "events"): formats.path_segment,
     ("", "namespaces"): formats.dns_label,
-    ("", "services"): formats.dns_label,  # since 1.34 (RelaxedServiceNameValidation)
+    ("", "services"): formats.dns_label,  # since Kubernetes 1.34 (RelaxedServiceNameValidation)
     ("apps", "statefulsets"): formats.dns_label,
     ("policy", "poddisruptionbudgets"): formats.path_segment,
     ("rbac.authorization.k8s.io", "clusterroles"): formats.path_segment,
@@ -40,9 +40,9 @@ NAME_FORMATS: Mapping[tuple[str, str], Callable[[str], Problems]] = {
     ("rbac.authorization.k8s.io", "rolebindings"): formats.path_segment,
 }
 
-# How often the validation of a kind checks metadata on an update, in addition to rest.BeforeUpdate: by the rules for an
-# update, and by those for a create. Most kinds do each once; admission policies and webhooks are exceptions (see
-# `_own_rounds`).
+# How often the validation of a kind checks metadata on an update, in addition to rest.BeforeUpdate. The first number
+# counts checks by the rules for an update, the second number checks by the rules for a create. For most kinds both
+# numbers are 1; admission policies and webhooks are exceptions (see `_own_rounds`).
 _OWN_ROUNDS: Mapping[tuple[str, str], tuple[int, int]] = {
     ("", "events"): (0, 0),
     ("", "limitranges"): (0, 1),
@@ -111,7 +111,7 @@ def validate(
 
 
 def _collections(meta: Mapping[str, Any], path: str) -> list[Cause]:
-    """Return the errors in labels, annotations and owners. Both a create and an update check these."""
+    """Return the errors in labels, annotations and owners. They are checked at a create and at an update."""
     causes: list[Cause] = []
     if labels := meta.get("labels"):
         causes += label_causes(labels, f"{path}.labels")

@@ -20,15 +20,16 @@ from phalanx.embedded.apimachinery.meta.status import bad_request
 Object = dict[str, Any]
 Meta = dict[str, Any]
 
-# Without vowels and look-alikes, so that no suffix is a word (k8s.io/apimachinery/pkg/util/rand).
+# The letters and digits of generated suffixes. There are no vowels, so that no suffix is a word, and no letters that
+# look like digits (k8s.io/apimachinery/pkg/util/rand).
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-DELETED_BY = "phalanx.dev/deleted-by"  # annotation: the user who deletes the object; the server alone writes it
+DELETED_BY = "phalanx.dev/deleted-by"  # the annotation with the user who deletes the object; only the server writes it
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"  # annotation of daemon sets
 _SUFFIX_LENGTH, _GENERATED_LENGTH = 5, 63
 
 
 def now_text() -> str:
-    """Return the present, as `metav1.Time`: whole seconds, UTC."""
+    """Return the present time as a `metav1.Time`: whole seconds, UTC."""
     return _second_text(int(time.time()))
 
 
@@ -50,9 +51,9 @@ def later_text(at: dt.datetime, seconds: int) -> str:
 
 
 def new_uid() -> str:
-    """Return a random UUID (version 4). This costs less than uuid.uuid4, which builds an object. A UUID must be unique
-    but not secret, so a generator that the kernel seeded is enough. A call of the kernel for each UUID would release
-    the interpreter lock, and under load the journal's thread would then hold it for a long time."""
+    """Return a random UUID (version 4). This function is faster than uuid.uuid4, which creates an object for each UUID.
+    A UUID must be unique but not secret, so a generator that the kernel seeded is enough. A call of the kernel for each
+    UUID would release the interpreter lock, and under load the journal's thread would then hold it for a long time."""
     raw = bytearray(random.getrandbits(128).to_bytes(16))
     raw[6] = raw[6] & 0x0F | 0x40
     raw[8] = raw[8] & 0x3F | 0x80
@@ -101,7 +102,7 @@ def without_double_owners(meta: Meta, when: str = "") -> list[str]:
     owners = meta.get("ownerReferences")
     if not owners or len(owners) < 2:
         return []
-    # JSON of a reference -> the reference: fast also if a request contains a hundred thousand references.
+    # JSON of a reference -> the reference. The dictionary is fast even for a hundred thousand references.
     kept: dict[bytes, Object] = {}
     double = []
     for owner in owners:
@@ -121,8 +122,8 @@ _DOUBLE_OWNERS = (
 
 
 def keep_system_fields(meta: Meta, old: Meta) -> None:
-    """Restore the old value of each field that an update cannot change, if a change is ignored and not refused
-    (`rest.BeforeUpdate`)."""
+    """Restore the old values of the fields that an update cannot change and for which Kubernetes ignores a change
+    instead of refusing it (`rest.BeforeUpdate`)."""
     for name in ("creationTimestamp", "deletionTimestamp"):
         if old.get(name):
             meta[name] = old[name]

@@ -34,8 +34,8 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subresource:
-    """A subresource, such as `pods/status` or `pods/binding`. `kind`: its kind, which may differ from the parent's
-    (Binding, Eviction, Scale)."""
+    """A subresource, such as `pods/status` or `pods/binding`. `kind`: the kind of the subresource, which may differ
+    from the kind of the parent (Binding, Eviction, Scale)."""
 
     name: str
     kind: str
@@ -45,41 +45,46 @@ class Subresource:
 
 
 class ResourceStrategy:
-    """The rules of one kind; the defaults here are those of a kind without any. All methods must be pure."""
+    """The rules of one kind. A kind without rules of its own uses this base class unchanged. All methods must be
+    pure."""
 
-    # PUT/PATCH to a name that does not exist creates it (Lease does; most kinds answer 404).
+    # True if a PUT or PATCH to a name that does not exist creates the object, as for Leases. For most kinds the
+    # response is 404.
     allow_create_on_update: bool = False
-    # PUT without metadata.resourceVersion is accepted, and replaces the object.
+    # True if a PUT without metadata.resourceVersion is accepted. It replaces the object unconditionally.
     allow_unconditional_update: bool = True
-    # DELETE answers the object (True: Pod, Service …) or a Status (False: ConfigMap, Secret, Node, Job …).
+    # True if the response to DELETE is the object (Pod, Service …), False if it is a Status (ConfigMap, Secret, Node,
+    # Job …).
     delete_returns_object: bool = False
-    # The mark of a deletion that waits for finalizers has a grace period, and raises the generation.
+    # True if the start of a deletion that waits for finalizers sets a grace period and increments the generation.
     deletion_counts: bool = True
-    # What DELETE without propagationPolicy does with dependents: "background" or "orphan" (batch/v1 Job).
+    # The policy for the dependents if a DELETE names no propagationPolicy: "background", or "orphan" (batch/v1 Job).
     default_propagation: str = "background"
     delete_warning: str = ""  # the warning for a request without a propagation policy
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of fields that the user left out (SetDefaults_*). It runs on every decoded or patched
-        object, so it must be idempotent."""
+        """Set the defaults of fields that the user left out (SetDefaults_*). This method runs on every decoded or
+        patched object, so it must be idempotent."""
 
     def prepare_create(self, obj: Object) -> None:
-        """Drop fields that a client may not set on create (status), and set the generation."""
+        """Drop the fields that a client may not set when it creates an object, such as the status, and set the
+        generation."""
 
     def prepare_update(self, obj: Object, old: Object) -> None:
-        """Restore fields that a client may not change through the main resource (status). Raise the generation if the
-        spec changes."""
+        """Restore the fields that a write to the object itself may not change, such as the status. Increment the
+        generation if the spec has changed."""
 
     def prepare_status_update(self, obj: Object, old: Object) -> None:
-        """For a write to `/status`: restore everything except the status (and labels and annotations, for some
-        kinds)."""
+        """Restore all fields that a write to `/status` may not change: everything except the status and, for some
+        kinds, labels and annotations."""
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a new object."""
         return []
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        """Return the forbidden changes (of immutable fields). `validate` runs as well."""
+        """Return an error for each forbidden change, for example of an immutable field. For an update, the server also
+        calls `validate`."""
         return []
 
     def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -90,26 +95,28 @@ class ResourceStrategy:
         return []
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
-        """Return label of a field selector -> value, in addition to metadata.name and metadata.namespace."""
+        """Return the values that field selectors can select: name of a field -> value in this object, in addition to
+        metadata.name and metadata.namespace."""
         return {}
 
     def selectable_names(self) -> Iterable[str]:
-        """Return the labels that `selectable_fields` may have. A query with another label is refused with 400."""
+        """Return the names that `selectable_fields` may have as keys. A field selector with another name is refused
+        with 400."""
         return ()
 
     def begin_deletion(self, obj: Object, now: str) -> None:
         """Edit an object whose deletion begins: for example, add a finalizer of the server, or set a condition."""
 
     def deletion_grace_s(self, obj: Object, asked_s: int | None) -> int:
-        """Return the seconds between DELETE and the removal; 0: the object is removed at once. Only a bound Pod that
-        has not ended has such a time."""
+        """Return the grace period in seconds between DELETE and the removal; 0 if the object is removed at once. Only a
+        Pod that has a node and has not ended has a grace period."""
         return 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """The names of a kind, and how it is served. `schema_name` is its key in the OpenAPI definitions
-    (`io.k8s.api.core.v1.Pod`); a custom resource has its own structural `schema` instead."""
+    """The names of a kind, and how it is served. `schema_name`: the name of the kind's OpenAPI definition
+    (`io.k8s.api.core.v1.Pod`). A custom resource has a structural `schema` instead."""
 
     group: str
     version: str
@@ -125,14 +132,16 @@ class Resource:
     schema_name: str = ""
     schema: Mapping[str, Any] | None = None
     strategy: ResourceStrategy = field(default_factory=ResourceStrategy)
-    custom: bool = False  # defined by a CustomResourceDefinition
-    deprecation: str = ""  # the warning that comes with each answer
-    # For a kind that is another kind's objects in another shape (events.k8s.io/v1 shows core v1 events): where they
-    # are stored, and the translations. Strategies get the stored shape.
+    custom: bool = False  # True if a CustomResourceDefinition defines the kind
+    deprecation: str = ""  # the warning in each response about this deprecated version; "" for none
+    # For a version that shows the stored objects of another group (events.k8s.io/v1 shows the Events of core v1): the
+    # group and version in which they are stored, and the functions that convert to and from it. Strategies get the
+    # stored form.
     storage: tuple[str, str] | None = None
     to_stored: Callable[[Object], Object] | None = None
     from_stored: Callable[[Object], Object] | None = None
-    # For a custom resource: its additionalPrinterColumns, and subresources.scale with its three JSON paths.
+    # For a custom resource: the additionalPrinterColumns, and subresources.scale with three JSON paths, from its
+    # definition.
     printer_columns: tuple[Mapping[str, Any], ...] = ()
     scale: Mapping[str, str] | None = None
 
@@ -143,7 +152,8 @@ class Resource:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return (group, plural), the key of the storage, which all versions share."""
+        """Return (group, plural), the key by which the store finds the objects. All versions of a kind share this
+        key."""
         return self.storage or (self.group, self.plural)
 
     def subresource(self, name: str) -> Subresource | None:
@@ -156,13 +166,13 @@ def type_package(resource: Resource) -> str:
 
 
 def stored_form(resource: Resource, obj: Object) -> Object:
-    """Return an object in the stored form. `obj`: in the form of the version in which a client wrote it."""
+    """Return an object in the stored form. `obj`: the object in the version in which a client wrote it."""
     return obj if resource.to_stored is None else resource.to_stored(obj)
 
 
 def converted(resource: Resource, obj: Object) -> Object:
-    """Return a stored object as another version of its kind shows it: versions of custom resources differ in name
-    only."""
+    """Return a stored object in the version of `resource`. The versions of a custom resource differ only in
+    `apiVersion`."""
     if resource.from_stored is not None:
         return resource.from_stored(obj)
     return {"kind": resource.kind, "apiVersion": resource.api_version} | {

@@ -1,8 +1,8 @@
-"""Label and field selectors: text in a query -> a predicate over objects.
+"""Parse label and field selectors. The text in a query becomes a function that tests objects.
 
-The grammar is that of k8s.io/apimachinery/pkg/labels (`a=b`, `a!=b`, `a in (x,y)`, `a notin (x,y)`, `a`, `!a`,
-`a>1`, `a<1`, joined by commas) and pkg/fields (`a=b`, `a==b`, `a!=b`). A selector is parsed once per request and
-compiled to closures, because a watch asks it about every change of its kind.
+The grammar is that of k8s.io/apimachinery/pkg/labels (`a=b`, `a!=b`, `a in (x,y)`, `a notin (x,y)`, `a`, `!a`, `a>1`,
+`a<1`, joined by commas) and pkg/fields (`a=b`, `a==b`, `a!=b`). A selector is parsed once for each request and compiled
+to closures, because a watch calls it for every change of an object of the kind.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LabelTest = Callable[[Mapping[str, str]], bool]
 _SIGNS = frozenset({"=", "==", "!=", "(", ")", ",", "<", ">"})
 _TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
-_LEAST, _MOST = -(2**63), 2**63 - 1  # the bounds of an int64
+_LEAST, _MOST = -(2**63), 2**63 - 1  # the smallest and the largest int64
 _TERM = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)  # a backslash escapes the next character
 _INTEGER_RULE = "for 'Gt', 'Lt' operators, the value must be an integer"
 
@@ -55,7 +55,7 @@ def _unparsable(why: str) -> ApiError:
 
 @cached(4096)
 def labels(text: str) -> LabelTest | None:
-    """Return a test over an object's labels, None for the empty selector. Raises `ApiError` 400."""
+    """Return a function that tests the labels of an object; None for an empty selector. Raises `ApiError` 400."""
     tokens, tests = _Tokens(text), []
     if not tokens.peek():
         return None
@@ -113,7 +113,7 @@ def _key(tokens: _Tokens) -> str:
 
 
 def _literal(tokens: _Tokens) -> str:
-    """Return the value after an operator; empty if there is none (`a=`)."""
+    """Return the value after an operator; "" if no value follows (`a=`)."""
     return "" if tokens.peek() in ("", ",") else _identifier(tokens)
 
 
@@ -156,7 +156,7 @@ def _compared(key: str, operator: str, text: str) -> LabelTest:
     bound = _integer(text)
     wrong = [f'values[0]: Invalid value: "{text}": {_INTEGER_RULE}'] if bound is None else []
     _check_values(key, [text], wrong)
-    assert bound is not None  # checked
+    assert bound is not None  # the grammar ensures that there is a number
 
     def test(labels: Mapping[str, str]) -> bool:
         said = _integer(labels.get(key, ""))
@@ -174,7 +174,8 @@ def _integer(text: str) -> int | None:
 
 
 def fields(text: str) -> list[tuple[str, str, bool]]:
-    """Return (label, value, whether they must be equal) of each term of a field selector. Raises `ApiError` 400."""
+    """Return (field, value, True if they must be equal or False if they must differ) for each term of a field selector.
+    Raises `ApiError` 400."""
     found = []
     for term in _TERM.findall(text):
         match = re.fullmatch(r"(.*?)(!=|==|=)(.*)", term, re.DOTALL)
@@ -197,7 +198,7 @@ def _unescaped(value: str) -> str:
 
 
 def predicate(resource: Resource, label_text: str, field_text: str) -> Predicate | None:
-    """Return one test of objects for both selectors of a query; None if they select everything."""
+    """Return a function that tests an object against both selectors of a query; None if they select every object."""
     by_labels = labels(label_text) if label_text else None
     terms = fields(field_text) if field_text else []
     for label, _, _ in terms:
@@ -224,7 +225,7 @@ def predicate(resource: Resource, label_text: str, field_text: str) -> Predicate
 
 
 def named(field_text: str) -> str | None:
-    """Return the object name that a field selector requires (the query is then about one object), or None."""
+    """Return the name of the only object that a field selector can select; None if the selector names no object."""
     if "metadata.name" not in field_text:
         return None
     return next((value for label, value, equal in fields(field_text) if label == "metadata.name" and equal), None)

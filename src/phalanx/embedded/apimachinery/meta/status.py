@@ -48,7 +48,8 @@ class ApiError(Exception):
     ) -> None:
         super().__init__(message)
         self.code, self.reason, self.message = code, reason, message
-        # With None, the Status has no details. With an empty mapping, it has an empty object, as for an unknown path.
+        # If `details` is None, the Status has no field `details`. If it is an empty mapping, the field is `{}`, as for
+        # an unknown path.
         self.details = None if details is None else dict(details)
         self.retry_after_s = retry_after_s
         # metadata of the Status: `continue`, with which the client can continue an expired list
@@ -111,8 +112,9 @@ def bad_request(why: str) -> ApiError:
 
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiError:
-    """Return an error 422. Its message contains a single cause unchanged, and several causes in brackets, like
-    `field.ErrorList.ToAggregate`. If there are very many causes, the message lists only the first ones."""
+    """Return an error 422. If there is one cause, the message contains its text; the texts of several causes are in
+    brackets, like those of `field.ErrorList.ToAggregate`. If there are very many causes, the message lists only the
+    first ones."""
     told, more = causes[:CAUSES], len(causes) - CAUSES
     lines = list(dict.fromkeys(cause.line() for cause in told))
     if more > 0:
@@ -125,7 +127,8 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiErr
     return ApiError(422, "Invalid", f'{subject} "{name}" is invalid: {text}', details=details)
 
 
-# --- causes, as k8s.io/apimachinery/pkg/util/validation/field words them -----------------------------------------
+# --- causes, with the messages of k8s.io/apimachinery/pkg/util/validation/field
+# -----------------------------------------
 
 
 def shown(value: object) -> str:

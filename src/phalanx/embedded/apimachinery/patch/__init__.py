@@ -1,4 +1,4 @@
-"""Patches of objects, and the managers that own the fields of an object.
+"""Patches of objects, and the field managers, which own the fields of an object.
 
 json_patch       JSON patch and JSON merge patch
 strategic        strategic merge patch

@@ -2,12 +2,11 @@
 of each field.
 
 The sent configuration is merged into the live object. If another manager has set one of the fields to another value,
-the apply fails with a conflict, or, with `force`, takes over the field. A field that this manager applied before and
-now leaves out is removed, unless another manager owns it, too. Applying to a name that does not exist creates the
-object.
+the apply fails with a conflict, or, with `force`, takes over the field. A field that the manager applied before and
+leaves out now is removed, unless another manager owns it as well. If no object has the name, the apply creates it.
 
 All functions here are pure functions of the live object and the configuration. They do not change their arguments, and
-the result shares unchanged parts with them. Sources: structured-merge-diff/v6/merge/update.go, KEP-555.
+their results share unchanged parts with the arguments. Sources: structured-merge-diff/v6/merge/update.go, KEP-555.
 """
 
 from __future__ import annotations
@@ -118,7 +117,7 @@ def _before_first_apply(resource: Resource, live: Object | None, subresource: st
 
 
 def _seen(change: Comparison, reset: Node) -> Comparison:
-    """Return the change without the fields that a write to this endpoint cannot set. `reset`: these fields."""
+    """Return the change without the fields `reset`, which a write to this endpoint cannot set."""
     if not reset:
         return change
     removed, written = ({k: v for k, v in one.items() if k not in reset} for one in (change.removed, change.written))
@@ -133,8 +132,8 @@ def _pruned(wanted: Object, owned: Node, former: Node, kind: Type) -> Object:
     stripped = _left(without(wanted, last, kind))
     kept = union(with_named_fields(field_set(stripped, kind), kind), with_named_fields(owned, kind))
     again = _left(without(wanted, difference(all_fields, kept), kind))
-    # Only fields of this manager are removed. Fields without an owner stay, and so do fields that an updater has
-    # replaced.
+    # Only fields that this manager owns are removed. A field without an owner stays. A field that another client has
+    # replaced by an update stays as well.
     gone = difference(all_fields, with_named_fields(field_set(again, kind), kind))
     return _left(without(wanted, intersection(gone, last), kind))
 

@@ -3,7 +3,7 @@
 Kube-apiserver uses the fourth major version of the Go library evanphx/json-patch, and clients depend on its differences
 from the RFC: `replace` creates a missing field, `test` with null succeeds for a missing field, and a negative index
 counts from the end. The Python libraries follow the RFC, and first copy the whole document. This module never changes
-the document, and the result shares with it all parts that the patch does not change.
+the document, and the result shares all parts with the document that the patch does not change.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ def json_patch(current: Any, patch: Any) -> Any:
 
 
 def _cost(document: Any, operation: Mapping[str, Any]) -> int:
-    """Return the cost of the operation. It is the number of values in the containers on its path, which are copied. For
-    a `copy`, ten times the number of copied values are added, because they are decoded from text."""
+    """Return the cost of the operation. The cost is the number of values in the containers on the operation's path,
+    because these containers are copied. For a `copy`, ten times the number of copied values is added, because these
+    values are decoded from text."""
     op, path = operation["op"], _parts(operation["path"])
     if op == "test":
         return 1
@@ -83,7 +84,7 @@ def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
             return _add(_remove(document, source), path, _get(document, source))
         case "copy":
             held = msgspec.json.encode(_get(document, _parts(operation["from"])))
-            # a copy, because later operations may change one of the two places
+            # decode a copy, because later operations may change the value at only one of the two places
             return _add(document, path, msgspec.json.decode(held))
         case "test" if _equal(_get(document, path), operation.get("value")):
             return document

@@ -1,9 +1,9 @@
 """`metadata.managedFields`: which managers own the fields of an object, and how a write changes that.
 
-An entry belongs to a manager, an operation (Apply or Update) and a subresource. A write by Update takes the changed
-fields from all other managers. Removed fields have no owner. An object without managedFields is not *tracked*: the
-first apply records that `before-first-apply` has set all its fields, as in kube-apiserver.
-docs/decisions/0011-managed-fields.md names the new objects that are tracked from their creation.
+An entry belongs to a manager, an operation (Apply or Update) and a subresource. An Update makes its manager the only
+owner of the fields that it changes. Removed fields have no owner. An object without managedFields is not *tracked*. The
+first apply to such an object records that the manager `before-first-apply` has set all its fields, as in
+kube-apiserver. docs/decisions/0011-managed-fields.md names the new objects that are tracked from their creation.
 
 Sources: k8s.io/apimachinery/pkg/util/managedfields, structured-merge-diff/v6/merge/update.go, KEP-555.
 """
@@ -37,7 +37,7 @@ MAX_UPDATE_MANAGERS = 10
 # managed fields when they are created (decision 11).
 _UNTRACKED = frozenset({("", "Event"), ("events.k8s.io", "Event"), ("coordination.k8s.io", "Lease")})
 
-# Fields of every object that no manager owns.
+# The fields that no manager owns, in objects of any kind.
 _OWNERLESS = frozenset(
     (
         *("name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation"),
@@ -53,9 +53,9 @@ _METADATA = "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 class FieldOwner(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of managedFields. An applier keeps its entry when it applies another version of the kind; an updater
-    gets a new one. (The class is a Struct, because every write creates some entries, and a dataclass would cost ten
-    times as much.)"""
+    """An entry of managedFields. If a manager applies another API version of the kind, its entry is kept; if it updates
+    in another version, a new entry is created. (The class is a Struct, because every write creates some entries, and a
+    dataclass would cost ten times as much.)"""
 
     manager: str
     operation: str
@@ -63,7 +63,7 @@ class FieldOwner(msgspec.Struct, frozen=True, kw_only=True):
     subresource: str = ""
     time: str = ""
     fields: Node
-    # The stored entry, which is written again unchanged if its fields have not changed.
+    # The entry as it is stored. It is written again without encoding if its fields have not changed.
     source: Mapping[str, Any] | None = None
 
     @property
@@ -147,7 +147,7 @@ def write(owners: Iterable[FieldOwner]) -> list[Object]:
 
 
 def _timeless_order(one: FieldOwner, other: FieldOwner) -> int:
-    """Compare two entries without their times, because an entry that a write of a Scale has created has no time."""
+    """Compare two entries without their times, because an entry that a write to `/scale` has created has no time."""
     timed = bool(one.time and other.time)
     first, second = (
         (owner.operation, owner.time if timed else "", owner.manager, owner.api_version, owner.subresource)
@@ -206,8 +206,8 @@ def _custom_type(found: Mapping[str, Any]) -> Type:
 
 @lru_cache(maxsize=256)
 def empty_object(schema_name: str) -> Object:
-    """Return an empty object of a built-in kind, which already contains the structs by value. Callers must not edit
-    it."""
+    """Return an object of a built-in kind that has no fields except the structs by value, which Go always prints.
+    Callers must not edit the object."""
     found: Object = {}
     if schema_name:
         schema.decode(schema.type_of(schema_name), found)
@@ -224,8 +224,8 @@ def reset_fields(resource: Resource, subresource: str) -> Node:
 
 
 def is_tracked_from_birth(resource: Resource, obj: Object) -> bool:
-    """Return True if the server records the creator of a new object as a manager (decision 11). It does not for pods
-    that a controller creates."""
+    """Return True if the server records the creator of a new object as a manager (decision 11). The server records no
+    creator for pods that a controller creates."""
     if (resource.group, resource.kind) == ("", "Pod"):
         return not any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
     return (resource.group, resource.kind) not in _UNTRACKED
@@ -265,7 +265,7 @@ def _born(kind: Type, schema_name: str, key: str, value: Any) -> Node:
     empty = empty_object(schema_name)
     change = compare({key: empty[key]} if key in empty else {}, {key: value}, kind)
     written = difference(change.written, STRIPPED)
-    # never a pointer in Go, so no manager owns the field `spec` itself
+    # in Go `spec` is never a pointer, so no manager owns the field itself
     if schema_name and isinstance(spec := written.get("f:spec"), dict):
         written = {**written, "f:spec": {name: node for name, node in spec.items() if name != SELF}}
     return written
@@ -299,8 +299,8 @@ def track_update(resource: Resource, obj: Object, old: Object, manager: str, sub
 
 
 def _only_later(owners: Iterable[FieldOwner], mine: FieldOwner) -> bool:
-    """Return True if the manager sets only fields that it owned before and that no other manager owns. Controllers
-    usually do."""
+    """Return True if the manager sets only fields that it owned before and that no other manager owns. This is so for
+    most writes of controllers."""
     former, others = _split(owners, mine)
     if not former or difference(mine.fields, former[0].fields):
         return False
@@ -336,8 +336,8 @@ def _less(owner: FieldOwner, gone: Node) -> FieldOwner:
 
 
 def entered(owners: Iterable[FieldOwner], mine: FieldOwner) -> list[FieldOwner]:
-    """Return the owners after `mine` was added to the fields of its manager. If there are too many updaters, the oldest
-    ones are joined."""
+    """Return the owners after the fields of `mine` were added to the entry of its manager. If there are too many
+    entries by Update, the oldest ones are joined."""
     former, others = _split(owners, mine)
     if mine.fields:
         fields = mine.fields
@@ -348,7 +348,8 @@ def entered(owners: Iterable[FieldOwner], mine: FieldOwner) -> list[FieldOwner]:
 
 
 def capped(owners: list[FieldOwner]) -> list[FieldOwner]:
-    """Return the owners with at most ten updaters: the oldest updaters are joined into one, `ancient-changes`."""
+    """Return the owners with at most ten entries by Update. The oldest ones are joined into one entry,
+    `ancient-changes`."""
     updaters = sorted((o for o in owners if o.operation == "Update" and o.fields), key=lambda owner: owner.time)
     excess = len(updaters) - MAX_UPDATE_MANAGERS
     if excess <= 0:

@@ -39,8 +39,8 @@ def apply_patch(media_type: str, current: dict[str, Any], patch: Any, schema_nam
 
 
 def unsupported_media_type(*, custom: bool) -> ApiError:
-    """Return the error 415 for the body of a PATCH. The paths of built-in kinds and of custom resources have different
-    messages."""
+    """Return the error 415 for the body of a PATCH. For built-in kinds and for custom resources, kube-apiserver has
+    different messages."""
     if not custom:
         return ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
     accepted = f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"

@@ -1,12 +1,13 @@
 """Strategic merge patch: a merge patch that merges lists item by item, by the key that identifies an item.
 
 A list whose schema has `patchStrategy: merge` is merged item by item: scalars as a set, and objects by their
-`patchMergeKey`. Directives inside the patch express what a plain value cannot: `$patch: replace|delete` in an object or
-an item, `$deleteFromPrimitiveList/F`, `$setElementOrder/F` and `$retainKeys`. Every other list is replaced.
+`patchMergeKey`. A patch may contain directives for changes that a plain value cannot express: `$patch: replace|delete`
+in an object or an item, `$deleteFromPrimitiveList/F`, `$setElementOrder/F` and `$retainKeys`. Every other list is
+replaced.
 
 The items of a merged list are in the order of `$setElementOrder`, or, without it, in the order of the patch's items.
-Items that only the server's list has keep their relative order. They come after the patch's items, unless they preceded
-them in the old list. For this reason a finalizer that a patch adds becomes the first one.
+Items that are only in the server's list keep their relative order. Such an item comes after the patch's items, unless
+it preceded one of them in the old list. For this reason a finalizer that a patch adds becomes the first one.
 
 The functions do not change their arguments. The result shares with the arguments all parts that the patch does not
 change. Source of the rules: k8s.io/apimachinery/pkg/util/strategicpatch/patch.go and the design document
@@ -185,7 +186,7 @@ def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: Callable[
     before = _places(old, key)
     others.sort(key=lambda item: before.get(key(item), -1))
     woven: list[Any] = []
-    at = 0  # the index before which all other items are already in `woven`
+    at = 0  # the items of `others` before this index are already in `woven`
     for item in named:
         place = before.get(key(item))
         while at < len(others) and place is not None and before.get(key(others[at]), place) < place:
@@ -252,8 +253,8 @@ _GONE = object()
 
 
 def _fresh(value: Any) -> Any:
-    """Return a value of the patch without its nulls and directives. It is for a field that the object does not have, in
-    which there is nothing to remove or to order."""
+    """Return a value of the patch without its nulls and directives. The caller uses it for a field that the object does
+    not have, in which the patch has nothing to remove or to sort."""
     if isinstance(value, dict):
         if DIRECTIVE in value:
             return _GONE
@@ -273,7 +274,7 @@ def _fresh(value: Any) -> Any:
 
 
 def _failure(message: str) -> ApiError:
-    """Return the error 500 that corresponds to an error without a reason in kube-apiserver."""
+    """Return an error 500. Kube-apiserver returns it for an error that has no reason of its own."""
     return ApiError(500, "", message)
 
 

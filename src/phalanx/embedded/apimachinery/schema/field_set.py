@@ -1,10 +1,10 @@
 r"""Sets of fields, stored in the form that `managedFields` has in JSON (FieldsV1): a tree of path elements.
 
 For example, `{"f:spec": {"f:replicas": {}, "f:ports": {"k:{\"port\":80}": {".": {}, "f:port": {}}}}}` is a set of three
-paths. A node is a mapping from path elements to nodes. A node that is empty or contains `.` means that the path to the
-node is itself in the set. Path elements are `f:NAME` (a field or map key), `k:JSON` (a list item, named by its keys),
-`v:JSON` (an item of a set), and `i:INDEX`. Because the sets keep the form of JSON, reading and writing managedFields
-needs no conversion.
+paths. A node is a mapping from path elements to nodes. If a node is empty or contains `.`, the path to the node is
+itself in the set. Path elements are `f:NAME` (a field or map key), `k:JSON` (a list item, named by its keys), `v:JSON`
+(an item of a set), and `i:INDEX`. Because the sets keep the form of JSON, reading and writing managedFields needs no
+conversion.
 
 Sets are immutable: every operation returns a new set, which shares the unchanged parts. The elements of a node are in
 the order in which kube-apiserver writes them. Every operation keeps that order, and `sorted_set` establishes it.
@@ -26,12 +26,13 @@ _JUST_SELF: Node = {SELF: {}}
 
 
 def is_member(node: Node) -> bool:
-    """Return True if the path to this node is in the set. The root has no path, so it is not a valid argument."""
+    """Return True if the path to this node is in the set. The argument must not be the root, which has no path."""
     return not node or SELF in node
 
 
 def node_of(children: dict[str, Node], *, member: bool) -> Node | None:
-    """Return a node with these children, which is in the set if `member` is True; None if it would be empty."""
+    """Return a node with these children. `member`: True if the path to the node is itself in the set. Return None if
+    the node would stand for no path at all."""
     if not children:
         return MEMBER if member else None
     return {SELF: {}, **children} if member else children
@@ -114,8 +115,8 @@ def intersection(one: Node, other: Node) -> Node:
 
 
 def paths(root: Node, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield every path in the set, as a tuple of elements, in kube-apiserver's order: below each parent first all
-    members, and then the paths below them."""
+    """Yield every path in the set, as a tuple of elements, in kube-apiserver's order: below each parent, first the
+    children that are in the set themselves, and then the paths below the children."""
     children = sorted(_children(root))
     yield from ((*prefix, element) for element, node in children if is_member(node))
     for element, node in children:

@@ -60,8 +60,8 @@ def _regex_error(message: str, pattern: str, *examples: str) -> str:
 
 
 def length_error(limit: int, unit: str = "characters") -> str:
-    """Return the message about a text that is too long. Kube-apiserver counts bytes, but its message names bytes only
-    for labels."""
+    """Return the message about a text that is too long. Kube-apiserver counts bytes, but only its messages about labels
+    say so."""
     return f"must be no more than {limit} {unit}"
 
 
@@ -109,7 +109,7 @@ http_header_name = _matched(
 
 
 def dns_label(text: str) -> Problems:
-    """Check a name without dots. If the text would be valid with its dots as a subdomain, the only error is about the
+    """Check a name without dots. If the text contains dots but is a valid subdomain, the only error is about the
     dots."""
     found = _label(text)
     if not found or "." not in text or re.fullmatch(_SUBDOMAIN, text) is None:
@@ -148,7 +148,7 @@ def qualified_name(text: str) -> Problems:
 
 
 def as_prefix(text: str) -> str:
-    """Return the text to check for a prefix of a name: unlike a name, a prefix may end with a dash."""
+    """Return the text to check in place of a prefix of a name. Unlike a name, a prefix may end with a dash."""
     return text[:-2] + "a" if text.endswith("-") and len(text) > 1 else text
 
 
@@ -205,7 +205,8 @@ def ip(text: str) -> Problems:
 
 
 def outer_ip(text: str) -> Problems:
-    """Check that other machines can reach an address (ValidateNonSpecialIP)."""
+    """Check that an address is one that other machines can reach, such as no loopback address
+    (ValidateNonSpecialIP)."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -233,7 +234,8 @@ def cidr(text: str) -> Problems:
 
 
 def path_segment(text: str) -> Problems:
-    """Check that a name of a kind without another rule (RBAC) is a valid URL path segment."""
+    """Check that a name is a valid segment of a URL path. This is the only rule for names of some kinds, such as
+    roles."""
     if text in (".", ".."):
         return (f"may not be '{text}'",)
     return tuple(f"may not contain '{bad}'" for bad in ("/", "%") if bad in text)

@@ -21,8 +21,8 @@ _MILLI = 10**6  # the number of nano units in a milli unit
 # From Kubernetes' documentation: "no quantity may represent a number greater than 2^63-1 in magnitude … will be
 # capped".
 GREATEST = 2**63 - 1
-_EXACT_DIGITS = 40  # with more digits before or after the point, results are not exact
-_EXPONENT_DIGITS = 19  # the most digits of a 64-bit integer
+_EXACT_DIGITS = 40  # results are exact up to this number of digits before and after the point
+_EXPONENT_DIGITS = 19  # the number of digits of the largest 64-bit integer
 _DIGITS = Context(prec=2 * _EXACT_DIGITS, rounding=ROUND_UP, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _FORM = re.compile(r"([+-]?)([0-9]*+)(?:\.([0-9]*+))?([A-Za-z]*+)([+-]?[0-9]*+)")
 _LOOSE = re.compile(r"^([+-]?(?=[0-9.])[0-9]*+\.?[0-9]*+)([eEinumkKMGTP]*+[-+]?[0-9]*+)$")
@@ -103,7 +103,7 @@ def in_thousandths(text: str) -> str:
 
 
 def printed(nano: int, family: Family = Family.DECIMAL) -> str:
-    """Return the shortest exact text of a number of billionths: `"500m"` for 500_000_000."""
+    """Return the shortest exact text of an amount in billionths: `"500m"` for 500_000_000."""
     if nano == 0:
         return "0"
     if family is Family.BINARY and abs(nano) >= 1024 * NANO:
@@ -130,6 +130,7 @@ def of(value: str | int | float) -> int:
 
 
 def add(left: str, right: str) -> str:
-    """Return the sum of two quantities. Its suffix is of the family of the left one, as in `Quantity.Add`."""
+    """Return the sum of two quantities. The sum has a suffix of the same family as the left quantity, as in
+    `Quantity.Add`."""
     amount, family = parse(left)
     return printed(amount + parse(right)[0], family)

@@ -1,7 +1,8 @@
 """Decode single values as Go does: texts, numbers, quantities, times and bytes. The error messages are Go's.
 
-A decoder takes a JSON value and a list, to which decoders of objects add unknown fields, and returns the value in its
-canonical form. The messages are those of sigs.k8s.io/json and of the UnmarshalJSON methods of Go's types.
+A decoder is a function of a JSON value and a list. It returns the value in its canonical form. Decoders of objects add
+the paths of unknown fields to the list. The messages are those of sigs.k8s.io/json and of the UnmarshalJSON methods of
+Go's types.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ class DecodeError(ValueError):
     def __init__(self, template: str, *, typed: bool = False, value: Any = None) -> None:
         super().__init__(template)
         self.template, self.owner, self.path, self.typed = template, "", "", typed
-        self.value = value  # the value of the wrong type
+        self.value = value  # the value that has the wrong type
         self.parsed = False  # True if the type of the field parses JSON itself, as a time does
 
     def inside(self, field: str, owner: str) -> DecodeError:
-        """Return this error with its path extended by `field`, a field of the object type `owner`."""
+        """Return this error with `field`, a field of the object type `owner`, added at the front of its path."""
         self.path = f"{field}.{self.path}" if self.path else field
         self.owner = self.owner or owner
         return self
@@ -47,8 +48,8 @@ class DecodeError(ValueError):
         return f"json: cannot unmarshal {found} into {where} of type {wanted}"
 
     def converted(self) -> str:
-        """Return the message of Go's converter of maps, which decodes the result of an apply or of a strategic merge
-        patch."""
+        """Return the message of Go's converter from maps to structs, which decodes the result of an apply or of a
+        strategic merge patch."""
         if not self.typed:
             return f"error decoding from json: {self.template}" if _BASE64 in self.template else self.template
         found, wanted = self.template.split("|")
@@ -146,7 +147,7 @@ def int_or_string(value: Any, _: list[str]) -> Any:
 
 
 def _unparsable(value: Any, go: str) -> DecodeError:
-    """Return the error of a Go type that parses JSON itself."""
+    """Return the error of a Go type that parses its JSON itself, as times and quantities do."""
     error = mismatch(value, go)
     error.parsed = True
     return error
@@ -177,7 +178,7 @@ def canonical_time(text: str) -> str:
 
 @cached(4096)
 def canonical_microtime(text: str) -> str:
-    """Return the time as RFC 3339 in UTC with six decimals of the second. `text` must have six decimals, too. Raises
+    """Return the time as RFC 3339 in UTC with six decimals of the second. `text` must have six decimals as well. Raises
     DecodeError."""
     layout = "2006-01-02T15:04:05.000000Z07:00"
     if text and not re.search(r":\d\d\.\d{6}(Z|[+-])", text):

@@ -2,12 +2,12 @@
 
 `Type` is one node of a schema: either a definition in the published OpenAPI document (which the package
 kubernetes-validate contains) or the structural schema of a custom resource. Nodes are created at their first use,
-because a server uses a tenth of the 770 definitions.
+because a server uses only about a tenth of the 770 definitions.
 
 Kube-apiserver decodes a request into a Go struct and encodes that struct again. `decode` has the same effect on a JSON
 value: unknown fields are removed and reported, `null` fields are removed, quantities and times get their canonical
 form, empty optional fields are removed, and structs by value are added. `decode` runs closures that are compiled once
-for each definition, so that a Pod of 60 fields takes about 25 µs. `gotypes` has those facts about Go structs that the
+for each definition, so that a Pod of 60 fields takes about 25 µs. `gotypes` has the facts about Go structs that the
 definitions lack.
 """
 
@@ -41,8 +41,8 @@ Shape = Literal[
     "any",
 ]
 
-# How managers own a value: "leaf" as a whole, "map" by field or key, "list" by item, "free" objects by key and all
-# other values as a whole.
+# How managers own a value. "leaf": as a whole. "map": each field or key by itself. "list": each item by itself. "free":
+# objects like "map", and all other values like "leaf".
 Owned = Literal["leaf", "map", "list", "free"]
 
 SOURCE = "kubernetes-json-schema/v1.36.0-local/_definitions.json"
@@ -63,7 +63,7 @@ _PLAIN: dict[Shape, type] = {"string": str, "boolean": bool}
 def definitions() -> Mapping[str, Mapping[str, Any]]:
     """Return all definitions by name (such as `io.k8s.api.core.v1.Pod`), as JSON schemas with x-kubernetes-*
     extensions."""
-    # The package itself is not imported, because it would import jsonschema, which is not needed here.
+    # Only the file in the package is read. Importing the package would also import jsonschema, which is not needed.
     package = find_spec("kubernetes_validate")
     assert package is not None
     assert package.origin is not None
@@ -88,7 +88,7 @@ class Type:
     those of the field's type."""
 
     def __init__(self, raw: Mapping[str, Any], *, name: str = "", go: str = "") -> None:
-        self.raw, self.named = raw, go  # the name of the Go type of a scalar, or of the items of a list
+        self.raw, self.named = raw, go  # `go`: the Go type of a scalar, or of a list's items
         ref = raw.get("$ref")
         self.name: str = ref.rsplit("/", 1)[-1] if ref else name
         self.body: Mapping[str, Any] = definitions()[self.name] if ref else raw
@@ -173,7 +173,7 @@ class Type:
 
     @cached_property
     def patch_strategy(self) -> tuple[str, ...]:
-        """Return the patch strategies, a subset of `merge`, `replace` and `retainKeys`. Without a strategy, a patch
+        """Return the patch strategies, a subset of `merge`, `replace` and `retainKeys`. If there is none, a patch
         replaces lists and merges objects."""
         return (
             tuple(str(self._extension("patch-strategy") or "").replace(" ", "").split(","))
@@ -183,8 +183,8 @@ class Type:
 
     @cached_property
     def map_key_defaults(self) -> Mapping[str, Any]:
-        """Return the defaults of the keys of an associative list, by which server-side apply identifies items. A key
-        that is always present in Go's struct is empty if an item leaves it out."""
+        """Return the defaults of the keys by which server-side apply identifies the items of an associative list. If an
+        item leaves out a key that Go's struct always has, the key counts as empty."""
         if self.items is None:
             return {}
         item = self.items
@@ -288,8 +288,8 @@ def _schema_or_other(value: Any, unknown: list[str]) -> Any:
 
 
 def _object(node: Type) -> Decoder:
-    """Return a decoder that checks an object and removes its unknown fields. Decoding spends most of its time in this
-    loop, so `plain` lets non-empty texts and `true` pass without a call."""
+    """Return a decoder that checks an object and removes its unknown fields. Decoding spends most of its time in the
+    loop of this decoder. So texts that are not empty, and `true`, are accepted through `plain` without a call."""
     owner, go, fields = node.kind, node.go, node.fields
     plain = {key: known for key, child in fields.items() if (known := _plain_class(child))}
     decoders: dict[str, Decoder] = {}
@@ -343,7 +343,7 @@ def _prefix(unknown: list[str], start: int, key: str) -> None:
 
 
 def _droppable(node: Type) -> frozenset[str]:
-    """Return the fields that are removed when empty: those with `omitempty` that are not pointers."""
+    """Return the fields that are removed when empty: the fields with `omitempty` that are not pointers."""
     required = set(node.body.get("required", ()))
     known = node.name.startswith(go_fields.KNOWN)
     kept = go_fields.POINTERS.get(node.kind, frozenset()) | go_fields.NO_OMITEMPTY.get(node.kind, frozenset())

@@ -1,4 +1,4 @@
-"""The values of `format` for strings in the schemas of custom resources that the API server checks.
+"""The values of `format` in the schemas of custom resources for which the API server checks strings.
 
 Unknown formats are ignored, as in kube-apiserver. Source: k8s.io/kube-openapi/pkg/validation/strfmt.
 """
@@ -58,7 +58,7 @@ def fits(value: str, name: str) -> bool:
 
 
 def is_known(name: str, sort: str) -> bool:
-    """Return True if the server checks values of this type for the format; it ignores other formats."""
+    """Return True if the server checks the format of values of this type. It ignores formats that it does not know."""
     match sort:
         case "" | "string":
             return name.replace("-", "") in _CHECKS

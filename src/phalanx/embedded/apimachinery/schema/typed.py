@@ -1,18 +1,19 @@
-"""Operations on values with a schema: the set of their fields, the difference of two values, merging, and finding
+"""Operations on values with a schema: find the set of a value's fields, compare two values, merge them, and find
 errors.
 
 Server-side apply uses these operations on lists and maps. There are three cases. A *leaf* (a scalar, or an atomic
 object or list) is owned and replaced as a whole. In an object or map, every key has its own owners. In a list of type
 `map` or `set`, every item has its own owners, and is identified by its keys or its value. Below
-`x-kubernetes-preserve-unknown-fields`, objects are granular and lists are leaves; a field there has no type (None).
+`x-kubernetes-preserve-unknown-fields`, objects are owned key by key and lists are leaves. The type of a field below it
+is None.
 
 Sets of fields have the form that `field_set` describes. Source: sigs.k8s.io/structured-merge-diff/v6/typed.
 
 `problems` finds the errors of an applied configuration against its kind's schema, with the messages of
 structured-merge-diff.
 
-An apply with a field that the schema does not have is refused, whereas every other write drops the field. No manager
-can own such a field, so the field must not seem to be applied."""
+An apply with a field that the schema does not have is refused, whereas every other write drops the field. The reason is
+that no manager can own such a field, so an apply must not seem to have set it."""
 
 from __future__ import annotations
 
@@ -159,8 +160,8 @@ def _compare(old: Any, new: Any, kind: Kind) -> tuple[Node | None, Node | None]:
 
 
 def _all_of(value: Any, kind: Kind) -> Node:
-    """Return the fields of a value that exists only before or only after a write. Most written values are new, so for
-    speed this function compares nothing and does not enter leaves."""
+    """Return the fields of a value that exists only before or only after a write. Most written values are new. For
+    speed, this function compares nothing and does not enter leaves."""
     form = form_of(value, kind)
     if not value or form == "leaf":
         return MEMBER
@@ -200,8 +201,8 @@ def merged(live: Any, config: Any, kind: Kind) -> Any:
 
 
 def _merged_list(live: list[Any], config: list[Any], kind: Type) -> list[Any]:
-    """Return the merged list. Items of both lists are in the order of `config`. Items that only `live` has keep their
-    positions between them."""
+    """Return the merged list. Items that are in both lists have the order of `config`. Items that are only in `live`
+    keep their positions between these items."""
     held = [(item_element(item, kind), item) for item in live]
     wanted, before = _items(config, kind), dict(reversed(held))
     shared = (element for element in wanted if element in before)
@@ -246,8 +247,8 @@ def _left(value: Any, node: Node | None, kind: Kind) -> Any:
 
 
 def with_named_fields(root: Node, kind: Kind) -> Node:
-    """Return the set, extended by each declared field of which the set has fields below it. So a struct's field is
-    removed if all fields below it are."""
+    """Return the set, and add each declared field if the set contains fields below it. So a field that holds a struct
+    is removed when all fields of the struct are removed."""
     result: dict[str, Node] = {}
     for element, node in root.items():
         if element == ".":

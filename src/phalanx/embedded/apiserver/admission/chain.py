@@ -38,11 +38,11 @@ class Reader(Protocol):
 
     def decided(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
         """Yield the objects of a kind after the last decided writes, including writes that are not on the disk yet.
-        This costs more than `list`. It is for values that must not be granted twice."""
+        Plug-ins use this method, which costs more than `list`, for values that must not be granted twice."""
 
     def addressed(self) -> Iterable[Object]:
-        """Yield all services that have addresses: those of the last decided writes, and those about which the server is
-        asking webhooks."""
+        """Yield all services that have addresses. This includes services whose write is not on the disk yet, and
+        services about which the server is still asking webhooks."""
 
     def held(self, namespace: str) -> quota.HeldQuota:
         """Return the number of objects of a namespace, including the objects of writes that are not on the disk yet."""
@@ -128,9 +128,9 @@ def _priority_of(resource: Resource, pod: Object, reader: Reader) -> tuple[int, 
 
 
 def limited_priorities(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Check pods of the system's priority classes. If kube-system has a quota for these classes, such pods are allowed
-    only in namespaces with such a quota, like in the ResourceQuota plug-in with `limitedResources`. `phalanx up
-    --shared` creates the quota. Raises `ApiError` 403."""
+    """Check pods with a system priority class (`system-cluster-critical`, `system-node-critical`). If kube-system has a
+    quota for these classes, such pods are allowed only in namespaces that have such a quota as well, as in the
+    ResourceQuota plug-in with `limitedResources`. `phalanx up --shared` creates the quota. Raises `ApiError` 403."""
     namespace = obj["metadata"].get("namespace", "")
     if old is not None or obj["spec"].get("priorityClassName") not in SYSTEM:
         return
@@ -146,8 +146,8 @@ def limited_priorities(resource: Resource, obj: Object, old: Object | None, read
 
 def priority_cap(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
     """Refuse an object that requests a higher priority, in any of its templates, than the annotation
-    `phalanx.dev/max-priority` of its namespace allows. Not only pods are checked, because a Job has a rank, and may
-    preempt other jobs, before it has pods. Raises `ApiError` 403."""
+    `phalanx.dev/max-priority` of its namespace allows. Jobs are checked as well as pods, because the scheduler ranks a
+    Job, and may preempt other jobs for it, before the Job has pods. Raises `ApiError` 403."""
     namespace = obj["metadata"].get("namespace")
     home = reader.get("", "namespaces", "", namespace) if namespace else None
     text = ((home or {}).get("metadata", {}).get("annotations") or {}).get(MAX_PRIORITY, "")
@@ -358,8 +358,8 @@ def limit_ranges(resource: Resource, obj: Object, old: Object | None, reader: Re
 
 
 def resource_quota(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Refuse an object that exceeds a ResourceQuota of its namespace. An update is checked here only for volume claims
-    and services. For pods see `resized`, and for the quota of bytes see `grown`."""
+    """Refuse an object that exceeds a ResourceQuota of its namespace. Of updates, this plug-in checks only those of
+    volume claims and services. `resized` checks updates of pods, and `grown` checks the quota of bytes."""
     namespace = obj["metadata"].get("namespace")
     if namespace and (old is None or resource.key in (CLAIMS, SERVICES)):
         _hold(resource, obj, old, namespace, reader)

@@ -1,4 +1,5 @@
-"""The plug-in LimitRanger: it adds the defaults of limit ranges to a pod, and refuses pods that exceed their limits.
+"""The plug-in LimitRanger: it adds the defaults of limit ranges to a pod, and refuses pods that exceed the limits of a
+limit range.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/limitranger.
 """
@@ -46,7 +47,8 @@ def _defaults(pod: Object, items: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _fill(container: Object, item: Mapping[str, Any], sort: str) -> list[str]:
-    """Set the defaults of a container, and return a text about them: `cpu, memory request for container c`."""
+    """Set the defaults of a container. Return a text that names the resources with defaults: `cpu, memory request for
+    container c`."""
     notes = []
     resources = container.setdefault("resources", {})
     for key, source, word in (("requests", "defaultRequest", "request"), ("limits", "default", "limit")):

@@ -42,8 +42,8 @@ RightsOf = Callable[[User], Rights]
 
 
 class Policies:
-    """The admission policies of one server. `forms`: returns the kinds as which the objects of a kind are served.
-    `rights`: returns the rights of a user."""
+    """The admission policies of one server. `forms`: returns all served versions of a kind. `rights`: returns the
+    rights of a user."""
 
     def __init__(self, store: Store, forms: Forms, rights: RightsOf) -> None:
         self._store, self._forms, self._rights = store, forms, rights

@@ -1,6 +1,6 @@
 """ResourceQuota admission: refuse writes by which the usage of a namespace would exceed its quotas.
 
-Admission does not read the usage from `status.used`, which is for users. At each create in a namespace with a quota, it
+Admission does not use the field `status.used`, which only informs users. At each create in a namespace with a quota, it
 takes the numbers of objects from the store's counts (`HeldQuota`), and sums up the amounts of pods (cpu, memory,
 ephemeral storage, extended resources), volume claims (storage, in total and for each class) and services (load
 balancers, node ports). So the usage is exact, and a namespace without a quota has no cost. An update is checked for the
@@ -32,7 +32,7 @@ Amounts = Mapping[str, int]  # the name of a resource in a quota -> the amount i
 PLAIN = ("cpu", "memory", "ephemeral-storage")
 OBJECTS, BYTES = "phalanx.dev/objects", "phalanx.dev/bytes"
 _EVENTS, _PODS, _CLAIMS, _SERVICES = ("", "events"), ("", "pods"), ("", "persistentvolumeclaims"), ("", "services")
-_CLASS = "volume.beta.kubernetes.io/storage-class"  # the annotation that named the class before a field existed for it
+_CLASS = "volume.beta.kubernetes.io/storage-class"  # the older annotation that names the storage class
 COUNTED = frozenset(
     {"pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps", "persistentvolumeclaims"}
 )
@@ -47,7 +47,7 @@ class HeldQuota:
     size_bytes: int
 
     def amounts(self) -> dict[str, int]:
-        """Return these numbers by their resource names in a quota, in billionths."""
+        """Return the numbers by resource, in billionths. The resources have the names that a quota uses for them."""
         found = {OBJECTS: 0, BYTES: self.size_bytes * quantity.NANO}
         for (group, plural), count in self.objects.items():
             found[f"count/{qualified(plural, group)}"] = count * quantity.NANO

@@ -1,4 +1,4 @@
-"""Assign free addresses and node ports to services, and refuse those that another service already has.
+"""Assign free addresses and node ports to services. Refuse a requested address or node port that another service has.
 
 The ranges of addresses and ports are those of a default cluster. Source: k8s.io/kubernetes/pkg/registry/core/service.
 """

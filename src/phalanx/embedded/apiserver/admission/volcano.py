@@ -44,7 +44,7 @@ _ACTIONS = frozenset(
     {"AbortJob", "RestartJob", "RestartTask", "RestartPod", "RestartPartition"}
     | {"TerminateJob", "CompleteJob", "ResumeJob"}
 )
-# volumes: the controller writes the names of volume claims
+# `volumes` is included because the controller writes the names of claims
 _CHANGEABLE = ("minAvailable", "priorityClassName", "volumes")
 
 
@@ -92,7 +92,8 @@ def _default_job(spec: Object) -> None:
 
 
 def _join_group(meta: Object) -> None:
-    """Set the PodGroup's name on a pod that has none: the PodGroup of its owner, or one for the pod alone."""
+    """Write the name of a PodGroup into the annotations of a pod that names none. All pods of one owner get the same
+    PodGroup; a pod without an owner gets a PodGroup of its own."""
     said = {**(meta.get("labels") or {}), **(meta.get("annotations") or {})}
     owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), None)
     if not _OTHER_GANGS.isdisjoint(said) or (owner is not None and owner.get("kind") not in _GROUPED):

@@ -46,7 +46,7 @@ ISSUER = "https://kubernetes.default.svc.cluster.local"
 _ACCOUNTS = ("", "serviceaccounts")
 _BOUND = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 _DEFAULT_S, _LEAST_S, _MOST_S = 3600, 600, 1 << 32
-_LONGEST_S = 366 * 24 * 3600  # longer lives are shortened to this, as by --service-account-max-token-expiration
+_LONGEST_S = 366 * 24 * 3600  # the longest life of a token, like --service-account-max-token-expiration
 _HEADER = {"alg": "HS256", "typ": "JWT"}
 
 

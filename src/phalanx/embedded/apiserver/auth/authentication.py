@@ -1,5 +1,5 @@
-"""Authenticate users by bearer tokens: those of a static token file, in kube-apiserver's format (`--token-auth-file`),
-and signed tokens of service accounts.
+"""Authenticate users by bearer tokens. A token is either in a static token file, which has kube-apiserver's format
+(`--token-auth-file`), or it is the signed token of a service account.
 
 A line of the file is `token,user,uid,"group,group"`. A request without a bearer token has the user system:anonymous. A
 wrong token is refused, so that a client with an outdated kubeconfig gets a clear error. The server reads the file again

@@ -198,7 +198,8 @@ def _still_good(path: Path, names: list[str]) -> bool:
 
 def write_kubeconfig(path: Path, *, server: str, ca_certificate: Path, user: str, token: str) -> None:
     """Write a kubeconfig for one user. It contains the authority's certificate, so that clients need no other file. The
-    kubeconfig is written as JSON, which is valid YAML and fast to read; each short command begins by reading it."""
+    kubeconfig is written as JSON, which is valid YAML. JSON is fast to read, and every command reads the kubeconfig
+    first."""
     authority = base64.b64encode(ca_certificate.read_bytes()).decode()
     content = {
         "apiVersion": "v1",

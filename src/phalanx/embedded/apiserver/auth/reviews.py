@@ -1,4 +1,5 @@
-"""Reviews: API objects by whose creation a client queries who the user is, what a user may do, or whose token it has.
+"""Reviews are API objects. A client creates one to query who its own user is, what a user may do, or to which user a
+token belongs.
 
 The server stores nothing: its response is the object with its `status` filled in (authentication.k8s.io,
 authorization.k8s.io).

@@ -126,7 +126,7 @@ def _protobuf_form(resource: Resource, accept: Accept, listing: bool) -> Form | 
 
     def value(obj: Mapping[str, Any]) -> bytes:
         known = protobuf.definition(obj["apiVersion"], obj["kind"])
-        # only the bookmark of a custom kind is not known
+        # The only object without a protobuf definition is the bookmark of a custom kind. It has metadata only.
         return protobuf.encode(obj if known else as_partial_metadata(dict(obj)))
 
     return Form(
@@ -150,8 +150,8 @@ def _in_version(resource: Resource) -> Callable[[dict[str, Any]], dict[str, Any]
 
 
 def in_version(resource: Resource) -> Callable[[Stored], bytes]:
-    """Return a function that renders an object in the resource's version. Most objects are stored in the version that
-    clients request."""
+    """Return a function that renders an object in the resource's version. An object that is stored in this version, as
+    most objects are, needs no conversion."""
     wanted = head_of(resource)
 
     def render(stored: Stored) -> bytes:

@@ -3,8 +3,8 @@
 The decoder puts the kind and apiVersion of the object first, as `answers.head_of` expects. It removes unknown fields
 from the object, and either warns the client of them or refuses the write. A body that is not an object of its kind is
 refused with 400. An invalid result of a patch is refused with 422, and the message quotes it: for a JSON or merge patch
-the JSON of the patched object, for a strategic merge patch the patch as Go prints it. The reasons are those of the
-decoder that kube-apiserver uses in each case.
+the JSON of the patched object, for a strategic merge patch the patch as Go prints it. The messages are those of the
+decoder that kube-apiserver uses in the same case.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _unheard(_: Iterable[str]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """How a client wants a write to be done, besides the object itself. `validation`: Ignore, Warn or Strict.
+    """The options of a write: what a request states in addition to the object. `validation`: Ignore, Warn or Strict.
     `findings`: the messages about fields that occur twice in the body. `warn`: sends warnings to the client, even if
     the write is refused later."""
 
@@ -70,7 +70,7 @@ def ordered(resource: Resource, body: object, *, patched: bool = False) -> Objec
         raise _of_another_kind(resource, body, kind, version, patched=patched)
     metadata = body.get("metadata")
     if isinstance(metadata, dict) and metadata.get("managedFields") == [] and not resource.custom:
-        metadata = {**metadata, "managedFields": [{}]}  # as Kubernetes resets the record for either
+        metadata = {**metadata, "managedFields": [{}]}  # in Kubernetes, both clear the list
     obj = {"kind": kind, "apiVersion": version, "metadata": {} if metadata is None else metadata}
     for key, value in body.items():
         obj.setdefault(key, value)
@@ -182,7 +182,7 @@ def _decode_fields(
     part = {key: obj[key] for key in ("kind", "apiVersion", *touched) if key in obj}
     try:
         unknown = knowledge.decode(resource, part)
-    except ApiError as error:  # about a custom resource
+    except ApiError as error:  # the schema of a custom resource is violated
         raise DecodeError(error.message.partition(": ")[2]) from None
     for key in touched:
         if key in part:

@@ -174,8 +174,8 @@ class Deleter:
         raise conflict(resource.group, resource.plural, target.name, why)
 
     async def _consulted(self, resource: Resource, old: Stored, options: DeleteOptions) -> bool:
-        """Ask admission about the deletion. Return True if the request was suspended meanwhile. Raises `ApiError` if
-        admission refuses."""
+        """Ask the admission policies and webhooks about the deletion. Return True if the request was suspended
+        meanwhile. Raises `ApiError` if admission refuses."""
         if options.user is None:
             return False
         warn = options.warnings.extend
@@ -233,7 +233,8 @@ class Deleter:
             return Deleted(stored=Stored(old.version, encode(obj), obj), gone=True)
         last = as_revision(old.obj)
         if marked:
-            # Watches show the mark before the removal, as in kube-apiserver: these are two changes in one commit.
+            # As in kube-apiserver, watches first show that the object is marked for deletion, and then its removal.
+            # Both changes are in one commit.
             self._store.put(key, namespace, name, obj)
             last = as_revision(obj)
         _sign(target.resource, last, old, options)
@@ -328,7 +329,8 @@ def _mark_gracefully(resource: Resource, obj: Object, options: DeleteOptions) ->
 
 
 def _sign(resource: Resource, obj: Object, old: Stored, options: DeleteOptions) -> None:
-    """Record the deleting user in the object. The first record stays, and clients cannot write it."""
+    """Record the deleting user in the object. A user who is recorded already stays recorded, and clients cannot write
+    the annotation."""
     if resource.key != ("", "pods") and resource.group not in _SIGNED_GROUPS:
         return
     meta = obj["metadata"] = dict(obj["metadata"])

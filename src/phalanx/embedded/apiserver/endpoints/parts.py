@@ -3,7 +3,7 @@ conversion.
 
 The *engine* is the part of the server that handles all kinds alike: the store, the watches, the pipelines of writes,
 and HTTP. It uses what the server knows about single kinds only by the functions here. So the modules about kinds do not
-depend on the engine, and one page shows all connections between the two.
+depend on the engine, and this module shows all connections between the engine and these modules.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ class Knowledge:
         guard: Callable[[Resource, Object, Object | None, User], None],
         rights: RightsOf,
     ) -> None:
-        """`forms`: returns the kinds as which the objects of a kind are served. `guard`: raises `ApiError` for a write
-        that would give its user new rights. `rights`: returns the rights of a user."""
+        """`forms`: returns all served versions of a kind. `guard`: raises `ApiError` for a write that would give its
+        user new rights. `rights`: returns the rights of a user."""
         self._store, self._guard = store, guard
         self._policies = Policies(store, forms, rights)
         self._webhooks = Webhooks(store)

@@ -85,8 +85,8 @@ class ObjectWriter:
         self, owned: RouteTarget, owner: RouteTarget, bodies: tuple[object, object], intent: Intent
     ) -> None:
         """Create two objects in one commit; the second object owns the first. `bodies`: the bodies of the owned object
-        and of its owner. If one object is refused, neither is created. Both are also refused if there are webhooks,
-        because the commit cannot wait for webhooks. Raises `ApiError`."""
+        and of its owner. If one object is refused, neither is created. If any webhook is registered, both objects are
+        refused, because the commit cannot wait for webhooks. Raises `ApiError`."""
         if self._knowledge.has_webhooks:
             raise ApiError(404, "NotFound", "objects are created one by one while there are webhooks", details={})
         made = await self._new(owner, bodies[1], intent)
@@ -126,7 +126,7 @@ class ObjectWriter:
         knowledge.admit(resource, obj, None, intent.user)
         intent.warn(await knowledge.consult(resource, obj, None, intent.user, dry_run=intent.dry_run) or ())
         meta = objectmeta.metadata_of(obj)
-        strategy.prepare_create(obj)  # a Job's labels name it, a pod's status tells of its gates
+        strategy.prepare_create(obj)  # for example, set a Job's own labels, and a pod's condition about its gates
         if causes := [*knowledge.validate_new_meta(resource, obj), *strategy.validate(obj)]:
             raise invalid(resource.key[0], resource.kind, meta.get("name", ""), causes)
         intent.warn(strategy.warnings(obj, None))
@@ -208,7 +208,7 @@ class ObjectWriter:
         before = old.obj
         meta, old_meta = obj["metadata"], before["metadata"]
         objectmeta.keep_system_fields(meta, old_meta)
-        # validation recognizes by the version that the object is not new
+        # the version shows validation that the object is not new
         meta["resourceVersion"] = old_meta["resourceVersion"]
         strategy.default(obj)
         beneath = WHOLE if target.subresource is None else Beneath(name=target.sub)
@@ -269,7 +269,7 @@ class ObjectWriter:
         self._check_unchanged(target, old)
         objectmeta.keep_system_fields(obj["metadata"], old.obj["metadata"])
         obj["metadata"]["resourceVersion"] = old.obj["metadata"]["resourceVersion"]
-        self._prepare(target, obj, old.obj)  # a webhook must not change the fields that the user may not change
+        self._prepare(target, obj, old.obj)  # undo changes by webhooks of fields that this write may not change
 
     async def _judged(self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, beneath: Beneath) -> None:
         resource = target.resource
@@ -318,7 +318,7 @@ class ObjectWriter:
         if removable(obj):
             last = as_revision(old.obj)
             await self._store.delete(resource.key, target.namespace, target.name, last)
-            # only watches get the version of the deletion
+            # as in kube-apiserver, the response has the old version, and only watches show the version of the deletion
             return WrittenObject(stored=Stored(old.version, encode(obj), obj))
         stored = await self._store.put(resource.key, target.namespace, target.name, obj)
         return WrittenObject(stored=stored)
@@ -353,7 +353,7 @@ class ObjectWriter:
         return await self.replace(target, obj, old, intent)
 
     def _check_patched_version(self, meta: objectmeta.Meta, old: Stored, target: RouteTarget) -> None:
-        """Check that a patch which names a resourceVersion is meant for the current version of the object. Raises
+        """Check that the resourceVersion in a patch, if there is one, is the current version of the object. Raises
         `ApiError`."""
         version = meta.get("resourceVersion")
         if not version or version == old.obj["metadata"]["resourceVersion"]:
@@ -410,7 +410,8 @@ _ETCD_NAMES = {
 
 def other_uid(resource: Resource, meta: objectmeta.Meta, wanted: str, *, dry_run: bool = False) -> str:
     """Return the message that a stored object has another uid than a write expects. `meta`: the metadata of the stored
-    object. The message for a dry run has the object's path in etcd without the first part of the path."""
+    object. As in kube-apiserver, the message contains the object's path in etcd. For a dry run, the first part of this
+    path is left out."""
     place = f"{resource.group}/{resource.plural}" if resource.custom else resource.plural
     place = _ETCD_NAMES.get(resource.key, place) if dry_run else f"registry/{_ETCD_NAMES.get(resource.key, place)}"
     where = f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else meta["name"]

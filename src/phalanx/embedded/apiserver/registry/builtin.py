@@ -1,10 +1,10 @@
 """The built-in kinds of this server, as discovery lists them.
 
-The server has the kinds around jobs, pods and nodes. It does not have most kinds on which no component would act. It
-stores some such kinds because clients list or write them: daemon sets, HorizontalPodAutoscalers, network policies, and
-the kinds that drivers of volumes and devices publish. (The Cluster Autoscaler lists these before its first loop.) When
-a client creates an object of such a kind, the response has a warning that nothing acts on the object. Names, short
-names, categories and verbs are those of kube-apiserver 1.36.
+The server has the kinds that jobs, pods and nodes need. It has no kind on which no component would act, with a few
+exceptions, because clients list or write these kinds: daemon sets, HorizontalPodAutoscalers, network policies, and the
+kinds that drivers of volumes and devices publish. (The Cluster Autoscaler lists these before its first loop.) When a
+client creates an object of such a kind, the response has a warning that nothing acts on the object. Names, short names,
+categories and verbs are those of kube-apiserver 1.36.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def _core(kind: str, plural: str, **rest: Any) -> Resource:
 
 
 def _kind(group: str, version: str, package: str, kind: str, plural: str, **rest: Any) -> Resource:
-    """Return a kind whose singular name, list kind and definition follow from its name."""
+    """Return a built-in kind. Its singular name, its list kind and the name of its OpenAPI definition are derived from
+    `kind`."""
     prefix = "io.k8s.apiextensions-apiserver.pkg.apis." if package == "apiextensions" else "io.k8s.api."
     values: dict[str, Any] = {
         "namespaced": True,

@@ -2,7 +2,7 @@
 
 Old clients read `/api`, `/apis`, `/apis/GROUP` and `/apis/GROUP/VERSION`. Since 1.26, kubectl reads everything in two
 requests to `/api` and `/apis`, with `Accept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList`.
-Both formats are computed from the served resources alone, so clients can request every kind in discovery.
+Both formats are computed only from the served resources, so clients can request every kind that discovery lists.
 
 Sources: k8s.io/apiserver/pkg/endpoints/discovery (and /aggregated), KEP-3352.
 
@@ -101,7 +101,7 @@ def version_order(version: str) -> tuple[int, int, int, str]:
 def _groups(resources: Iterable[Resource], last: Sequence[str]) -> Iterable[str]:
     """Return the groups in the order in which clients search them for a resource that is named without a group. Groups
     with only subresources of another group's kind come last, because kube-aggregator gives them a low priority. The
-    groups in `last` come before these."""
+    groups in `last` come directly before these groups."""
     place = {group: at for at, group in enumerate(last)}
     ordered = sorted(resources, key=lambda one: (not one.verbs, place.get(one.group, -1)))
     return dict.fromkeys(one.group for one in ordered)
@@ -212,7 +212,8 @@ def _aggregated_subresource(resource: Resource, sub: Subresource) -> Json:
     }
 
 
-# There are some hundred group versions at most. The limit is for clients that send another Host with every request.
+# The number of cached documents is limited because a client may send another Host with every request. There are some
+# hundred group versions at most.
 _KEPT = 1000
 _VERSIONS = AGGREGATED_VERSIONS
 _encode = msgspec.json.Encoder().encode

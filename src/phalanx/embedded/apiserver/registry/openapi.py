@@ -1,14 +1,14 @@
 """OpenAPI v3: one document for each group version. kubectl uses these documents to validate, explain and complete.
 
 `/openapi/v3` is an index of the documents with a hash of each, so that clients fetch only documents that have changed.
-A document has the schemas of its kinds with all schemas that these refer to, and one operation for each verb with its
-query parameters. (By the parameter `fieldValidation`, kubectl recognizes that the server validates fields.) The schemas
-of built-in kinds are the published definitions, converted back from JSON Schema to OpenAPI. Those of custom resources
-come from their CustomResourceDefinitions. A document is built at its first request, because that of core/v1 has a
-megabyte.
+A document has the schemas of its kinds with all schemas that these refer to, and one operation for each verb, with the
+query parameters of the verb. (The parameter `fieldValidation` shows kubectl that the server validates fields.) The
+schemas of built-in kinds are the published definitions, converted back from JSON Schema to OpenAPI. The schemas of
+custom resources come from their CustomResourceDefinitions. A document is built when a client first requests it, because
+the document of core/v1 has a megabyte.
 
 `/openapi/v2` exists because kubectl requests it for a file with `kind: List`, a kind that no document of v3 contains,
-and fails if the path does not exist. kubectl does not validate kinds without a schema there, and leaves that to the
+and fails if the path does not exist. If that document has no schema of a kind, kubectl leaves the validation to the
 server. So the document is empty.
 
 Source of the forms: k8s.io/kube-openapi/pkg/handler3 and builder3, KEP-2896. The form of v2 as protobuf is from
@@ -41,7 +41,7 @@ PATCH_MEDIA = (
 
 
 SWAGGER: Json = {"swagger": "2.0", "info": {"title": "Kubernetes", "version": "v1.36.0"}, "paths": {}}
-# Clients request it as `v2@v1.0`, but Go cannot read a media type with an @.
+# Clients request this media type with `v2@v1.0`, but Go cannot read a media type with an @ in a response.
 SWAGGER_MEDIA = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
@@ -49,7 +49,7 @@ def swagger_protobuf() -> bytes:
     """Return the protobuf of `/openapi/v2` that kubectl reads. Field 1 is `swagger` and field 2 `info`; in `info`,
     field 1 is `title` and field 2 `version`."""
 
-    def text(field: int, value: bytes) -> bytes:  # every value is shorter than 128 bytes, so its length is one byte
+    def text(field: int, value: bytes) -> bytes:  # each value has less than 128 bytes, so one byte holds its length
         return bytes([field << 3 | 2, len(value)]) + value
 
     about = SWAGGER["info"]
@@ -87,8 +87,8 @@ def _of(resources: Iterable[Resource], path: str) -> list[Resource]:
 
 
 def _entry(path: str, resources: Sequence[Resource]) -> Json:
-    """Return the index entry with the URL of a document. Its hash is computed from the inputs of the document, so the
-    index does not build any document."""
+    """Return the index entry with the URL of a document. The hash in the URL is computed from the inputs of the
+    document, so that the index needs no document to be built."""
     made_from = [
         (one.plural, one.verbs, one.namespaced, [(sub.name, sub.verbs) for sub in one.subresources], one.schema)
         for one in resources
@@ -263,7 +263,7 @@ _ITEM = {
     "update": ("put", "put", _WRITE),
     "patch": ("patch", "patch", (*_WRITE, "force")),
     "delete": ("delete", "delete", _DELETE),
-    "create": ("post", "post", _WRITE),  # for subresources only: pods/binding
+    "create": ("post", "post", _WRITE),  # only for subresources such as pods/binding
 }
 
 

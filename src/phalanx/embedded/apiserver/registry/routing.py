@@ -1,9 +1,9 @@
 """Find the resource that a path names. `Registry` contains the served kinds, and `locate` finds the resource of a path.
 
-A path begins with `/api/v1/` for the core group, or with `/apis/GROUP/VERSION/` for any other group. Then comes
-`RESOURCE[/NAME[/SUBRESOURCE]]` or `namespaces/NAMESPACE/RESOURCE[/NAME[/SUBRESOURCE]]`. The prefix `watch/` before
-either is the old way to request a watch. `namespaces/X/status` is always the subresource of the namespace, and never a
-collection named status.
+A path begins with `/api/v1/` for the core group, or with `/apis/GROUP/VERSION/` for any other group. The rest of the
+path is `RESOURCE[/NAME[/SUBRESOURCE]]` or `namespaces/NAMESPACE/RESOURCE[/NAME[/SUBRESOURCE]]`. Old clients request a
+watch by the prefix `watch/` before this rest. `namespaces/X/status` is always the subresource of the namespace, and
+never a collection named status.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def locate(registry: Registry, path: str) -> RouteTarget | None:
     """Return the target of a path; None for a path that is not about a resource (discovery, health, or an invalid
     path).
 
-    Raises `ApiError` 404 for a path that has the form of a resource of a served group but names none.
+    Raises `ApiError` 404 for a path of a served group that names no resource of the group.
     """
     parts = path.split("/")[1:]
     if parts[0] == "api" and len(parts) > 2 and parts[1] == "v1":
@@ -141,7 +141,7 @@ def _target(registry: Registry, group: str, version: str, rest: list[str]) -> Ro
 
 
 def _no_such_part(resource: Resource, name: str) -> ApiError:
-    """Return the error 404 for a path below an object that does not name a subresource."""
+    """Return the error 404 for a path that goes on after the name of an object, but names no subresource."""
     return not_found(resource.group, resource.plural, name) if resource.custom else no_such_path()
 
 

@@ -1,5 +1,5 @@
-"""The types that expressions see in the objects of a kind. They follow from its definition, or from its structural
-schema.
+"""The types that expressions see in the objects of a kind. The types are derived from the kind's published definition
+or from its structural schema.
 
 Source: k8s.io/apiserver/pkg/cel/common (SchemaDeclType). Expressions can name a field whose name is a reserved word of
 CEL by its escaped name as well as by its own.
@@ -25,7 +25,7 @@ _SCALARS: dict[schema.Shape, Type] = {
 
 
 def type_of_kind(resource: Resource) -> Type:
-    """Return the type of `object` in expressions if it is of this kind."""
+    """Return the type that the variable `object` has in expressions about objects of this kind."""
     if resource.schema_name:
         return _type_of(schema.type_of(resource.schema_name))
     own = rules.type_of(resource.schema or {})

@@ -1,4 +1,4 @@
-"""The objects, and the history of their changes.
+"""The storage of the objects and of the history of their changes.
 
 settings   the settings of a server: its data directory, and how much history it keeps
 acknowledged  the names of the latest acknowledged writes, beside the database

@@ -1,14 +1,15 @@
 """Record the latest acknowledged writes in a separate file beside the database. A write is *acknowledged* when the
 server has reported its success to the client.
 
-SQLite ends its log at the first frame with a wrong checksum. So a truncated, damaged or deleted log looks like a
-shorter one, and the database opens without an error. This file records the last version that the log must contain. The
-file is a ring of `_SLOTS` slots, and each slot records the write of one version. Each slot has a checksum, so a slot
-that was written only in part is ignored. The server writes a slot after the commit and before it responds to the
-writer, so the file never names a write that was not made.
+SQLite ends its log at the first frame with a wrong checksum. So SQLite reads a truncated, damaged or deleted log like a
+log with fewer writes, and opens the database without an error. This file records the last version that the log must
+contain. The file is a ring of `_SLOTS` slots, and each slot records the write of one version. Each slot has a checksum,
+so a slot that was written only in part is ignored. The server writes a slot after it has committed the write to the
+database, and before it responds to the client. So the file never names a write that is not in the database.
 
-The server does not sync the file for each slot, because that would double the time of every commit. A slot survives the
-death of any process at once, and a power cut after `SYNC_S` seconds.
+The server does not sync the file for each slot, because that would double the time of every commit. A slot that was
+written survives the end of the server process. It survives a power cut only if it was written at least `SYNC_S` seconds
+earlier.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class Acknowledged:
         """Empty the file, and record `last` as the only write. Raises OSError."""
         os.ftruncate(self._file, 0)
         os.ftruncate(self._file, _SLOTS * _SLOT_BYTES)
-        with contextlib.suppress(OSError):  # a full disk, or a file system without fallocate
+        with contextlib.suppress(OSError):  # the disk is full, or the file system has no fallocate
             os.posix_fallocate(self._file, 0, _SLOTS * _SLOT_BYTES)
         self.note((last,))
         os.fsync(self._file)

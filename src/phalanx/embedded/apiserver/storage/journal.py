@@ -1,15 +1,16 @@
 """The database file. It holds each kept revision of each object as one row of one append-only SQLite table.
 
 A *revision* is an object as one write left it, under the resource version of that write. The newest row of an object's
-name is the live object, or records its deletion. Older rows are the history from which watches resume. So one insert,
-always at the end of the B-tree, both updates the object and appends to the history. When the server starts, the live
-state is the newest row of each name. Rows are deleted when the history is trimmed: `Prune` names these rows. The same
-transaction also moves the *horizon*, the version after which the kept history begins.
+name is the live object, or records its deletion. Older rows are the history from which watches resume. So a write needs
+only one insert, which is always at the end of the table's B-tree: the new row is the live object, and also the end of
+the history. When the server starts, the live state is the newest row of each name. Rows are deleted when the history is
+trimmed: `Prune` names these rows. The same transaction also moves the *horizon*, the version after which the kept
+history begins.
 
 Durability: the database uses WAL with synchronous=FULL, so a commit returns when the rows are on the disk. The rows of
 one batch are written with few multi-row INSERT statements, whose sizes are powers of two, so that a few prepared
-statements are enough. Each statement must acquire the interpreter lock, which the event loop holds most of the time
-under load.
+statements are enough. There should be few statements, because each of them must acquire the interpreter lock, which the
+event loop holds most of the time under load.
 
 Each row has a checksum, and `acknowledged.py` records the latest acknowledged writes. When the server starts, it
 reports which acknowledged writes are missing or were changed. It continues without them only if the administrator has
@@ -74,8 +75,8 @@ class JournalRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prune:
-    """Rows that neither a live object nor a kept event needs any more, and the version after which the history then
-    begins."""
+    """The versions of rows that are to be deleted, because no live object and no kept event needs them. `horizon`: the
+    version after which the history then begins."""
 
     versions: Sequence[int]
     horizon: int
@@ -114,7 +115,7 @@ class Journal:
         if loss is not None:
             self._refuse(str(loss))
             kept = loss.last.version
-            self.note("horizon", kept)  # versions that a client has already seen are not used again
+            self.note("horizon", kept)  # so that a version that a client has seen is never used again
         if loss is not None or not self._acknowledged.latest():
             self._acknowledged.reset(Receipt(kept, at_s, ""))
         if not counted:
@@ -138,7 +139,7 @@ class Journal:
         log.warning("%s. It goes on without, as --accept-loss says", text)
 
     def _prepare(self) -> None:
-        # Find a damaged file now, with a clear message, and not during a user's write.
+        # Check the file now, so that damage is reported with a clear message and not at a user's write.
         (verdict,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise sqlite3.DatabaseError(f"the file is damaged ({verdict})")
@@ -146,8 +147,8 @@ class Journal:
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.execute("PRAGMA wal_autocheckpoint = 4000")
         self._db.execute("PRAGMA journal_size_limit = 67108864")
-        # Freed pages are not overwritten with zeros, as Debian's library does by default: on a full disk the log would
-        # have no room for them, and what was deleted could not be let go.
+        # Do not overwrite freed pages with zeros, as Debian's SQLite does by default. On a full disk the log has no
+        # space for these zeros, so that deletions would fail.
         self._db.execute("PRAGMA secure_delete = FAST")
         self._db.executescript(_SCHEMA)
         found = self.fact("format", _FORMAT)
@@ -158,7 +159,7 @@ class Journal:
         self._db.execute("INSERT OR REPLACE INTO facts VALUES ('format', ?)", (_FORMAT,))
 
     def fact(self, name: str, default: int) -> int:
-        """Return a number that is stored beside the revisions under `name` (`horizon`, `format`), or `default`."""
+        """Return the number that `note` has stored under `name` (`horizon`, `format`); `default` if there is none."""
         row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return int(row[0]) if row else default
 
@@ -167,7 +168,7 @@ class Journal:
         self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
     def rows(self) -> Iterator[JournalRow]:
-        """Yield every kept revision, oldest first. Raises PhalanxError for a revision that was changed."""
+        """Yield every kept revision, oldest first. Raises PhalanxError for a row whose checksum is wrong."""
         found = self._db.execute(
             "SELECT version, previous, operation, at, grp, plural, namespace, name, data, checksum "
             "FROM revisions ORDER BY version"
@@ -180,7 +181,7 @@ class Journal:
                 self._refuse(f"version {row.version} of {_named(row)} is damaged")
 
     def live(self) -> int:
-        """Return the number of objects."""
+        """Return the number of live objects."""
         # SQLite takes a bare column beside max() from the row that has the maximum
         # (sqlite.org/lang_select.html#bareagg).
         found = self._db.execute(
@@ -192,8 +193,8 @@ class Journal:
         return int(count)
 
     def commit(self, rows: Sequence[JournalRow], prune: Prune | None = None) -> None:
-        """Write the rows and the prune to the disk in one transaction. Raises sqlite3.Error; then nothing was
-        changed."""
+        """Write the rows and the prune to the disk in one transaction. Raises sqlite3.Error, after which the database
+        is unchanged."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
             if prune is not None:
@@ -218,8 +219,8 @@ class Journal:
                 os.close(log_file)
 
     def checkpoint(self) -> None:
-        """Restart the log, whose file keeps its size on the disk, and count the free pages of the database file. On a
-        full disk this changes nothing."""
+        """Restart the log, whose file keeps its size on the disk, and count the free pages of the database file. If the
+        disk is full, the method does nothing."""
         with contextlib.suppress(sqlite3.Error):
             self._db.execute("PRAGMA wal_checkpoint(RESTART)")
             (pages,), (page_bytes,) = (self._db.execute(f"PRAGMA {one}").fetchone() for one in _FREE)

@@ -22,7 +22,7 @@ _TRY_EVERY_S = 1.0
 
 
 class Reserve:
-    """The reserve file. Each method blocks for some milliseconds at most."""
+    """The reserve file. Each method blocks its caller for some milliseconds at most."""
 
     def __init__(self, path: Path, size_bytes: int = SIZE_BYTES) -> None:
         self.path, self.size_bytes = path, size_bytes
@@ -51,7 +51,7 @@ class Reserve:
 
     def _take(self) -> bool:
         """Create the reserve if the disk has enough free space. Return True if it was created. Raises OSError if the
-        disk runs out of space although its statistics showed enough."""
+        disk runs out of space although it reported enough free space."""
         there = self.path.stat().st_blocks * 512 if self.path.exists() else 0
         disk = os.statvfs(self.path.parent)
         if disk.f_bavail * disk.f_frsize + there < 2 * self.size_bytes:

@@ -2,24 +2,24 @@
 its writer.
 
 The store keeps every live object both decoded and as JSON bytes, so that it can build responses to GET and LIST and
-watch events by joining bytes. The event loop decides each write against the *head*: the committed state together with
-the writes that are being committed. So optimistic concurrency takes every earlier decision into account, while readers
+watch events by joining bytes. The event loop decides each write against the *head*: the newest state, which includes
+writes that are not on the disk yet. So optimistic concurrency takes every earlier decision into account, while readers
 see durable writes only.
 
 Writes are committed in groups: a writer thread stores the writes of one iteration of the event loop in one transaction.
 Writes that are decided during a commit form the next transaction. After a commit the store makes its writes visible in
 the order of their versions, passes their events to the subscribers, and then reports success to the writers.
 
-If a commit fails (disk full, I/O error), its writes fail, and so do later decisions that depend on these writes.
-Acknowledged writes are not affected, and the next write tries the disk again. On a full disk the store accepts only
-writes that lead to a deletion, for which it uses reserved space (`reserve`). It refuses all other writes until the disk
-has free space again. Meanwhile it keeps no history, so that a deletion frees more space than its record needs. Clients
-that resume a watch must then list again. Versions of failed writes are not reused while the server runs; the gaps in
-the sequence do no harm.
+If a commit fails (disk full, I/O error), its writes fail, and so do later decisions that depend on these writes. Writes
+whose success was already reported are not affected. The next write tries the disk again. On a full disk the store
+accepts only writes that lead to a deletion, for which it uses reserved space (`reserve`). It refuses all other writes
+until the disk has free space again. Meanwhile it keeps no history, so that a deletion frees more space than its record
+needs. Clients that resume a watch must then list again. The versions of failed writes are not used again while the
+server runs. The gaps in the sequence of versions do no harm.
 
-The history (a sequence of `Past`, oldest first) is stored as bytes, and `Retention` limits it. Resuming watches read
-it. Snapshots use it as well: the state at an earlier version is the present state with the later events undone.
-"""
+The history (a sequence of `Past`, oldest first) is stored as bytes, and `Retention` limits it. The history serves
+watches that resume, and snapshots. To compute a snapshot at an earlier version, the store undoes the later events on
+the present state. """
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ class Event:
 
 
 class Past(NamedTuple):
-    """An event of the history, for watches that resume. `old_data`: the object before the change; the same bytes object
-    as the `data` of the earlier event."""
+    """An event of the history, for watches that resume. `old_data`: the object before the change. It shares its bytes
+    with the `data` of the earlier event."""
 
     version: int
     at_s: float
@@ -119,8 +119,8 @@ class _Pending:
 
     @property
     def lets_go(self) -> bool:
-        """Return True if the store accepts the write on a full disk: a write that frees space (a deletion), or the
-        renewal of a Lease, because the programs that must delete objects need their leases."""
+        """Return True if the store accepts the write on a full disk. It accepts writes that lead to a deletion, and
+        renewals of Leases, because the programs that must delete objects need their leases."""
         gone = self.head.gone or "deletionTimestamp" in self.head.stored.obj["metadata"]
         return gone or self.place[0] == _LEASES
 
@@ -135,7 +135,8 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """The newest decided revision of an object, whether committed or not. `gone`: True if it is a deletion."""
+    """The newest decided revision of an object, whether committed or not. `gone`: True if this revision is the deletion
+    of the object."""
 
     stored: Stored
     gone: bool
@@ -205,7 +206,7 @@ class Store:
         """Return all committed objects of a kind, ordered by namespace and name."""
         tables = self._tables.get(key)
         if not tables or (namespace is not None and namespace not in tables):
-            return []  # most namespaces have no quotas and no limit ranges, and every write lists both
+            return []  # a shortcut: every write lists quotas and limit ranges, and most namespaces have none
         return [stored for _, _, stored in self.walk(key, namespace)]
 
     def decided(self, key: Key, namespace: str | None = None) -> Iterator[Stored]:
@@ -269,7 +270,7 @@ class Store:
     def _since(self, version: int, *, newest_first: bool = False) -> Iterable[Past]:
         start = bisect_right(self._past, version, key=lambda past: past.version)
         numbers = range(len(self._past) - 1, start - 1, -1) if newest_first else range(start, len(self._past))
-        # access to the middle of a deque is slow, so a long tail is copied once
+        # access to the middle of a deque is slow, so copy the deque if the tail is long
         if len(numbers) > len(self._past) // 2:
             copy = list(self._past)
             return (copy[number] for number in numbers)
@@ -294,7 +295,7 @@ class Store:
 
     def require_fits(self, obj: Object) -> None:
         """Check the size of an object. Raises `ApiError` 413 if `put` would refuse the object."""
-        # one digit more than the next version has
+        # with one digit more than the next version, to be sure
         version = {**obj["metadata"], "resourceVersion": str(10 * self._next)}
         if len(encode({**obj, "metadata": version})) > OBJECT_BYTES:
             raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {OBJECT_BYTES}")
@@ -388,7 +389,7 @@ class Store:
 
     def _sync(self) -> None:
         self._syncing = False
-        with contextlib.suppress(RuntimeError):  # the thread is closed; closing it has synced the file
+        with contextlib.suppress(RuntimeError):  # the thread has ended, and has synced the file at its end
             self._thread.submit(self._journal.sync)
 
     def _publish(self, batch: list[_Pending], at_s: float) -> None:
@@ -431,7 +432,7 @@ class Store:
         refusal, again = storage_refusal(error), list[_Pending]()
         if refusal.code == FULL and (self._reserve.spend() or self._short is None):
             self._short, self._journal.spare_bytes = refusal, 0
-            # before other programs use the space; this takes some tenths of a second
+            # at once, before other programs use the space, although it blocks for some tenths of a second
             self._thread.submit(self._journal.hold_room).result()
             again = [one for one in batch if one.lets_go]
             batch = [one for one in batch if not one.lets_go]

@@ -1,8 +1,8 @@
 """Count the objects of each namespace by kind, and the bytes of these objects. Every write updates the counts, so that
 reading a count costs almost nothing.
 
-The counts are those after the last decided writes, including writes that are not on the disk yet, because quotas must
-be checked against this state.
+The counts include writes that are decided but not on the disk yet, because quotas must be checked against the newest
+state.
 """
 
 from __future__ import annotations

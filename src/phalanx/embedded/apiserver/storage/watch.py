@@ -3,8 +3,8 @@
 The store calls `Hub.publish` with the events of every commit. The hub appends the bytes of an event to the buffer of
 each watch that selects its object. These bytes are created once for each representation (JSON of one version, Table,
 ...), and all watches with this representation share them. A slow client fills only its own buffer. When the buffer
-exceeds its limit, the server disconnects the client, which then lists and watches again, as every Kubernetes client
-can. No other client waits for a slow one.
+exceeds its limit, the server disconnects the client, which then must list and watch again; every Kubernetes client can
+do so. No other client waits for a slow one.
 
 A watch with a selector gets translated events, as in k8s.io/apiserver/pkg/storage/cacher. An object that begins to
 match is reported as ADDED. An object that no longer matches is reported as DELETED, with its old content and the
@@ -67,7 +67,7 @@ class Watch:
             (line for event in past if (line := self._seen(event)) is not None),
             (self.bookmark(one) for one in (last,) if one is not None),
         )
-        first = next(lines, b"")  # render now, so that `opening` renders the first line of the stream
+        first = next(lines, b"")  # render this line now, so that `opening` renders the first line of the stream
         self._initial = itertools.chain((first,), lines)
 
     def offer(self, event: Event) -> None:
@@ -165,8 +165,8 @@ def line_of(kind: str, rendered: bytes) -> bytes:
 
 
 def _as_of(stored: Stored, version: int) -> Stored:
-    """Return an old object with another version: `version` is that of the change by which the object stopped
-    matching."""
+    """Return an old object with another resourceVersion. `version`: the version of the change after which the object
+    does not match the selector any more."""
     obj = stored.obj | {"metadata": stored.obj["metadata"] | {"resourceVersion": str(version)}}
     return Stored(version, encode(obj), obj)
 
@@ -181,7 +181,7 @@ class Hub:
         store.subscribe(self.publish)
 
     def publish(self, events: list[Event]) -> None:
-        """Offer each event to the watches of its kind in its namespace and in all namespaces. Other watches cost no
+        """Offer each event to the watches of its kind in its namespace and in all namespaces. All other watches take no
         time."""
         for event in events:
             for namespace in (None, event.namespace):

@@ -1,9 +1,9 @@
 """Provide the messages of Go's encoding/json about syntax errors and duplicate fields, and limit the depth and size of
 bodies.
 
-Clients see these messages in responses 400 and in warnings; Python's decoders have other messages. For a valid body
-these functions are not called: `syntax_error` is called after decoding has failed, and `duplicates` if the number of
-keys before and after decoding differs.
+Clients see these messages in responses 400 and in warnings, and Python's decoders have different messages. For a valid
+body these functions are not called: `syntax_error` is called after decoding has failed, and `duplicates` if the number
+of keys before and after decoding differs.
 
 The module also limits the depth of a body, and the expansion of aliases in YAML.
 
@@ -56,7 +56,7 @@ def _space(text: str, at: int) -> int:
 def _unexpected(text: str, at: int, where: str) -> _Wrong:
     if at >= len(text):
         return _Wrong(_END)
-    first = text[at].encode("utf-8", "surrogateescape")[0]  # Go reports the byte as if it were a character
+    first = text[at].encode("utf-8", "surrogateescape")[0]  # Go's message shows the first byte as a character
     sign = {"'": "\\'", '"': '"'}.get(text[at], json.dumps(chr(first), ensure_ascii=False)[1:-1])
     if sign.startswith("\\u00"):
         sign = f"\\x{sign[-2:]}"
@@ -134,8 +134,8 @@ def duplicates(data: bytes, decoded: Any) -> list[str]:
 
 
 def _count(data: bytes) -> int:
-    """Return the number of places in a JSON text that look like the key of a field. Blanks before a colon are
-    ignored."""
+    """Return the number of places in a JSON text that look like the key of a field: a quote and a colon, perhaps with
+    blanks in between."""
     return data.translate(None, _BLANKS).count(b'":')
 
 

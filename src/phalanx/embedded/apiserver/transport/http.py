@@ -8,9 +8,9 @@ handled in order, one at a time.
 A stream is sent in chunks, and waits while the client does not read (`pause_writing`), so a slow client fills only the
 buffer of its own watch. When a client disconnects, its stream ends, but a write that has been decided is completed.
 
-Connections and memory are limited (`HttpLimits`). The server calls `expire` every few seconds, which closes connections
-whose request is incomplete, whose response is unread, or which are idle, for longer than a time-out. If all bodies
-together take too much memory, the connection whose body began first is closed.
+Connections and memory are limited (`HttpLimits`). The server calls `expire` every few seconds. It closes connections
+that are idle for too long, whose request stays incomplete for too long, or whose client does not read the response for
+too long. If all bodies together take too much memory, the connection whose body began first is closed.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _KEPT_HEADERS = frozenset({b"authorization", b"accept", b"content-type", b"user-
     b"impersonate-group",
     b"impersonate-uid",
 }
-_PASSED_ON = b"/proxy"  # occurs in the URLs of requests that are forwarded to a pod with all their headers
+_PASSED_ON = b"/proxy"  # occurs in the URL of each request that is forwarded to a pod with all headers
 _WRITE_HIGH_WATER_BYTES = 2**20
 _PIPELINE_LIMIT = 16
-_HEADERS_LIMIT_BYTES = 64 * 1024  # the limit includes the URL
+_HEADERS_LIMIT_BYTES = 64 * 1024  # the limit on the headers together with the URL
 _STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in http.HTTPStatus}
 
 
@@ -75,9 +75,10 @@ Application = Callable[[RawRequest], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpLimits:
-    """The limits of one connection. `held_bytes`: the limit on the unanswered bodies of all connections together; a
-    connection with less than `small_bytes` is not closed because of it. `request_s`: the most time from the first byte
-    of a request to its last. `unread_s`: the most time in which a client reads nothing of its response."""
+    """The limits of a connection. `held_bytes`: the limit on the total size of bodies without a response, over all
+    connections. A connection whose bodies have less than `small_bytes` is not closed because of this limit.
+    `request_s`: the most time from the first byte of a request to its last. `unread_s`: the most time in which a client
+    reads nothing of its response."""
 
     body_bytes: int
     held_bytes: int = 256 * 2**20
@@ -161,8 +162,8 @@ class ServerConnection(asyncio.Protocol):
             self._refuse(400, "the request is not HTTP/1.1")
 
     def _receive_unknown_method(self, data: bytes) -> None:
-        """Read a request again whose method the parser does not know. It is read as a request with a method that no
-        path has."""
+        """Parse a request again whose method the parser does not know. For this, the method is replaced by a known
+        method that no path of the server has."""
         found = _UNKNOWN_METHOD.match(data)
         if found is None:
             self._refuse(400, "the request is not HTTP/1.1")
@@ -272,7 +273,7 @@ class ServerConnection(asyncio.Protocol):
         if self._closing:
             return
         path, _, query = self._url.partition(b"?")
-        if not path.startswith(b"/"):  # the absolute form, which proxies use
+        if not path.startswith(b"/"):  # proxies send the absolute form of the URL
             path = httptools.parse_url(self._url).path or b"/"
         text = path.decode("latin-1")
         if self._body_bytes > self._limits.body_bytes:
@@ -329,7 +330,7 @@ class ServerConnection(asyncio.Protocol):
                 self._transport.close()
         except asyncio.CancelledError:
             pass  # the client has disconnected, or the server stops
-        except Exception:  # a defect in one stream ends its connection, but not the server
+        except Exception:  # a defect in a stream ends only its connection
             _log.exception("%s %s", request.method, request.path)
             self._transport.abort()
         finally:
@@ -448,7 +449,8 @@ def _shown(response: Response, request: RawRequest) -> bytes:
 
 
 def _warning(text: str) -> bytes:
-    """Return the value of a Warning header. Text of a user in it cannot end the header line."""
+    """Return the value of a Warning header. Line breaks in `text`, which may come from a user, do not end the header
+    line."""
     clean = "".join(sign if sign.isprintable() else " " for sign in text)
     quoted = clean.replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{quoted}"'.encode()

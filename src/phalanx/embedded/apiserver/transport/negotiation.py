@@ -1,8 +1,8 @@
 """Content negotiation: the form of a response (from the header Accept), and the form of a body (from Content-Type).
 
-The server reads and writes JSON, YAML and protobuf; protobuf is only for built-in kinds. An `Accept` header may also
-request another *kind*: `application/json;as=Table;v=v1;g=meta.k8s.io`. If the server does not have a requested form, it
-tries the next one in the header. If none is left, the response is 406.
+The server reads and writes JSON, YAML and protobuf; protobuf is available only for built-in kinds. An `Accept` header
+may also request another *kind*: `application/json;as=Table;v=v1;g=meta.k8s.io`. If the server does not have a requested
+form, it tries the next one in the header. If none is left, the response is 406.
 """
 
 from __future__ import annotations
@@ -225,7 +225,8 @@ _BOOL = re.compile("|".join(form for word in _BOOLS for form in (word, word.capi
 _INT = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|[1-9][0-9]*|0)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _BASES = {"x": 16, "o": 8, "b": 2}
-# whole numbers from the first value on are floats, and floats from the second value on keep their exponent
+# Whole numbers of at least the first value are floats. Floats of at least the second value are written with an
+# exponent.
 _MOST, _EXACT = 1 << 64, 1e21
 
 
@@ -273,7 +274,7 @@ Yaml11Loader.add_constructor(f"{_TAG}int", _read_number)
 Yaml11Loader.add_constructor(f"{_TAG}float", _read_number)
 
 
-_TO_JSON = "error converting YAML to JSON: "  # begins the message about an apply patch, but not about other bodies
+_TO_JSON = "error converting YAML to JSON: "  # only messages about apply patches begin with it
 
 
 def _of_first(events: Iterable[yaml.Event]) -> Iterator[yaml.Event]:
@@ -349,7 +350,8 @@ class _Dumper(yaml.CSafeDumper if hasattr(yaml, "CSafeDumper") else yaml.SafeDum
 
 
 def _written_text(dumper: Any, text: str) -> Any:
-    """Write a text in quotes if it would otherwise be read as another value, and with several lines as a block."""
+    """Write a text as YAML: in quotes if it would otherwise be read as another value, and as a block if it has several
+    lines."""
     style = None
     if "\n" in text:
         style = "|"
@@ -359,7 +361,7 @@ def _written_text(dumper: Any, text: str) -> Any:
 
 
 _TEXT = "tag:yaml.org,2002:str"
-# texts that Go's YAML 1.1 reads as other values
+# texts that a YAML 1.1 reader in Go would not read as texts
 _READ_OTHERWISE = re.compile(r"[yYnN]|[-+]?[0-9][0-9_]*(\.[0-9]*)?[eE][-+]?[0-9]+")
 _Dumper.add_representer(str, _written_text)
 

@@ -22,7 +22,7 @@ from phalanx.embedded.apimachinery.meta.status import (
 from phalanx.embedded.apiserver.transport.request import Request
 
 _INTEGER = re.compile("[+-]?[0-9]+")
-_INTEGER_SIGNS = 40  # the most characters of an integer, including leading zeros
+_INTEGER_SIGNS = 40  # the most characters of an integer in a query, including leading zeros
 _GROUP = "meta.k8s.io"
 _MANAGER_BYTES = 128
 NOT_OLDER, EXACT = "NotOlderThan", "Exact"
@@ -205,8 +205,8 @@ def forced(request: Request, *, applies: bool) -> bool:
 
 
 def field_manager(request: Request, kind: str) -> str:
-    """Return the field manager of a write: the one in the query, or else the first word of the user agent. Raises
-    `ApiError` 422."""
+    """Return the field manager of a write. The query names it; if it does not, the manager is the first word of the
+    user agent. Raises `ApiError` 422."""
     given = request.text("fieldManager")
     if len(given.encode()) > _MANAGER_BYTES:
         raise invalid(_GROUP, kind, "", [too_long("fieldManager", _MANAGER_BYTES)])

@@ -61,8 +61,8 @@ class Stream(Protocol):
 
 
 class Tunnel(Stream, Protocol):
-    """A connection whose client has switched to another protocol. Both sides may write at any time. Its first pieces
-    are the response to the client's request for the protocol."""
+    """A connection whose client has switched to another protocol. Both sides may write at any time. The first pieces of
+    the tunnel are the response to the client's request for the protocol."""
 
     def write(self, data: bytes) -> bool:
         """Take bytes from the client. Return True if the client should wait for `drained`."""

@@ -10,7 +10,7 @@ first pods is collected in the same way, so the status of a Job that ends within
 
 A new Job that is suspended is not reconciled for a quarter of a second. If there is capacity, the scheduler resumes the
 Job in this time. The scheduler's write then meets no conflict, because the Job still has the version that the scheduler
-read. The status in this case never states that the Job was suspended.
+read. The status of such a Job never states that the Job was suspended.
 
 If the API server did not answer the creation of a pod, the pod may exist. Before the next decision, the controller then
 lists the Job's pods from the API server and not from the cache.
@@ -148,8 +148,8 @@ class JobController:
         return job if job is not None and uid_of(job) == owner["uid"] else None
 
     def _is_orphan(self, pod: Object, job: Object | None) -> bool:
-        """Return True if no Job will remove this pod's finalizer. This is so if the pod has no controller, or if the
-        pod is being deleted and its Job is finished or does not exist any more."""
+        """Return True if no Job will remove this pod's finalizer: the pod has no controller, or the pod is being
+        deleted and its Job is finished or does not exist any more."""
         owner = controller_of(pod)
         if owner is None:
             return True
@@ -175,7 +175,7 @@ class JobController:
             await self._step(key, job)
         except ApiError:
             raise
-        except Exception as error:  # any error is shown to the owner of the Job
+        except Exception as error:  # the Job's owner sees any error as a condition
             await self._mark(job, "True", broken_message(error))
             raise
         if any(one["type"] == BROKEN and one["status"] == "True" for one in conditions_of(job)):
@@ -186,7 +186,7 @@ class JobController:
         if not set_condition(status, BROKEN, value, BROKEN, message, self._clock()):
             return
         body = {"metadata": {"uid": uid_of(job)}, "status": {"conditions": status["conditions"]}}
-        with suppress(ApiError):  # the defect is logged and told as an event in any case
+        with suppress(ApiError):  # the defect is logged and recorded as an Event in any case
             await self._calls.patch(JOBS, job, body, subresource="status")
 
     async def _step(self, key: str, job: Object) -> None:
@@ -223,9 +223,9 @@ class JobController:
 
     async def _count(self, key: str, view: JobObservation, tracked: Track, streak: Streak) -> list[ApiError]:
         """Do the three writes that the module `track` describes. If the Job can end without a further step, its last
-        status needs only one write, because pods of a finished Job are never counted again. The finalizers of these
-        pods stay, and the API server drops them when such a pod is deleted. `_job_changed` removes the finalizers of
-        pods that are being deleted already."""
+        status needs only one write, because pods of a finished Job are never counted again. These pods keep their
+        finalizers until they are deleted; then the API server drops the finalizers. `_job_changed` removes the
+        finalizers of pods that are being deleted already."""
         job = view.job
         status, notes = settle(tracked, (), view.spec, self._clock())
         if is_finished({"status": status}):
@@ -310,8 +310,8 @@ def _asks_anew(old: Object, new: Object) -> bool:
 
 
 def _matters(change: Change, *, during_our_look: bool) -> bool:
-    """Return True if a change of a pod can affect its Job. The controller's own writes in this step are already part of
-    its result."""
+    """Return True if a change of a pod can affect its Job. Changes that the controller itself makes while it reconciles
+    the Job (`during_our_look`) need no further reconciliation."""
     if change.new is None:
         return True
     if change.old is None:

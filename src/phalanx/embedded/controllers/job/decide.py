@@ -8,8 +8,8 @@ The second part computes the back-off of a Job before it replaces failed pods: 1
 last failed pod.
 
 Each success resets the back-off to its first value (KEP-3850 for one index; k8s.io/kubernetes/pkg/controller/job for
-the Job). The back-off is kept in memory only, as in kube-controller-manager. So a restart of the controller forgets the
-present delay, but no counted failure."""
+the Job). The back-off is kept in memory only, as in kube-controller-manager. So a restart of the controller loses the
+present delay. Failures that are already counted in the Job's status are not lost."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Pace:
     most_s: float = 360.0
 
     def remaining_s(self, failures: int, last_s: float, now_s: float) -> float:
-        """Return the remaining wait in seconds after `failures` failures in a row, of which the last was at
-        `last_s`."""
+        """Return the seconds from now until a failed pod may be replaced, after `failures` failures in a row. `last_s`:
+        the time of the last failure."""
         if failures == 0:
             return 0.0
         delay_s = min(self.first_s * 2.0 ** min(failures - 1, 30), self.most_s)
@@ -94,7 +94,8 @@ class Ending:
 class JobStep:
     """The next step of a Job. `create`: for each pod to create, its completion index; None if the Job is not Indexed.
     `uncounted`: True to remove the finalizer of the deleted pods first, so that they count neither as successes nor as
-    failures. `again_after_s`: the Job is reconciled again after this time, even if nothing changes; None: no time."""
+    failures. `again_after_s`: the seconds after which the Job is reconciled again even if nothing changes; None if only
+    a change causes the next reconciliation."""
 
     ending: Ending | None = None
     delete: tuple[Object, ...] = ()
@@ -216,7 +217,7 @@ def _manage(view: JobObservation, streak: Streak, pace: Pace, now_s: float) -> J
 
 def _wanted(view: JobObservation) -> int:
     parallelism: int = view.spec.get("parallelism", 1)
-    if view.completions is None:  # a work queue: after the first success no pod is created, and none is stopped
+    if view.completions is None:  # a work queue: after the first success its pods run to their end, and no pod is added
         return len(view.active) if view.succeeded else parallelism
     return max(0, min(parallelism, view.completions - view.succeeded))
 
@@ -245,8 +246,8 @@ def _free_indexes(view: JobObservation, count: int) -> list[int]:
 
 
 def _surplus(view: JobObservation, at_least: int) -> tuple[Object, ...]:
-    """Return the surplus pods: first all pods that have no valid index or whose index another pod keeps, and then,
-    until there are `at_least` pods, the pods with the lowest deletion cost."""
+    """Return the pods to delete, at least `at_least`. Pods without a valid index and pods whose index another pod keeps
+    are always among them. If these are too few, pods are added in the order of `removal_rank`."""
     misplaced = _misplaced(view) if view.indexed else []
     if at_least <= len(misplaced):
         return tuple(misplaced)

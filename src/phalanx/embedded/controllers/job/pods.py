@@ -35,7 +35,7 @@ from phalanx.embedded.controllers.runtime.pod_state import (
 )
 from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 
-_MOST_OF_A_PREFIX = 58  # 63 characters of a label less the five that the server appends
+_MOST_OF_A_PREFIX = 58  # a label has at most 63 characters, and the server appends five
 _INDEX_VARIABLE = {
     "name": "JOB_COMPLETION_INDEX",
     "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}},
@@ -61,7 +61,7 @@ class PodMaker:
         }
 
     def make(self, index: int | None, replaced: Object | None = None) -> Object:
-        """Return a new pod, for `index` if the Job is Indexed; `replaced` is the failed pod whose index it takes on."""
+        """Return a new pod, for `index` if the Job is Indexed; `replaced`: the failed pod that the new pod replaces."""
         labels, annotations, spec = self._labels, self._annotations, self._spec
         prefix = f"{self._name}-"
         if index is not None:
@@ -111,8 +111,8 @@ class IndexedPods:
         self._calls, self._index, self._recorder = calls, index, recorder
 
     async def claim(self, job: Object) -> list[Object]:
-        """Return the pods of `job`: its owned pods that it still selects, and the selected pods without an owner, which
-        it adopts. Owned pods that it does not select any more are released."""
+        """Return the pods of `job`: the pods that the Job owns and its selector still matches, and matching pods
+        without an owner, which the Job adopts. Owned pods that the selector does not match any more are released."""
         mine: list[Object] = []
         foreign: list[Object] = []
         for pod in self._index.owned_by(uid_of(job)):
@@ -131,7 +131,7 @@ class IndexedPods:
     ) -> tuple[int, list[ApiError]]:
         """Create pods for these indexes. Return the number of created pods, and the errors. After a batch with an
         error, no further batch begins. `group`: the PodGroup that the pods name. No Event is recorded for the first
-        pods of a Job, because the status of the Job shows the same."""
+        pods of a Job, because the status of the Job shows that they were created."""
         counted = view.status.get("succeeded") or view.status.get("failed")
         is_routine = not view.pods and not counted
         created = 0
@@ -156,13 +156,13 @@ class IndexedPods:
 
     async def untrack_all(self, pods: Sequence[Object]) -> tuple[set[str], list[ApiError]]:
         """Remove the tracking finalizers of the pods. Return the uids of the pods that do not have this finalizer any
-        more, and the errors for the other pods."""
+        more, and the errors of the calls for the remaining pods."""
         results = await asyncio.gather(*(_caught(self.untrack, pod) for pod in pods))
         errors = [result for result in results if result is not None]
         return {uid_of(pod) for pod, result in zip(pods, results, strict=True) if result is None}, errors
 
     async def untrack(self, pod: Object) -> None:
-        """Remove the tracking finalizer. A pod that does not exist any more is no error."""
+        """Remove the tracking finalizer of the pod. If the pod does not exist any more, do nothing."""
         body = {"metadata": {"uid": uid_of(pod), "$deleteFromPrimitiveList/finalizers": [TRACKING]}}
         try:
             await self._calls.patch(PODS, pod, body, content_type=STRATEGIC_PATCH)
@@ -203,8 +203,8 @@ class IndexedPods:
         return None
 
     async def _still_there(self, job: Object) -> bool:
-        """Read the Job from the API server, not from the cache: a Job that is being deleted must not adopt pods that
-        the garbage collector has just orphaned."""
+        """Return True if the Job exists and is not being deleted. The Job is read from the API server and not from the
+        cache, because a deleted Job must not adopt pods that the garbage collector has just orphaned."""
         meta = job["metadata"]
         fresh = await self._calls.get(JOBS, meta["name"], meta["namespace"])
         return uid_of(fresh) == uid_of(job) and not is_deleting(fresh)
@@ -236,7 +236,8 @@ def is_unknown(errors: Sequence[ApiError]) -> bool:
 
 
 def _namespace_ends(error: ApiError) -> bool:
-    """Return True if the namespace is terminating: further creations would be refused too, so no Event is needed."""
+    """Return True if the API server refused a pod because the namespace is terminating. It would refuse further pods,
+    too, so no Event is needed."""
     causes = error.details.get("causes") or () if isinstance(error, ApiRefusal) else ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 

@@ -24,7 +24,7 @@ from phalanx.embedded.controllers.job.decide import COMPLETIONS_REACHED, Ending,
 from phalanx.embedded.controllers.job.view import JobObservation, has_failed, judge, valid_index
 from phalanx.embedded.controllers.runtime.pod_state import completion_index, is_tracked, phase, uid_of
 
-MOST_UNCOUNTED = 500  # keeps the lists in the status below about 20 KB
+MOST_UNCOUNTED = 500  # so the lists in the status stay below about 20 KB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,8 @@ def count_released(status: dict[str, Any], still_tracked: Collection[str]) -> No
 
 
 def set_condition(status: dict[str, Any], kind: str, value: str, reason: str, message: str, now_s: float) -> bool:
-    """Set a condition. Return False if it was set before, or if it is missing and the value is False."""
+    """Set a condition. Return True if this changes the status. A missing condition counts as False, so it is not added
+    with the value False."""
     conditions: list[dict[str, Any]] = status.setdefault("conditions", [])
     new = {
         "type": kind,
@@ -159,14 +160,15 @@ def _count(status: dict[str, Any], field: str, value: int) -> None:
 
 
 def _ending(view: JobObservation, step: JobStep, done: Done, active: int) -> Ending | None:
-    if step.ending is not None:  # only when every pod is being deleted
+    if step.ending is not None:  # only after every active pod was deleted
         return step.ending if done.deleted == len(view.active) else None
     return COMPLETIONS_REACHED if is_complete(view, active) else None
 
 
 def _suspend_or_resume(status: dict[str, Any], suspended: bool, now_s: float) -> tuple[TrackNote, ...]:
     """Remove startTime when the Job is suspended, and set it again at the resumption, because the deadline counts
-    active time. (Before 1.36 it stayed; a client that changes the template of a Job that has run must remove it.)"""
+    active time. (Before Kubernetes 1.36, startTime stayed, and a client that changed the template of a suspended Job
+    had to remove it first.)"""
     if suspended:
         if set_condition(status, "Suspended", "True", "JobSuspended", "Job suspended", now_s):
             status.pop("startTime", None)
@@ -238,7 +240,7 @@ def _write_indexes(view: JobObservation, status: dict[str, Any]) -> None:
 
 
 def _completion_notes(status: dict[str, Any], spec: dict[str, Any]) -> list[TrackNote]:
-    """Return the Events of a Job that is complete. For a Job without failed pods there are none, because its conditions
+    """Return the Events of a Job that is complete. A Job without failed pods gets no such Event, because its conditions
     show the same."""
     notes = []
     if spec.get("completions") is not None and status.get("succeeded", 0) > spec["completions"]:

@@ -1,4 +1,4 @@
-"""Deletion of objects, and of the objects that depend on them.
+"""Controllers that delete objects, and the objects that depend on them.
 
 ownership           decide whether an object whose owners are deleted stays
 garbage             the garbage collector

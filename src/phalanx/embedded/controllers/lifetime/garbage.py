@@ -86,9 +86,9 @@ class GarbageCollector:
     # --- what is watched ------------------------------------------------------------------------------------------
 
     async def _synced(self) -> bool:
-        """Wait for the first list of each watched kind, but not longer than `_SYNC_S`, because a served kind may not be
-        readable. Return False if the served kinds changed in the meantime, because a kind that was removed is never
-        listed."""
+        """Wait for the first list of each watched kind, but not longer than `_SYNC_S`, because the collector may not be
+        allowed to list every served kind. Return False if the set of served kinds changed in the meantime: a kind that
+        was removed is never listed."""
         lists = asyncio.ensure_future(self._all_listed())
         change = asyncio.ensure_future(self._stale.wait())
         try:
@@ -99,8 +99,8 @@ class GarbageCollector:
             change.cancel()
 
     async def _all_listed(self) -> None:
-        """Wait for the caches one after the other, because a cancelled gather leaves an exception that is never
-        retrieved."""
+        """Wait until every cache is filled, one after the other. (asyncio.gather, when it is cancelled, leaves an
+        exception that is never retrieved.)"""
         for cache in list(self._caches.values()):
             await cache.synced.wait()
 
@@ -108,10 +108,10 @@ class GarbageCollector:
         with suppress(TimeoutError):
             async with asyncio.timeout(_REFRESH_S):
                 await self._stale.wait()
-            await asyncio.sleep(0.1)  # the server announces the new kind a moment after its definition
+            await asyncio.sleep(0.1)  # the server lists a new kind a moment after the creation of its definition
 
     async def _refresh(self, group: asyncio.TaskGroup) -> bool:
-        """Watch the kinds that are served now, and no others. Return False if the server could not list all kinds."""
+        """Watch exactly the kinds that the server serves now. Return False if the server could not list all kinds."""
         self._stale.clear()
         try:
             self._catalog = await discover(self._calls)
@@ -256,8 +256,8 @@ class GarbageCollector:
     # --- writes ---------------------------------------------------------------------------------------------------
 
     async def _delete(self, node: OwnedObject, policy: str) -> None:
-        """Delete the object, but only in the version about which the collector decided. If the object has got another
-        owner since then, it must stay."""
+        """Delete the object, but only in the version about which the collector decided. An object that has got a new
+        owner since then must stay."""
         if (obj := self._object(node)) is None:
             return
         try:

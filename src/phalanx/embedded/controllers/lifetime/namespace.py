@@ -86,7 +86,8 @@ class NamespaceController:
         return Remains(kinds=left, finalizers=finalizers, failures=tuple(failures))
 
     async def _empty_of(self, kind: Kind, name: str, catalog: Catalog) -> list[Object] | ApiError:
-        """Delete all objects of a kind in the namespace, and return the objects that still exist."""
+        """Request the deletion of all objects of a kind in the namespace. Return the objects that still exist, or the
+        error."""
         try:
             items = await self._calls.list(kind, name)
             if not items:
@@ -111,7 +112,7 @@ class NamespaceController:
         now = write_moment(self._clock())
         before = namespace.get("status", {}).get("conditions") or []
         if remains.nothing and not before:
-            return  # the namespace is about to be deleted: no client would read it
+            return  # the namespace is about to be removed, and nobody would read its conditions
         conditions = merged(before, conditions_of(remains), now)
         if conditions != before:
             status = {**namespace.get("status", {}), "conditions": conditions}

@@ -1,10 +1,9 @@
-"""Decide from its owner references what happens to an object. Pure functions.
+"""Decide from the owner references of an object whether the object stays or is deleted. Pure functions.
 
 An object with owner references exists as long as one of its owners does
-(k8s.io/kubernetes/pkg/controller/garbagecollector). There are three states of an owner. It is *solid* if it exists. It
-is *absent* if no object has that uid, or if the object with the owner's name has another uid; such an owner may never
-have existed. It is *waiting* if it is being deleted in the foreground, and so waits for the deletion of its dependents.
-"""
+(k8s.io/kubernetes/pkg/controller/garbagecollector). An owner has one of three states. An owner that exists is *solid*.
+An owner is *absent* if no object has the uid in the reference; it may never have existed. An owner that is being
+deleted in the foreground is *waiting* for the deletion of its dependents. """
 
 from __future__ import annotations
 
@@ -113,15 +112,15 @@ def judge(node: OwnedObject, state: Callable[[Reference], OwnerState], has_depen
     if node.deleting:
         return Keep()
     if OwnerState.WAITING in states.values() and has_dependents:
-        return Delete(policy="Foreground")  # its own dependents are deleted before it, too
+        return Delete(policy="Foreground")  # so that its own dependents are deleted first
     if ORPHAN in node.finalizers:
         return Delete(policy="Orphan")
     return Delete(policy="Foreground" if FOREGROUND in node.finalizers else "Background")
 
 
 class OwnerGraph:
-    """All known objects by uid, and the dependents of each owner by the uid of the owner, even if the owner itself is
-    unknown."""
+    """All known objects by their uid, and the dependents of each owner by the owner's uid. The owner itself need not be
+    known."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, OwnedObject] = {}

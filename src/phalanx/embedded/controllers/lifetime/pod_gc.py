@@ -148,7 +148,7 @@ class TtlController:
         if (left_s := expires_s - self._clock()) > 0:
             self.queue.add_after(key, left_s)
             return
-        try:  # exactly this version: the time to live may have been raised in between
+        try:  # only this version: a user may have raised the time to live in the meantime
             await self._calls.delete(JOBS, job, policy="Foreground", exact=True)
         except ApiRefusal as refusal:
             if refusal.code == 409:

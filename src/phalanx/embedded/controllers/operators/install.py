@@ -20,14 +20,14 @@ from phalanx.embedded.controllers.operators.training.definition import definitio
 
 
 def definitions() -> list[Object]:
-    """Return all definitions that are to be installed."""
+    """Return all definitions that `install_operators` installs."""
     text = resources.files(__package__ or "").joinpath("definitions.json").read_bytes()
     return [definition(), *map(_spelt_out, msgspec.json.decode(text, type=list[dict[str, Any]]))]
 
 
 def _spelt_out(body: Object) -> Object:
-    """Require a spec, as most of the projects' webhooks do. JobSet's webhook adds optional fields instead, and so does
-    this definition."""
+    """Return the definition with the types of its pod templates. Like most of the projects' webhooks, it requires a
+    spec. A JobSet without a spec gets an empty one, because JobSet's webhook fills in the fields."""
     for version in body["spec"]["versions"]:
         schema = version["schema"]["openAPIV3Schema"] = spelt_out(version["schema"]["openAPIV3Schema"])
         if body["spec"]["names"]["kind"] == "JobSet":

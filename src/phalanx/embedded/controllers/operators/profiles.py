@@ -1,7 +1,8 @@
-"""Translate profiles that change new pods, which another project's webhook reads, into admission policies.
+"""Translate the profiles of another project into admission policies. A profile describes changes of new pods; in that
+project a webhook makes these changes.
 
-No webhook is needed: each profile becomes a mutating policy, which the server applies. The garbage collector deletes
-the policies of a deleted profile. The caller supplies the translation (`Profiles`).
+Here no webhook is needed: each profile becomes a mutating policy, and the API server applies the policy. The garbage
+collector deletes the policies of a deleted profile. The caller supplies the translation (`Profiles`).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class ProfileController(Reconciler):
         self._calls.cache(profiles.classes).subscribe(self._class_changed)
 
     def _class_changed(self, change: Change) -> None:
-        """Update the profiles that name the priority class, because its priority has changed."""
+        """Reconcile all profiles, because those that name the changed priority class must get its new priority."""
         for key in self.objects:
             self.queue.add(key)
 

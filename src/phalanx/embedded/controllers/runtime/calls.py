@@ -1,5 +1,5 @@
-"""Call the API for the controllers: with one watch for each kind, a bounded number of simultaneous calls, and a cache
-that is updated with every answer.
+"""Call the API for the controllers. There is one watch for each kind, a limit on simultaneous calls, and a cache that
+every answer updates.
 
 The answer to each write updates the cache at once (`Informer.observe`, `forget`). This replaces the expectations of
 client-go: a controller never decides from a cache that lacks its own writes, so it cannot create a pod twice.
@@ -87,7 +87,7 @@ class Calls:
         return kind in self._caches
 
     def attach(self, kind: Kind, informer: Informer) -> None:
-        """Pass answers about `kind` to an informer that is not shared."""
+        """Pass the answers of the API server about `kind` to an informer that only one controller uses."""
         self._caches[kind] = informer
 
     def detach(self, kind: Kind) -> None:

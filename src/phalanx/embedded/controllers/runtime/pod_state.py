@@ -7,8 +7,8 @@ replaces. These terms are defined as in k8s.io/kubernetes/pkg/controller (Filter
 CountTerminatingPods) and of its Job controller. Pods are plain JSON objects.
 
 The third part indexes pods by their controller, so that the reconciliation of a Job reads only its own pods. A Job may
-adopt a selected pod without a controller. Such pods are indexed by the label of generated selectors, and by namespace
-for the few Jobs with their own selector.
+adopt a pod that it selects and that has no controller. Pods without a controller are indexed by the label that
+generated selectors match, and by namespace for the few Jobs whose selector a user wrote.
 
 The fourth part checks whether a label selector (metav1.LabelSelector) selects an object's labels.
 """
@@ -40,7 +40,7 @@ INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
-_CAUSE_CHARS = 2048  # characters of a pod's message that its job's message quotes
+_CAUSE_CHARS = 2048  # how many characters of a pod's message the message of its Job quotes
 _INT32_CHARS = len("-2147483648")
 _PHASE_ORDER = {"Pending": 0, "Unknown": 1, "Running": 2}
 
@@ -90,7 +90,8 @@ def is_ready(pod: Object) -> bool:
 
 
 def controller_of(obj: Object) -> dict[str, Any] | None:
-    """Return the owner reference with `controller: true`: the one owner that manages the object."""
+    """Return the owner reference with `controller: true`, which names the controller of the object; None if there is
+    none."""
     for reference in obj["metadata"].get("ownerReferences") or ():
         if reference.get("controller"):
             found: dict[str, Any] = reference
@@ -168,11 +169,12 @@ def failure_cause(pods: Iterable[Object]) -> str:
 
 
 def removal_rank(pod: Object, cost: int = 0, peers_on_node: int = 0) -> tuple[Any, ...]:
-    """Return the sort key by which active pods are removed, the first one first: pods without a node, pending pods,
-    pods that are not ready; then the lowest deletion cost, the most peers on the node, the shortest time of being
-    ready, the most restarts, the youngest pod.
+    """Return the sort key of an active pod; pods with a low key are removed first. The order is: pods without a node,
+    pending pods, pods that are not ready; then the lowest deletion cost, the most peers on the node, the shortest time
+    of being ready, the most restarts, the youngest pod.
 
-    Source: ActivePodsWithRanks of k8s.io/kubernetes/pkg/controller. Its Job controller uses neither cost nor peers."""
+    Source: ActivePodsWithRanks of k8s.io/kubernetes/pkg/controller. The Job controller of Kubernetes uses neither cost
+    nor peers."""
     ready = condition(pod, "Ready") if is_ready(pod) else None
     ready_since = seconds(ready["lastTransitionTime"]) if ready and ready.get("lastTransitionTime") else float("inf")
     return (

@@ -1,9 +1,9 @@
 """The base class of the controllers of one kind. It reconciles an object when the object, or an object that it
 controls, changes.
 
-A controller defines how to reconcile one object (`reconcile`); this loop decides when. Terminating objects are left to
-the garbage collector. If a kind is not served yet, because its definition is missing, `run` waits for it, and no other
-controller is delayed.
+A controller defines how to reconcile one object (`reconcile`); the loop of this class decides when to call that.
+Terminating objects are left to the garbage collector. If a kind is not served yet, because its definition is missing,
+`run` waits for it, and no other controller is delayed.
 
 `WorkQueue` is a queue of the keys of objects that workers reconcile. A key is in the queue at most once, two workers
 never reconcile the same key at a time, and after a failure the key is added again with a growing delay.
@@ -87,7 +87,7 @@ class WorkQueue:
             self.add(key)
             return
         if key in self._dirty:
-            return  # the key is reconciled before that
+            return  # the key is already due earlier
         loop = asyncio.get_running_loop()
         if (timer := self._timers.get(key)) is not None:
             if timer.when() <= loop.time() + delay_s:
@@ -114,7 +114,7 @@ class WorkQueue:
             try:
                 await self._work(key)
                 self._failures.pop(key, None)
-            except Exception as error:  # one key causes a defect: log and retry it, and go on with other keys
+            except Exception as error:  # a defect: log it, retry this key later, and continue with other keys
                 self._fail(key, error)
             finally:
                 self._running.discard(key)
@@ -122,14 +122,14 @@ class WorkQueue:
                     self._push(key)
 
     def _fail(self, key: str, error: Exception) -> None:
-        """Log the error of one object and go on, because a controller must outlive any single object. An error that is
-        no response of the API is a defect."""
+        """Log the error of one object and continue, because an error about one object must not stop a controller. An
+        error that is no response of the API is a defect."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         delay_s = self._retry.after_s(failures)
         if isinstance(error, ApiError):
             log.info("%s %s: %s; again in %.1f s", self._name, key, error, delay_s)
         else:
-            # The traceback is logged once: users may create many objects that raise it.
+            # The traceback is logged only for the first failure, because many objects may cause the same error.
             first = error if failures == 1 else None
             log.error("%s %s: %r; again in %.1f s", self._name, key, error, delay_s, exc_info=first)
             if self.on_defect is not None:
@@ -141,7 +141,7 @@ class WorkQueue:
         self._wake.release()
 
 
-_AGAIN_S = 0.1  # the pause after a status that another writer has changed in the meantime
+_AGAIN_S = 0.1  # the pause before a retry if another client changed the object in the meantime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,8 +206,8 @@ class Reconciler(ABC):
         self.queue.add_after(key_of(obj), delay_s)
 
     async def write_status(self, obj: Object, status: Mapping[str, Any]) -> bool:
-        """Write the status for this version of the object, if it has changed. After a write by someone else,
-        reconcile again. Return whether the API server has the status now. Raises ApiError."""
+        """Write the status for this version of the object, if it has changed. If another client has changed the object
+        in the meantime, reconcile it again. Return True if the object has this status now. Raises ApiError."""
         if status == (obj.get("status") or {}):
             return True
         try:

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 BROKEN = "ReconcileError"  # the reason of Events about objects that a controller cannot reconcile
 COMBINED = "(combined from similar events): "
-_SIMILAR = 3  # up to this many messages of one reason are written separately
+_SIMILAR = 3  # the most messages of one reason that are written separately
 _MOST_WAITING = 10_000
 _MOST_REMEMBERED = 4096
 _FORGOTTEN_AFTER_S = 600.0
@@ -149,8 +149,8 @@ def event_of(topic: Topic, message: str, count: int, now_s: float) -> Object:
 def marking(
     recorder: EventRecorder, cache: Informer, component: str = "controllermanager"
 ) -> Callable[[str, Exception], None]:
-    """Return a function for `WorkQueue.on_defect`. It reports on the object with the key, by an Event, that its
-    controller cannot reconcile it."""
+    """Return a function for `WorkQueue.on_defect`. This function records an Event on the object with the given key,
+    which states that the controller cannot reconcile the object."""
 
     def mark(key: str, error: Exception) -> None:
         if (about := cache.objects.get(key)) is not None:

@@ -1,9 +1,9 @@
 """The CronJob controller: create a Job whenever the schedule is due, and delete old finished Jobs.
 
-The name of a Job is derived from its due time, so that none is created twice. After missed due times (the controller
+The name of a Job is derived from its due time, so that no Job is created twice. After missed due times (the controller
 was down), only the latest Job is created, unless `startingDeadlineSeconds` has passed. Without `timeZone` the machine's
-time zone is used. `CronKind` defines the kind of the created jobs, and when one has ended. Source:
-k8s.io/kubernetes/pkg/controller/cronjob.
+time zone is used. `CronKind` defines the kind of the created jobs, and how to find out whether such a job has ended.
+Source: k8s.io/kubernetes/pkg/controller/cronjob.
 
 `schedule` reads a cron schedule: five fields (crontab(5)), a name such as `@hourly`, or `@every 1h30m`. If both the day
 of the month and the day of the week are restricted, a day that satisfies one of the two is due. Source: the library of
@@ -46,7 +46,8 @@ _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _BOUNDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 _DURATION = re.compile(r"(\d+)([smh])")
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
-# The most days that are searched. They are nearly always enough to find a 29 February on a given day of the week.
+# The most days that are searched for a due time. They are nearly always enough to find a 29 February on a given day of
+# the week.
 _MOST_DAYS = 366 * 8
 
 Next = Callable[[datetime], datetime | None]
@@ -234,7 +235,7 @@ class CronJobController(Reconciler):
                 "annotations": {**(said.get("annotations") or {}), self._kind.scheduled_at: write_moment(due_s)},
                 "ownerReferences": [owner_reference(self._kind.crons, cron)],
             },
-            "spec": template.get("spec") or {},  # which the server refuses
+            "spec": template.get("spec") or {},  # the server refuses an empty spec
         }
 
     def _reference(self, job: Object) -> Object:
@@ -288,6 +289,6 @@ def _latest(after: Next, since_s: float, now_s: float, zone: tzinfo | None) -> t
         if upcoming is None or upcoming.timestamp() > now_s:
             return latest, upcoming.timestamp() if upcoming is not None else None
         latest, moment = upcoming.timestamp(), upcoming
-        if number == _MOST_MISSED - 2:  # the controller was down for very long: only due times of the last hour count
+        if number == _MOST_MISSED - 2:  # The controller was down for very long. Count only due times of the last hour.
             moment = datetime.fromtimestamp(now_s - 3600, zone)
     return latest, None

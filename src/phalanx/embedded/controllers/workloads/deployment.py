@@ -128,7 +128,7 @@ class DeploymentController(Reconciler):
 
     async def _tell_status(self, deployment: Object, new: Object | None, old: list[Object]) -> None:
         status = _status(deployment, new, old, write_moment(self._clock()))
-        # The revision of the Deployment may have been written since then.
+        # The revision of the Deployment may have been written since this reconciliation began.
         fresh = self.objects.get(key_of(deployment)) or deployment
         await self.write_status(fresh, status)
 

@@ -1,5 +1,5 @@
-"""Keep the Endpoints and EndpointSlices of services up to date. The first part computes these objects from a service
-and its pods by pure functions.
+"""Keep the Endpoints and EndpointSlices of services up to date. The first part has pure functions that compute these
+objects from a service and its pods.
 
 A pod is included from the time when it has an address until it ends. Its address is ready if the pod has the condition
 Ready and is not being deleted, or if the service publishes addresses that are not ready. Endpoints do not include
@@ -109,7 +109,8 @@ def slices(service: Object, pods: Sequence[Object]) -> list[Object]:
 
 
 def _members(service: Object, pods: Sequence[Object]) -> Iterator[tuple[Object, Ports]]:
-    """Yield the selected pods that have an address now, ordered by name, each with the service's ports on it."""
+    """Yield the selected pods that have an address now, ordered by name, each with the ports of the service on this
+    pod."""
     for pod in sorted(pods, key=lambda one: str(one["metadata"]["name"])):
         if selects(service, pod) and not is_terminal(pod) and pod.get("status", {}).get("podIP"):
             yield pod, tuple(_ports(service, pod))
@@ -208,7 +209,7 @@ class ServiceController(Reconciler):
     def _pod_changed(self, change: Change) -> None:
         _take_in(self._pods, change, _space)
         one = change.new or change.old
-        assert one is not None  # a change has an old or a new object
+        assert one is not None  # a change always has an old or a new object
         for key, service in self._services.get(_space(one), {}).items():
             if any(pod is not None and selects(service, pod) for pod in (change.old, change.new)):
                 self.queue.add_after(key, _GATHER_S)
@@ -225,8 +226,8 @@ class ServiceController(Reconciler):
             await self._keep(ENDPOINT_SLICES, old, new, ("endpoints", "ports"))
 
     async def _keep(self, kind: Kind, found: Object | None, wanted: Object | None, fields: tuple[str, ...]) -> None:
-        """Create the wanted object, or update the `fields` of the existing one; delete that if `wanted` is None. Raises
-        ApiError."""
+        """Create the wanted object, or update the `fields` of the object `found`. Delete `found` if `wanted` is None.
+        Raises ApiError."""
         if wanted is None:
             if found is not None:
                 await self._calls.remove(kind, found, policy=None)

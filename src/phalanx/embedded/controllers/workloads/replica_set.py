@@ -45,8 +45,8 @@ class ReplicaSetController(Reconciler):
         await self._tell_status(replica_set)
 
     async def _create(self, replica_set: Object, count: int) -> None:
-        """Create `count` pods in growing batches, so that an error that concerns all pods occurs only once. Raises
-        ApiError."""
+        """Create `count` pods in growing batches, so that the server refuses only one pod if it would refuse them all.
+        Raises ApiError."""
         pod = _pod(self.kind, replica_set)
         for batch in slow_start([None] * count):
             try:
@@ -99,7 +99,7 @@ def _space(obj: Object) -> str:
 
 
 def going_first(pods: list[Object]) -> list[Object]:
-    """Return active pods in the order in which a ReplicaSet that shrinks deletes them."""
+    """Return the active pods in the order in which a ReplicaSet deletes them when it is scaled down."""
     on_node = Counter(pod["spec"].get("nodeName") for pod in pods)
     return sorted(pods, key=lambda pod: removal_rank(pod, deletion_cost(pod), on_node[pod["spec"].get("nodeName")]))
 

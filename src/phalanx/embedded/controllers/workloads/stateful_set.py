@@ -44,7 +44,7 @@ def step(stateful_set: Object, pods: Iterable[Object]) -> StatefulSetStep:
     there = {ordinal: pod for pod in pods if (ordinal := ordinal_of(stateful_set, pod)) is not None}
     ended = tuple(pod for pod in there.values() if is_terminal(pod) and not is_deleting(pod))
     if ended:
-        return StatefulSetStep(delete=ended)  # the new pods need the same names
+        return StatefulSetStep(delete=ended)  # ended pods must be deleted first, because the new pods need their names
     missing = tuple(ordinal for ordinal in wanted if ordinal not in there)
     surplus = sorted((ordinal for ordinal in there if ordinal not in wanted), reverse=True)
     if spec.get("podManagementPolicy") == "Parallel":
@@ -114,7 +114,8 @@ class StatefulSetController(Reconciler):
         return self._index.owned_by(uid_of(stateful_set))
 
     async def _create(self, stateful_set: Object, ordinal: int) -> None:
-        """Create the pod, after its claims. The claims stay for the next pod of this name. Raises ApiError."""
+        """Create the claims of the pod, and then the pod. The claims remain for the next pod with this name. Raises
+        ApiError."""
         space = stateful_set["metadata"]["namespace"]
         for claim in claims_of(stateful_set, ordinal):
             try:
@@ -127,7 +128,7 @@ class StatefulSetController(Reconciler):
         try:
             await self._calls.create(PODS, pod, space)
         except ApiRefusal as refusal:
-            if refusal.reason != "AlreadyExists":  # else the pod is this set's, but not yet in the cache
+            if refusal.reason != "AlreadyExists":  # otherwise the set's pod exists, but is not in the cache yet
                 text = f"{what} failed error: {refusal}"
                 self.tell(stateful_set, "Warning", "FailedCreate", text)
             raise

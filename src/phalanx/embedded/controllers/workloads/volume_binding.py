@@ -40,8 +40,8 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 def default_class(classes: Iterable[Object]) -> Object | None:
-    """Return the default class, which claims without a class get: the newest of the classes that are marked as default.
-    Admission chooses the same one."""
+    """Return the storage class for claims that name none: the newest of the classes that are marked as default.
+    Admission chooses the same class."""
     marked = [one for one in classes if (one["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS) == "true"]
     return max(marked, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]), default=None)
 
@@ -181,7 +181,8 @@ class VolumeBinding:
     # --- news -----------------------------------------------------------------------------------------------------
 
     def _claim_changed(self, change: Change) -> None:
-        """Handle a change of a claim. The key of a claim is `namespace/name`, the key of a volume its name."""
+        """Reconcile a claim that changed, and its volume. The key of a claim is `namespace/name`; the key of a volume
+        is its name."""
         if change.new is not None:
             self.queue.add(key_of(change.new))
         elif change.old is not None and (volume := change.old["spec"].get("volumeName")):
@@ -273,8 +274,8 @@ class VolumeBinding:
         await self._bind(claim, made)
 
     async def _bind(self, claim: Object, volume: Object) -> None:
-        """Bind the claim and the volume. Each step is visible in the objects, so that the next reconciliation after a
-        crash completes it."""
+        """Bind the claim and the volume. Each step is written into the objects, so that the next reconciliation
+        completes the binding if this one was interrupted."""
         own = dict(volume["spec"].get("claimRef") or {})
         if own.get("uid") != claim["metadata"]["uid"]:
             body = {"spec": {"claimRef": reference(claim)}, "metadata": _at(volume, {} if own else _BY_US)}

@@ -1,7 +1,8 @@
 """Names of the Kubernetes API's Go types that decoding errors contain and that the published definitions lack.
 
-- A field with a named scalar type: a number for `restartPolicy` "cannot be unmarshalled … of type v1.RestartPolicy".
-- A struct that is embedded in another: its name stands in the path of the field (`volumes.VolumeSource.configMap`).
+- A field with a named scalar type. For example, a number for `restartPolicy` "cannot be unmarshalled … of type
+  v1.RestartPolicy".
+- A struct that is embedded in another struct: the path of a field contains its name (`volumes.VolumeSource.configMap`).
 
 Source of the facts: the types and struct tags in k8s.io/api, k8s.io/apimachinery and k8s.io/apiextensions-apiserver.
 """

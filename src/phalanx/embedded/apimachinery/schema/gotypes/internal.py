@@ -1,5 +1,5 @@
-"""Values as validation messages show them: in the form of kube-apiserver's internal Go types, and as differences of two
-values.
+"""Print values as validation messages show them: in the form of kube-apiserver's internal Go types. Also print the
+differences of two values.
 
 Kube-apiserver validates internal types. Their fields have no names in JSON, and empty fields are not omitted. So a
 message shows a container as `{"Name":"a","Image":"b","Command":null,…}`. The file `internal_types.txt` describes these
@@ -8,7 +8,7 @@ types:
 - `[core]` begins the types of a package, one per line. A field is `GoName:type`, or `GoName/jsonName:type` if the name
   in JSON is not the Go name in lower camel case. `+Type` is an embedded struct, whose fields appear among the others.
 - `s`, `i`, `b`, `q`, `t`, `o`, `y`, `x` are a text, number, boolean, quantity, time, IntOrString, bytes and any JSON.
-- `*T`, `[]T` and `{}T` are a pointer, a list and a map. A name without a prefix is a struct by value.
+- `*T`, `[]T` and `{}T` are a pointer, a list and a map. A type name without a prefix is a struct by value.
 - The types of `[meta]` are the published ones, with names as in JSON. Empty fields are omitted, except for `name!`.
 
 Source of the facts: pkg/apis/*/types.go of Kubernetes 1.36.2 and the struct tags in k8s.io/api. The form of differences
@@ -68,7 +68,7 @@ def _indented(value: Any) -> str:
 
 
 def _struct(value: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    if kind == "core.PodSpec":  # internally these fields belong to the security context, which always exists
+    if kind == "core.PodSpec":  # in the internal type, these fields are in the security context, which always exists
         moved = {key: value[key] for key in _OF_POD if key in value}
         value = {**value, "securityContext": {**(value.get("securityContext") or {}), **moved}}
     found: dict[str, Any] = {}

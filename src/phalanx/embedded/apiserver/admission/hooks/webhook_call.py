@@ -69,8 +69,8 @@ class WebhookCaller:
         self._clients.clear()
 
     async def call(self, hook: Mapping[str, Any], review: Review, form: Resource) -> Mutation:
-        """Call the webhook about the request, in the version of `form`. Raises `CallFailed`, and `ApiError` if the
-        webhook denies the request."""
+        """Send the request to the webhook, with the object in the API version of `form`. Raises `CallFailed`, and
+        `ApiError` if the webhook denies the request."""
         name, timeout_s = hook["name"], hook["timeoutSeconds"]
         uid, shown = str(uuid.uuid4()), str(hook["clientConfig"].get("url") or "")
         try:
@@ -78,7 +78,7 @@ class WebhookCaller:
             shown = f"{place.url}{path}?timeout={timeout_s}s"
             body = msgspec.json.encode(asked(review, form, uid))
             target = f"{path}?timeout={timeout_s}s"
-            async with asyncio.timeout(timeout_s):  # the time includes connecting, and waiting for other calls to end
+            async with asyncio.timeout(timeout_s):  # the timeout includes connecting, and waiting for earlier calls
                 answer = await self._client(place).call("POST", target, _HEAD, body, timeout_s=float(timeout_s))
         except (OSError, ValueError) as error:
             why = f'failed to call webhook: Post "{shown}": {str(error) or type(error).__name__}'

@@ -8,10 +8,10 @@ server once more calls those webhooks with `reinvocationPolicy: IfNeeded` that r
 validating webhooks concurrently, with the valid object that will be stored. If a call fails, the webhook's
 `failurePolicy` decides whether the failure is ignored or the request is refused.
 
-A call suspends the request, while a write must be decided without interruption. So the functions here report whether
-they suspended the request, and `write.py` then reads its objects again. A webhook whose rule names another version of
-the kind gets the object in that version, unless it has `matchPolicy: Exact`. Webhooks are also called for deletions and
-for connections to pods, and may refuse them.
+A write must be decided without interruption, but the call of a webhook suspends the request. So the functions of this
+module report whether they suspended the request. If they did, `write.py` reads its objects again. A webhook whose rule
+names another version of the kind gets the object in that version, unless it has `matchPolicy: Exact`. Webhooks are also
+called for deletions and for connections to pods, and may refuse them.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/webhook/{mutating,validating}.
 """
@@ -50,7 +50,7 @@ Settle = Callable[[Object], Object]
 @dataclass(frozen=True, slots=True, eq=False)
 class _Hook:
     """A webhook. `said`: its entry in the webhook configuration. `constraints`: the requests that it matches. `bound`:
-    its match conditions, in the form of a policy."""
+    its match conditions, as a policy that has no other part."""
 
     said: Object
     constraints: Object
@@ -105,8 +105,8 @@ class Webhooks:
                 yield _hook(configuration, said)
 
     async def mutate(self, review: Review, hooks: tuple[_Hook, ...], settle: Settle) -> tuple[Object, list[str]] | None:
-        """Return the object after all mutating webhooks, and their warnings; None if no webhook was called. Raises
-        `ApiError`."""
+        """Return the object with the changes of all mutating webhooks, and the warnings of the webhooks; None if no
+        webhook was called. Raises `ApiError`."""
         assert review.obj is not None
         begin, warnings, waited = review.obj, list[str](), False
         called, again = list[_Hook](), set[_Hook]()
@@ -148,8 +148,8 @@ class Webhooks:
         return [text for said in warnings for text in said]
 
     async def allow(self, review: Review) -> bool:
-        """Call all webhooks that match a deletion or a connection; they cannot change it. Return True if a webhook was
-        called. Raises `ApiError` if one of them refuses."""
+        """Call all webhooks that match a deletion or a connection. The webhooks cannot change such a request. Return
+        True if a webhook was called. Raises `ApiError` if one of them refuses."""
         concerned = [(hook, form) for hook in self.about(review) if (form := hook.concerns(review))]
         for hook, form in concerned:
             await self._asked(hook, form, review, [])

@@ -1,8 +1,9 @@
 """Kinds of several API groups with the same name, and the warning for users who meant the other kind.
 
 `kubectl get queue` requests the queues of the first group in discovery that has a kind of this name. So discovery lists
-groups that are not in use last. But kubectl caches discovery for hours. So if the requested object does not exist in
-this group but exists in another one, the response has a warning with the full name of the other kind.
+groups without objects last. But kubectl caches discovery for hours, and may still request the wrong group. If the
+requested object does not exist in that group but exists in another one, the response has a warning with the full name
+of the other kind.
 """
 
 from __future__ import annotations

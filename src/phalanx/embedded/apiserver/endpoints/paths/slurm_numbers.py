@@ -19,7 +19,8 @@ The module also creates the Secret and the Job of a Slurm job in one request and
 
 The Job owns the Secret. Both objects pass the same checks as objects that are created one by one, with the rights of
 the user. After a refusal neither object exists.
-`sbatch` then creates both one by one, and reports what refuses them. It does the same with other API servers."""
+`sbatch` then creates the two objects one by one, and reports the error of the refused one. `sbatch` also creates them
+one by one if the API server is not Phalanx's."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ _BY = Intent(user=User(name="system:apiserver", groups=(MASTERS,)), manager="slu
 
 
 class _Site(msgspec.Struct):
-    """The settings of the site that are about job numbers (`phalanx.slurm.cluster.site`)."""
+    """The settings of the site (`phalanx.slurm.cluster.site`) that limit job numbers."""
 
     first_job: int = 1
     max_array: int = 1001

@@ -3,8 +3,8 @@ definition.
 
 This is a controller inside the server. It gets every committed definition and reconciles three things with it. The
 first is the definition's status (whether its names are free, and whether it is served). The second is the registry of
-the served kinds. The third concerns a deleted definition: the controller deletes its objects, and then removes its own
-finalizer from the definition. Each decision uses the newest state, so the controller may get changes late, twice or
+the served kinds. The third are the objects of a deleted definition: the controller deletes them, and then removes its
+own finalizer from the definition. Each decision uses the newest state, so the controller may get changes late, twice or
 combined.
 
 Sources: k8s.io/apiextensions-apiserver/pkg/controller (status, establish, finalizer).
@@ -55,7 +55,7 @@ class DefinitionReconciler:
         names = {event.name for event in events if event.key == KEY}
         if names:
             self._serve()
-        # A deleted object may have been the last one for which the deletion of its definition waits.
+        # The deletion of a definition waits until its last object is deleted.
         names |= {_definition_name(event.key) for event in events if event.key in self._going}
         for name in names:
             self._reconcile(name)
@@ -63,7 +63,7 @@ class DefinitionReconciler:
     def _serve(self) -> None:
         definitions = [stored.obj for stored in self._store.scan(KEY)]
         established = [one for one in definitions if has_condition(one, "Established")]
-        # the sort is stable; a kind that is named without its group is searched in this order
+        # The sort is stable. A kind that a request names without its group is searched in this order.
         established.sort(key=_is_outdated)
         self._going = {_key_of(one) for one in definitions if one["metadata"].get("deletionTimestamp")}
         self._registry.replace([*self._builtin, *(kind for one in established for kind in _served(one))])

@@ -52,7 +52,7 @@ class QuotaUsage:
             self._task.add_done_callback(self._ended)
 
     def stop(self) -> None:
-        """Stop counting, because the server ends."""
+        """Stop counting. The server calls this method when it shuts down."""
         if self._task is not None:
             self._task.cancel()
 

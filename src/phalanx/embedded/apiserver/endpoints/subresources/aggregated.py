@@ -1,13 +1,13 @@
 """Forward requests to another process on this machine, as kube-apiserver forwards them to an aggregated API server.
 
 The paths are Kueue's visibility API (only the scheduler knows the order of jobs), paths of Phalanx (`NUMBERS`), and
-`/ws/v1/`, which belongs to no API group, for YuniKorn's dashboards. Roles grant these paths by `nonResourceURLs`. The
-rights are to read a path, and to post a file that the process checks.
+`/ws/v1/`, which belongs to no API group, for YuniKorn's dashboards. Roles grant these paths by `nonResourceURLs`. A
+role can grant two rights: to read a path, and to post a configuration file, which the other process only checks.
 
 The API server authenticates and authorizes the user as for any other path, and forwards the request to a Unix socket in
 the data directory. While no process listens on the socket, the response is 503, as for an unavailable APIService.
 
-One path returns an endless stream with one line for each event. YuniKorn's limits on the number of such streams apply,
+One path returns an endless stream with one line for each event. As in YuniKorn, the number of such streams is limited
 for each user and in total. The server buffers nothing for a slow client: `transport.http` closes the connection after a
 while.
 
@@ -180,7 +180,7 @@ class _Pieces:
 async def _opened(folder: Path, asked: _Asked) -> tuple[int, StreamReader, StreamWriter]:
     """Send the request to the socket in the folder. Return the status code of the response, and the connection from
     which the rest can be read. Raises OSError, ValueError."""
-    directory = os.open(folder, os.O_PATH | os.O_DIRECTORY)  # the path of a socket must be short
+    directory = os.open(folder, os.O_PATH | os.O_DIRECTORY)  # the path of a Unix socket must be short
     try:
         reader, writer = await asyncio.open_unix_connection(f"/proc/self/fd/{directory}/{SOCKET}")
     finally:

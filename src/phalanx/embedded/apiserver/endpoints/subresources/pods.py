@@ -57,7 +57,7 @@ class PodActions:
             case "binding" | "Binding":
                 return await self._bind(target, self._writer.checked(BINDING, body, intent), intent, request)
             case "eviction":
-                if body.get("apiVersion") == f"{EVICTION.group}/v1beta1":  # the older version has the same fields
+                if body.get("apiVersion") == f"{EVICTION.group}/v1beta1":  # policy/v1beta1 has the same fields
                     body = {**body, "apiVersion": EVICTION.api_version}
                 return await self._evict(target, self._writer.checked(EVICTION, body, intent), intent, request)
         raise ApiError(404, "NotFound", "the server could not find the requested resource", details={})
@@ -101,12 +101,12 @@ class PodActions:
             return
         said = self._store.put(PODS, target.namespace, target.name, told)
         await self._deleter.delete(target, replace(options, version=""))
-        with suppress(ApiError):  # on a full disk the pod is deleted without the condition
+        with suppress(ApiError):  # if the disk is full, delete the pod without the condition
             await said
 
     def _budgets(self, namespace: str) -> list[Object]:
-        """Return the newest decided version of each disruption budget of the namespace, because it counts evictions
-        that are not on the disk yet."""
+        """Return the newest decided version of each disruption budget of the namespace, because the newest version
+        counts evictions that are not on the disk yet."""
         names = [name for _, name, _ in self._store.walk(BUDGETS, namespace)]
         heads = [self._store.head(BUDGETS, namespace, name) for name in names]
         return [one.obj for one in heads if one is not None]

@@ -6,8 +6,8 @@ response.
     /api/v1/nodes/NAME/proxy/PATH                                          (GET alone: /stats/summary, /healthz)
 
 A browser behind `kubectl proxy` can reach a notebook or a dashboard in this way. The server does not forward the user's
-token. It forwards requests only to addresses of pods, whatever addresses users write into an EndpointSlice. It joins
-the client's WebSocket with a WebSocket of the pod, like the WebSocket of exec with that of the node.
+token. It forwards requests only to addresses of pods, whatever addresses users write into an EndpointSlice. It also
+joins a WebSocket of the client with a WebSocket of the pod, as `streams.py` does for `kubectl exec`.
 
 Source: k8s.io/apimachinery/pkg/util/proxy, pkg/registry/core/{pod,service}/storage.
 """
@@ -53,7 +53,7 @@ class Proxy:
             raise no_such_path()
         prefix, path = _parts(target, raw)
         query = "?" + raw.query.decode("latin-1") if raw.query else ""
-        if not path and raw.method in ("GET", "HEAD"):  # redirect, so that relative links lead to paths below this one
+        if not path and raw.method in ("GET", "HEAD"):  # redirect: relative links then lead to paths below it
             _, name, port = _split(target.name)
             self._existing(target.resource.plural, target.namespace, name)
             if target.resource.plural == "services":
@@ -227,8 +227,8 @@ class _Pieces:
 
 
 async def _join(address: Address, path: str, raw: RawRequest) -> Response:
-    """Join the client's WebSocket with one of the pod: after the pod has accepted the handshake, the server passes on
-    bytes in both directions without reading them."""
+    """Join the client's WebSocket with a WebSocket of the pod. After the pod has accepted the handshake, the server
+    passes on bytes in both directions without reading them."""
     scheme, host, port = address
     trust: ssl.SSLContext | None = None
     if scheme == "https":

@@ -39,7 +39,7 @@ _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 def scale_of(resource: Resource, obj: Object, *, is_written: bool = False) -> Object:
     """Return the Scale of an object. `is_written`: True if a write is about to set the number of replicas; the number
-    is then 0 if the spec has none. Otherwise a spec without a number raises ApiError 500."""
+    is then 0 if the spec has none. If `is_written` is False, a spec without the number raises ApiError 500."""
     paths = resource.scale or {}
     wanted = _first(obj, paths.get("specReplicasPath"))
     if wanted is None and is_written:
@@ -78,8 +78,9 @@ def _first(obj: Object, path: str | None) -> Any:
 
 
 def scaled(resource: Resource, obj: Object, scale: Any) -> Object:
-    """Return `obj` with the number of replicas of a Scale. All other fields are shared with `obj`. A negative number is
-    not refused here for a custom resource, because its schema is checked later. Raises ApiError 400 or 422."""
+    """Return `obj` with the number of replicas of a Scale. All other fields are shared with `obj`. For a custom
+    resource, this function accepts a negative number, because the schema is checked later. Raises ApiError 400 or
+    422."""
     if not isinstance(scale, dict) or scale.get("kind") not in (None, "", "Scale"):
         raise bad_request("wrong object passed to Scale update: expected autoscaling/v1 Scale")
     path = (resource.scale or {}).get("specReplicasPath", "")
@@ -106,7 +107,7 @@ _REPLICAS: Node = {"f:spec": {"f:replicas": MEMBER}}
 
 
 def _number(resource: Resource) -> Node:
-    """Return the set of one field: the number of replicas in an object of this kind."""
+    """Return a field set (managedFields) with only one field: the number of replicas of an object of this kind."""
     node: Node = MEMBER
     for name in reversed((resource.scale or {}).get("specReplicasPath", "").strip(".").split(".")):
         node = {f"f:{name}": node}

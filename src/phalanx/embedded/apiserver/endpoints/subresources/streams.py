@@ -1,12 +1,12 @@
-"""Connections of `kubectl exec`, `attach`, `cp` and `port-forward`: the API server joins the client's WebSocket with
-one of the node.
+"""Connections of `kubectl exec`, `attach`, `cp` and `port-forward`: the API server joins the client's WebSocket with a
+WebSocket of the node.
 
 The server checks the user's rights, and finds the pod and the container. It forwards the handshake to the pod's node,
 and afterwards forwards bytes in both directions without reading them. SPDY (which kubectl before 1.31 and Go programs
 with `remotecommand.NewSPDYExecutor` use) is tunnelled to the node in a WebSocket, and the node handles it.
 
-A `Tunnel` joins the two connections: the data of the client goes to the program that has accepted the handshake, and
-that program's data goes to the client."""
+A `Tunnel` joins the two connections. It sends the client's data to the program that has accepted the handshake, and the
+program's data to the client."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class SpdyTunnel(Tunnel):
 
 STREAMS = ("exec", "attach", "portforward")
 _SPDY = "SPDY/3.1"
-_OVER_SPDY = {"portforward": ("portforward.k8s.io",)}  # all other streams send a status at their end
+_OVER_SPDY = {"portforward": ("portforward.k8s.io",)}  # exec and attach send a status at their end
 _WITH_STATUS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _CONNECT_TIMEOUT_S = 10.0
 

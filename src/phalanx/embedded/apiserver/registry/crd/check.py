@@ -73,7 +73,7 @@ def definition_causes(obj: Json, old: Json | None = None) -> list[Cause]:
         shown = [_internal(one, versions) for one in versions] or (None if given is None else [])
         found.append(invalid_value("spec.versions", shown, "must have exactly one version marked as storage version"))
     if versions and (first := versions[0].get("name") or "") and _LABEL_1035.fullmatch(first) is None:
-        # the older name of the field for the first version
+        # `spec.version` is the older name of the first version
         found.append(invalid_value("spec.version", first, _NOT_1035))
     found += _names_causes(names)
     if versions:
@@ -213,7 +213,8 @@ def _deprecation_causes(version: Json, path: str) -> Iterator[Cause]:
 
 
 def _internal(version: Json, versions: list[Json]) -> dict[str, Any]:
-    """Return a version with the fields of kube-apiserver's internal type, as error messages print it."""
+    """Return a version of the definition in the form in which error messages print it: with the fields of
+    kube-apiserver's internal Go type."""
     own = {name: version.get(name) for name in _own_parts(versions)}
     return {
         "Name": version.get("name", ""),

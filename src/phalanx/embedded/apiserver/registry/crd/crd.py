@@ -1,10 +1,11 @@
-"""CustomResourceDefinitions: objects each of which defines a kind.
+"""CustomResourceDefinitions. Each of these objects defines a kind.
 
 A definition is checked and gets defaults like any object (`DefinitionStrategy`). When its names are accepted, it
 becomes Established. Each of its served versions is then a `Resource` (`resources_of`) whose strategy (`CustomStrategy`)
-handles objects by the structural schema of the version. Versions differ only in their names: this server does not call
-conversion webhooks, so of a definition with such a webhook (`spec.conversion`), it serves only the storage version.
-`definitions.py` handles conflicts of names between definitions, and decides when a definition is served.
+handles objects by the structural schema of the version. This server does not call conversion webhooks, so the versions
+of an object differ only in `apiVersion`. If a definition has a conversion webhook (`spec.conversion`), the server
+serves only its storage version. `definitions.py` handles conflicts of names between definitions, and decides when a
+definition is served.
 
 Sources: k8s.io/apiextensions-apiserver/pkg/registry/customresource and /customresourcedefinition.
 """
@@ -64,7 +65,7 @@ class DefinitionStrategy(ResourceStrategy):
             names = {**names, **{key: names.get(key) or value for key, value in filled.items()}}
             conversion = {"strategy": "None"} if spec.get("conversion") is None else spec["conversion"]
             obj["spec"] = {**spec, "names": names, "conversion": conversion}
-        if spec.get("preserveUnknownFields") is False:  # Go omits this value
+        if spec.get("preserveUnknownFields") is False:  # Go does not print this value, because it is the default
             obj["spec"] = {key: one for key, one in obj["spec"].items() if key != "preserveUnknownFields"}
 
     def prepare_create(self, obj: Object) -> None:
@@ -316,14 +317,14 @@ class CustomStrategy(ResourceStrategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         if obj["metadata"].get("resourceVersion"):
-            return []  # an update is checked together with the old object
+            return []  # `validate_update` checks an update, because that needs the old object
         return self._wrong(obj, ABSENT)
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         return self._wrong(obj, old)
 
     def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
-        """Check only the status. The messages name its fields relative to the status."""
+        """Check only the status. The messages name fields relative to the status."""
         found = [] if "status" not in obj else list(causes(*self._status(obj, old)))
         fields = (f"status.{one.field}" if one.field not in ("", NO_FIELD) else "status" for one in found)
         found = [replace(one, field=at) for one, at in zip(found, fields, strict=True)]

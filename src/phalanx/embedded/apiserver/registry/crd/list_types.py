@@ -1,4 +1,5 @@
-"""Find the errors in the list types of a schema. By these types, server-side apply identifies the items of lists.
+"""Find the errors in the list types of a schema (`x-kubernetes-list-type`). Server-side apply uses these types to
+identify the items of lists.
 
 Source: k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation (x-kubernetes-list-type).
 """

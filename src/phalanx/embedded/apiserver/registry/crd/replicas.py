@@ -42,8 +42,9 @@ def replica_causes(obj: Mapping[str, Any], scale: Mapping[str, Any]) -> Iterator
 
 
 def _found(obj: Mapping[str, Any], path: str, wanted: type, word: str) -> tuple[Any, str]:
-    """Return the value at a path of plain keys, and the error about it. The value is None if it is missing or wrong;
-    the error is "" if it is not wrong. `wanted`: the type of the value. `word`: the name of the type in messages."""
+    """Return the value at a path of plain keys, and an error message. The value is None if it is missing or wrong. The
+    message is "" if the value is missing or correct. `wanted`: the type of the value. `word`: the name of the type in
+    messages."""
     value: Any = obj
     for key in path.removeprefix(".").split("."):
         if value is None:

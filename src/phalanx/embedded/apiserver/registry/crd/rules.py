@@ -4,9 +4,9 @@ A rule is evaluated for every value of its schema node. `self` is the value, and
 update. A rule that reads `oldSelf` is a transition rule, which is skipped if there is no old value. Rules are evaluated
 only on objects that are otherwise valid.
 
-The library lacks some of Kubernetes' extensions of CEL (such as optional types, sums of quantities, and versions). A
-rule that needs one of them is stored but not enforced, and the author of the definition gets a warning. If the server
-refused the definition instead, users could not have any object of its kind. Source:
+The CEL library that this server uses lacks some of Kubernetes' extensions of CEL (such as optional types, sums of
+quantities, and versions). A rule that needs one of them is stored but not enforced, and the author of the definition
+gets a warning. If the server refused the definition instead, users could not have any object of its kind. Source:
 k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel.
 """
 
@@ -81,7 +81,7 @@ def ruled(schema: Schema) -> Schema | None:
     inner = {key: _ruled(schema.get(key)) for key in ("items", "additionalProperties")}
     properties = {key: found for key, one in (schema.get("properties") or {}).items() if (found := _ruled(one))}
     if schema.get(RULES) and (any("__" in rule["rule"] for rule in schema[RULES]) or _has_typed_texts(schema)):
-        return schema  # to escape names and to read times, a rule needs the whole schema below it
+        return schema  # rules need the whole schema below them to escape names and to read times
     if not (schema.get(RULES) or properties or any(inner.values())):
         return None
     rest = {key: value for key, value in schema.items() if key not in ("properties", *inner)}
@@ -144,7 +144,7 @@ def _broken(
     """Return the cause if the rule is violated. `scope`: a scope that several rules share; None to create a new one."""
     text, place = rule["rule"], path + (rule.get("fieldPath") or "")
     try:
-        budget.tick()  # a rule about the items of a list is evaluated once for each item, so each evaluation counts
+        budget.tick()  # count each evaluation, because a rule about the items of a list is evaluated for each item
         if compiled(text).evaluate(scope or CelScope(_view((text,)).of(variables), budget)) is True:
             return None
     except (ValueError, ExpressionError) as error:
@@ -177,8 +177,8 @@ def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
 
 @cached(4096, RULE)
 def _view(texts: tuple[str, ...]) -> CelView:
-    """Return the view of the parts of a value that these rules read. Converting the whole value would cost more than
-    evaluating the rules."""
+    """Return a view for the parts of a value that these rules read. Only these parts are converted for CEL, because
+    converting the whole value would cost more than evaluating the rules."""
     return CelView(texts)
 
 
@@ -198,7 +198,7 @@ def unsupported(text: str) -> str:
 
 
 def not_enforced(schema: Schema) -> Iterator[tuple[str, str]]:
-    """Yield each rule of a schema that this server cannot evaluate, with the function that it lacks."""
+    """Yield each rule of a schema that this server cannot evaluate, with the part of the rule that is unsupported."""
     for rule in schema.get(RULES) or ():
         if what := unsupported(rule.get("rule") or ""):
             yield rule["rule"], what
@@ -280,7 +280,7 @@ def _field(schema: Schema, name: str) -> Type | None:
     return DYN if schema.get("x-kubernetes-preserve-unknown-fields") else None
 
 
-# The escapes by which rules name properties that are not identifiers, or that are words of the language.
+# The escapes by which rules name properties that are not identifiers, or that are reserved words of CEL.
 _SIGNS = (("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/"))
 _RESERVED = frozenset(
     (

@@ -128,8 +128,8 @@ def defaulted(value: Any, schema: Schema) -> None:
 
 
 def causes(value: Any, schema: Schema, old: Any = ABSENT, path: str = "") -> Iterator[Cause]:
-    """Yield the errors of a value that its old version did not have. As in k8s.io/kube-openapi, the check continues
-    after a wrong type: for example, it also reports that the value is not in an enumeration."""
+    """Yield the errors of a value, except those that the old value had as well. As in k8s.io/kube-openapi, the check
+    continues after a wrong type: for example, it also reports that the value is not in an enumeration."""
     if value == old and path:
         return
     kind = type_name(value)
@@ -256,7 +256,7 @@ def _number_causes(value: float, schema: Schema, path: str) -> Iterator[Cause]:
         said = f"Checked value must be of type integer {form} in {path}"
         yield Cause("FieldValueInvalid", f'Invalid value: "": {said}', NO_FIELD)
     low, high, step = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
-    if isinstance(value, int):  # compare integers with integers
+    if isinstance(value, int):  # compare an integer with the integer part of the limit
         low, high = (None if one is None else int(one) for one in (low, high))
     if low is not None and (value < low or (schema.get("exclusiveMinimum") and value == low)):
         yield _wrong(
@@ -266,7 +266,7 @@ def _number_causes(value: float, schema: Schema, path: str) -> Iterator[Cause]:
         yield _wrong(
             path, value, f"should be less than {'' if schema.get('exclusiveMaximum') else 'or equal to '}{high}"
         )
-    if step and isinstance(value, int) and not int(step):  # divide integers by integers
+    if step and isinstance(value, int) and not int(step):  # divide an integer by the integer part of the divisor
         yield invalid_value(path, 0, f"factor MultipleOf declared for {path} must be positive: 0")
     elif step and value % (int(step) if isinstance(value, int) else step):
         yield _wrong(path, value, f"should be a multiple of {step}")
@@ -290,8 +290,8 @@ def _list_causes(value: list[Any], schema: Schema, old: Any, path: str) -> Itera
 
 
 def correlated(old: Any, schema: Schema) -> Any:
-    """Return a function that returns, for an item, the item of the old list with the same keys, or ABSENT. If the items
-    of the list have no keys, the function always returns ABSENT."""
+    """Return a function that finds, for an item of the new list, the item of the old list with the same keys. If there
+    is none, the function returns ABSENT. If the items of the list have no keys, the function always returns ABSENT."""
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
         return lambda _: ABSENT
@@ -369,5 +369,5 @@ def _combined_causes(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
 
 
 def _of_combination(path: str, said: str) -> Cause:
-    """Return the error of a combination of schemas. It names the field only in its message."""
+    """Return the error of a combination of schemas. Only the message of this error names the field."""
     return Cause("FieldValueInvalid", f'Invalid value: "": "{path}" {said}', NO_FIELD)

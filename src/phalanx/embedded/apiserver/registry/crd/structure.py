@@ -19,7 +19,8 @@ EMBEDDED = "x-kubernetes-embedded-resource"
 _ROOT, _ITEM, _FIELD = "at the root", "for specified array items", "for specified object fields"
 _EITHER = [{"type": "integer"}, {"type": "string"}]
 _JUNCTORS = ("anyOf", "allOf", "oneOf")
-# The keywords that a restricting schema must not set, with the word for their required state (as in `must be empty`).
+# The keywords that a schema inside `anyOf`, `oneOf`, `allOf` or `not` must not set, with the last word of the message
+# (`must be empty`).
 _NESTED: Mapping[str, str] = {
     "type": "empty",
     "additionalProperties": "undefined",
@@ -151,7 +152,8 @@ def _nested(schema: Json, path: str) -> Iterator[Cause]:
 
 
 def _incomplete(values: Json, schema: Json, path: str, named: str) -> Iterator[Cause]:
-    """Yield an error for each field that a restriction names and the typed part of the schema does not have."""
+    """Yield an error for each field that occurs in a restriction (`anyOf`, …) but not in the part of the schema that
+    defines types."""
     for here, inner in _restrictions(values, named):
         yield from _incomplete_part(inner, schema, path, here)
 

@@ -1,6 +1,6 @@
 """Checks that many kinds share: of numbers, choices, immutable fields, label selectors and resource lists.
 
-Each check appends its causes to `found`, so that a valid object needs no further list. Source:
+Each check appends the errors that it finds to the list `found`, so that no list is created for a valid object. Source:
 k8s.io/kubernetes/pkg/apis/core/validation and k8s.io/apimachinery/pkg/apis/meta/v1/validation.
 """
 
@@ -156,7 +156,7 @@ def resource_name(found: Found, name: str, path: str) -> None:
 
 
 def container_resource_name(found: Found, name: str, path: str) -> None:
-    """Check the name of a resource of containers. If the name is wrong, all its errors are added, not only the
+    """Check the name of a resource of containers. If the name is wrong, all errors of the name are added, not only the
     first."""
     resource_name(found, name, path)
     if "/" not in name:
@@ -227,8 +227,8 @@ def at_most_all(found: Found, value: int | str | None, path: str) -> None:
 
 
 def total(spec: Mapping[str, Any], which: str) -> dict[str, str]:
-    """Return the amounts of a whole pod by resource. Each amount is the sum over its containers, or that of its largest
-    init container if that is more. `which`: `requests` or `limits`."""
+    """Return the amounts of a whole pod by resource. Each amount is the sum over the pod's containers, or the amount of
+    the largest init container if that is more. `which`: `requests` or `limits`."""
     found: dict[str, str] = {}
     for one in spec.get("containers") or ():
         for name, amount in ((one.get("resources") or {}).get(which) or {}).items():

@@ -12,7 +12,7 @@ class SpecAndStatus(ResourceStrategy):
     """A kind whose `status` only writes to `/status` can change. `counts`: True if its objects have generations."""
 
     counts = False
-    status_keeps_metadata = False  # True if a write of the status cannot change labels and other metadata
+    status_keeps_metadata = False  # True if a write to `/status` cannot change labels and other metadata
     spec_fields: tuple[str, ...] = ("spec",)
 
     def prepare_create(self, obj: Object) -> None:

@@ -1,10 +1,10 @@
 """Convert JSON objects into protobuf messages, and back, like Go's conversion.
 
-`values(name)` and `reader(name)` each return one function for a definition, which is created once. The function of
-`values` converts an object into the arguments of its message class; the library does the rest in C. It drops `kind` and
-`apiVersion`, for which the message has no fields, because they are in the envelope. The function of `reader` converts a
-message into an object. Of the fields that are zero in the message, it keeps those whose zero is significant, like JSON.
-"""
+`values(name)` and `reader(name)` each return a function for the definition `name`; each function is created only once.
+The function of `values` converts an object into the arguments of its message class, and the protobuf library encodes
+the message in C. It drops `kind` and `apiVersion`, because the envelope contains them and the message has no fields for
+them. The function of `reader` converts a message into an object. It leaves out fields whose value is zero, except those
+whose zero is significant in JSON. """
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class SizeBudget:
-    """The number of values that a message may still have. The limit is needed because a value can take as few as two
-    bytes."""
+    """The number of values that may still be read from a message. The limit is needed because a value can have as few
+    as two bytes."""
 
     __slots__ = ("left",)
 

@@ -1,10 +1,10 @@
 """The messages of Kubernetes' protobuf format, as classes of the protobuf library.
 
 A published definition contains the names and types of the fields of a message, and `numbers` adds their field numbers.
-When the first body in protobuf arrives, descriptors are created from both, by which the library reads and writes
-messages. Some values are a text or a number in JSON but a message in protobuf (amounts, times, integers or texts,
-arbitrary JSON); `_LEAVES` describes these messages. All integers are int64 here, whatever their type in Go, because the
-encoding is the same.
+When the first body in protobuf arrives, descriptors are created from the definitions and the numbers. With these
+descriptors the library reads and writes messages. Some values are a text or a number in JSON but a message in protobuf
+(amounts, times, integers or texts, arbitrary JSON); `_LEAVES` describes these messages. All integers have the type
+int64 here, because protobuf encodes every integer type of Go in the same way.
 
 Sources: generated.proto of k8s.io/apimachinery (pkg/api/resource, pkg/apis/meta/v1, pkg/runtime, pkg/util/intstr) and
 of k8s.io/apiextensions-apiserver.
@@ -12,14 +12,14 @@ of k8s.io/apiextensions-apiserver.
 The file `field_numbers.txt` contains the field numbers of Kubernetes' protobuf messages.
 
 The numbers are from the struct tags in the types.go files of k8s.io/api, k8s.io/apimachinery (pkg/apis/meta/v1) and
-k8s.io/apiextensions-apiserver at Kubernetes 1.36.2, and were compared with the generated.proto files there. The file
-names a field by its name in JSON. A line `[io.k8s.api.core.v1]` begins the messages of a package. The file does not
-repeat types, lists and maps, which the published definitions contain. It also omits list kinds, all of which have
-metadata=1 and items=2.
+k8s.io/apiextensions-apiserver at Kubernetes 1.36.2. They were compared with the generated.proto files of the same
+packages. The file names a field by its name in JSON. A line `[io.k8s.api.core.v1]` begins the messages of a package.
+The file does not repeat types, lists and maps, which the published definitions contain. It also omits list kinds, all
+of which have metadata=1 and items=2.
 
 `~Name=2` is a struct that Go embeds: in protobuf it is a nested message, and in JSON its fields are those of the outer
 object. `!` marks a number, text or boolean whose zero is significant (a pointer in Go, or a field without `omitempty`).
-Go also writes the zeros of all other fields to protobuf, but omits them in JSON."""
+The zeros of other fields that are no pointers are omitted in JSON, although Go writes them to protobuf."""
 
 from __future__ import annotations
 

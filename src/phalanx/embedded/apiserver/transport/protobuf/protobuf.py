@@ -1,8 +1,9 @@
 r"""Bodies of built-in kinds in Kubernetes' protobuf format, `application/vnd.kubernetes.protobuf`.
 
-A body consists of the bytes `k8s\0` and an `Unknown`, which contains the kind of the object and its message. A stream
-of events consists of frames. A frame is four bytes with its length (big-endian), and a `WatchEvent`; only the object in
-the event begins with `k8s\0`. Fields that Kubernetes 1.36 does not know are skipped, as in kube-apiserver.
+A body consists of the bytes `k8s\0` and a message `Unknown`, which contains the kind of the object and the message of
+the object. A stream of events consists of frames. A frame is four bytes with its length (big-endian), and a
+`WatchEvent`; only the object in the event begins with `k8s\0`. Fields that Kubernetes 1.36 does not know are skipped,
+as in kube-apiserver.
 
 Sources: generated.proto of k8s.io/apimachinery (pkg/runtime, pkg/apis/meta/v1), its pkg/runtime/serializer/protobuf and
 pkg/util/framer; https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding.

@@ -1,8 +1,8 @@
 """The documentation of table columns that have no field of the same name.
 
-A text such as `.DeploymentStatus.updatedReplicas` stands for the documentation of that field, in the package of the
-kind unless the text names another package. Any other text is the documentation itself. Source:
-k8s.io/kubernetes/pkg/printers/internalversion/printers.go.
+A text such as `.DeploymentStatus.updatedReplicas` stands for the documentation of that field. The field is in the API
+package of the kind, unless the text names another package. A text of any other form is the documentation itself.
+Source: k8s.io/kubernetes/pkg/printers/internalversion/printers.go.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The row of a pod in `kubectl get pods`: its ready containers, its status and its restarts.
 
 The phase does not show why a pod does not run. So the status cell shows the most useful reason that a container
-reports. Init containers come first while they delay the start of the pod, and then the containers; if several have a
-reason, that of the first one is shown. Source of the rules: k8s.io/kubernetes/pkg/printers/internalversion/printers.go,
-printPod.
+reports. While init containers delay the start of the pod, it shows the reason of an init container, and afterwards the
+reason of a container. If several containers have a reason, the cell shows the reason of the first one. Source of the
+rules: k8s.io/kubernetes/pkg/printers/internalversion/printers.go, printPod.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def _summary(spec: Object, status: Object, sidecars: set[str]) -> _Summary:
 
 
 def _sum_init_containers(summary: _Summary, spec: Object, status: Object, sidecars: set[str]) -> bool:
-    """Add the init containers to the summary. Return True if one of them delays the start of the pod; its state is then
-    the reason."""
+    """Add the init containers to the summary. Return True if one of them delays the start of the pod. The summary then
+    has the state of this init container as its reason."""
     for place, container in enumerate(status.get("initContainerStatuses") or ()):
         summary.add_restarts(container)
         state = container.get("state", {})

@@ -67,7 +67,8 @@ def as_table(
 def as_partial_metadata(obj: Object, version: str = "v1") -> Object:
     """Return only the metadata of an object."""
     meta = obj["metadata"]
-    # Kube-apiserver keeps this number in a field of its own, and writes the annotation only into whole objects.
+    # Kube-apiserver stores the number of this annotation in an internal field, and shows the annotation only in whole
+    # objects.
     if obj.get("kind") == "DaemonSet" and (notes := meta.get("annotations")):
         notes = {key: value for key, value in notes.items() if key != TEMPLATE_GENERATION}
         meta = {key: value for key, value in meta.items() if key != "annotations"}
@@ -164,7 +165,7 @@ def _custom_column(definition: Mapping[str, Any]) -> PrinterColumn:
 
 
 def _custom_cell(obj: Object, definition: Mapping[str, Any], now_s: float) -> Any:
-    """Return the first value at the column's path if it has the column's type; otherwise None."""
+    """Return the first value at the column's path, or None if this value does not have the column's type."""
     found = find(obj, definition["jsonPath"])
     value = found[0] if found else None
     match definition["type"], value:

@@ -34,7 +34,7 @@ def _job_state(job: Object) -> str:
     if job["metadata"].get("deletionTimestamp"):
         return "Terminating"
     if job["spec"].get("suspend") and not job.get("status", {}).get("startTime"):
-        return "Suspended"  # the Job controller writes the condition a moment after the Job is created
+        return "Suspended"  # the Job controller writes the condition Suspended a moment after the creation of the Job
     states = ("Suspended", "FailureTarget", "SuccessCriteriaMet")
     return next((state for state in states if condition(job, state)), "Running")
 

@@ -3,10 +3,10 @@ runs them.
 
 A suspended AppWrapper has no components; the scheduler resumes it when all its pods have a node. The controller then
 creates each component (a wrapped object) in the name of the user who created the AppWrapper. An admission policy has
-recorded this user on the AppWrapper (`dialects.job_kinds.appwrapper`). So users get only objects that they may create
-themselves, and the API server applies every check to these objects.
+recorded this user in annotations of the AppWrapper (`dialects.job_kinds.appwrapper`). So users get only objects that
+they may create themselves, and the API server applies every check to these objects.
 
-The caller supplies what depends on the kind AppWrapper, as an object of the class `Wrapping`
+The caller supplies the facts and functions that depend on the kind AppWrapper, as an object of the class `Wrapping`
 (`phalanx.dialects.job_kinds.appwrapper.wrapping`)."""
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from phalanx.errors import PhalanxError
 
 class Wrapping(Protocol):
     """The facts that depend on the kind AppWrapper. `label`: the label of components and pods with the AppWrapper's
-    name. `uid`: the annotation of pods with the AppWrapper's uid. `manager`: the name of this controller, in
-    AppWrappers that name one. `creator`, `groups`: the annotations with the creator."""
+    name. `uid`: the annotation of pods with the AppWrapper's uid. `manager`: the value of `managedBy` that selects this
+    controller. `creator`, `groups`: the annotations with the creator."""
 
     @property
     def kind(self) -> Kind: ...
@@ -70,7 +70,7 @@ class Wrapping(Protocol):
 
 COMPONENT: Final = "appwrapper"
 _POLL_S: Final = 2.0  # the interval between checks of objects that are being removed, and of kinds without a watch
-_ASK_S: Final = 2.0  # the pause until a kind that is not served is looked up again
+_ASK_S: Final = 2.0  # the pause before a kind that is not served is looked up again
 _FATAL: Final = frozenset({400, 403, 404, 405, 409, 422})
 
 
@@ -280,15 +280,15 @@ def _each(obj: Object) -> range:
 
 
 def _failure(obj: Object) -> str:
-    """Return the failure in the status of a Job or PyTorchJob; "" if there is none. For components of other kinds, only
-    their pods determine whether they failed, as in the original controller."""
+    """Return the failure in the status of a Job or PyTorchJob; "" if there is none. A component of another kind counts
+    as failed only through its pods, as in the original controller."""
     said = condition(obj, "Failed") if obj["kind"] in ("Job", "PyTorchJob") else None
     return str(said.get("message") or "failed") if said is not None and said["status"] == "True" else ""
 
 
 def _deployed(known: Object | None, there: bool, fault: str, now_s: float) -> Object:
-    """Return the condition ResourcesDeployed of a component. The reason `CompononetDeleted` is spelt as in the original
-    controller."""
+    """Return the condition ResourcesDeployed of a component. The reason `CompononetDeleted` has the spelling of the
+    original controller."""
     reason = "ComponentCreatedSuccessfully" if there else "ComponentCreationErrored" if fault else "CompononetDeleted"
     status = "True" if there else "False"
     since = known["lastTransitionTime"] if known is not None and known["status"] == status else write_moment(now_s)

@@ -2,14 +2,14 @@
 second.
 
     Pending -> Running -> RunningHoldCompletion -> Completed
-    Running -> Pending -> Running         too few pods run for too long: all objects are created again
+    Running -> Pending -> Running too few pods have run for too long: all objects are created again
     Running -> Pending                    the AppWrapper was preempted, and waits again
-    Running -> Failed                     its time since the first dispatch is over, or an object cannot be created
-    Running -> Deleted                    it reached its limit of retries
+    Running -> Failed its time limit since the first dispatch has passed, or an object cannot be created Running ->
+    Deleted it reached its limit of retries
 
-An AppWrapper is complete when each item that names conditions has one of these conditions, with any status, and the
-pods of the AppWrapper have ended. An AppWrapper whose items name no conditions never completes, as in MCAD. An
-AppWrapper without pods is dispatched at once.
+An item of an AppWrapper may name conditions that complete it. The AppWrapper is complete when each of these items has
+one of its conditions, with any status, and the pods of the AppWrapper have ended. An AppWrapper whose items name no
+conditions never completes, as in MCAD. An AppWrapper without pods is dispatched at once.
 
 Source: pkg/controller/queuejob/queuejob_controller_ex.go of v1.40.0.
 """
@@ -24,7 +24,7 @@ from phalanx.client.moment import write_micro_moment
 from phalanx.embedded.controllers.operators.appwrapper.phases import Do, PhaseStep, Seen
 from phalanx.embedded.controllers.runtime.pod_state import phase, seconds
 
-_BACKOFF_S: Final = 1.0  # a wait of at least this time is reported
+_BACKOFF_S: Final = 1.0  # waits of at least this time are reported
 _ENDED: Final = ("Completed", "Failed", "Deleted")
 _SHORT: Final = "Insufficient resources to dispatch AppWrapper."
 
@@ -149,7 +149,8 @@ def _hold_to_minimum(at: PhaseStep, spec: Mapping[str, Any], counts: Mapping[str
 
 
 def _completed(spec: Mapping[str, Any], seen: Seen) -> bool:
-    """Return True if at least one item names conditions, and every item that names conditions has one of them."""
+    """Return True if at least one item names conditions, and the object of every such item has one of the
+    conditions."""
     items = (spec.get("resources") or {}).get("GenericItems") or ()
     items = [item for item in items if isinstance(item.get("generictemplate"), dict)]
     asked = [

@@ -4,14 +4,15 @@
     Running, Resuming -> Resetting -> Resuming        failed components are removed and created again, after a pause
     Resuming, Running, Resetting -> Suspending -> Suspended
 
-An AppWrapper that is reset keeps its quota and its nodes. An AppWrapper that succeeds releases them at once. The pods
-determine the success, not their owners, and one existing failed pod prevents it.
+An AppWrapper that is reset keeps its quota and its nodes. An AppWrapper that succeeds releases its quota and its nodes
+at once. Its success depends on its pods, and not on the owners of the pods. A failed pod that still exists prevents the
+success.
 
 Source: internal/controller/appwrapper/appwrapper_controller.go of v1.2.1.
 
-The first part reads the retries and grace periods from the annotations of an AppWrapper. A duration that cannot be read
-is replaced by the default. A duration of more than a day is reduced to a day, and a longer time to live after success
-is reduced to its default.
+The first part reads the limit of retries and the grace periods from the annotations of an AppWrapper. A duration that
+cannot be read is replaced by the default. A duration of more than a day is reduced to a day. Only the time to live
+after success may be longer, up to its default.
 
 Source: internal/controller/appwrapper/appwrapper_controller.go, api/v1beta2/appwrapper_types.go of v1.2.1."""
 
@@ -140,7 +141,7 @@ class PhaseStep:
         self.look_s = self.now_s
 
     def set(self, kind: str, value: bool, reason: str, message: str = "") -> None:
-        """Set the condition. Its time of transition is that of the last change of its status."""
+        """Set the condition. Its time of transition changes only if its status changes."""
         entries: list[dict[str, Any]] = self.status.setdefault("conditions", [])
         old = next((one for one in entries if one["type"] == kind), None)
         status = "True" if value else "False"
@@ -210,7 +211,8 @@ def step(status: Object, suspended: bool, seen: Seen, settings: RetrySettings, n
 
 
 def _suspended(at: PhaseStep, seen: Seen) -> None:
-    """Report a permanent error at once: the scheduler finds no pods in the AppWrapper, so it would never be resumed."""
+    """Report a permanent error at once: the scheduler finds no pods in such an AppWrapper, and so would never resume
+    it."""
     known = at.condition("Unhealthy") or {}
     if seen.fault and seen.fatal:
         if known.get("status") != "True" or known.get("message") != seen.fault:

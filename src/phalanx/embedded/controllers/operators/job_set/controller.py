@@ -5,9 +5,9 @@ decision, and writes the status if it changed. Jobs are created and deleted by n
 
 `judge` is a pure function that computes the status of a JobSet and the next steps from its Jobs.
 
-For a failed Job the first matching rule of the failure policy applies, or else `maxRestarts`: the whole JobSet restarts
-(its Jobs are deleted and created again, with a higher restart attempt), one Job restarts, or the JobSet fails. The
-JobSet completes when the Jobs of its success policy have completed.
+If a Job fails, the first matching rule of the failure policy applies. The whole JobSet restarts (its Jobs are deleted
+and created again, with a higher restart attempt), one Job restarts, or the JobSet fails. If no rule matches, the JobSet
+restarts up to `maxRestarts` times. The JobSet completes when the Jobs of its success policy have completed.
 
 Source: JobSet v0.12, pkg/controllers/{failure_policy,success_policy,startup_policy,jobset_controller}.go."""
 
@@ -120,7 +120,7 @@ def _live(
     if not suspended and _in_order(job_set):
         _startup(said, done=all(_may_start(job_set, one, parts) for one in replicated_jobs(job_set)))
     status["conditions"] = said.conditions
-    waiting = {job["metadata"]["name"] for job in old}  # a Job of the previous attempt still has the name
+    waiting = {job["metadata"]["name"] for job in old}  # names that Jobs of the previous attempt still have
     create = tuple(one for one in wanted if one.name not in there and one.name not in waiting)
     open_jobs = [job for job in current if not _is_over(job) and not _is_going(job)]
     by_name = {one.name: one for one in wanted}
@@ -187,7 +187,7 @@ def _failure(job_set: Object, status: dict[str, Any], said: _Said, failed: Objec
     status["conditions"] = said.conditions
     if action.startswith("RestartJobSet"):
         status["restarts"] = restarts(job_set) + 1
-        return JobSetActions(status=status)  # with the new count, the present Jobs belong to an earlier attempt
+        return JobSetActions(status=status)  # with the new count of restarts, all Jobs are of an earlier attempt
     return JobSetActions(status=status, delete=(failed,) if not _is_going(failed) else ())
 
 
@@ -312,7 +312,7 @@ class JobSetController(Reconciler):
             await create_owned(self._calls, kind, body, job_set)
         except ApiRefusal as refusal:
             if refusal.reason == "AlreadyExists" and kind == SERVICES:
-                return  # JobSets may share a subdomain, and so its Service
+                return  # several JobSets may share a subdomain and its Service
             text = f"{kind.name} {body['metadata']['name']} could not be created: {refusal}"
             self.tell(job_set, "Warning", f"{kind.name}CreationFailed", text)
             raise

@@ -73,7 +73,7 @@ def make_job(job_set: Object, replica: Replica, *, suspended: bool) -> Object:
     words = _words(job_set, replica)
     spec.setdefault("completionMode", "Indexed")
     spec["suspend"] = suspended
-    pod = spec.setdefault("template", {})  # without containers, which the server refuses
+    pod = spec.setdefault("template", {})  # an empty template has no containers, so the server refuses the Job
     pod.setdefault("spec", {}).setdefault("restartPolicy", "OnFailure")
     inner = pod.setdefault("metadata", {})
     inner["labels"] = {**(inner.get("labels") or {}), **words}
@@ -116,8 +116,8 @@ def owner(obj: Object) -> dict[str, Any]:
 
 
 def template_patch(job_set: Object, replica: Replica, job: Object) -> Object:
-    """Return the changes of a Job's pod template before its resumption, as a merge patch. As in the operator, maps are
-    merged, and a list of the JobSet replaces the list of the Job."""
+    """Return the changes of a Job's pod template before its resumption, as a merge patch. As in the operator, the patch
+    merges maps, and lists of the JobSet replace lists of the Job."""
     wanted, now = make_job(job_set, replica, suspended=False)["spec"]["template"], job["spec"]["template"]
     found: Object = {}
     for outer, name in MUTABLE:

@@ -129,12 +129,12 @@ class MPIJobController(Reconciler):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._jobs = self._calls.cache(JOBS)
-        self._told: dict[str, dict[str, str]] = {}  # uid of a job -> the data of its ConfigMap, once all else exists
+        self._told: dict[str, dict[str, str]] = {}  # uid of an MPIJob -> the data in its ConfigMap
         self._calls.cache(PODS).subscribe(lambda change: self._launcher_changed(change.new))
 
     def _launcher_changed(self, pod: Object | None) -> None:
-        """Handle a change of a launcher's pod. The pod belongs to the launcher's Job; the MPIJob runs while the pod
-        runs."""
+        """Reconcile the MPIJob of a launcher's pod that changed, because the MPIJob runs while this pod runs. The pod's
+        controller is the launcher Job, and the MPIJob is the controller of that Job."""
         owner = controller_of(pod) if pod is not None else None
         if pod is not None and owner is not None and owner["kind"] == JOBS.name:
             job = self._jobs.objects.get(f"{pod['metadata']['namespace']}/{owner['name']}")
@@ -220,8 +220,8 @@ class MPIJobController(Reconciler):
         return found if found is not None and is_controlled_by(found, job) else None
 
     async def _create(self, job: Object, kind: Kind, body: Object) -> Object:
-        """Create the object, and return the existing one. Raises ApiError, after which the step is retried, and
-        ValueError if a foreign object has the name."""
+        """Create the object if it does not exist, and return the object that then exists. Raises ApiError, after which
+        the step is retried, and ValueError if a foreign object has the name."""
         name = body["metadata"]["name"]
         try:
             return (await create_owned(self._calls, kind, body, job))[0]

@@ -64,13 +64,15 @@ def secret_data() -> dict[str, str]:
 
 
 def programs() -> dict[str, str]:
-    """Return the files of the replacement of ssh, for a ConfigMap that is mounted at CONFIG_AT with mode 0555."""
+    """Return the files of the program that replaces ssh, for a ConfigMap that is mounted at CONFIG_AT with mode
+    0555."""
     program = resources.files(__package__ or "").joinpath(f"{_AGENT}.py").read_text()
     return {f"{_AGENT}.py": program, _AGENT: f'#!/bin/sh\nexec python3 {CONFIG_AT}/{_AGENT}.py "$@"\n'}
 
 
 def variables(secret: str) -> list[Object]:
-    """Return the environment variables of the program. `secret`: the name of the job's Secret."""
+    """Return the environment variables that the program `remote_shell` reads. `secret`: the name of the job's
+    Secret."""
     token = {"secretKeyRef": {"name": secret, "key": _TOKEN}}
     address = {"fieldRef": {"fieldPath": "status.podIP"}}
     return [{"name": "MPI_RSH_TOKEN", "valueFrom": token}, {"name": "MPI_RSH_ADDRESS", "valueFrom": address}]
@@ -152,7 +154,7 @@ def secret_name(job: Object) -> str:
 
 
 def make_service(job: Object) -> Object:
-    """Return the headless Service under which its pods find each other."""
+    """Return the headless Service that gives the job's pods their host names."""
     name = job["metadata"]["name"]
     selector = {f"{_GROUP}/operator-name": "mpi-operator", JOB: name}
     return _object(
@@ -256,11 +258,11 @@ def _add_env(container: Object, values: Mapping[str, str]) -> None:
 
 
 def _mount(job: Object, spec: Object, container: Object, *, with_config: bool) -> None:
-    """Mount the key at the path at which ssh reads it, and, with `with_config`, the list of hosts."""
+    """Mount the key at the path where ssh reads keys. With `with_config`, also mount the list of hosts."""
     key = {"secretName": secret_name(job), "defaultMode": 0o600, "items": [*KEY_ITEMS]}
     volumes: list[Object] = [{"name": "ssh-auth", "secret": key}]
     mounts: list[Object] = [{"name": "ssh-auth", "mountPath": job["spec"].get("sshAuthMountPath") or SSH_AT}]
-    if on_this_machine(container):  # on this machine /root/.ssh stays as it is
+    if on_this_machine(container):  # /root/.ssh is this machine's own folder, and must not change
         volumes, mounts = [], []
         container["env"] = [*variables(secret_name(job)), *container["env"]]
     if with_config:

@@ -1,4 +1,5 @@
-"""Start mpirun's daemons in other pods without sshd: run `serve` there, and `HOST COMMAND…` in the launcher.
+"""Start mpirun's daemons in other pods without sshd. The workers run this program with the argument `serve`, and the
+launcher runs it with the arguments `HOST COMMAND…`.
 
 This separate program is in the job's ConfigMap. mpirun calls it as its remote shell (`plm_rsh_agent`) with a host and a
 command. The server in that pod runs the command like a shell, and the call returns its exit code. The server sends a
@@ -62,7 +63,7 @@ def is_here(host: str) -> bool:
     interface."""
     try:
         return socket.gethostbyname(host) == os.environ["MPI_RSH_ADDRESS"]
-    except OSError:  # a pod that is starting has no name yet
+    except OSError:  # the name of a pod that is starting cannot be resolved yet
         return False
 
 
@@ -95,5 +96,5 @@ def call(host: str, command: list[str]) -> int:
 if __name__ == "__main__":
     if sys.argv[1:] == ["serve"]:
         serve()
-    words = [word for word in sys.argv[1:] if word != "-x"]  # Open MPI adds -x for ssh alone
+    words = [word for word in sys.argv[1:] if word != "-x"]  # Open MPI adds the option -x for ssh
     sys.exit(call(words[0], words[1:]))

@@ -43,7 +43,7 @@ class TrainJobController(Reconciler):
         super().__init__(context)
         self._job_sets = self._calls.cache(JOB_SETS)
         self._runtimes = {name: self._calls.cache(kind) for name, kind in RUNTIMES.items()}
-        self._told: dict[str, dict[str, str]] = {}  # uid of a job -> the data of its ConfigMap, once that exists
+        self._told: dict[str, dict[str, str]] = {}  # uid of a TrainJob -> the data in its ConfigMap
 
     async def reconcile(self, job: Object) -> None:
         if (job["spec"].get("managedBy") or OPERATOR) != OPERATOR:
@@ -85,7 +85,8 @@ class TrainJobController(Reconciler):
         return await self._end_in_time(job)
 
     async def _begin(self, job: Object, wanted: Object) -> str:
-        """Create the JobSet of a TrainJob. Return the reason if the server refuses it, otherwise ""."""
+        """Create the JobSet of a TrainJob. If the server refuses the JobSet, return the server's message, otherwise
+        ""."""
         try:
             await self._calls.create(JOB_SETS, wanted, job["metadata"]["namespace"])
         except ApiRefusal as refusal:

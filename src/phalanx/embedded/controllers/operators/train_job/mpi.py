@@ -134,7 +134,7 @@ def _hosts(job: Object, part: Object, subdomain: str) -> Iterator[str]:
 
 
 def _slots(policy: Mapping[str, Any], said: Mapping[str, Any], container: Object) -> int:
-    """Return the number of ranks of a node: the configured number, or else one for each GPU."""
+    """Return the number of ranks in each pod of `node`: the configured number, or one for each GPU."""
     if said.get("numProcPerNode") is not None:
         return int(said["numProcPerNode"])
     found = int(policy.get("numProcPerNode") or 1)
@@ -170,7 +170,7 @@ def _volumes(job: Object, *, with_hosts: bool, here: bool) -> Iterator[Object]:
 
 def _mount(job: Object, policy: Mapping[str, Any], container: Object, *, is_launcher: bool) -> None:
     here = on_this_machine(container)
-    if here:  # on this machine the user's own .ssh stays as it is
+    if here:  # the user's own .ssh on this machine must not change
         _put(container, "env", *variables(_secret_name(job)))
         if not is_launcher and not container.get("command") and not container.get("args"):
             container["command"] = [*SERVES]

@@ -6,11 +6,11 @@ harm.
 
 A pure function computes the status of a PyTorchJob and the next steps from its pods.
 
-The rules are the training operator's. The job succeeds with its Master, or, without a Master, when every Worker has
-succeeded (an elastic job: when one has). A failed pod is created again, except in two cases: the restart policy of its
-replica type is Never, or the policy is ExitCode and the exit code is not retryable (below 128, so that no signal ended
-the pod). In these two cases the job fails. So an evicted worker is created again. Times and conditions follow the
-operator's common JobStatus.
+The rules are the training operator's. The job succeeds when its Master has succeeded. A job without a Master succeeds
+when every Worker has succeeded, or, if it is elastic, when one Worker has. A failed pod is created again, except in two
+cases: the restart policy of its replica type is Never, or the policy is ExitCode and the exit code is not retryable
+(below 128, so that no signal ended the pod). In these two cases the job fails. So an evicted worker is created again.
+Times and conditions follow the operator's common JobStatus.
 
 Source: pkg/controller.v1/common and pytorch/pytorchjob_controller.go of kubeflow/training-operator v1.9.0."""
 
@@ -202,8 +202,8 @@ def _counts(job: Object, kind: str, tally: _Tally) -> dict[str, Any]:
 
 
 def _exit_code(pod: Object) -> int:
-    """Return the highest exit code of the pod's containers. A pod without an exit code was evicted, so it is
-    retried."""
+    """Return the highest exit code of the pod's containers. A pod without an exit code was evicted. A retryable code is
+    returned for it, so that it is created again."""
     containers = (pod.get("status") or {}).get("containerStatuses") or ()
     ended = ((one.get("state") or {}).get("terminated") or {} for one in containers)
     return max((int(one["exitCode"]) for one in ended if "exitCode" in one), default=_RETRYABLE)
@@ -253,8 +253,8 @@ def _end(
 
 
 def _leftovers(job: Object, pods: Sequence[Object]) -> tuple[Object, ...]:
-    """Return the pods to delete after the end of the job. By cleanPodPolicy these are none, the running pods, or all
-    pods."""
+    """Return the pods to delete after the end of the job. The job's cleanPodPolicy selects no pods, the running pods,
+    or all pods."""
     policy = (job["spec"].get("runPolicy") or {}).get("cleanPodPolicy") or "None"
     if policy == "None":
         return ()

@@ -3,7 +3,7 @@
 The first part makes the pods and services of a PyTorchJob, with the operator's names and labels. Pod i of a type is
 `JOB-TYPE-i`, and a headless service of that name selects this pod only. The Master has rank 0; without a Master, the
 first Worker has it. The other pods find rank 0 by the host name in MASTER_ADDR. RANK and WORLD_SIZE count pods, or
-processes where `nprocPerNode` is a number; the PET_ variables have the same values for torchrun.
+processes if `nprocPerNode` is a number. The PET_ variables give torchrun the same values.
 
 The second part has the types of the fields of pod and Job templates, for the definitions of all kinds with templates.
 Fields that operators read or write have the same types here, and are required, as in the operators' definitions. Other
@@ -32,7 +32,7 @@ OPERATOR = "pytorchjob-controller"
 _GROUP = "training.kubeflow.org"
 JOB, TYPE, INDEX = f"{_GROUP}/job-name", f"{_GROUP}/replica-type", f"{_GROUP}/replica-index"
 _PORT_NAME, _PORT = "pytorchjob-port", 23456
-MOST_REPLICAS = 10_000  # replicas of one replica type
+MOST_REPLICAS = 10_000  # the most replicas of one type
 TYPES = ("Master", "Worker")  # the replica types, in the order of their ranks
 
 
@@ -235,7 +235,7 @@ _JOB: Final = _fields(
     suspend=_FLAG,
     template=POD_TEMPLATE,
 )
-# The end of the path of a field that a definition leaves open -> its schema.
+# The last parts of the path of a field without a type in a definition -> the schema of the field.
 _SHAPES: Final[Mapping[tuple[str, ...], Object]] = {
     ("mpiReplicaSpecs", "template"): POD_TEMPLATE,
     ("replicatedJobs", "template", "spec"): _JOB,
@@ -244,7 +244,7 @@ _SHAPES: Final[Mapping[tuple[str, ...], Object]] = {
 
 
 def spelt_out(schema: Object, path: tuple[str, ...] = ()) -> Object:
-    """Return the schema with the types of the templates that it leaves open."""
+    """Return the schema, and add the types of pod and Job templates where it has none."""
     if schema.get("x-kubernetes-preserve-unknown-fields") and "properties" not in schema:
         shape = next((one for end, one in _SHAPES.items() if path[-len(end) :] == end), {})
         return {**schema, **shape}

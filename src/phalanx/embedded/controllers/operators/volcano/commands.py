@@ -45,7 +45,7 @@ class CommandController(Reconciler):
             await self._calls.delete(COMMANDS, command, policy="Background")
         except ApiRefusal as refusal:
             if refusal.code == 404:
-                return  # the command was deleted, or carried out
+                return  # the Command was deleted or carried out in the meantime
             raise
         if target is None:
             return
@@ -131,7 +131,7 @@ class QueueController(Reconciler):
     async def reconcile(self, queue: Object) -> None:
         name, state = queue["metadata"]["name"], (queue.get("status") or {}).get("state")
         if state == "Closing" and not any(_queue_of(one) == name for one in self._groups.objects.values()):
-            # Another writer may open the queue at this moment.
+            # The version is a precondition, because another client may open the queue at this moment.
             seen = {"resourceVersion": queue["metadata"]["resourceVersion"]}
             body = {"metadata": seen, "status": {"state": "Closed"}}
             await self._calls.patch(QUEUES, queue, body, subresource="status")

@@ -56,7 +56,7 @@ class VolcanoJobController(Reconciler):
         self._groups, self._claims = self._calls.cache(POD_GROUPS), self._calls.cache(VOLUME_CLAIMS)
         self._priorities = self._calls.cache(PRIORITY_CLASSES)
         self._commands: dict[str, str] = {}  # job -> the action that a Command of its user requests
-        self._evicted: dict[str, dict[str, float]] = {}  # uid of a job -> name of a pod that others deleted -> time
+        self._evicted: dict[str, dict[str, float]] = {}  # uid of a job -> pod that another client deleted -> time
         self._taking: set[str] = set()  # uids of pods that this controller deletes
         self._hosts: dict[str, int] = {}  # uid of a job -> the generation for which its ConfigMap was made
         self._calls.cache(PODS).subscribe(self._pod_changed)
@@ -101,7 +101,7 @@ class VolcanoJobController(Reconciler):
         command = self._commands.pop(key, "")
         now_s = self._clock()
         found = decide(Scene(owner=owner, job=job, pods=pods, now_s=now_s, happened=happened, command=command))
-        if evicted and found.look_s > now_s:  # a policy delays its reaction to the evictions
+        if evicted and found.look_s > now_s:  # a policy of the Job delays the action after an eviction
             self._evicted[uid] = {**evicted, **self._evicted.get(uid, {})}
         for reason, message in found.told:
             self.tell(owner, "Normal", reason, message)

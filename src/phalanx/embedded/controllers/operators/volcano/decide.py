@@ -2,9 +2,9 @@
 computes the new status and the actions to take. The phases and the order of their rules are those of
 pkg/controllers/job/state of Volcano v1.15.1.
 
-Two rules are surprising, and are the same as in Volcano. Every restart increments `retryCount`, even the restart of a
-single pod, and a restart that would make `retryCount` equal to `maxRetry` never happens. In a job without policies, a
-failed pod changes only the counts until all pods have ended.
+Two rules may surprise, but are Volcano's. First, every restart increments `retryCount`, even the restart of a single
+pod, and a restart that would make `retryCount` equal to `maxRetry` never happens. Second, in a job without policies a
+failed pod changes only the counts in the status, until all pods have ended.
 """
 
 from __future__ import annotations
@@ -152,9 +152,9 @@ def _partition(pod: Object) -> str:
 
 
 def _restarting(scene: Scene) -> VolcanoActions:
-    """Return the next steps of a restarting Job: pods of earlier versions are deleted first. Pods that succeeded before
-    the job was resumed are kept. (Volcano keeps failed ones, too; then a job that was aborted by a failed pod never
-    runs again.)"""
+    """Return the next steps of a restarting Job. Pods of earlier versions of the Job are deleted first. If the Job was
+    aborted and is resumed, pods that have succeeded are kept. (Volcano also keeps failed pods. Then a Job that was
+    aborted because of a failed pod never runs again.)"""
     before = [one["status"] for one in scene.status.get("conditions") or ()][-2:-1]
     resumed = before in (["Aborted"], ["Aborting"])
     if scene.retries >= scene.job.most_retries:

@@ -122,7 +122,7 @@ class JobFlowController(Reconciler):
                 "annotations": made_by,
                 "ownerReferences": [owner_reference(JOB_FLOWS, flow)],
             },
-            "spec": template.get("spec") or {},  # which the server refuses
+            "spec": template.get("spec") or {},  # the server refuses an empty spec
         }
         try:
             await self._calls.create(JOBS, body, meta["namespace"])
@@ -153,7 +153,7 @@ def flow_status(flow: Object, jobs: Mapping[str, Object | None]) -> dict[str, An
             phase = "Succeed"
         elif lists.get("runningJobs") or done:
             phase = "Running"
-    elif old == "Succeed" and not there:  # its Jobs were deleted, as its policy says
+    elif old == "Succeed" and not there:  # the flow's policy had its Jobs deleted
         return dict(flow["status"])
     status: dict[str, Any] = {name: sorted(names) for name, names in lists.items()}
     status["state"] = {"phase": phase}

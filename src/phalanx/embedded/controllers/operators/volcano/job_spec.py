@@ -19,7 +19,7 @@ from phalanx.client.connection import Object
 from phalanx.embedded.controllers.operators.volcano import kinds
 from phalanx.embedded.controllers.runtime.pod_state import finished_at, is_deleting, phase, restarts, seconds
 
-MOST_PODS = 10_000  # pods of one Job
+MOST_PODS = 10_000  # the most pods of one Job
 _RETRIES = 3
 # The fields of a template that controllers read and plugins write, with their types. A tuple stands for a list of
 # elements of its one type; an empty mapping allows any content.
@@ -54,9 +54,9 @@ class JobFault(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolcanoTask:
-    """A task of a Job. `minimum`: how many of its `replicas` pods must start together. `most_restarts`: the restarts of
-    its containers before the event TaskFailed; negative: unlimited. `partition`: the number of pods in a partition; 0:
-    no partitions."""
+    """A task of a Job. `minimum`: how many of its `replicas` pods must start together. `most_restarts`: how often
+    containers of the task may restart before the event TaskFailed; negative: without limit. `partition`: the number of
+    pods in a partition; 0: no partitions."""
 
     name: str
     replicas: int

@@ -10,7 +10,7 @@ from typing import Final
 from phalanx.client.kind import Kind
 
 COMPONENT: Final = "vc-controller-manager"
-ELSEWHERE: Final = "kueue.x-k8s.io/multikueue"  # the schedulerName of Jobs that another cluster runs
+ELSEWHERE: Final = "kueue.x-k8s.io/multikueue"  # the value of schedulerName in Jobs that another cluster runs
 JOBS: Final = Kind(group="batch.volcano.sh", version="v1alpha1", plural="jobs", name="Job")
 CRON_JOBS: Final = Kind(group="batch.volcano.sh", version="v1alpha1", plural="cronjobs", name="CronJob")
 COMMANDS: Final = Kind(group="bus.volcano.sh", version="v1alpha1", plural="commands", name="Command")

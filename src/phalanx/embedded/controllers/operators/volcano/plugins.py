@@ -10,7 +10,7 @@ v1.15.1.
 The plugins tensorflow, pytorch, mpi, ray and hcclrank give each process of a distributed program its role and rank.
 
 Source: pkg/controllers/job/plugins/distributed-framework of Volcano v1.15.1. As in Volcano, RANK is 0 for every pod of
-pytorch's master task, and the containers of ray run ray, whatever command their template has.
+pytorch's master task, and the plugin ray replaces the command of every container by a command that starts ray.
 
 The plugin ssh gives all pods of the job one key, in a Secret that is mounted where ssh reads keys.
 
@@ -83,7 +83,7 @@ def pod_name(job: str, task: str, index: int) -> str:
 
 
 def host(job: JobSpec, task: VolcanoTask, index: int) -> str:
-    """Return the host name under which other pods reach this pod."""
+    """Return the host name by which other pods reach the pod `index` of the task."""
     spec: Mapping[str, Any] = task.template.get("spec") or {}
     return f"{spec.get('hostname') or pod_name(job.name, task.name, index)}.{spec.get('subdomain') or job.name}"
 
@@ -250,8 +250,8 @@ _KEY_DEFAULTS: dict[str, str | int | bool] = {
 
 
 def key_pair(arguments: Sequence[str]) -> tuple[str, str]:
-    """Return the private and the public key: those in the arguments, or a new pair. A new pair takes a tenth of a
-    second or more."""
+    """Return the private and the public key. They are read from the plugin's arguments or, without arguments,
+    generated. A new pair takes a tenth of a second or more."""
     said = read_flags(arguments, _KEY_DEFAULTS)
     if said["ssh-private-key"] and said["ssh-public-key"]:
         return str(said["ssh-private-key"]), str(said["ssh-public-key"])
@@ -267,7 +267,7 @@ def secret_name(job: JobSpec) -> str:
 
 
 def key_secret(job: JobSpec, arguments: Sequence[str], pair: tuple[str, str]) -> Object:
-    """Return the Secret, without its owner."""
+    """Return the Secret with the keys, without an owner reference."""
     private, public = pair
     texts = (private, public, public, _config(job, arguments))
     data = {name: base64.b64encode(text.encode()).decode() for name, text in zip(_FILES, texts, strict=True)}
@@ -326,7 +326,7 @@ def host_data(job: JobSpec) -> dict[str, str]:
 
 
 def join_service(job: JobSpec, pod: Object) -> None:
-    """Give the pod its host name in the Service, the mounted host files, and the variables."""
+    """Add the pod's host name, the subdomain of the Service, the mounted host files and the variables to the pod."""
     spec, config = pod["spec"], f"{job.name}-svc"
     if not spec.get("hostname"):
         spec["hostname"] = pod["metadata"]["name"]
@@ -368,7 +368,7 @@ PLUGINS: Final[dict[str, OnPod]] = {
 
 
 def apply_plugins(job: JobSpec, task: VolcanoTask, index: int, pod: Object) -> None:
-    """Change the pod by all plugins of the job. Raises JobFault."""
+    """Apply all plugins of the job to the pod. Raises JobFault."""
     for name, arguments in job.plugins.items():
         if name not in PLUGINS:
             raise JobFault(f"unable to find job plugin: {name}; there are {', '.join(PLUGINS)}")

@@ -72,8 +72,8 @@ class PodGroupController(Reconciler):
 
 
 def never_complete(owner: Object, minimum: int) -> str:
-    """Return why the owner can never have `minimum` pods at the same time, and how the user can change that; "" if it
-    can."""
+    """Return why the owner can never have `minimum` pods at the same time, and how the user can change that. Return ""
+    if the owner can have them."""
     spec, kind = owner.get("spec") or {}, owner["kind"]
     replicas = int(spec.get("replicas", 1))
     if kind != "DaemonSet" and minimum > replicas:

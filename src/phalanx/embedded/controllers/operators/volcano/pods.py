@@ -20,7 +20,7 @@ from phalanx.embedded.controllers.runtime.pod_state import owner_reference
 
 _TO_PODS = ("preemptable", "cooldown-time", "revocable-zone")
 _TO_LABELS = ("preemptable", "cooldown-time")
-_DISRUPTION = ("jdb-min-available", "jdb-max-unavailable")  # the first one that the job has applies
+_DISRUPTION = ("jdb-min-available", "jdb-max-unavailable")  # the first of these annotations that the job has applies
 
 
 def group_name(job: JobSpec) -> str:
@@ -29,7 +29,8 @@ def group_name(job: JobSpec) -> str:
 
 
 def make_pod(owner: Object, job: JobSpec, task: VolcanoTask, index: int, claims: Sequence[str] = ()) -> Object:
-    """Return the pod. `claims`: the name of the volume claim of each of the job's volumes. Raises JobFault."""
+    """Return the pod `index` of a task. `claims`: the name of the volume claim for each of the job's volumes, in their
+    order. Raises JobFault."""
     template = copy.deepcopy(dict(task.template))
     meta, spec = template.get("metadata") or {}, template.get("spec") or {}
     status = owner.get("status") or {}
@@ -142,8 +143,8 @@ def _subgroups(task: VolcanoTask) -> Object:
 
 
 def least_resources(job: JobSpec, priorities: Mapping[str, int]) -> dict[str, str]:
-    """Return the sum of the requests of the pods that must start together. Pods of tasks with a higher priority class
-    are taken first."""
+    """Return the sum of the requests of `minAvailable` pods. The pods of tasks with a higher priority class are counted
+    first."""
 
     def rank(task: VolcanoTask) -> int:
         return -priorities.get((task.template.get("spec") or {}).get("priorityClassName") or job.priority_class, 0)
@@ -179,8 +180,8 @@ def _least_pods(job: JobSpec, tasks: Sequence[VolcanoTask]) -> Iterator[tuple[Vo
 
 
 def _requests(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the requests of one pod: the sum of its containers, or the largest of its init containers, plus its
-    overhead."""
+    """Return the requests of one pod. For each resource these are the larger of two amounts, plus the pod's overhead:
+    the sum over its containers, and the largest request of an init container."""
     found: dict[str, Any] = {}
     for container in spec.get("containers") or ():
         for resource, amount in _asked(container):

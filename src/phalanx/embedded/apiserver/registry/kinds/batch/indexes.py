@@ -3,7 +3,7 @@ pkg/apis/batch/validation."""
 
 from __future__ import annotations
 
-_DIGITS = 20  # more than any count of completions has
+_DIGITS = 20  # more digits than any number of completions has
 
 
 class IndexListError(ValueError):

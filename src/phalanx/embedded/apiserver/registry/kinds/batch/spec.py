@@ -183,7 +183,7 @@ def bare_invalid(field: str, text: str) -> Cause:
 
 
 def _valid(choices: tuple[str, ...]) -> str:
-    """Return the text "valid values: […]", with the choices in Go's notation `%q` for a list."""
+    """Return the text "valid values: […]", with the choices in the form in which Go prints a list with `%q`."""
     return "valid values: [" + " ".join(f'"{one}"' for one in choices) + "]"
 
 
@@ -357,8 +357,8 @@ def generated_selector(found: Found, job: Spec) -> None:
 
 
 def last_host_name(found: Found, job: Spec) -> None:
-    """Check that the name of the last pod of an Indexed Job is a DNS label, because the host name of a pod is the Job's
-    name with the pod's index."""
+    """Check that the name of the last pod of an Indexed Job is a DNS label, because the host name of a pod consists of
+    the Job's name and the pod's index."""
     completions, name = job["spec"].get("completions") or 0, job["metadata"].get("name", "")
     if job["spec"].get("completionMode") != "Indexed" or completions < 1:
         return

@@ -1,9 +1,10 @@
 """DeviceClass, ResourceClaim and ResourceClaimTemplate: the requests of dynamic resource allocation.
 
 No component of Phalanx allocates a ResourceClaim, and Phalanx starts no pod that uses one. The server has these kinds
-because autoscalers and charts list and write them. It checks names, numbers and references. Unlike kube-apiserver, it
-does not compile the CEL expressions of selectors, and a namespace needs no label for `adminAccess`. Source:
-pkg/apis/resource/v1/defaults.go, pkg/apis/resource/validation and pkg/registry/resource of Kubernetes 1.36.
+because autoscalers and charts list and write their objects. It checks names, numbers and references in these objects.
+Unlike kube-apiserver, it does not compile the CEL expressions of selectors, and a namespace needs no label for
+`adminAccess`. Source: pkg/apis/resource/v1/defaults.go, pkg/apis/resource/validation and pkg/registry/resource of
+Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def _each(
     key: str = "",
 ) -> None:
     """Check a list: it must have at most `most` values, and each value must pass `check`. No two values may have the
-    same `key`; without a key, no two texts may be equal."""
+    same value of the field `key`. If `key` is "", the values are texts, and no two may be equal."""
     values = values or ()
     if len(values) > most:
         found.append(too_many(path, len(values), most))

@@ -231,8 +231,8 @@ def field_selector(found: Found, given: Container, allowed: Sequence[str], path:
 
 
 def resource_selector(found: Found, given: Container, path: str, *, of_volume: bool) -> None:
-    """Check a `resourceFieldRef` of the downward API. `of_volume`: True for one in a volume, which must name the
-    container."""
+    """Check a `resourceFieldRef` of the downward API. `of_volume`: True for a reference in a volume, which must name
+    the container."""
     resource, divisor = given.get("resource", ""), given.get("divisor", "0")
     if of_volume and not given.get("containerName"):
         found.append(required(f"{path}.containerName"))

@@ -55,8 +55,8 @@ class PodStrategy(SpecAndStatus):
         return status
 
     def prepare_status_update(self, obj: Object, old: Object) -> None:
-        """Restore the fields that an update of the status may not change. It may change labels and annotations, but not
-        owner references, because old kubelets corrupted them."""
+        """Restore the fields that a write to `/status` may not change. Such a write may change labels and annotations.
+        It may not change owner references, because old kubelets corrupted them."""
         super().prepare_status_update(obj, old)
         meta, before = obj["metadata"], old["metadata"]
         for key in ("ownerReferences", "deletionTimestamp", "deletionGracePeriodSeconds"):
@@ -143,7 +143,7 @@ class PodStrategy(SpecAndStatus):
         if asked:
             obj["spec"]["ephemeralContainers"] = asked
         obj["status"] = old["status"]
-        obj["metadata"] = dict(old["metadata"])  # otherwise labels and annotations could change without admission
+        obj["metadata"] = dict(old["metadata"])  # otherwise labels and annotations would change without admission
         count(obj, old, ("spec",))
 
     def validate_ephemeral(self, obj: Object, old: Object) -> list[Cause]:
@@ -166,7 +166,7 @@ def gated_condition(now: str | None) -> Object:
 
 
 def _with_resources(old: list[Object], asked: Iterable[Object]) -> list[Object]:
-    """Return the old containers, with the resources that the request states for containers of the same name."""
+    """Return the old containers, each with the resources that the container of the same name has in the request."""
     given = {one.get("name"): one for one in asked}
     found = []
     for container in old:

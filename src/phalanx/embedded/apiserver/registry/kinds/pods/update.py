@@ -1,4 +1,4 @@
-"""Check the changes of a pod: by an update, of its status, by a resize, and by adding ephemeral containers.
+"""Check the changes of a pod: an update of its spec, an update of its status, a resize, and new ephemeral containers.
 
 A forbidden change is refused with a message that shows the lines in which the two specs differ. Source:
 ValidatePodUpdate, ValidatePodStatusUpdate, ValidatePodResize and ValidatePodEphemeralContainersUpdate of
@@ -51,8 +51,8 @@ def update(found: Found, pod: Object, old: Object) -> None:
 
 
 def _images(found: Found, now: Sequence[Object], then: Sequence[Object], path: str) -> bool:
-    """Check the images of containers. Return False if containers were added or removed, because later checks would then
-    be pointless."""
+    """Check the images of containers. Return False if containers were added or removed, because the later checks then
+    make no sense."""
     if len(now) != len(then):
         found.append(forbidden_field(path, "pod updates may not add or remove containers"))
         return False
@@ -216,8 +216,8 @@ def _addresses(found: Found, given: Sequence[Object], path: str) -> None:
 
 
 def resize(found: Found, pod: Object, old: Object) -> None:
-    """Check a write to `pods/NAME/resize`. It may change the cpu and memory of containers, but must not remove an
-    amount or change the QoS class."""
+    """Check a write to `pods/NAME/resize`. It may change the cpu and memory of containers, but must not remove a
+    request or limit, and must not change the QoS class."""
     if "kubernetes.io/config.mirror" in (old["metadata"].get("annotations") or {}):
         found.append(forbidden_field("", "static pods cannot be resized"))
         return

@@ -137,7 +137,8 @@ def _of_lists(spec: Spec, path: str) -> Iterator[str]:
 
 
 def _of_annotations(container: Spec, annotations: Spec, spec: Spec, where: str) -> Iterator[str]:
-    """Yield warnings about deprecated annotations of a container, if no field has the same setting."""
+    """Yield warnings about deprecated annotations that configure a container, unless a field of the spec has the same
+    setting."""
     name, context = container.get("name", ""), container.get("securityContext") or {}
     key = f"container.seccomp.security.alpha.kubernetes.io/{name}"
     if key in annotations and not context.get("seccompProfile"):

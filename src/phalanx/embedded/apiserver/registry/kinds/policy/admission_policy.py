@@ -55,7 +55,8 @@ def _default_match(match: Object) -> None:
 
 
 class PolicyStrategy(Counted):
-    """The strategy of both kinds of policies. `part`: the name of the field with the list of its rules."""
+    """The strategy of both kinds of policies. `part`: the name of the field with the policy's list of validations or
+    mutations."""
 
     allow_unconditional_update = False
 
@@ -125,7 +126,7 @@ def _param_kind(found: Found, given: Object) -> None:
 def _matches(found: Found, match: Object, path: str, *, mutates: bool) -> None:
     """Check the constraints by which a policy or a binding matches objects. `mutates`: True for a mutating policy,
     which may match only creates and updates."""
-    if (policy := match.get("matchPolicy")) is not None:  # the field has a default
+    if (policy := match.get("matchPolicy")) is not None:  # a missing policy gets its default
         chosen(found, f"{path}.matchPolicy", policy, _MATCH_POLICIES)
     for key in ("namespaceSelector", "objectSelector"):
         label_selector(found, match.get(key), f"{path}.{key}")

@@ -1,5 +1,5 @@
-"""HorizontalPodAutoscaler (autoscaling/v2). The server stores and shows these objects, but no controller here changes
-numbers of replicas. The condition `ScalingActive` of each object states that.
+"""HorizontalPodAutoscaler (autoscaling/v2). The server stores and shows these objects, but no controller of Phalanx
+changes numbers of replicas. The condition `ScalingActive` of each object states that.
 
 Source: pkg/apis/autoscaling/v2/defaults.go and pkg/apis/autoscaling/validation of k8s.io/kubernetes.
 """

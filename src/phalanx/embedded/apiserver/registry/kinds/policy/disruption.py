@@ -69,9 +69,9 @@ class BudgetStrategy(SpecAndStatus):
 
 
 def allow(pod: Object, budgets: Iterable[Object], now: str) -> Object | None:
-    """Return the budget that must be stored before the pod is evicted; it allows one disruption less, and names the
-    pod. Return None if no budget needs a change. `budgets`: all budgets of the pod's namespace. `now`: the present as
-    an RFC 3339 time. Raises ApiError if a budget forbids the eviction."""
+    """Return the budget that must be stored before the pod is evicted. In this version the budget allows one disruption
+    less, and names the pod in `disruptedPods`. Return None if no budget needs a change. `budgets`: all budgets of the
+    pod's namespace. `now`: the present as an RFC 3339 time. Raises ApiError if a budget forbids the eviction."""
     status = pod.get("status") or {}
     if status.get("phase") in ("Pending", "Succeeded", "Failed") or pod["metadata"].get("deletionTimestamp"):
         return None
@@ -140,7 +140,7 @@ def evicted(pod: Object, now: str) -> Object | None:
 
 def _with(status: Mapping[str, Any], told: Object, now: str) -> list[Object]:
     """Return the conditions with this condition added or replaced. Its transition time changes only if its status
-    does."""
+    changes."""
     conditions: list[Object] = list(status.get("conditions") or ())
     place = next((at for at, one in enumerate(conditions) if one.get("type") == told["type"]), len(conditions))
     since = now
@@ -151,7 +151,7 @@ def _with(status: Mapping[str, Any], told: Object, now: str) -> list[Object]:
 
 
 def too_many_requests(why: str, retry_after_s: int | None = None) -> ApiError:
-    """Return an error 429 whose cause is a disruption budget."""
+    """Return an error 429 that names a disruption budget as its cause."""
     details = {"causes": [{"reason": "DisruptionBudget", "message": why}]}
     return ApiError(429, "TooManyRequests", REFUSAL, details=details, retry_after_s=retry_after_s)
 

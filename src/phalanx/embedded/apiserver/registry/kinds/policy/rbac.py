@@ -14,7 +14,7 @@ GROUP = "rbac.authorization.k8s.io"
 
 
 class RoleStrategy(ResourceStrategy):
-    """The strategy of `roles` and `clusterroles`. The rules of a role without any are shown as null."""
+    """The strategy of `roles` and `clusterroles`. If a role has no rules, its field `rules` is shown as null."""
 
     def default(self, obj: Object) -> None:
         obj["rules"] = obj.get("rules") or None

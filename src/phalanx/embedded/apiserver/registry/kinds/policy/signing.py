@@ -47,7 +47,7 @@ _USAGES = (
 
 
 def ask_as(obj: Object, user: User) -> None:
-    """Write the requesting user into a new request. Values that the client sent are replaced."""
+    """Write the requesting user into a new request. A user that the client has written into the request is replaced."""
     spec = obj.setdefault("spec", {})
     for field, value in (("username", user.name), ("uid", user.uid), ("groups", list(user.groups))):
         spec.pop(field, None)

@@ -1,9 +1,10 @@
 """Deployments, ReplicaSets, StatefulSets, DaemonSets and ReplicationControllers.
 
-No controller here acts on DaemonSets. The server has this kind because clients list it and manifests contain it; the
-response to its creation has a warning that it gets no pods. A ReplicationController is the older form of a ReplicaSet,
-whose selector is a map of labels; the controller of ReplicaSets also creates its pods. Source:
-pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation; pkg/apis/core/v1/defaults.go, pkg/apis/core/validation.
+No controller of Phalanx acts on DaemonSets. The server has this kind because clients list it and manifests contain it;
+the response to its creation has a warning that it gets no pods. A ReplicationController is the older form of a
+ReplicaSet, and its selector is a map of labels. The controller of ReplicaSets also creates the pods of
+ReplicationControllers. Source: pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation; pkg/apis/core/v1/defaults.go,
+pkg/apis/core/validation.
 
 The strategy of PodTemplates is also here."""
 
@@ -65,7 +66,7 @@ class WorkloadStrategy(SpecAndStatus):
     def prepare_update(self, obj: Object, old: Object) -> None:
         super().prepare_update(obj, old)
         if self.kind == "deployment" and obj["metadata"].get("annotations") != old["metadata"].get("annotations"):
-            # a change of annotations counts, too, for rollbacks
+            # a change of annotations also increments the generation, because rollbacks read them
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         if self.kind == "daemonset":
             before = (old["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "0")
@@ -89,7 +90,7 @@ class WorkloadStrategy(SpecAndStatus):
         labels = (template.get("metadata") or {}).get("labels")
         self._selector(found, spec.get("selector"), labels)
         if self.kind == "statefulset":
-            # kube-apiserver checks the labels here and with the template
+            # kube-apiserver checks the labels twice: here and with the template
             check_labels(found, labels, "spec.template.labels")
             template = rollout.with_claims(found, spec, template)
         _template(found, template, _DEADLINES[self.kind])
@@ -98,7 +99,7 @@ class WorkloadStrategy(SpecAndStatus):
         return found
 
     def _selector(self, found: Found, selector: Object | None, labels: Object | None) -> None:
-        """Check the selector: it must select the pods of the template."""
+        """Check that the selector is valid and selects the pods of the template."""
         before = len(found)
         if selector is None:
             if self.kind != "daemonset":
@@ -208,8 +209,9 @@ def status_counts(found: Found, status: Object, kind: str) -> None:
 
 
 def _content(value: object) -> object:
-    """Reduce an immutable field to the content that is compared. Older versions of this server stored no empty texts,
-    and stored volume claims without a kind, a status and a volume mode."""
+    """Return the part of an immutable field that is compared with the old one. An empty value equals a missing one. Of
+    volume claims only the metadata and the spec are compared, because older versions of this server stored claims
+    without a kind, a status and a volume mode."""
     if not isinstance(value, list):
         return value or None
     specs = [(claim.get("metadata"), claim.get("spec") or {}) for claim in value]

@@ -61,7 +61,7 @@ class EndpointSliceStrategy(Counted):
             port.setdefault("protocol", "TCP")
 
     def prepare_update(self, obj: Object, old: Object) -> None:
-        """Raise the generation also if the labels have changed."""
+        """Increment the generation if the labels have changed, even if the spec has not."""
         super().prepare_update(obj, old)
         if obj["metadata"].get("labels") != old["metadata"].get("labels"):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1

@@ -1,7 +1,8 @@
 """Events of core v1 and of events.k8s.io/v1. Both show the same objects, which are stored in the form of core v1.
 
-`to_core` and `from_core` convert between the two forms. The strategies contain the rules of each API version; those of
-events.k8s.io/v1 are stricter. Source: pkg/apis/events/v1/conversion.go, pkg/apis/core/validation/events.go.
+`to_core` and `from_core` convert between the two forms. There is one strategy for each API version. The rules of
+events.k8s.io/v1 are stricter than the rules of core v1. Source: pkg/apis/events/v1/conversion.go,
+pkg/apis/core/validation/events.go.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apimachinery.schema.gotypes.internal import internal
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, formatted, unchanged
 
-# core v1 -> events.k8s.io/v1
+# name of a field in core v1 -> name in events.k8s.io/v1
 NAMES = {
     "involvedObject": "regarding",
     "message": "note",
@@ -65,7 +66,7 @@ def from_core(core: Object) -> Object:
 
 
 class CoreEventStrategy(ResourceStrategy):
-    """The strategy of `events` of core v1. Most of their fields are not validated."""
+    """The strategy of `events` of core v1. It does not validate most fields."""
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
@@ -108,7 +109,8 @@ class EventStrategy(CoreEventStrategy):
         return found
 
     def selectable_names(self) -> Iterable[str]:
-        """Yield the names of both versions: events.k8s.io/v1 also has `regarding`."""
+        """Yield the names of the selectable fields of both API versions. In events.k8s.io/v1 some of them begin with
+        `regarding`."""
         core = tuple(super().selectable_names())
         return (
             *core,

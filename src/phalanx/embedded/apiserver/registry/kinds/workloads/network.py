@@ -1,5 +1,5 @@
 """Network policies, Ingresses and their classes. The server stores them for clients that write them (spark-submit,
-charts). No component of Phalanx acts on them; a user may run, for example, an ingress controller.
+charts). No component of Phalanx acts on them, but a user may run, for example, an ingress controller that does.
 
 Source: pkg/apis/networking/v1/defaults.go, pkg/apis/networking/validation.
 """

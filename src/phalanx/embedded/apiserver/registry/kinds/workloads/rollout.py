@@ -79,8 +79,8 @@ def stateful_set(found: Found, spec: Object) -> None:
 
 
 def with_claims(found: Found, spec: Object, template: Object) -> Object:
-    """Check the volume claims of a StatefulSet. Return its pod template with a volume for each claim, as its pods get
-    it."""
+    """Check the volume claims of a StatefulSet. Return its pod template with a volume for each claim, because the pods
+    of the set have these volumes."""
     if name := spec.get("serviceName"):
         formatted(found, "spec.serviceName", name, formats.dns_label)
     claims = spec.get("volumeClaimTemplates") or ()
@@ -95,7 +95,7 @@ def with_claims(found: Found, spec: Object, template: Object) -> Object:
 
 
 def _shown(sort: str, rolling: Object | None, fields: Mapping[str, Any]) -> Object:
-    """Return an update strategy in the form of messages, with the names of the Go fields."""
+    """Return an update strategy as messages show it, with the names of the fields in Go."""
     parts = {key[0].upper() + key[1:]: rolling.get(key, zero) for key, zero in fields.items()} if rolling else rolling
     return {"Type": sort, "RollingUpdate": parts}
 

@@ -77,7 +77,7 @@ class ServiceStrategy(SpecAndStatus):
         super().prepare_update(obj, old)
         spec, before = obj["spec"], old["spec"]
         if spec.get("clusterIP") != before.get("clusterIP") and spec.get("clusterIPs") == before.get("clusterIPs"):
-            # the client has set only the old field
+            # the client has set only the older field, `clusterIP`
             spec["clusterIPs"] = [spec["clusterIP"]] if spec.get("clusterIP") else None
             if not spec["clusterIPs"]:
                 del spec["clusterIPs"]
@@ -95,7 +95,7 @@ class ServiceStrategy(SpecAndStatus):
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
         _service(found, obj["spec"])
-        if obj["metadata"].get("resourceVersion"):  # those of a new service are checked when it gets its addresses
+        if obj["metadata"].get("resourceVersion"):  # the addresses of a new service are checked when it gets them
             found += address_causes(obj["spec"])
         return found
 
@@ -178,7 +178,7 @@ def _drop_unneeded(spec: Object, before: Spec) -> None:
 
 def fill_families(spec: Object) -> None:
     """Set the defaults of a service's address families: IPv4, and both families for a headless service without a
-    selector. Also set `clusterIP` from `clusterIPs`, and the reverse."""
+    selector. Also set `clusterIP` from `clusterIPs`, or `clusterIPs` from `clusterIP`."""
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]
     elif spec.get("clusterIPs") and not spec.get("clusterIP"):

@@ -73,7 +73,7 @@ class ClaimStrategy(SpecAndStatus):
             return []
         kept = {"volumeName": spec.get("volumeName")} if not before.get("volumeName") else {}
         munged = dict(spec)
-        if before.get("storageClassName") is None:  # the claim may get the default class later
+        if before.get("storageClassName") is None:  # a claim without a class may get the default class later
             munged["storageClassName"] = None
         if obj["status"].get("phase") == "Bound":
             munged["volumeAttributesClassName"] = before.get("volumeAttributesClassName")
@@ -121,7 +121,7 @@ def claim_spec(found: Found, spec: Spec, path: str) -> None:
 
 
 def _data_sources(found: Found, spec: Spec, path: str) -> None:
-    """Check `dataSource`, and `dataSourceRef`, which replaces it and may name another namespace."""
+    """Check `dataSource` and its successor `dataSourceRef`, which may also name another namespace."""
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     for key, one in (("dataSource", source), ("dataSourceRef", reference)):
         if one is None:
