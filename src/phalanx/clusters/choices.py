@@ -273,7 +273,7 @@ class Choices:
             known = self._offers[meta["name"]] = version, offer_of(cluster)
         return known[1]
 
-    # --- asking -----------------------------------------------------------------------------------------------------
+    # --- questions to workers ---------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Ask the workers, until cancelled."""

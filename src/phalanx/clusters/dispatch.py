@@ -60,7 +60,7 @@ class Dispatcher:
         of_jobs = *parts, self.calls, returns, self.sent, self.keys
         self.reconciler = JobReconciler(*of_jobs, CopyWrites(*of_jobs, now_s), Echo(now_s))
 
-    # --- the world's side -------------------------------------------------------------------------------------------
+    # --- the interface for the world --------------------------------------------------------------------------------
 
     def join(self, world: ManagerWorld) -> None:
         """Report events about sent jobs to this world from now on."""
@@ -94,7 +94,7 @@ class Dispatcher:
         self.manager.follow(self._on_job)
         self.manager.informers(MULTI_CLUSTERS).subscribe(self._on_cluster)
 
-    # --- what changes -----------------------------------------------------------------------------------------------
+    # --- changes of clusters and workers ----------------------------------------------------------------------------
 
     def _on_job(self, change: Change) -> None:
         key = Key(change.kind, key_of(change.new or change.old or {}))

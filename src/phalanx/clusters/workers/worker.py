@@ -221,7 +221,7 @@ class Worker:
         log.warning("cluster %s: %s", self.name, state.message)
         self._changed(self)
 
-    # --- what it has ------------------------------------------------------------------------------------------------
+    # --- the nodes and figures of the worker ------------------------------------------------------------------------
 
     def nodes(self) -> dict[str, Node]:
         """Return the worker's nodes as nodes of the manager."""

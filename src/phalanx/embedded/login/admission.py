@@ -3,21 +3,22 @@ users may write.
 
 The first part makes a Unix user a user of the cluster, with the same user name, the names of the user's groups, and a
 token. Tokens are lines of the API server's token file, kube-apiserver's `--token-auth-file`:
-`token,user,uid,"group,group"`. The uid of a Unix user is `unix:NUMBER`. So a Unix user with the name of another user of
-the cluster (`admin`) does not get that user's token. Unix names have no colon, so no Unix group is named like
-`system:masters`.
+`token,user,uid,"group,group"`. The uid of a Unix user is `unix:NUMBER`. So a Unix user who has the name of another user
+of the cluster, such as `admin`, does not get the token of that user. Unix names have no colon, so no Unix group is
+named like `system:masters`.
 
 The second part has the policies. Users may not write these fields of pods: `spec.nodeName`, `spec.hostNetwork`, and the
 annotation `phalanx.dev/devices`.
 
 - A pod that names its node is bound from its creation, without any scheduler, queue or quota. So only admins may create
-  one. Controllers may not create one either, from the template of a user's Job. Therefore the rule is about pods alone,
-  and holds for the control plane too. Binding needs a right of its own (`create` on `pods/binding`), which users lack.
+  such a pod. Controllers may not create one from the template of a user's Job either. Therefore the rule applies only
+  to pods, and also to pods that the control plane creates. Binding a pod needs a right of its own (`create` on
+  `pods/binding`), which users do not have.
 - A pod with `hostNetwork` has the address of the machine. The API server and the node connect to the address of a pod
   as root, for proxies and port-forward. So such a pod would lead its user to every port on loopback that trusts root.
-- The scheduler writes the devices of a pod into an annotation, and the node trusts it. A pod that is created with the
-  annotation would get the GPU of another pod. After the creation only the scheduler may write its annotations
-  (`LoginSettings.policies`).
+- The scheduler writes the devices of a pod into an annotation, and the node trusts this annotation. A pod that is
+  created with the annotation would get the GPU of another pod. After the creation of a pod, only the scheduler may
+  write its own annotations on it (`LoginSettings.policies`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 USERS, MASTERS = "phalanx:users", "system:masters"
-_NAME_CHARS = 50  # the name of a namespace has 63 characters at most
+_NAME_CHARS = 50  # leaves space in the name of a namespace, which has at most 63 characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ def account_of(uid: int, gid: int) -> LoginAccount:
     for number in os.getgrouplist(entry.pw_name, entry.pw_gid):
         try:
             named.append(grp.getgrgid(number).gr_name)
-        except KeyError:  # a group without a name has no meaning in the cluster
+        except KeyError:  # skip a group without a name, because the cluster knows groups by name
             continue
     groups = (USERS, *dict.fromkeys(named), *((MASTERS,) if uid == 0 else ()))
     return LoginAccount(uid=uid, gid=entry.pw_gid, name=entry.pw_name, groups=groups)
@@ -161,8 +162,8 @@ def alike(*fields: str) -> str:
     )
 
 
-# Fields by which a user who may change a ConfigMap could make it useless: `immutable`, or an owner that does not exist,
-# because of which the garbage collector would delete it.
+# Fields with which a user who may change a ConfigMap could destroy it. With `immutable`, nobody could change it again.
+# With an owner that does not exist, the garbage collector would delete it.
 META = tuple(f"metadata.{field}" for field in ("labels", "annotations", "ownerReferences", "finalizers"))
 DATA_ALONE: dict[str, Any] = {
     "expression": alike("immutable", "binaryData", *META),
@@ -170,9 +171,10 @@ DATA_ALONE: dict[str, Any] = {
     "message": "only its data may be changed",
 }
 
-# For clusters whose API server does not draw job numbers (deploy/components/slurm). Users of such a cluster raise the
-# number in one ConfigMap, by no more than an array needs. The component has the ConfigMap without a number, so that
-# applying the component again changes none; the first job of the cluster gives it one.
+# For clusters whose API server does not assign job numbers (deploy/components/slurm). The commands of users increase
+# the number in one ConfigMap, by no more than the largest array needs. The component contains the ConfigMap without a
+# number, so that applying the component again does not change the number. The first job of the cluster writes the first
+# number.
 _NUMBERS = "slurm-numbers.phalanx.dev"
 NUMBERS: dict[str, Any] = {
     "metadata": {"name": _NUMBERS},
@@ -213,8 +215,8 @@ NUMBERS_BINDING: dict[str, Any] = {
 
 
 # For clusters (deploy/components/slurm): each user of Slurm's commands has a namespace. A user who may read the Secrets
-# of a job and exec into its pods can act as the job's user. RBAC cannot grant these rights for some jobs of a namespace
-# only.
+# of a job and exec into its pods can act as the job's user. RBAC cannot grant these rights for only some of the jobs in
+# a namespace.
 SLURM_USER = "phalanx:slurm-user"
 _NOTES = "(has(namespaceObject.metadata.annotations) ? namespaceObject.metadata.annotations : {})"
 _NAMESPACES, _POD_USERS = "slurm-namespaces.phalanx.dev", "pod-users.phalanx.dev"
@@ -238,7 +240,7 @@ NAMESPACES: dict[str, Any] = {
         ],
         "validations": [
             {
-                # All these bindings have the same name, so a namespace has at most one.
+                # All these bindings have the same name, so a namespace has at most one such binding.
                 "expression": 'request.resource.resource == "rolebindings" && object.metadata.name == "'
                 f'{SLURM_USER}" && has(object.subjects) && object.subjects.size() == 1'
                 ' && object.subjects[0].kind == "User"'
@@ -258,15 +260,15 @@ NAMESPACES_BINDING: dict[str, Any] = {
 
 
 def _containers(condition: str) -> str:
-    """Return the CEL expression that the condition holds for each container `c` of the pod."""
+    """Return a CEL expression that is true if the condition is true for each container `c` of the pod."""
     return " && ".join(
         f"(has(object.spec.{part}) ? object.spec.{part} : []).all(c, {condition})"
         for part in ("containers", "initContainers", "ephemeralContainers")
     )
 
 
-# In a namespace with the number of a user, pods run as that number. A container that is a process of the node (the
-# image `host`) must state the number.
+# In a namespace with the uid of a user, pods run with this uid. A container that is a process of the node (the image
+# `host`) must state the uid.
 _IS_SAID = "has({0}.securityContext) && has({0}.securityContext.runAsUser)"
 _SAID_BY_POD = _IS_SAID.format("object.spec")
 POD_USERS: dict[str, Any] = {

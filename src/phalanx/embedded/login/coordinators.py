@@ -1,26 +1,26 @@
-"""The rights of coordinators of Slurm's accounts. A coordinator may change the users of these accounts and the accounts
-below them, and nothing else.
+"""Define the rights of the coordinators of Slurm's accounts. A coordinator of an account may change the users of this
+account and the accounts below it, and nothing else.
 
 The site's ConfigMap (`phalanx.slurm.cluster.site`) has its own keys for each account NAME: `account.NAME` (shares,
 limits), `users.NAME`, `members.NAME`, `coordinators.NAME`, and `path.NAME`, the accounts from the topmost account to
 NAME, separated by slashes. A user whom `coordinators.A` names, for any account A on this path, is a coordinator of the
-account. As in Slurm (measured, 22.05) a coordinator adds and changes users, names other coordinators, and adds accounts
-below. A coordinator changes shares and limits only of accounts below those that name the coordinator, and deletes no
-account.
+account. As in Slurm (observed with 22.05), a coordinator of an account adds and changes users, names other
+coordinators, and adds accounts below this account. A coordinator changes the shares and limits only of accounts that
+are below an account that names the coordinator. A coordinator deletes no account.
 
-A role lets coordinators patch this object, the binding of the role, and queues. Three admission policies restrict these
-patches:
+A role lets coordinators patch the site's ConfigMap, the binding of the role, and queues. Three admission policies
+restrict these patches:
 
-- In the site, coordinators may change only the keys of these accounts. A path that they write must be the path of the
-  account above plus the name. So no coordinator can move a foreign account below one of these accounts, or move one of
-  these accounts out of its limits.
-- Of the queues, coordinators may change only those of these accounts: the shares of users and, for accounts below, also
-  weight, limits and parent. The limits of queues above apply in any case.
+- In the site's ConfigMap, coordinators may change only the keys of their accounts. A path that they write must be the
+  path of the account above plus the name. So no coordinator can move a foreign account below one of their accounts, or
+  move one of their accounts out of its limits.
+- Of the queues, coordinators may change only those of their accounts: the shares of users and, for accounts below the
+  account that names them, also weight, limits and parent. The limits of queues above apply in any case.
 - In the binding, coordinators may make only changes that remove no named coordinator.
 
-The policies apply to users who may patch the site but may not replace it (`update`). Operators may do both, and other
-users may do neither. So no policy needs a list of the coordinators, and a former coordinator who still has the role can
-write nothing.
+The policies apply to users who may patch the site's ConfigMap but may not replace it (`update`). Operators have both
+rights, and other users have neither. So no policy needs a list of the coordinators, and a former coordinator who still
+has the role can write nothing.
 """
 
 from __future__ import annotations
@@ -48,15 +48,16 @@ _CONDITIONS = [
 
 
 def _list(body: str, **names: str) -> str:
-    """Return a CEL expression for a list: `body`, in which each short name stands for its value. A loop that reads a
-    field of a variable may copy the value at each step, and the site is large."""
+    """Return a CEL expression for a list. `body`: the expression, with short names for some values. The values are
+    bound to these names once, because a loop that reads a field of a variable may copy the value at each step, and the
+    site is large."""
     for name, value in reversed(names.items()):
         body = f"[{value}].map({name}, {body})[0]"
     return body
 
 
 def _holds(body: str, **names: str) -> str:
-    """Return a CEL expression for a condition: `body`, in which each short name stands for its value."""
+    """Return a CEL expression for a condition. `body`: the expression, with short names as in `_list`."""
     for name, value in reversed(names.items()):
         body = f"[{value}].all({name}, {body})"
     return body
@@ -156,7 +157,8 @@ SITE_POLICY = _policy(
 
 _DATA = "params.data"
 _SITE_AS_DATA: Object = {
-    # Deny would refuse every user who writes such an object. Without a site there are no coordinators.
+    # With Deny, a cluster without a site would refuse every write to such an object. Without a site there are no
+    # coordinators.
     "paramRef": {"name": SITE, "namespace": _SYSTEM, "parameterNotFoundAction": "Allow"},
 }
 _OWN_OF_SITE = {"own": f"has({_DATA}) ? {_own(_DATA)} : []"}
@@ -186,7 +188,7 @@ QUEUE_POLICY = _policy(
         f' || {_coordinated(_DATA, "request.name")}',
         _NOT_HIS,
     ),
-    _denied(  # otherwise an account named like another queue would give rights on that queue
+    _denied(  # otherwise an account with the name of another queue would give rights on that queue
         f'request.operation == "CREATE" || {_DATA}["path." + request.name] == (({_PARENT_BEFORE}) == "" ? "" :'
         f' ("path." + oldObject.spec.parent in {_DATA} ? {_DATA}["path." + oldObject.spec.parent] : "?") + "/")'
         " + request.name",

@@ -1,7 +1,7 @@
 """Grant rights to the users of a shared machine. Every user may read queues, nodes and priority classes, and has all
 rights in a namespace of the user's own, within a quota (`quota`).
 
-The roles are written at each start, so the roles of a newer program replace older ones. Only admins may write
+The roles are written at each start, so a newer version of Phalanx replaces older roles. Only admins may write
 namespaces, so only admins decide as which Unix user the pods of a namespace run
 (`phalanx.embedded.node.machine.owners`)."""
 
@@ -20,7 +20,7 @@ from phalanx.embedded.login.quota import DEFAULT, give_quota, limit_system_prior
 UID, GID = "phalanx.dev/uid", "phalanx.dev/gid"
 USER = "phalanx.dev/user"  # the user of the namespace, for admission policies
 PRIORITY = "phalanx.dev/max-priority"  # the highest priority of a pod in the namespace
-MAX_PRIORITY = 1_000_000_000  # the highest priority of classes that admins make; system classes have higher ones
+MAX_PRIORITY = 1_000_000_000  # the highest priority of any class but the system's
 _GROUP = "rbac.authorization.k8s.io"
 _CLUSTER_ROLES = Kind(group=_GROUP, plural="clusterroles", name="ClusterRole", namespaced=False)
 _CLUSTER_BINDINGS = Kind(group=_GROUP, plural="clusterrolebindings", name="ClusterRoleBinding", namespaced=False)
@@ -163,8 +163,8 @@ def _role(name: str) -> Object:
 
 
 async def _put(api: Connection, kind: Kind, body: Object, namespace: str = "") -> None:
-    """Change the object, or create it if it is missing. The change comes first, because the API server refuses a
-    creation in a full namespace before it reports that the object exists."""
+    """Change the object, or create it if it is missing. The change is tried first. If the namespace is full, the API
+    server refuses a creation even of an object that exists."""
     whole = {"apiVersion": kind.api_version, "kind": kind.name, **body}
     try:
         await api.patch(kind, body["metadata"]["name"], whole, namespace)

@@ -1,11 +1,11 @@
 """Limits on the namespace of a user: a ResourceQuota and a LimitRange, written at the user's first login. After that,
 admins may change them.
 
-The objects of one user use resources of all users. Every object and byte uses memory and disk of the API server. A
-service uses an address, a listening port for each of its ports, and a line in the hosts file of every pod. The cluster
-has few node ports. A pod uses one of the node's slots, whatever it requests. So a pod without requests gets the share
-of one slot as its request, and no pod may request less. A user who fills all slots is then charged with all of the
-node's cpu."""
+The quota is needed because the objects of one user use resources that all users share. Every object uses memory and
+disk of the API server. A service uses an address, a listening port for each of its ports, and a line in the hosts file
+of every pod. The cluster has few node ports. A pod uses one of the node's pod slots, however little it requests. So a
+pod without requests gets the share of one slot as its request, and no pod may request less. If a user fills all slots
+of a node, the user's pods then request all of the node's cpu."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def parse_quota(text: str) -> dict[str, str]:
 
 
 async def require_quota(api: Connection, quota: Mapping[str, str]) -> None:
-    """Have the API server check the quota before the first user logs in. Raises PhalanxError, ApiError."""
+    """Check the quota by a dry run at the API server, before the first user logs in. Raises PhalanxError, ApiError."""
     try:
         await api.request("POST", _QUOTAS.path(_SYSTEM), body=_object(quota), params={"dryRun": "All"})
     except ApiRefusal as error:
@@ -73,7 +73,7 @@ async def give_quota(api: Connection, namespace: str, quota: Mapping[str, str]) 
     if await _lacks(api, _RANGES, namespace) and (share := slot_share((await api.list(NODES))["items"])):
         try:
             await api.create(_RANGES, _range(share), namespace)
-        except ApiRefusal as error:  # an existing namespace that is full gets the quota at a later login
+        except ApiRefusal as error:  # a full namespace gets the quota at a later login
             if error.code != _FORBIDDEN:
                 raise
     if await _lacks(api, _QUOTAS, namespace):
@@ -92,8 +92,8 @@ async def _lacks(api: Connection, kind: Kind, namespace: str) -> bool:
 
 
 def slot_share(nodes: Iterable[Object]) -> dict[str, str]:
-    """Return the cpu and the memory per pod slot, each of the node that has the least; an empty mapping if there are no
-    nodes."""
+    """Return the cpu and the memory for each pod slot. For each of the two, the node with the smallest amount
+    determines the result. Return an empty mapping if there are no nodes."""
     offered = [found for one in nodes if (found := (one.get("status") or {}).get("allocatable") or {}).get("pods")]
     shares = [(amount("cpu", one["cpu"]), amount("memory", one["memory"]), int(one["pods"])) for one in offered]
     if not shares:

@@ -2,7 +2,7 @@
 unix(7)).
 
 The server sends one JSON object and closes the connection: `kubeconfig` and `namespace`, or `error`. The server reads
-no byte from the user, so there is no input to check. A user can have one login at a time, and the number of
+no data from the user, so there is no input to check. A user can have one login at a time, and the number of
 simultaneous logins is limited.
 """
 
@@ -39,8 +39,8 @@ _REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginSettings:
     """Settings of the login. `tokens`: the API server's token file. `authority`: the certificate of its authority.
-    `quota`, `max_priority`: limits of a new namespace, which admins may change later. `policies`: admission policies
-    for users, and their bindings."""
+    `quota`, `max_priority`: the limits of a new namespace. Admins may change the limits of a namespace later.
+    `policies`: admission policies for users, and their bindings."""
 
     socket: Path
     tokens: Path
@@ -94,7 +94,7 @@ def _listening(path: Path) -> Iterator[socket.socket]:
 
 def _require_nobody(path: Path) -> None:
     """Raise PhalanxError if a process listens at the path."""
-    # The kernel refuses a connection of another type. Its error says whether a process listens.
+    # The kernel refuses a connection of another socket type, and the error shows whether a process listens.
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         try:
             other.connect(str(path))
@@ -115,7 +115,7 @@ class _Logins:
     def __init__(self, connection: Connection, settings: LoginSettings) -> None:
         self._api, self._settings = connection, settings
         self._busy: set[int] = set()
-        self._writing = asyncio.Lock()  # held while the token file is written
+        self._writing = asyncio.Lock()  # locked while the token file is written
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         _, uid, gid = _peer(writer.get_extra_info("socket"))
@@ -150,7 +150,7 @@ class _Logins:
         return {"kubeconfig": self._kubeconfig(account, token, namespace), "namespace": namespace}
 
     async def _known(self, token: str) -> None:
-        """Wait until the API server accepts the token. It reads its token file once a second."""
+        """Wait until the API server accepts the token. The server reads its token file once a second."""
         path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
         tls = ssl.create_default_context(cafile=self._settings.authority)
         async with Connection(self._api.server, headers={"authorization": f"Bearer {token}"}, tls=tls) as his:
@@ -179,7 +179,7 @@ class _Logins:
 
 
 def _peer(connection: socket.socket) -> tuple[int, int, int]:
-    """Return the numbers of the process, the user and the group that connected, as of that time."""
+    """Return the pid, uid and gid of the process that connected, as they were at that time."""
     size = struct.calcsize("3i")
     pid, uid, gid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     return pid, uid, gid

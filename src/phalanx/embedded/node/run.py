@@ -101,8 +101,8 @@ def _find_hardware() -> _Hardware:
 
 
 async def run_node(connection: Connection, informers: Informers, settings: NodeSettings) -> None:
-    """Run this machine as a node, until cancelled. The processes of its pods then continue, and the next run finds
-    them.
+    """Run this machine as a node, until cancelled. The processes of its pods continue after that, and the next run
+    finds them.
 
     Raises PhalanxError if the port of the log endpoint is in use, or if another agent uses the directory. Raises
     OSError if the directory cannot be written."""
@@ -123,7 +123,7 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
 
     async def changed() -> None:
         if registration is not None:
-            with suppress(ApiError):  # the next heartbeat writes it
+            with suppress(ApiError):  # the next heartbeat writes the status
                 nodes.observe(await register(connection, registration))
 
     fence = await _fence(settings, home)
@@ -156,7 +156,7 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
         _warn_of_limits(around, node)
 
         async def tell() -> None:
-            with suppress(ApiError):  # the next check retries it
+            with suppress(ApiError):  # the next check tries again
                 nodes.observe(await tell_pressure(connection, registration, nodes.objects.get(name) or node))
 
         loops: dict[str, Callable[[], Awaitable[None]]] = {
@@ -225,7 +225,7 @@ def _device_sources(settings: NodeSettings, devices: DevicePool) -> Iterator[Cor
     if settings.devices is not None:
         yield watch_listed(settings.devices, devices, settings.patience.device_look_s)
     if settings.device_plugins is not None:
-        from phalanx.embedded.node.machine.devices.plugins import serve_plugins  # gRPC: few nodes have any
+        from phalanx.embedded.node.machine.devices.plugins import serve_plugins  # gRPC, which few nodes need
 
         yield serve_plugins(settings.device_plugins, devices)
 
@@ -339,7 +339,7 @@ async def _fence(settings: NodeSettings, home: Networks) -> NetworkFence | None:
     if not settings.shared:
         return None
     if not settings.fenced:
-        with suppress(PhalanxError):  # then there are no rules to delete
+        with suppress(PhalanxError):  # if nft fails, there are no rules to delete
             await take_down()
         return None
     fence = NetworkFence(home.services)

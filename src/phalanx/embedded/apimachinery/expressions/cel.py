@@ -234,7 +234,7 @@ class CelScope:
             return b""
         try:
             data = msgspec.json.encode(self.variables)
-        except TypeError:  # an optional value
+        except TypeError:  # the result contains an optional value
             return b""
         return data if len(data) <= _REMEMBERED_BYTES else b""
 

@@ -1,7 +1,7 @@
 """Functions of Kubernetes' CEL libraries for addresses, networks and URLs, and the names of all functions.
 
 Like quantities, addresses, networks and URLs have their texts as values in this module. Source:
-k8s.io/apiserver/pkg/cel/library (`ip.go`, `cidr.go`, `urls.go`), with the rules of Go's net/netip and net/url. """
+k8s.io/apiserver/pkg/cel/library (`ip.go`, `cidr.go`, `urls.go`), with the rules of Go's net/netip and net/url."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def metadata_of(obj: Object) -> Meta:
     return meta
 
 
-# --- what the server fills in -----------------------------------------------------------------------------------
+# --- fields that the server sets --------------------------------------------------------------------------------
 
 
 def place(meta: Meta, resource: Resource, namespace: str) -> None:

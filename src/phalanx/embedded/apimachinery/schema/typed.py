@@ -76,7 +76,7 @@ def _fields(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-# --- which fields a value sets -----------------------------------------------------------------------------------
+# --- the set of fields of a value --------------------------------------------------------------------------------
 
 
 def field_set(value: Any, kind: Kind) -> Node:
@@ -104,7 +104,7 @@ def _set_node(value: Any, kind: Kind, *, member: bool) -> Node | None:
     return node_of(dict(_set_children(value, kind)), member=member)
 
 
-# --- how two values differ ---------------------------------------------------------------------------------------
+# --- the difference of two values --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def _all_of(value: Any, kind: Kind) -> Node:
     return children if len(children) > 1 else MEMBER
 
 
-# --- how one merges into another ---------------------------------------------------------------------------------
+# --- merging two values ------------------------------------------------------------------------------------------
 
 
 def merged(live: Any, config: Any, kind: Kind) -> Any:
@@ -220,7 +220,7 @@ def _merged_list(live: list[Any], config: list[Any], kind: Type) -> list[Any]:
     return result + [merged(before.get(one, ABSENT), value, kind.items) for one, value in waiting]
 
 
-# --- taking fields away ------------------------------------------------------------------------------------------
+# --- removing fields ---------------------------------------------------------------------------------------------
 
 
 def without(value: Any, fields: Node, kind: Kind) -> Any:

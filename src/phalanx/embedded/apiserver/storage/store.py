@@ -19,7 +19,7 @@ server runs. The gaps in the sequence of versions do no harm.
 
 The history (a sequence of `Past`, oldest first) is stored as bytes, and `Retention` limits it. The history serves
 watches that resume, and snapshots. To compute a snapshot at an earlier version, the store undoes the later events on
-the present state. """
+the present state."""
 
 from __future__ import annotations
 
@@ -453,7 +453,7 @@ class Store:
                 one.done.set_exception(refusal)
                 one.done.exception()  # asyncio must not log the error as unhandled if the writer has disconnected
 
-    # --- the past ------------------------------------------------------------------------------------------------
+    # --- the history ---------------------------------------------------------------------------------------------
 
     def _remember(self, past: Past) -> None:
         self._past.append(past)

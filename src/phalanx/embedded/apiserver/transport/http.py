@@ -121,7 +121,7 @@ class ServerConnection(asyncio.Protocol):
         self._unread_s: float | None = None  # the time when the client stopped reading; None while it reads
         self.user, self.limited, self.active_s = "", False, time.monotonic()
 
-    # --- the transport's side ------------------------------------------------------------------------------------
+    # --- calls of the transport ----------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
@@ -217,7 +217,7 @@ class ServerConnection(asyncio.Protocol):
         """Return the number of received bytes in bodies of requests without a response."""
         return min(self._body_bytes, self._limits.body_bytes) + self._waiting_bytes
 
-    # --- the parser's side ---------------------------------------------------------------------------------------
+    # --- calls of the parser -------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         self._url, self._headers, self._headers_bytes = b"", {}, 0

@@ -96,7 +96,7 @@ class JobController:
         """Return the work queues of the controller. The caller must run both as long as the controller exists."""
         return self._queue, self._orphans
 
-    # --- what happened --------------------------------------------------------------------------------------------
+    # --- changes of Jobs and pods ---------------------------------------------------------------------------------
 
     def _job_changed(self, change: Change) -> None:
         job = change.new or change.old
@@ -163,7 +163,7 @@ class JobController:
             yield key_of(job)
         yield from self._own_selectors.get(namespace, ())
 
-    # --- one step of one Job -------------------------------------------------------------------------------------
+    # --- reconciliation of one Job -------------------------------------------------------------------------------
 
     async def look(self, key: str) -> None:
         """Take the next step of a Job. Raises ApiError if the step must be retried. Any other exception is a defect,

@@ -83,7 +83,7 @@ class GarbageCollector:
             for kind in list(self._watches):
                 self._unwatch(kind)
 
-    # --- what is watched ------------------------------------------------------------------------------------------
+    # --- the watched kinds ----------------------------------------------------------------------------------------
 
     async def _synced(self) -> bool:
         """Wait for the first list of each watched kind, but not longer than `_SYNC_S`, because the collector may not be
@@ -148,7 +148,7 @@ class GarbageCollector:
         for obj in self._caches.pop(kind).objects.values():
             self._changed(Change(kind=kind, old=obj, new=None))
 
-    # --- what happened --------------------------------------------------------------------------------------------
+    # --- changes of Jobs and pods ---------------------------------------------------------------------------------
 
     def _changed(self, change: Change) -> None:
         if change.new is None:
@@ -189,7 +189,7 @@ class GarbageCollector:
         for node in nodes:
             self._queue.add(node.uid)
 
-    # --- one object -----------------------------------------------------------------------------------------------
+    # --- reconciliation of one object -----------------------------------------------------------------------------
 
     async def _look(self, uid: str) -> None:
         node = self.graph.nodes.get(uid)

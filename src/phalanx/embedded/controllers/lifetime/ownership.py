@@ -3,7 +3,7 @@
 An object with owner references exists as long as one of its owners does
 (k8s.io/kubernetes/pkg/controller/garbagecollector). An owner has one of three states. An owner that exists is *solid*.
 An owner is *absent* if no object has the uid in the reference; it may never have existed. An owner that is being
-deleted in the foreground is *waiting* for the deletion of its dependents. """
+deleted in the foreground is *waiting* for the deletion of its dependents."""
 
 from __future__ import annotations
 

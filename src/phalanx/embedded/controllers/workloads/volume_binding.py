@@ -178,7 +178,7 @@ class VolumeBinding:
             if error.code != 409:
                 raise
 
-    # --- news -----------------------------------------------------------------------------------------------------
+    # --- changes --------------------------------------------------------------------------------------------------
 
     def _claim_changed(self, change: Change) -> None:
         """Reconcile a claim that changed, and its volume. The key of a claim is `namespace/name`; the key of a volume

@@ -65,7 +65,7 @@ class Agent:
         found = [one for one in self.pods.values() if (one.record.namespace, one.record.name) == (namespace, name)]
         return found[-1] if found else None
 
-    # --- news -----------------------------------------------------------------------------------------------------
+    # --- changes --------------------------------------------------------------------------------------------------
 
     def _is_mine(self, pod: Object) -> bool:
         return bool(pod["spec"].get("nodeName") == self.around.name)

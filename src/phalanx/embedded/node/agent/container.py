@@ -69,7 +69,7 @@ class Container:
         """Return why the running attempt must be ended and the container restarted; "" if it need not."""
         return self._watch.doomed if self._watch is not None else ""
 
-    # --- its state ----------------------------------------------------------------------------------------------------
+    # --- the state of the container -----------------------------------------------------------------------------------
 
     def refresh(self) -> Known:
         """Read the state of the present attempt again from its files."""
@@ -115,7 +115,7 @@ class Container:
             self._watch.release()
         self._watch = None
 
-    # --- its attempts -------------------------------------------------------------------------------------------------
+    # --- the attempts of the container --------------------------------------------------------------------------------
 
     async def start(self, pod_with_status: Object) -> None:
         """Start the next attempt. If that is not possible, set `known.waiting` to the reason."""

@@ -26,7 +26,7 @@ from phalanx.embedded.node.pod.admission import limits, requests
 Object = Mapping[str, Any]
 STORAGE = "ephemeral-storage"
 _DU_S = 60.0  # the longest time for counting the files of one pod
-_RESERVE_BYTES, _RESERVE_PART = 1 << 30, 20  # the disk is low if less than 1 GiB, or less than 1/20 of it, is free
+_RESERVE_BYTES, _RESERVE_PART = 1 << 30, 20  # the disk is nearly full if less than 1 GiB and 1/20 is free
 _LEAST_BYTES = 1 << 20  # a pod that has written less is not evicted
 
 

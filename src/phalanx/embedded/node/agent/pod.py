@@ -62,7 +62,7 @@ class AgentPod:
         up = any(isinstance(one.known.state, RunningAttempt | Planned) for one in self.containers.values())
         self.holds = up or (pod.get("status") or {}).get("phase") not in TERMINAL
 
-    # --- news ---------------------------------------------------------------------------------------------------------
+    # --- changes ------------------------------------------------------------------------------------------------------
 
     def update(self, pod: Object) -> None:
         images = _images(self.pod)

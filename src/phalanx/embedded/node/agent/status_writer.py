@@ -27,7 +27,7 @@ class PodStatusWriter:
     def __init__(self, around: Surroundings) -> None:
         self.written: dict[str, Any] | None = None
         self._around = around
-        self._backed_off: dict[str, set[int]] = defaultdict(set)  # container -> restarts whose pause was reported
+        self._backed_off: dict[str, set[int]] = defaultdict(set)  # container -> restarts with a reported back-off
 
     def compute(self, pod: Object, record: PodRecord, known: Mapping[str, Known], *, over: bool) -> dict[str, Any]:
         """Return the status of the pod. `over`: True if no container runs or will run again. Also record Events about

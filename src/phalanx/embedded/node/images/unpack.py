@@ -99,13 +99,13 @@ class Allowance:
     unlooked_bytes: int = 0
 
     def take_file(self) -> None:
-        """Raises PhalanxError."""
+        """Count a file. Raises PhalanxError if no further file may be unpacked."""
         self.files_left -= 1
         if self.files_left < 0:
             raise PhalanxError("it has too many files. Nothing was imported; allow more with --most-files")
 
     def take_bytes(self, count: int, target: Path) -> None:
-        """Raises PhalanxError."""
+        """Count `count` bytes. Raises PhalanxError if they exceed the limit, or if the disk of `target` is nearly full."""
         self.bytes_left -= count
         self.unlooked_bytes -= count
         if self.bytes_left < 0:

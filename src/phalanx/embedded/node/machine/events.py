@@ -1,5 +1,4 @@
-"""Record Events like the kubelet: one object for each kind of occurrence, whose count is increased when it occurs
-again.
+"""Record Events like the kubelet. If the same occurrence is reported again, the count of its Event is increased.
 
 Events only inform users, so the loss of an Event does no harm. One task writes the Events from a bounded queue, and a
 failed write is not repeated.
@@ -21,7 +20,7 @@ from phalanx.embedded.node.pod.status import at
 log = logging.getLogger(__name__)
 
 _QUEUE = 10_000
-_REMEMBERED = 4096  # Events whose count may still be increased
+_REMEMBERED = 4096  # the most Events whose count can still be increased
 
 
 class Occurrences:

@@ -14,10 +14,10 @@ from pathlib import Path
 from phalanx import __version__
 from phalanx.embedded.node.pod.admission import GPU
 
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # the API names them as Go does
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # the API uses Go's names of architectures
 HUGE_PAGES = {"hugepages-1Gi": 1 << 20, "hugepages-2Mi": 2 << 10}
 _NVIDIA_SMI_S = 20.0
-# Files that programs on any NVIDIA GPU open besides the GPU's own.
+# The files that programs open on every NVIDIA GPU, in addition to the GPU's own file.
 SHARED_FILES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 KUBERNETES = "v1.36.2"  # the version whose kubelet this node imitates
 
@@ -41,10 +41,11 @@ def host_name() -> str:
 
 
 def capacity(data_dir: Path, gpus: tuple[Gpu, ...], max_pods: int, overrides: Mapping[str, str]) -> dict[str, str]:
-    """Return the resources that the node offers, as quantities. `overrides` replace the amounts that were found."""
+    """Return the resources that the node offers, as quantities. `overrides`: amounts that replace those of the
+    machine."""
     memory_kib = int(Path("/proc/meminfo").read_text().split("MemTotal:")[1].split()[0])
     pages = huge_pages()
-    # Huge pages are reserved, so ordinary memory is less.
+    # Huge pages are reserved, and so are no ordinary memory.
     memory_kib -= sum(count * size_kib for size_kib, count in pages.items())
     found = {
         "cpu": str(os.cpu_count() or 1),
@@ -96,8 +97,8 @@ def _gpu(line: str) -> Gpu:
 
 
 def _device_file(bus: str) -> str:
-    """Return the device file of the GPU in a PCI slot, by the number that its driver gave it; "" if the number is
-    unknown."""
+    """Return the device file of the GPU in a PCI slot. The file's name has the number that the driver gave to the GPU.
+    Return "" if the number is unknown."""
     domain, _, rest = bus.lower().partition(":")
     text = _text(f"/proc/driver/nvidia/gpus/{domain[-4:]}:{rest}/information")
     minor = next((line.split(":")[1].strip() for line in text.splitlines() if line.startswith("Device Minor")), "")

@@ -1,8 +1,9 @@
-"""The users of pods on a shared machine: a namespace belongs to a Unix user, and its pods run as that user.
+"""Find the Unix users of pods on a shared machine. A namespace belongs to a Unix user, and its pods run as that user.
 
-The annotations `phalanx.dev/uid` and `phalanx.dev/gid` of the namespace name the user. Writing them needs the right to
-write namespaces: `phalanx login` writes them for its user, an administrator for any other. Pods of a namespace without
-the annotations run as the user nobody. An administrator may write uid 0 to allow root.
+The annotations `phalanx.dev/uid` and `phalanx.dev/gid` of the namespace name the user. Only clients that may write
+namespaces can write these annotations. `phalanx login` writes them for the user who logs in, and an administrator may
+write them for any user. Pods of a namespace without the annotations run as the user nobody. An administrator may write
+the uid 0, so that the pods run as root.
 """
 
 from __future__ import annotations

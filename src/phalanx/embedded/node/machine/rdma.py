@@ -1,9 +1,9 @@
-"""RDMA cards: divide their handles and objects among containers by the rdma controller of cgroups.
+"""Divide the handles and objects of RDMA cards among containers, by the rdma controller of cgroups.
 
 A card has a limited number of handles (opened devices) and objects (queue pairs, memory regions and others), and one
 program may take them all. The node offers the configured numbers as the extended resources `rdma/hca_handle` and
-`rdma/hca_object`. Each container is limited to its request, which is zero by default. The kernel counts for each card,
-so with several cards a container may have its request on each.
+`rdma/hca_object`. Each container is limited to its request, which is zero by default. The kernel counts for each card
+separately. So if the machine has several cards, a container may use the requested number on each card.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CARDS = Path("/sys/class/infiniband")
 
 
 def parse_rdma(text: str) -> dict[str, int]:
-    """Return the amounts of `hca_handle=64,hca_object=8192`. Raises PhalanxError."""
+    """Return the amounts in a text such as `hca_handle=64,hca_object=8192`. Raises PhalanxError."""
     found: dict[str, int] = {}
     for part in text.split(","):
         name, _, count = part.partition("=")
@@ -39,7 +39,8 @@ def rdma_resources(offered: Mapping[str, int]) -> dict[str, str]:
 def rdma_limits(
     offered: Mapping[str, int], cards: tuple[str, ...], asked: Mapping[str, int]
 ) -> dict[str, dict[str, int]]:
-    """Return card -> limits of a container that asks these amounts of resources."""
+    """Return the limits of a container: name of a card -> its limits. `asked`: the amounts of resources that the
+    container requests."""
     most = {name: asked.get(f"rdma/{name}", 0) for name in offered}
     return dict.fromkeys(cards, most) if most else {}
 

@@ -104,7 +104,7 @@ async def tell_pressure(connection: Connection, registration: Registration, old:
 
 
 async def register(connection: Connection, registration: Registration) -> Object:
-    """Create the Node, or update an existing one; labels of other writers stay. Raises ApiError."""
+    """Create the Node, or update it if it exists. Labels that other clients wrote stay. Raises ApiError."""
     try:
         old = await connection.get(NODES, registration.name)
     except ApiRefusal as error:

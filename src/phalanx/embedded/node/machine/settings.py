@@ -1,4 +1,4 @@
-"""The settings of a node: the directory of its state, its resources, its intervals and time-outs."""
+"""The settings of a node: the directory with its state, its resources, and its intervals and time-outs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class Patience:
     # CrashLoopBackOff and ImagePullBackOff: pkg/kubelet/kubelet.go, MaxContainerBackOff and backOffPeriod.
     backoff_first_s: float = 10.0
     backoff_most_s: float = 300.0
-    # A container's missing ConfigMap, or a volume that cannot be set up, is retried after this time.
+    # After this time, the start of a container is tried again whose ConfigMap is missing or whose volume could not be
+    # set up.
     config_retry_s: float = 5.0
     # The interval of the measurements of pods' disk usage.
     disk_look_s: float = 10.0
@@ -33,23 +34,23 @@ class NodeSettings:
     together with the API server, pki/. `shared`: True if pods run as the owners of their namespaces."""
 
     data_dir: Path
-    name: str = ""  # "": the machine's host name
-    resources: Mapping[str, str] = field(default_factory=dict)  # overrides and additions: {"cpu": "6"}
+    name: str = ""  # "" for the machine's host name
+    resources: Mapping[str, str] = field(default_factory=dict)  # replaces or adds amounts, for example {"cpu": "6"}
     labels: Mapping[str, str] = field(default_factory=dict)
-    images: Mapping[str, Image] = field(default_factory=dict)  # the images besides `host`
-    device_plugins: Path | None = None  # the folder in which device plugins register; None: none may
+    images: Mapping[str, Image] = field(default_factory=dict)  # the images other than `host`
+    device_plugins: Path | None = None  # the folder in which device plugins register; None if there are no plugins
     devices: Path | None = None  # a file that lists devices
     rdma: Mapping[str, int] = field(default_factory=dict)  # counter of the kernel -> its limit per card (rdma.py)
-    static_cpus: bool = False  # the kubelet's --cpu-manager-policy=static
+    static_cpus: bool = False  # like the kubelet's --cpu-manager-policy=static
     shared: bool = False
-    fenced: bool = False  # on a shared machine, users cannot connect to other users' pods: see fence.py
+    fenced: bool = False  # True if users of a shared machine cannot connect to other users' pods (fence.py)
     default_memory_bytes: int | None = None  # the limit of containers without one; 0: none; None: see Surroundings
-    disk_reserve_bytes: int | None = None  # with less free, pods are evicted; None: 1 GiB, or 5 % of the disk if less
+    disk_reserve_bytes: int | None = None  # evict pods if less space is free; None: 1 GiB or 5 %
     max_pods: int = 110
     kept_log_bytes: int = 256 << 20  # the most bytes of logs of deleted pods in each namespace; 0: keep none
     kept_log_s: float = 30 * 86400.0
     address: str = "127.0.0.1"
-    port: int = 0  # the log endpoint's port; 0: a free one
+    port: int = 0  # the port of the log endpoint; 0: any free port
     patience: Patience = field(default_factory=Patience)
 
     @property

@@ -30,9 +30,10 @@ from phalanx.embedded.node.pod.admission import GPU, is_sidecar, limits, request
 from phalanx.embedded.node.pod.environment import EnvironmentFault
 from phalanx.embedded.node.pod.lifecycle import BackOff
 
-# The folder of the volumes in a pod's directory, beside the folders of its containers; no container can have this name.
+# The folder with the volumes in a pod's directory. The directory also has a folder for each container, and no container
+# can have this name.
 VOLUMES = ".volumes"
-_TOKEN_S = 3607  # the lifetime of tokens that the real admission plugin requests
+_TOKEN_S = 3607  # the lifetime of tokens, as in Kubernetes' admission plugin
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -43,7 +44,7 @@ class Surroundings:
     name: str
     allocatable: Mapping[str, str]
     gpus: tuple[Gpu, ...]
-    has_gpus: bool  # whole GPUs, or parts of GPUs
+    has_gpus: bool  # True for whole GPUs or parts of GPUs
     rdma_cards: tuple[str, ...]
     devices: DevicePool
     cgroups: Cgroups
@@ -52,11 +53,11 @@ class Surroundings:
     fence: NetworkFence | None  # None: pods may reach every address
     images: ImageStore
     isolation: Isolation
-    owners: Owners | None  # None: the machine is not shared, and pods run as the agent does, or as they say
+    owners: Owners | None  # None if the machine is not shared: pods run as the agent, or as their spec states
     tell: Occurrences
     shared_cpus: set[int]  # the CPUs of containers without exclusive CPUs; empty: all CPUs
     pressures: set[str]  # the node's conditions that report a problem now (Registration)
-    observe: Callable[[Object], Any]  # adds the answer to a write to the cache before the watch reports it
+    observe: Callable[[Object], Any]  # adds the answer to a write to the cache, before the watch reports the change
 
     def device_files(self, gpus: Sequence[str]) -> tuple[str, ...]:
         """Return the device files of these GPUs, and those that all NVIDIA GPUs share."""
@@ -104,8 +105,8 @@ class Surroundings:
         )
 
     def device_ids(self) -> list[str]:
-        """Return the ids of the node's GPUs. If the machine has no GPU and the settings state a number of GPUs, return
-        as many numbers."""
+        """Return the ids of the node's GPUs. If the machine has no GPU but the settings state a number of GPUs, the ids
+        are the numbers from 0 on."""
         count = int(self.allocatable.get(GPU, "0"))
         known = [gpu.index for gpu in self.gpus]
         return known[:count] if known else [str(number) for number in range(count)]
@@ -118,9 +119,8 @@ class Surroundings:
         return KeptLogs(self.settings.data_dir, self.settings.kept_log_bytes, self.settings.kept_log_s)
 
     def image(self, name: str) -> Image | None:
-        """Return the parts of the machine that stand for the image, or the image's files; None if there are none.
-        `host` with a tag, which some clients add to every name, is `host` unless such an image was imported. Raises
-        OSError."""
+        """Return the image of this name: parts of this machine, or imported files; None if there is none. `host` with a
+        tag, which some clients add to every name, is `host` unless such an image was imported. Raises OSError."""
         if name == HOST_IMAGE:
             return HOST
         tagged = HOST if name.startswith(f"{HOST_IMAGE}:") else None
@@ -160,7 +160,7 @@ class Surroundings:
         }
 
     async def look_up(self, kind: Kind, namespace: str, name: str) -> Object | None:
-        """Return a ConfigMap or Secret, or None. Raises ApiError."""
+        """Return a ConfigMap or Secret; None if it does not exist. Raises ApiError."""
         try:
             return await self.connection.get(kind, name, namespace)
         except ApiRefusal as error:

@@ -2,21 +2,22 @@
 docs/decisions/0050 has the reasons.
 
 All pods share the machine's network, so every program can reach every listening address. But the kernel knows the owner
-of each socket. A connection over the loopback device gets a mark for the user of the client. The answer of a *fenced*
-user's listener (the second packet of TCP, which the listener's user sends) is dropped unless the mark is that user's.
-So only processes of the same user can connect to the listener, whatever address it has.
+of each socket. Each connection over the loopback device gets a mark that names the user of the client. When a listener
+of a *fenced* user answers (by the second packet of the TCP handshake), the kernel drops this packet unless the mark
+names the same user. So only processes of the same user can connect to the listener, whatever address it has.
 
 Only a pod's user may answer at the address of the pod. Only root, which forwards connections, may answer at the address
-of a service. A program of another user that listens on all addresses, or that was first to listen at the address of the
-pod or service, gets no connection at this address.
+of a service. So a program of another user gets no connection at the address of a pod or service, even if it listens on
+all addresses or was the first to listen at this address.
 
-Connections of root count as another user's, because programs of root forward users' connections (services, `kubectl
-port-forward`, probes). Connections of root to the address of a pod count as the pod's user's, because the API server
-has authorized them.
+Connections of root do not count as connections of the listener's user, because programs of root forward connections of
+any user (services, `kubectl port-forward`, probes). An exception are connections of root to the address of a pod: they
+count as connections of the pod's user, because the API server has authorized them.
 
 A user is fenced from the start of the user's first pod until the end of the last. Root is never fenced, because the API
-server runs as root. The rules stay in the kernel when the node agent ends, as pods do. If they are deleted in the
-meantime (Debian's nftables.service flushes all rules of the machine when it starts), they are loaded again.
+server runs as root. When the node agent ends, the rules stay in the kernel, because the pods continue to run. If they
+are deleted in the meantime (Debian's nftables.service flushes all rules of the machine when it starts), they are loaded
+again.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ TABLE = "inet phalanx"
 _CLAIM = Path("/run/phalanx-network.lock")
 _LOOK_S = 10.0
 _STRANGER = 1
-_OF_USER = 1 << 31  # this bit is set in the mark of a fenced user; the other bits are the user's number
+_OF_USER = 1 << 31  # this bit of a mark stands for a fenced user; the other bits are the user's number
 # Time-outs of connections over loopback in seconds, so that closed connections do not fill the kernel's table.
 _BRIEF = "syn_sent : 10, syn_recv : 10, fin_wait : 10, close_wait : 10, last_ack : 5, time_wait : 1, close : 1"
 log = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ _CHAINS = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fenced:
-    """A pod on this machine: its user, and its address ("" if the pod has the machine's address)."""
+    """The user and the address of a pod on this machine. `address`: "" if the pod has the machine's address."""
 
     user: int
     address: str = ""
@@ -103,7 +104,7 @@ def _named(what: str, sort: str, elements: Iterable[str]) -> str:
 
 
 class NetworkFence:
-    """The rules of the kernel that separate users. `refusal`: why there can be no rules; "" if there can. `redirect`:
+    """The rules of the kernel that separate users. `refusal`: why rules cannot be loaded; "" if they can. `redirect`:
     the rules for services' addresses."""
 
     def __init__(self, services: str, claim: Path = _CLAIM) -> None:
@@ -115,7 +116,7 @@ class NetworkFence:
         self._lock, self._claim, self._claimed = asyncio.Lock(), claim, -1
 
     async def try_out(self) -> None:
-        """Check whether the rules can be loaded on this machine, and set `refusal` otherwise. This does not change the
+        """Check whether the rules can be loaded on this machine. If not, set `refusal`. This does not change the
         kernel's rules, because rules of an earlier agent may be in force."""
         try:
             self._claimed = _lock(self._claim)
@@ -124,7 +125,8 @@ class NetworkFence:
             self.refusal = str(error)
 
     def note(self, uid: str, pod: Fenced) -> None:
-        """Note a pod that an earlier agent started. The rules of that agent cover it, and the next rules will too."""
+        """Remember a pod that an earlier agent process started. The rules in the kernel already cover the pod, and
+        rules that are loaded later will cover it as well."""
         self._pods[uid] = pod
 
     async def admit(self, uid: str, pod: Fenced) -> None:
@@ -135,7 +137,7 @@ class NetworkFence:
             await self._apply()
 
     def forget(self, uid: str) -> None:
-        """Forget the pod, which has ended. The next rules do not contain it."""
+        """Forget the pod, which has ended. Rules that are loaded later do not contain it."""
         self._pods.pop(uid, None)
 
     def close(self) -> None:
@@ -144,15 +146,16 @@ class NetworkFence:
             os.close(self._claimed)
 
     async def keep(self) -> None:
-        """Check again and again, until cancelled, whether the rules still exist, and load them if they do not."""
+        """Check regularly, until cancelled, whether the rules are still in the kernel, and load them again if they are
+        not."""
         while True:
             await self.restore()
             await self.redirect.restore()
             await asyncio.sleep(_LOOK_S)
 
     async def restore(self) -> None:
-        """Load the rules again if another program deleted them. Rules of an earlier agent stay unchanged until the
-        first pod is admitted, because not all pods may be known before that. Raises PhalanxError."""
+        """Load the rules again if another program deleted them. Rules of an earlier agent process stay unchanged until
+        the first pod is admitted, because some pods may be unknown before. Raises PhalanxError."""
         async with self._lock:
             if self.refusal or not (self._pods or self._in_force):
                 return
@@ -185,8 +188,8 @@ async def take_down() -> None:
 
 
 def _lock(claim: Path) -> int:
-    """Lock the file and return it open. The lock ends with this process, even if the process is killed. Raises
-    PhalanxError."""
+    """Lock the file, and return its file descriptor. The kernel releases the lock when this process ends, even if the
+    process is killed. Raises PhalanxError."""
     try:
         handle = os.open(claim, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:

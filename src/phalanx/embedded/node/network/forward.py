@@ -1,24 +1,27 @@
-"""Serve services with a cluster IP on one machine: listen on a TCP port for each, and forward connections to a ready
-pod.
+"""Serve the services with a cluster IP on one machine. For each port of a service, listen on a TCP port, and forward
+the connections to a ready pod.
 
-All addresses in 127.0.0.0/8 belong to this machine. So the service at 10.96.x.y gets 127.96.x.y without a change of the
-machine's network, and its name resolves to that (see `names`). Connections go to its pods in turn, as in kube-proxy's
-former userspace mode. The service `kubernetes` in `default` forwards to the API server.
+All addresses in 127.0.0.0/8 belong to this machine. So the service with the cluster IP 10.96.x.y gets the address
+127.96.x.y without a change of the machine's network, and the name of the service resolves to this address (see
+`names`). The pods of a service get its connections in turn, as in kube-proxy's former userspace mode. The service
+`kubernetes` in `default` forwards to the API server.
 
 The connections of each service, and of all services together, are bounded, because the scheduler in the same process
 also needs file descriptors.
 
-Ports below 1024 need root. A port that cannot be opened is reported once; its service's name still resolves. If the
-kernel supports redirects, all services share one socket instead (see `redirect`).
+Ports below 1024 need root. If a port cannot be opened, this is reported once, and the service's name still resolves. If
+the kernel supports redirects, all services share one socket instead (see `Redirect`).
 
-Serve all addresses of services by one socket, to which the kernel redirects their connections (nft(8), dnat).
+`Redirect` serves the addresses of all services by one socket, to which the kernel redirects their connections (nft(8),
+dnat).
 
 A socket that listens at a service's address and port would prevent all programs of the machine from listening on that
 port at all addresses (bind(2), EADDRINUSE): the service's own pod, other pods, sshd. So every user with the right to
-create services could block any port of the machine. This socket has an unused port, and reads the original destination
-from the kernel (SO_ORIGINAL_DST).
+create services could block any port of the machine. The socket of `Redirect` has an unused port. For each connection,
+the original destination is read from the kernel (SO_ORIGINAL_DST).
 
-The functions `load`, `is_loaded` and `nft` load rules into the kernel and look for them, by nft(8)."""
+The functions `load`, `is_loaded` and `nft` call nft(8) to load rules into the kernel, and to check that they are
+loaded."""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ async def is_loaded(table: str) -> bool:
 
 
 def without(table: str) -> str:
-    """Return the rules that delete a table, whether or not it exists."""
+    """Return rules that delete a table if it exists."""
     return f"table {table}\ndelete table {table}\n"
 
 
@@ -60,7 +63,7 @@ async def nft(text: str | None, *options: str) -> None:
     """Run nft. `text`: its input. Raises PhalanxError if nft is missing, or the kernel refuses the rules."""
     pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:
-        reads = nothing if text is None else pipe  # a program that has ended without reading takes no input
+        reads = nothing if text is None else pipe  # the program may end without reading its input
         process = await asyncio.create_subprocess_exec("nft", *options, stdin=reads, stdout=nothing, stderr=pipe)
     except OSError as error:
         raise PhalanxError(f"nft(8) cannot be run: {error.strerror}; install nftables") from None
@@ -120,25 +123,25 @@ class Redirect:
 
 
 def _asked(connection: socket.socket) -> Place:
-    """Raises OSError."""
+    """Return the original destination of a redirected connection. Raises OSError."""
     port, address = _ADDRESS.unpack(connection.getsockopt(socket.SOL_IP, _ORIGINAL_DESTINATION, _ADDRESS.size))
     return socket.inet_ntoa(address), port
 
 
 Targets: TypeAlias = tuple[Place, ...]
 _CHUNK_BYTES = 1 << 16
-_MOST_OF_ONE, _FILES_OF_ONE = 1024, 2  # connections of a service; files that each connection opens
+_MOST_OF_ONE, _FILES_OF_ONE = 1024, 2  # the most connections of a service; the files that each connection opens
 
 
 def most_connections() -> int:
     """Return the most connections of all services together, which use half of the file descriptors of this process. The
-    process limit is not raised, because pods inherit it."""
+    limit of this process is not raised, because pods inherit it."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft // 2 // _FILES_OF_ONE
 
 
 class Forwarder:
-    """Listen on each service's address and port, or on one socket for all of them (`redirect`)."""
+    """Listens on the address and port of each service, or on one socket for all services (`redirect`)."""
 
     def __init__(self, redirect: Redirect | None = None, most: int | None = None) -> None:
         """`most`: the most connections of all services together; None: `most_connections`."""
@@ -148,7 +151,7 @@ class Forwarder:
         self._servers: dict[Place, asyncio.Server] = {}
         self._refused: set[Place] = set()
         self._turn = itertools.count()
-        self._open: Counter[str] = Counter()  # connections, by the service's address
+        self._open: Counter[str] = Counter()  # address of a service -> number of its connections
         self._most = most_connections() if most is None else most
 
     async def show(self, targets: Mapping[Place, Targets]) -> None:
@@ -200,15 +203,16 @@ class Forwarder:
         try:
             if targets:
                 await _join(reader, writer, targets[next(self._turn) % len(targets)])
-        except OSError:  # no program listens, or one side disconnected: the client's connection is closed
+        except OSError:  # no program listens, or one side disconnected: close the client's connection
             pass
         finally:
             writer.close()
             self.give_back(place[0])
 
     def take(self, address: str) -> bool:
-        """Count a connection of the service at `address` and return True, if the service may have one more. It may if
-        not all connections are in use, or if it has less than its equal part of all connections."""
+        """If the service at `address` may have another connection, count this connection and return True. A service may
+        have one if not all connections are in use, or if the service has less than its equal share of all
+        connections."""
         mine = self._open[address]
         others = len(self._open) - (address in self._open)
         may = mine < _MOST_OF_ONE and (self._open.total() < self._most or mine < self._most // (others + 1))
@@ -217,7 +221,7 @@ class Forwarder:
         return may
 
     def give_back(self, address: str) -> None:
-        """Count one connection less of the service at `address`."""
+        """Record that a connection of the service at `address` has ended."""
         self._open[address] -= 1
         if not self._open[address]:
             del self._open[address]

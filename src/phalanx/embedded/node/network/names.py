@@ -4,23 +4,24 @@ service.
 The names are those of the DNS specification of Kubernetes (github.com/kubernetes/dns, docs/specification.md), with the
 shorter forms that a pod's search path allows. A headless service resolves to the addresses of its ready pods, or of all
 pods with `publishNotReadyAddresses`. A service with a cluster IP resolves to the address at which the node forwards to
-one of its pods (see `forward`). Pure functions: pods and services in, records out.
+one of its pods (see `forward`). The functions are pure: they compute records from pods and services.
 
 Pods of other nodes have no address on this machine, so the records contain only this node's pods.
 
 `create` and `show` write a pod's /etc/hosts, which changes while programs read it.
 
-The file is mounted into containers, so it cannot be replaced, and a reader could see half of a rewrite. So each line
-has a slot of a whole number of blocks. A new line is first written as a comment, and takes effect when its first byte
-is written. A line is removed by making it a comment again. So a concurrent reader sees either the old or the new state.
-Free slots are reused, so the file does not grow with the number of past pods.
+The file is mounted into containers, so it cannot be replaced by a new file, and a program could read a half-written
+file. So each line has a slot of a whole number of blocks. A new line is first written as a comment. It takes effect
+when its first byte, the comment sign, is overwritten. A line is removed by making it a comment again. So a concurrent
+reader sees either the old or the new state. Free slots are reused, so the file does not grow with the number of past
+pods.
 
 `Networks` assigns addresses in 127.0.0.0/8 to pods and services. All addresses in this network belong to the machine.
 Every pod has its own address, so that two pods may listen on the same port. Every service with a cluster IP has its own
-address, too. A node on this machine claims a pair of networks for as long as it runs. Numbers 0 to 31 are for users. A
-user claims one by a socket in the abstract namespace (unix(7)), which the kernel removes with its process. Any user may
-take such a name, so root has its own numbers, 32 to 63, claimed by a lock on a file in a folder that only root may
-write."""
+address, too. A node on this machine claims a pair of networks, one for pods and one for services, for as long as it
+runs. Each pair has a number. A node of a user claims one of the numbers 0 to 31 by a socket in the abstract namespace
+(unix(7)), which the kernel removes when the process ends. Any user may take such a name. So root has numbers of its
+own, 32 to 63. A node of root claims one by a lock on a file in a folder that only root may write."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ class Networks:
         return next((text for at in order if (text := str(first + at)) not in used), None)
 
     def service_address(self, cluster_ip: str) -> str:
-        """Return the local address of the service with the ClusterIP `cluster_ip`; empty if that is not an address."""
+        """Return the local address of the service with the ClusterIP `cluster_ip`; "" if `cluster_ip` is not an
+        address."""
         try:
             within = int(IPv4Address(cluster_ip)) % _SIZE
         except AddressValueError:
@@ -85,9 +87,9 @@ class Networks:
 
 @contextmanager
 def networks(data_dir: Path, claims: Path = _CLAIMS) -> Iterator[Networks]:
-    """Claim a pair of networks in this context, and yield it. After a restart it is the same pair, unless another
-    cluster has claimed that in the meantime. `claims`: the folder of the lock files by which root claims networks.
-    Raises PhalanxError."""
+    """Claim a pair of networks while this context is open, and yield it. After a restart, the node gets the same pair
+    again unless another cluster has claimed this pair in the meantime. `claims`: the folder of the lock files by which
+    root claims networks. Raises PhalanxError."""
     first = zlib.crc32(str(data_dir.resolve()).encode()) % _MOST
     is_root = os.geteuid() == 0
     for step in range(_MOST):
@@ -119,7 +121,7 @@ def _lock(claim: Path, held: ExitStack) -> None:
 
 Object = Mapping[str, Any]
 ZONE = "cluster.local"
-_LABEL_MOST = 63  # characters of a host name; the kernel allows 64
+_LABEL_MOST = 63  # the most characters of a host name; the kernel allows 64
 TERMINAL = ("Succeeded", "Failed")
 
 
@@ -141,8 +143,9 @@ class Record:
 
 
 def records(home: Networks, pods: Sequence[tuple[Object, str]], services: Sequence[Object]) -> list[Record]:
-    """Return the DNS records of the services and of their named pods. `pods`: each with its address."""
-    found = dict[Record, None]()  # an ordered set
+    """Return the DNS records of the services, and of their pods that have host names. `pods`: the pods with their
+    addresses."""
+    found = dict[Record, None]()  # a dictionary as an ordered set
     for service in services:
         name, space = service["metadata"]["name"], service["metadata"]["namespace"]
         if address := home.service_address(service["spec"].get("clusterIP") or ""):
@@ -173,11 +176,12 @@ def _is_ready(pod: Object) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
-# --- the pod itself ---------------------------------------------------------------------------------------------------
+# --- names of a pod itself
+# ---------------------------------------------------------------------------------------------------
 
 
 def host_name(pod: Object) -> str:
-    """Return the host name of the pod, which hostname(1) prints there, by the kubelet's rules
+    """Return the host name of the pod, which hostname(1) prints in the pod, by the kubelet's rules
     (pkg/kubelet/kubelet_pods.go)."""
     spec = pod["spec"]
     short = _short(pod)
@@ -197,8 +201,8 @@ def full_name(pod: Object) -> str:
 def own_lines(pod: Object, address: str) -> list[str]:
     """Return the lines of /etc/hosts for the pod's own names, and for the aliases of its spec.
 
-    The name of its node is one of them. Programs that get the list of their job's nodes (as in Slurm) check whether the
-    first node is their own machine, and listen there."""
+    The name of the pod's node is one of these names. Some programs get the list of their job's nodes, as in Slurm. Such
+    a program checks whether the first node is its own machine, and if so, listens at that name."""
     names = dict.fromkeys((address, full_name(pod), _short(pod), pod["spec"].get("nodeName") or ""))
     own = " ".join(name for name in names if name)
     aliases = [" ".join([one["ip"], *(one.get("hostnames") or ())]) for one in pod["spec"].get("hostAliases") or ()]

@@ -1,4 +1,4 @@
-"""Keep names up to date for the pods of this node: their hosts files, and the targets of services with a cluster IP.
+"""Keep the hosts files of this node's pods up to date, and the pods to which services with a cluster IP forward.
 
 Everything is derived from the caches of pods and services (level-triggered): after any change all records are computed
 again, and only differences are written. Addresses are read from the pods' status, so a name resolves once the API has
@@ -22,7 +22,7 @@ from phalanx.embedded.node.network.names import TERMINAL, Networks, Object, Reco
 
 log = logging.getLogger(__name__)
 
-_GATHER_S = 0.02  # the pods of a gang become ready one after the other
+_GATHER_S = 0.02  # changes are gathered because the pods of a gang become ready one after the other
 _MACHINE = Path("/etc/hosts")
 _HTTPS = 443
 
@@ -46,20 +46,20 @@ class Naming:
         self._redirect = fence.redirect if fence is not None and not fence.refusal else None
         self._pods = pods
         self._mine: dict[str, Object] = {}  # uid -> pod
-        self._given: dict[str, str] = {}  # uid -> address, before the status says it
-        self._shown: dict[str, tuple[str, ...]] = {}  # uid -> lines of its file
+        self._given: dict[str, str] = {}  # uid -> address, until the status contains it
+        self._shown: dict[str, tuple[str, ...]] = {}  # uid -> the lines in the pod's hosts file
         self._changed = asyncio.Event()
         pods.subscribe(self._take)
         services.subscribe(lambda change: self._changed.set())
 
     def give(self, uid: str, address: str) -> None:
-        """Note the address of a pod that the node has admitted. Its names are known from now on."""
+        """Store the address of a pod that the node has admitted. From now on, the names of the pod resolve."""
         self._given[uid] = address
         self._changed.set()
 
     def knows_peers(self, pod: Object) -> bool:
-        """Return True if the names below the pod's `subdomain` are known: its service, and an address for each pod of
-        the same controller that this node runs, or may run yet."""
+        """Return True if the names below the pod's `subdomain` are known. For this, the service must be known, and the
+        address of each pod of the same controller that runs on this node or may still come to it."""
         meta, domain = pod["metadata"], pod["spec"].get("subdomain")
         controller = _controller(meta)
         if not domain or not controller:
@@ -151,7 +151,7 @@ class Naming:
                 for port in service["spec"].get("ports") or ():
                     if (port.get("protocol") or "TCP") == "TCP":
                         found[address, port["port"]] = _targets(port, behind)
-        # The API server's own address wins over a Service that claims it.
+        # The address belongs to the API server, even if a Service claims it.
         return found | {(self._home.api_address, _HTTPS): (api,)}
 
 

@@ -8,8 +8,8 @@ The second part computes the resources that a pod requests of its node, like the
 
 The rule is PodRequests of k8s.io/component-helpers/resource. Containers run at the same time, so their requests are
 added. Init containers run one after another, so only the largest request counts, together with those of the sidecars
-that start before it (KEP-753). Resources of the pod as a whole (KEP-2837) override the sums of the resources that they
-name. The overhead is added in any case."""
+that start before it (KEP-753). If the pod as a whole requests a resource (KEP-2837), this request replaces the sum for
+the resource. The pod's overhead is always added."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from typing import Any
 
 from phalanx.client.quantity import amount
 
-Amounts = dict[str, int]  # resource -> millicores for cpu, whole units else
+Amounts = dict[str, int]  # resource -> amount: millicores of cpu, whole units of other resources
 GPU = "nvidia.com/gpu"
 _GUARANTEED_OOM, _WORST_OOM = -997, 1000  # oom_score_adj goes from -1000 to 1000
 
 
 def demand(spec: Mapping[str, Any]) -> Amounts:
-    """Return the amounts that the pod requests, including one of the resource `pods`. Raises QuantityError."""
+    """Return the amounts that the pod requests. One unit of the resource `pods` is included. Raises QuantityError."""
     total: Amounts = {}
     for container in spec.get("containers") or ():
         _add(total, requests(container))
@@ -60,8 +60,9 @@ def limits(container: Mapping[str, Any]) -> Amounts:
 
 
 def oom_score(pod: Mapping[str, Any], container: Mapping[str, Any], memory_bytes: int) -> int:
-    """Return the container's oom_score_adj by the kubelet's rule (pkg/kubelet/qos/policy.go): the smaller the memory
-    request, the earlier the kernel kills it. `memory_bytes`: the memory of the machine. Raises QuantityError."""
+    """Return the container's oom_score_adj by the kubelet's rule (pkg/kubelet/qos/policy.go): when memory is short, the
+    kernel first kills containers with small memory requests. `memory_bytes`: the memory of the machine. Raises
+    QuantityError."""
     match (pod.get("status") or {}).get("qosClass"):
         case "Guaranteed":
             return _GUARANTEED_OOM
@@ -84,12 +85,12 @@ def field_path(pod: Mapping[str, Any], name: str) -> str:
 
 
 def is_ephemeral(pod: Mapping[str, Any], name: str) -> bool:
-    """Return True if the container is ephemeral: it was added to a running pod in order to inspect it."""
+    """Return True if the container is ephemeral, that is, was added to a running pod in order to inspect the pod."""
     return any(one["name"] == name for one in pod["spec"].get("ephemeralContainers") or ())
 
 
 def is_sidecar(container: Mapping[str, Any]) -> bool:
-    """Return True if the init container is a sidecar: it keeps running beside the containers."""
+    """Return True if the init container is a sidecar, that is, keeps running together with the main containers."""
     return container.get("restartPolicy") == "Always"
 
 
@@ -116,13 +117,13 @@ class Rejection:
 
 
 def admit(pod: Object, node: Object, allocatable: Amounts, used: Amounts) -> Rejection | None:
-    """Return the rejection of the pod; None if the node admits it. `allocatable`: the amounts that the agent offers;
-    amounts that other writers add to the status of the node count as well. `used`: the sum of the admitted pods'
+    """Return the rejection of the pod; None if the node admits it. `allocatable`: the amounts that the agent offers.
+    Amounts that other programs have added to the node's status count as well. `used`: the sum of the admitted pods'
     requests."""
     asked, told = demand(pod["spec"]), (node.get("status") or {}).get("allocatable") or {}
     for name in sorted(asked, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)):
         if name not in allocatable and name not in told and _is_extended(name):
-            continue  # a resource of the cluster, not of a node (kubelet: removeMissingExtendedResources)
+            continue  # not a resource of a node (kubelet: removeMissingExtendedResources)
         has = allocatable[name] if name in allocatable else amount(name, told.get(name, "0"))
         if asked[name] > 0 and asked[name] + used.get(name, 0) > has:
             return _short(name, asked[name], used.get(name, 0), has)
@@ -152,8 +153,7 @@ def _predicate(name: str, why: str) -> Rejection:
 
 
 def matches_node(spec: Object, node: Object) -> bool:
-    """Return True if the node matches the pod's nodeSelector and its required node affinity, of which one term is
-    enough."""
+    """Return True if the node matches the pod's nodeSelector and at least one term of its required node affinity."""
     labels = node["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False

@@ -1,4 +1,4 @@
-"""Assign GPUs, which have names, to containers; no GPU is assigned twice."""
+"""Assign the GPUs and other named devices of a node to containers, so that no device is assigned twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from phalanx.embedded.node.pod.admission import GPU, requests
 from phalanx.embedded.node.pod.record import PodRecord
 
 Object = Mapping[str, Any]
-DEVICES = "phalanx.dev/devices"  # annotation: on nodes all devices, on pods the assigned ones
+DEVICES = "phalanx.dev/devices"  # this annotation lists all devices of a node, or the assigned devices of a pod
 _SHARING = "gpu-fraction-container-name"  # annotation of KAI: the container that uses a share of a GPU
 
 
@@ -22,17 +22,19 @@ def told_devices(pod: Object, ids: Sequence[str]) -> tuple[str, ...]:
 
 
 def sharing_container(pod: Object) -> str:
-    """Return the name of the only container that may use the pod's shared devices; empty: all containers may."""
+    """Return the name of the only container that may use the pod's shared devices; "" if all containers may use
+    them."""
     return str((pod["metadata"].get("annotations") or {}).get(_SHARING, ""))
 
 
 def allot_devices(
     spec: Object, ids: Sequence[str], taken: Iterable[PodRecord], told: Sequence[str] = (), sharing: str = ""
 ) -> dict[str, tuple[str, ...]] | None:
-    """Return container -> device ids, lowest first; None if too few are free. Init containers use the devices of their
-    pod's other containers. `told`: the devices that the scheduler chose for the pod, and that other pods may share.
-    Containers that request no number of devices see all of them. `sharing`: the name of the only container that sees
-    them; if it is empty or unknown, all containers see them."""
+    """Choose the GPUs of a pod's containers: name of a container -> ids, lowest first. Return None if too few GPUs are
+    free. Init containers use the GPUs of the pod's other containers. `told`: the GPUs that the scheduler chose for the
+    pod, and that other pods may share. A container that requests no number of GPUs sees all GPUs in `told`. `sharing`:
+    the name of the only container that sees the GPUs in `told`. If the name is empty or unknown, all containers see
+    them."""
     asked = sum(requests(container).get(GPU, 0) for container in spec["containers"])
     if told and not asked:
         names = [one["name"] for one in (*spec["containers"], *(spec.get("initContainers") or ()))]
@@ -54,9 +56,9 @@ def allot_devices(
 
 
 def allot_named(spec: Object, free: Mapping[str, Sequence[str]]) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return container -> resource -> the ids of the devices that the container gets. Init containers use the devices
-    of their pod's other containers. Raises LookupError with the resource, the requested number and the number of free
-    devices."""
+    """Choose devices for a pod's containers: name of a container -> resource -> ids of devices. Init containers use the
+    devices of the pod's other containers. Raises LookupError, with the resource, the requested number and the number of
+    free devices, if too few devices are free."""
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for resource, ids in free.items():
         at = 0
@@ -74,8 +76,8 @@ def allot_named(spec: Object, free: Mapping[str, Sequence[str]]) -> dict[str, di
 
 
 def device_variables(ids: Sequence[str], uuids: Mapping[str, str], *, on_gpu_node: bool) -> dict[str, str]:
-    """Return the environment variables by which CUDA and NVIDIA's tools choose GPUs. On a node with GPUs, they hide all
-    GPUs from a container without one."""
+    """Return the environment variables by which CUDA and NVIDIA's tools choose GPUs. On a node with GPUs, the variables
+    of a container without a GPU hide all GPUs."""
     if not ids:
         return {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"} if on_gpu_node else {}
     named = ",".join(uuids.get(one) or one for one in ids)

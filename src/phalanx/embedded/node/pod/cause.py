@@ -1,8 +1,8 @@
 """Explain why a pod ended, from the ends of its containers, its object and its node. Pure functions.
 
-The kernel does not report the sender of a signal to the parent. The node records its own signals with their reasons,
-and the kernel counts its out-of-memory kills. Any other SIGKILL came from a user of the machine or from the program
-itself, and the text states that.
+The kernel does not report to a parent process who has sent a signal to its child. The node records its own signals with
+their reasons, and the kernel counts its out-of-memory kills. Any other SIGKILL came from a user of the machine or from
+the program itself, and the text states that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ DELETED_BY = "phalanx.dev/deleted-by"  # annotation, written by the API server: 
 _PREEMPTED = "phalanx.dev/preempted"  # annotation, written by the scheduler before it has a pod evicted
 _REASONS = ("Completed", "Error", "OOMKilled", "StartError")  # reasons with a text of their own
 _MIB = 1 << 20
-# A container that was further below its memory limit than this, and than a tenth of the limit, was not killed for it.
+# If the peak memory of a container was below its limit by more than this amount, and by more than a tenth of the limit,
+# the limit was not the reason for an out-of-memory kill.
 _LEFT_BYTES = 16 * _MIB
 
 
@@ -62,7 +63,7 @@ def out_of_memory(container: Object, end: Exited) -> str:
     limit = f"its limit is {most // _MIB}Mi" if most else "the limit is that of a group above it"
     limit += ", this machine's default, for it states none" if most and not said else ""
     killed = "out of memory (OOM), killed by the kernel"
-    if end.signal != signal.SIGKILL:  # the kernel killed a child process, and the program itself continued
+    if end.signal != signal.SIGKILL:  # the kernel killed only a child process of the program
         killed = f"exit code {end.exit_code}, after one of its processes ran {killed}"
     peak = f", its peak was {end.peak_memory_bytes // _MIB}Mi" if end.peak_memory_bytes else ""
     if end.peak_memory_bytes and most - end.peak_memory_bytes > max(most // 10, _LEFT_BYTES):
@@ -90,5 +91,5 @@ def deletion_cause(pod: Object) -> str:
 def _name(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # a real-time signal
+    except ValueError:  # a real-time signal has no name
         return f"signal {number}"

@@ -1,7 +1,7 @@
 """Build a container's environment and command line, as the kubelet does (pkg/kubelet/kubelet_pods.go).
 
-`$(NAME)` refers to earlier entries; an unknown name is left unchanged, and `$$(NAME)` is an escape. A missing object is
-an error with the kubelet's text, and the container waits with CreateContainerConfigError.
+`$(NAME)` refers to earlier entries; an unknown name is left unchanged, and `$$(NAME)` is an escape. If an object is
+missing, the error has the kubelet's text, and the container waits with the reason CreateContainerConfigError.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from phalanx.embedded.node.container.image import argv as command_words
 from phalanx.errors import PhalanxError
 
 Object = Mapping[str, Any]
-Lookup = Callable[[Kind, str, str], Awaitable[Object | None]]  # kind, namespace, name; None: there is none
+Lookup = Callable[[Kind, str, str], Awaitable[Object | None]]  # kind, namespace, name -> object or None
 
 _REFERENCE = re.compile(r"\$(\$|\(([^)]*)\))")
 _SUBSCRIPT = re.compile(r"^metadata\.(labels|annotations)\['(.+)'\]$")
@@ -41,8 +41,8 @@ def expand(text: str, known: Mapping[str, str]) -> str:
 
 
 def command_line(container: Object, known: Mapping[str, str], image: Image = HOST) -> tuple[str, ...]:
-    """Return the command line of a container. Raises EnvironmentFault if it is empty, because `image: host` has no
-    entry point."""
+    """Return the command line of a container. Raises EnvironmentFault if it is empty, which is possible because the
+    image `host` has no entry point."""
     argv = tuple(expand(word, known) for word in command_words(image, container))
     if not argv:
         raise EnvironmentFault(

@@ -1,11 +1,11 @@
-"""Compute the next steps of a pod's containers by a pure function of the pod's spec and the known state of each
+"""Compute the next steps of a pod's containers. This is a pure function of the pod's spec and the known state of each
 container.
 
 The rules are those of the kubelet (pkg/kubelet/kuberuntime, computePodActions). Init containers run one after the
 other; the sidecars among them are started in order and keep running. Then the main containers run at the same time. The
 restart policy determines whether an ended container is restarted, after a pause that doubles from the second restart
-on. When the last main container has ended for good, the sidecars are stopped. Ephemeral containers start at once,
-however far the pod is, and are never restarted.
+on. When the last main container has ended for good, the sidecars are stopped. Ephemeral containers start at once, in
+any phase of the pod, and are never restarted.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Known:
     """The known facts about a container: the state of its newest attempt (None: it was never started), the attempt
     before, and what prevents the next attempt."""
 
-    number: int = 0  # the newest attempt's number: the restartCount
+    number: int = 0  # the number of the newest attempt, which is the restartCount
     state: State | None = None
     previous: Exited | None = None
     ready: bool = False
-    started: bool = False  # the startup probe and the postStart hook have succeeded
+    started: bool = False  # True if the startup probe and the postStart hook have succeeded
     waiting: Waiting | None = None
     image_id: str = ""  # the digest of the image, if the image has files
-    failures: int = 0  # restarts since it last ran for long: the exponent of the pause
+    failures: int = 0  # restarts since the last long run, which determine the pause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +51,15 @@ class BackOff:
     most_s: float = 300.0
 
     def pause_s(self, failures: int) -> float:
-        """Return the pause before restart number `failures` + 1: none, then 10 s, 20 s, 40 s …"""
+        """Return the pause in seconds before the restart after `failures` restarts: 0 before the first one, then 10,
+        20, 40 and so on."""
         return 0.0 if failures == 0 else min(self.first_s * 2.0 ** (failures - 1), self.most_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """The next steps of a pod: the containers to `start` and to `stop`. `wake_s`: the Unix time of the next check at
-    the latest; None: no time. `done`: True if no container runs or will run again."""
+    """The next steps of a pod: the containers to `start` and to `stop`. `wake_s`: the Unix time at which the steps must
+    be computed again at the latest; None if no time is set. `done`: True if no container runs or will run again."""
 
     start: tuple[str, ...] = ()
     stop: tuple[str, ...] = ()
@@ -132,7 +133,7 @@ class _Collector:
         self._wakes: list[float] = []
 
     def want(self, name: str) -> None:
-        """Start the container if it does not run: now, or when its pause is over."""
+        """If the container does not run, start it now, or note the time when its pause is over."""
         one = self._known[name]
         if isinstance(one.state, RunningAttempt | Planned):
             return
@@ -151,7 +152,7 @@ class _Collector:
 
 
 def start_due_s(one: Known, back_off: BackOff) -> float:
-    """Return the Unix time from which the container may start (again); 0: at once."""
+    """Return the Unix time from which the container may be started or restarted; 0 if it may start at once."""
     held_s = one.waiting.retry_s if one.waiting else 0.0
     if not isinstance(one.state, Exited):
         return held_s

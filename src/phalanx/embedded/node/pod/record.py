@@ -1,7 +1,6 @@
 """Store the facts that the agent must remember about an admitted pod, in a file in the pod's folder.
 
-A pod with a record was admitted once. It is never checked again, whichever pods the node has admitted since then.
-"""
+A pod with a record has been admitted. It stays admitted after a restart of the agent, and is not checked again."""
 
 from __future__ import annotations
 
@@ -22,9 +21,9 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 class PodRecord:
     """The record of an admitted pod. `devices`: container -> the ids of the GPUs that only this container may use;
     `named`: container -> resource -> the ids of its other devices; `cpus`: container -> its exclusive CPUs. `failure`:
-    why the node ended the pod (reason, message). `disrupted`: True if that was not the pod's fault. `owner`,
-    `owner_uid`: KIND/NAME and uid of its controller. `labels`: the labels, with the completion index, by which kept
-    logs are found after the pod is deleted."""
+    why the node ended the pod (reason, message). `disrupted`: True if the reason for ending the pod was outside the
+    pod. `owner`, `owner_uid`: KIND/NAME and uid of its controller. `labels`: the labels, with the completion index, by
+    which kept logs are found after the pod is deleted."""
 
     uid: str
     namespace: str
@@ -68,7 +67,7 @@ class PodRecord:
         )
 
     def write(self, folder: Path) -> None:
-        """Raises OSError."""
+        """Write the record into the pod's folder. Raises OSError."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(folder / _NAME, msgspec.json.encode(self))
 

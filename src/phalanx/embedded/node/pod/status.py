@@ -23,8 +23,9 @@ _NO_TRACE = "The container could not be located when the pod was terminated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The addresses of a pod and of its node. `failure`: why the node ended it (reason, message). `cause`: how its
-    containers ended, if it failed by itself. `disrupted`: the cause from outside that ended it."""
+    """The facts in the status of a pod that are not about single containers. `failure`: why the node ended the pod
+    (reason, message). `cause`: how the containers ended, if the pod failed by itself. `disrupted`: the message of the
+    condition DisruptionTarget, if the pod was ended for a reason outside it."""
 
     pod_ip: str
     host_ip: str
@@ -50,7 +51,7 @@ def pod_status(pod: Object, known: Mapping[str, Known], place: Place, now_s: flo
     spec = pod["spec"]
     init, main = spec.get("initContainers") or [], spec["containers"]
     before = (pod.get("status") or {}).get("phase")
-    phase = before if before in TERMINAL else _phase(spec, known, place, over)  # a pod that has ended stays so
+    phase = before if before in TERMINAL else _phase(spec, known, place, over)  # an end is final
     context = _Context(pod=pod, known=known, place=place, over=phase in TERMINAL, now_s=now_s)
     status: dict[str, Any] = {
         "phase": phase,
@@ -67,7 +68,7 @@ def pod_status(pod: Object, known: Mapping[str, Known], place: Place, now_s: flo
         status["ephemeralContainerStatuses"] = [context.ephemeral(one) for one in late]
     if place.failure:
         status["reason"], status["message"] = place.failure
-    elif phase == "Failed" and place.cause:  # keep a reason from another writer
+    elif phase == "Failed" and place.cause:  # keep a reason that another component has written
         status["message"] = (pod.get("status") or {}).get("message") or place.cause
     if generation := pod["metadata"].get("generation"):
         status["observedGeneration"] = generation
@@ -169,8 +170,8 @@ def _old(pod: Object, kind: str) -> Object:
 
 
 def _condition(pod: Object, kind: str, value: bool, why: tuple[str, str], now_s: float) -> dict[str, Any]:
-    """Return the condition. Its time of transition stays if its status does. A null removes an old reason, because the
-    patch is a strategic merge."""
+    """Return the condition. If its status has not changed, its time of transition stays the same. A null in a strategic
+    merge patch removes an old reason."""
     old, status = _old(pod, kind), "True" if value else "False"
     since = old.get("lastTransitionTime") if old.get("status") == status else None
     return {
@@ -216,7 +217,7 @@ class _Context:
         return status
 
     def ephemeral(self, container: Object) -> dict[str, Any]:
-        """Return the status of an ephemeral container. It has no readiness, and runs once."""
+        """Return the status of an ephemeral container. Such a container runs only once, and is never ready."""
         status = self.container(container)
         status["ready"] = False
         del status["started"]

@@ -1,10 +1,10 @@
 """Renew the token files of service accounts in pods, long before the tokens expire.
 
-The age of a token is the age of its file, so the agent need not remember it over a restart. The new file replaces the
+The age of a token is the age of its file, so the agent knows the age even after a restart. The new file replaces the
 old one atomically in the same directory, because the containers have mounted this directory.
 
-A token is renewed after four fifths of its lifetime, and after a day at most (pkg/kubelet/token/token_manager.go).
-"""
+A token is renewed after four fifths of its lifetime, but at the latest after a day
+(pkg/kubelet/token/token_manager.go)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TokenFile:
             return 0.0
 
     def write(self, token: str) -> None:
-        """Replace the file's token, with the same mode. Raises OSError."""
+        """Replace the token in the file. The file keeps its mode. Raises OSError."""
         mode = self.path.stat().st_mode & 0o777 if self.path.exists() else 0o600
         new = self.path.with_name(f".{self.path.name}.new")
         new.unlink(missing_ok=True)
@@ -43,7 +43,7 @@ class TokenFile:
         with os.fdopen(handle, "w") as file:
             file.write(token)
         new.chmod(mode)
-        if self.path.exists():  # keep the owner
+        if self.path.exists():  # keep the file's owner
             os.chown(new, self.path.stat().st_uid, self.path.stat().st_gid)
         new.rename(self.path)
 

@@ -2,8 +2,8 @@
 
 Files of ConfigMaps, Secrets and the downward API are written once, before the first container starts, below a directory
 that only the agent's user may enter; a container sees them through its mounts. A tmpfs (emptyDir with medium Memory) is
-in /dev/shm, where any user may write. So it is below a directory that the agent has created and only the agent may
-enter.
+in /dev/shm, where any user may write. So it is below a directory that the agent has created and that only the agent's
+user may enter.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ async def set_up(
     *,
     confined: bool = False,
 ) -> None:
-    """Create every volume of the pod below `root`. `confined`: True if the pod belongs to another user; its paths of
-    the machine are then checked with that user's rights when they are mounted. Raises EnvironmentFault, ApiError,
-    OSError."""
+    """Create every volume of the pod below `root`. `confined`: True if the pod belongs to another user than the
+    agent's. Its hostPath volumes are then checked when they are mounted, with that user's rights. Raises
+    EnvironmentFault, ApiError, OSError."""
     os.makedirs(root, mode=0o700, exist_ok=True)
     sources = _Sources(pod, allocatable, look_up, token, confined=confined)
     for volume in pod["spec"].get("volumes") or ():
@@ -58,10 +58,10 @@ async def set_up(
 
 
 def give(root: Path, user: int, group: int) -> None:
-    """Make the pod's user the owner of every file in its volumes. The owner of the folder `root` stays the agent.
+    """Make the pod's user the owner of every file in its volumes. The folder `root` itself still belongs to the agent.
     Raises OSError."""
     for place in root.iterdir() if root.exists() else ():
-        if place.is_symlink() and not _is_in_memory(place.resolve()):  # a volume that stays
+        if place.is_symlink() and not _is_in_memory(place.resolve()):  # the volume of a claim outlives the pod
             _give_claimed(place.resolve(), root, user, group)
             continue
         for _, folders, files, handle in os.fwalk(place.resolve()):
@@ -89,8 +89,8 @@ def claimed_folder(root: Path) -> Path:
 
 
 def private_folders(root: Path, user: int, group: int, mounts: Iterable[Mount]) -> tuple[Mount, ...]:
-    """Return mounts of a private /tmp and /var/tmp of the pod, unless the pod itself mounts a volume at these paths.
-    Raises OSError."""
+    """Return mounts for a private /tmp and /var/tmp of the pod. A path at which the pod itself mounts a volume is left
+    out. Raises OSError."""
     taken = {mount.target.rstrip("/") for mount in mounts}
     found = []
     for target, name in (("/tmp", ".tmp"), ("/var/tmp", ".var-tmp")):  # noqa: S108 - those that are hidden
@@ -113,11 +113,11 @@ def check_paths_of_machine(pod: Object) -> None:
 
 
 def remove(root: Path) -> None:
-    """Remove all volumes of a pod, volumes in memory included."""
+    """Remove all volumes of a pod, including volumes in memory."""
     for link in [place for place in root.iterdir() if place.is_symlink()] if root.exists() else ():
         if _is_in_memory(real := link.resolve()):
             remove_tree(real)
-            with suppress(OSError):  # other volumes of the pod are still in the folder
+            with suppress(OSError):  # the folder still contains other volumes of the pod
                 real.parent.rmdir()
         link.unlink()  # the volume of a claim stays, so no later step may follow this link
     remove_tree(root)
@@ -151,8 +151,8 @@ def mounts(container: Object, pod: Object, root: Path, env: Mapping[str, str]) -
 
 
 def _source_of(volume: Object, root: Path) -> tuple[str, bool]:
-    """Return the path of a volume, and True if an admin created the volume by hand, so that users may own parts of its
-    path."""
+    """Return the path of a volume. Also return True if an administrator created the volume by hand, because users may
+    then own parts of its path."""
     if host := volume.get("hostPath"):
         return str(Path(host["path"])), False
     place = root / volume["name"]
@@ -171,7 +171,8 @@ def _check_sub_path(below: str) -> None:
 
 
 class _Sources:
-    """The sources of the files in a pod's volumes. Most methods return name of a file -> its content and mode."""
+    """The sources of the files in a pod's volumes. Most methods return a mapping: name of a file -> content and
+    mode."""
 
     def __init__(
         self,
@@ -247,7 +248,7 @@ class _Sources:
                 case {"serviceAccountToken": inner}:
                     account = self.pod["spec"].get("serviceAccountName") or "default"
                     text = await self._token(self.pod["metadata"]["namespace"], account, inner)
-                    found[inner["path"]] = (text.encode(), mode)  # readable by any user of the container
+                    found[inner["path"]] = (text.encode(), mode)  # any user of the container may read the file
                 case _:
                     raise EnvironmentFault(f"projected source {', '.join(part)} is not supported here")
         return found
@@ -314,7 +315,7 @@ def _own_folder(place: Path) -> Path:
 
 
 def _is_in_memory(real: Path) -> bool:
-    return _MEMORY in (real.parent, real.parent.parent)  # earlier versions used the second place
+    return _MEMORY in (real.parent, real.parent.parent)  # earlier versions of Phalanx used the second of these folders
 
 
 def _check_host_path(source: Object) -> None:

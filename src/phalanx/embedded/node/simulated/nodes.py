@@ -7,8 +7,8 @@ A pod without the annotation runs for ever. `stages` groups and counts the pods 
 A Node for KWOK (annotation `kwok.x-k8s.io/node: fake`) is simulated too: it becomes Ready with its own allocatable
 amounts, and its pods end by KWOK's stages (`stages`).
 
-The cost is small: one PATCH makes a pod Running and Ready, another one makes it Succeeded, and a fixed number of
-writers sends them from one queue. Admission of pods is the real agent's code.
+A simulated pod costs little: one PATCH makes it Running and Ready, and another one makes it Succeeded. A fixed number
+of writers sends these PATCHes from one queue. Pods are admitted by the same code as in the real agent.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 SIMULATED = "phalanx.dev/simulated"  # label of simulated nodes
 _FAKE = {"cpu": "1k", "memory": "1Ti", "pods": "1M"}  # KWOK's defaults for nodes without amounts
-_GPU_MIB = "81920"  # the memory of each simulated GPU
+_GPU_MIB = "81920"  # the memory of each simulated GPU in MiB
 _RETRY_S = 0.2
 _REGISTER_AT_ONCE = 16
 Write = Callable[[], Awaitable[None]]
@@ -52,13 +52,13 @@ async def retire(connection: Connection, nodes: int) -> None:
     listing = await connection.list(NODES, labelSelector=f"{SIMULATED}=true")
     for name in sorted({one["metadata"]["name"] for one in listing["items"]} - kept):
         log.info("node %s is simulated no longer", name)
-        with suppress(ApiRefusal):  # somebody else deleted it
+        with suppress(ApiRefusal):  # another client has deleted the node
             await connection.delete(NODES, name)
 
 
 def _gpu_labels(count: int) -> dict[str, str]:
-    """Return the labels that NVIDIA's GPU feature discovery gives a node with `count` GPUs; the memory is in MiB. With
-    these labels, pods may request a part of a GPU."""
+    """Return the labels that NVIDIA's GPU feature discovery gives to a node with `count` GPUs. With these labels, pods
+    may request a part of a GPU."""
     return {f"{GPU}.count": str(count), f"{GPU}.memory": _GPU_MIB} if count else {}
 
 
@@ -68,8 +68,8 @@ def _name(number: int) -> str:
 
 @dataclass(slots=True)
 class _Node:
-    """A simulated node. `made`: True if another program created its Node object; the node then ends when this object is
-    deleted. `fake`: True if the node was created for KWOK, so that its pods end by KWOK's stages."""
+    """A simulated node. `made`: True if another program created its Node object. The simulation of such a node ends
+    when the object is deleted. `fake`: True if the node was created for KWOK, so that its pods end by KWOK's stages."""
 
     object: Object
     allocatable: Amounts
@@ -93,7 +93,7 @@ class SimulatedNodes:
         self._nodes: dict[str, _Node] = {}
         self._charged: dict[str, tuple[str, Amounts]] = {}  # pod uid -> node, requests
         self._gangs = SimulatedGangs(self._run_out)
-        self._begun: set[str] = set()  # uids with a write under way or done: one PATCH each
+        self._begun: set[str] = set()  # uids of pods whose first PATCH was begun
         self._finishing: set[str] = set()
         self._ending: dict[str, StageEnding] = {}  # pod uid -> its end, for pods whose run time has begun
         self._deleting: set[str] = set()
@@ -165,7 +165,8 @@ class SimulatedNodes:
             self._push(lambda: self._play(node, resources))
 
     async def _play(self, node: Object, resources: Mapping[str, str]) -> None:
-        """Report once that the node is Ready. A node that was deleted in the meantime is not created again."""
+        """Write the status once, with the node Ready. If the node was deleted in the meantime, do not create it
+        again."""
         name, old = node["metadata"]["name"], node.get("status") or {}
         info = {**_INFO, **{key: text for key, text in (old.get("nodeInfo") or {}).items() if text}}
         said = Registration(name=name, labels={}, resources=resources, info=info).status(old, time.time())
@@ -177,8 +178,8 @@ class SimulatedNodes:
         await renew_lease(self._connection, name, node["metadata"]["uid"], self._settings.lease_duration_s)
 
     async def _keep_leases(self) -> None:
-        """Renew all Leases in one coroutine, spread over the period. A deleted Node is created again, as the real agent
-        does."""
+        """Renew the Leases of all nodes in one coroutine, evenly over the period. Like the real agent, create a deleted
+        Node again."""
         while True:
             begun_s = time.monotonic()
             for position, (name, node) in enumerate(list(self._nodes.items()), 1):
@@ -238,7 +239,8 @@ class SimulatedNodes:
             node.charge(asked, 1)
 
     def _let_go(self, uid: str) -> None:
-        """Release the requests of the pod from its node. Its job no longer counts as complete."""
+        """Subtract the pod's requests from the used amounts of its node. The pod does not count as ready in its job any
+        more."""
         if uid in self._charged:
             name, asked = self._charged.pop(uid)
             if name in self._nodes:
@@ -252,10 +254,11 @@ class SimulatedNodes:
         self._ending.pop(uid, None)
         self._pod_keys.pop(uid, None)
 
-    # --- time -----------------------------------------------------------------------------------------------------
+    # --- run times ------------------------------------------------------------------------------------------------
 
     def _run_out(self, pod: Object) -> None:
-        """Start the run time of a job whose pods are all ready. It may have started before this process did."""
+        """Schedule the end of the pod, because all pods of its job are ready. The run time may have started before this
+        process did."""
         node = self._nodes.get(pod["spec"]["nodeName"])
         ends = ending(pod, fake=node is not None and node.fake)
         if ends is None:
@@ -263,7 +266,7 @@ class SimulatedNodes:
         self._ending[pod["metadata"]["uid"]] = ends
         seconds = ends.after_s / self._settings.time_scale
         since_s, now_s = _ready_since_s(pod), time.time()
-        begun_s = since_s if since_s < self._born_s - 1 else now_s  # the API's times are whole seconds
+        begun_s = since_s if since_s < self._born_s - 1 else now_s  # because times in the API are whole seconds
         heapq.heappush(self._due, (begun_s + seconds, pod["metadata"]["uid"]))
         self._due_changed.set()
 
@@ -349,7 +352,7 @@ def _ready_since_s(pod: Object) -> float:
 
 
 def _conditions(pod: Object, now_s: float, ready: str, reason: str | None = None) -> list[dict[str, Any]]:
-    """Return the conditions of a kubelet, followed by the conditions that others have set."""
+    """Return the conditions that a kubelet sets, followed by the conditions that other programs have set."""
     ours: dict[str, tuple[str, str | None]] = {
         "PodReadyToStartContainers": (ready, None),
         "Initialized": ("True", reason if reason == "PodCompleted" else None),

@@ -2,13 +2,14 @@
 
 The first part groups simulated pods by job, and finds out when all pods of a job are ready. The pods of a job have the
 same gang label (`phalanx.dev/job`, on the pods or on their Jobs) or, without it, the same controller. The number of
-pods is `phalanx.dev/min-available` of the pods. Otherwise it is the sum of their Jobs' min-available or parallelism,
-once there are `phalanx.dev/job-roles` Jobs. These options may be labels or annotations; the label wins.
+pods is `phalanx.dev/min-available` of the pods. Without it, the number is the sum of min-available or parallelism over
+the Jobs of the gang, as soon as there are `phalanx.dev/job-roles` Jobs. These options may be labels or annotations. If
+both exist, the label applies.
 
 The second part decides how a pod ends: by Phalanx's annotation, or by KWOK's default stages. `phalanx.dev/run-seconds`
-sets how long a pod runs after all pods of its job are ready. KWOK's stage `pod-complete` ends pods whose owner is a Job
-of any group: on a KWOK node at once, or after the delay of an annotation. `pod-container-running-failed` fails pods
-with its label. Users' own stages are not read.
+sets how long a pod runs after all pods of its job are ready. KWOK's stage `pod-complete` ends pods on a KWOK node whose
+owner is of a kind Job of any API group. It ends them at once, or after the delay in an annotation. KWOK's stage
+`pod-container-running-failed` fails pods with the label of this stage. Stages that users define are not read.
 
 Source: kustomize/stage/pod/{fast,general,chaos} of KWOK v0.8.0.
 """
@@ -47,12 +48,12 @@ class SimulatedGangs:
     def __init__(self, begin: Callable[[Object], None]) -> None:
         self._begin = begin
         self._gangs: dict[str, _Gang] = defaultdict(_Gang)
-        self._key_of: dict[str, str] = {}  # pod uid -> gang, while it is ready
+        self._key_of: dict[str, str] = {}  # uid of a ready pod -> its gang
         self._jobs: dict[str, Object] = {}  # uid of a Job -> the Job
-        self._jobs_of: dict[str, set[str]] = defaultdict(set)  # gang -> Job uids
+        self._jobs_of: dict[str, set[str]] = defaultdict(set)  # gang -> the uids of its Jobs
 
     def is_ready(self, pod: Object) -> None:
-        """Note that a pod is ready. Repeated calls for the same pod change nothing."""
+        """Record that a pod is ready. Further calls for the same pod have no effect."""
         uid = pod["metadata"]["uid"]
         if uid in self._key_of:
             return
@@ -65,7 +66,8 @@ class SimulatedGangs:
             self._check(key)
 
     def is_over(self, uid: str) -> None:
-        """Note that a pod has ended or is being deleted. A gang without pods starts again with the next pod."""
+        """Record that a pod has ended or is being deleted. If no pod of the gang is left, the gang starts again with
+        its next pod."""
         if (key := self._key_of.pop(uid, None)) is None:
             return
         self._gangs[key].ready.pop(uid, None)
@@ -73,7 +75,8 @@ class SimulatedGangs:
             del self._gangs[key]
 
     def take_job(self, change: Change) -> None:
-        """Note the Job. A Job that comes after its pods, or now requests fewer of them, may complete its gang."""
+        """Store the Job. The gang may be complete now if the Job was created after its pods, or if it now requests
+        fewer pods."""
         for job in (change.old, change.new):
             if job is not None:
                 self._jobs_of[_job_key(job)].discard(job["metadata"]["uid"])
@@ -83,7 +86,7 @@ class SimulatedGangs:
         uid, key = change.new["metadata"]["uid"], _job_key(change.new)
         self._jobs[uid] = change.new
         self._jobs_of[key].add(uid)
-        if uid != key and uid in self._gangs:  # pods that were seen before the Job
+        if uid != key and uid in self._gangs:  # move pods that were observed before the Job
             for pod in list(self._gangs[uid].ready.values()):
                 self.is_over(pod["metadata"]["uid"])
                 self.is_ready(pod)
@@ -100,7 +103,7 @@ class SimulatedGangs:
                 self._begin(pod)
 
     def _key(self, pod: Object) -> str:
-        """Return the key of the pod's gang. A pod without a Job is its own gang."""
+        """Return the key of the pod's gang. A pod without a Job forms a gang by itself."""
         meta, owner = pod["metadata"], _controller(pod)
         if name := _said(meta, _JOB):
             return f"{meta['namespace']}/{name}"
@@ -110,7 +113,7 @@ class SimulatedGangs:
         return _job_key(job) if job is not None else str(owner["uid"])
 
     def _wanted(self, key: str, pod: Object) -> int | None:
-        """Return the number of pods of the complete gang; None as long as it is unknown."""
+        """Return how many pods the complete gang has; None as long as the number is unknown."""
         owner = _controller(pod)
         if text := _said(pod["metadata"], _MIN_AVAILABLE):
             return int(text)
@@ -219,8 +222,8 @@ def _failure(words: Mapping[str, Any]) -> StageEnding:
 
 
 def _delay_s(words: Mapping[str, Any], stage: str, default_s: float) -> float:
-    """Return the delay of a stage. If its jitter is longer than its delay, return a random time between both; if it is
-    shorter, return the jitter (as KWOK does)."""
+    """Return the delay of a stage in seconds. As in KWOK, if the jitter is longer than the delay, the result is a
+    random time between the two; if the jitter is shorter, the result is the jitter."""
     delay_s = _seconds(words.get(f"{stage}/delay"), default_s)
     jitter_s = _seconds(words.get(f"{stage}/jitter-delay"), -1.0)
     if jitter_s < 0.0:
@@ -229,7 +232,7 @@ def _delay_s(words: Mapping[str, Any], stage: str, default_s: float) -> float:
 
 
 def _seconds(text: Any, default_s: float) -> float:
-    """Return the seconds of a Go duration; the default if the text is none."""
+    """Return the seconds of a Go duration; the default if the text is not a duration."""
     if text is None or not _DURATION.fullmatch(str(text)):
         return default_s
     return sum(float(number) * _UNITS_S[unit] for number, unit in _PART.findall(str(text)))

@@ -1,9 +1,9 @@
 """Use one WebSocket as several channels, by the protocol `v5.channel.k8s.io` or an earlier version of it.
 
-Every message begins with the number of its channel. The number is a byte or, in the base64 protocols, a digit before
-base64 text. The client writes to STDIN and RESIZE, the server to STDOUT, STDERR and ERROR. At the end, the server sends
-one `v1.Status` on ERROR (before v4, only the text of the error). v5 adds the message CLOSE with the number of a channel
-to which the client will write no more.
+Every message begins with the number of its channel. The number is a byte. In the base64 protocols it is a digit, and
+base64 text follows. The client writes to STDIN and RESIZE, the server to STDOUT, STDERR and ERROR. At the end, the
+server sends one `v1.Status` on ERROR (before v4, only the text of the error). v5 adds the message CLOSE with the number
+of a channel to which the client will write no more.
 
 Source: k8s.io/apimachinery/pkg/util/remotecommand and k8s.io/apiserver wsstream.
 """
@@ -53,7 +53,7 @@ class Channels:
         await self._socket.close()
 
     async def messages(self) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield (channel, data) until the client closes, or sends an invalid message."""
+        """Yield (channel, data) until the client closes the connection or sends an invalid message."""
         async for message in self._socket:
             if message.type is WSMsgType.BINARY and message.data and not self._text:
                 yield message.data[0], message.data[1:]

@@ -20,14 +20,15 @@ TUNNEL = "SPDY/3.1+portforward.k8s.io"
 _BY_PORTS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io")
 _CONNECT_S = 10.0
 _PIECE_BYTES = 32 * 1024
-_MOST_CONNECTIONS = 256  # connections of one client
+_MOST_CONNECTIONS = 256  # the most connections of one client
 _WAITING_PIECES = 64
 
 Send = Callable[[bytes], Awaitable[None]]
 
 
 class Line:
-    """A connection to a port of the pod. `given`: the data from the client; None marks its end."""
+    """A connection to a port of the pod. `given`: the queue of data from the client; None in it marks the end of the
+    data."""
 
     def __init__(self, address: str, port: int) -> None:
         self._address, self._port = address, port
@@ -90,8 +91,8 @@ class _Tunnel:
     def __init__(self, socket: web.WebSocketResponse, address: str, group: asyncio.TaskGroup) -> None:
         self._socket, self._address, self._group = socket, address, group
         self._connection = spdy.SpdyConnection()
-        self._errors: dict[str, int] = {}  # requestID -> its error stream, until its data stream is opened
-        self._lines: dict[int, Line] = {}  # number of the data stream -> its line
+        self._errors: dict[str, int] = {}  # requestID -> error stream, until the data stream is opened
+        self._lines: dict[int, Line] = {}  # number of a data stream -> its `Line`
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     async def hear(self, data: bytes) -> None:
@@ -143,7 +144,7 @@ class _Tunnel:
             del self._lines[stream], self._tasks[stream]
 
     def end(self) -> None:
-        """End all connections, because the client is gone."""
+        """End all connections, because the client has disconnected."""
         for task in list(self._tasks.values()):
             task.cancel()
 

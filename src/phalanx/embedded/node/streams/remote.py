@@ -1,7 +1,7 @@
 """Serve `kubectl exec` (and `cp`, which runs tar(1) by exec) and `kubectl attach`.
 
-exec runs a command in the namespaces of the container, and returns its exit code. attach forwards the container's
-output from this moment on. If the container has `stdin`, attach also forwards the client's input.
+exec runs a command in the namespaces of the container, and returns the command's exit code. attach forwards the
+container's new output. If the container has `stdin`, attach also forwards the client's input.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from phalanx.embedded.node.streams.session import Feed, Session, pieces
 from phalanx.embedded.node.streams.spdy import PROTOCOLS as SPDY
 from phalanx.embedded.node.streams.spdy import SpdyChannels
 
-_LAST_WORDS_S = 0.5  # wait for output before the end; an orphaned child may keep the pipe open for ever
-_LOOK_S = 0.02  # the interval of checks for new output; short, because a user waits for his keys to appear
+_LAST_WORDS_S = 0.5  # how long to wait for the last output: an orphaned child may keep the pipe open for ever
+_LOOK_S = 0.02  # the interval of checks for new output; short, because users wait for their keys to appear
 _SUCCESS = {"status": "Success"}
 AnyChannels: TypeAlias = Channels | SpdyChannels
 
@@ -33,7 +33,7 @@ def _flag(request: web.Request, name: str) -> bool:
 
 
 def _channels(request: web.Request) -> AnyChannels:
-    """Return the kind of channels that the client's handshake requests."""
+    """Return the channels for the protocol that the client's handshake requests."""
     if request.headers.get("Sec-WebSocket-Protocol") not in SPDY:
         return Channels()
     asked = {STDIN: "stdin", STDOUT: "stdout", STDERR: "stderr", RESIZE: "tty"}
@@ -57,7 +57,7 @@ def _ended(command: list[str], code: int) -> dict[str, Any]:
 
 
 async def execute(request: web.Request, attempt: Attempt) -> web.StreamResponse:
-    """Run the command of the query in the running container."""
+    """Run the command in the request's query in the running container."""
     command = request.query.getall("command", [])
     if not command:
         return web.Response(status=400, text="you must specify at least one command for the container")
@@ -77,7 +77,7 @@ async def execute(request: web.Request, attempt: Attempt) -> web.StreamResponse:
         if code is not None:
             await channels.finish(_ended(command, code))
     except ConnectionError:
-        pass  # the client has gone
+        pass  # the client has disconnected
     finally:
         session.close()
     return socket

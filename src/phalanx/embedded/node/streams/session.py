@@ -1,9 +1,10 @@
 """Run a command in the environment, mounts and control groups of a running container, with pipes or a terminal.
 
-The process is created in the same way as for probes (`container.exec`), and for the same reasons without asyncio's
-subprocesses. When the client disconnects, the process and its process group are ended.
+The process is created in the same way as for probes (`container.exec`). For the reasons that are stated there,
+asyncio's subprocesses are not used. When the client disconnects, the process and its process group are ended.
 
-`Feed` sends input to a running container by the named pipe that its supervisor reads (`container.shim.streams`)."""
+`Feed` sends input to a running container. It writes to the named pipe that the container's supervisor reads
+(`container.shim.streams`)."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class Session:
 
     def __init__(self, process: subprocess.Popen[bytes], stdin: int, stdout: int, stderr: int, *, tty: bool) -> None:
         self._process, self._tty = process, tty
-        self._stdin, self.stdout, self.stderr = stdin, stdout, stderr  # -1: there is none
+        self._stdin, self.stdout, self.stderr = stdin, stdout, stderr  # -1 if there is none
 
     @classmethod
     def start(cls, spec: RunSpec, pid: int, command: Sequence[str], *, tty: bool, stdin: bool) -> Session:
@@ -121,7 +122,7 @@ async def pieces(source: int) -> AsyncIterator[bytes]:
         except BlockingIOError:
             await _ready(loop.add_reader, loop.remove_reader, source)
             continue
-        except OSError:  # the other side of a terminal has gone
+        except OSError:  # no process has the other side of the terminal open any more
             return
         if not data:
             return
@@ -129,7 +130,7 @@ async def pieces(source: int) -> AsyncIterator[bytes]:
 
 
 async def writable(descriptor: int) -> None:
-    """Wait until something can be written."""
+    """Wait until data can be written to the file descriptor."""
     loop = asyncio.get_running_loop()
     await _ready(loop.add_writer, loop.remove_writer, descriptor)
 
@@ -147,8 +148,9 @@ Three = tuple[int, int, int]
 
 
 def _terminal() -> tuple[Three, Three]:
-    """Open a terminal. Return the descriptors of input, output and errors, first this process's ends (-1 for errors,
-    because a terminal has no separate errors), and then the command's ends."""
+    """Open a terminal. Return two triples of file descriptors for input, output and errors: the ends of this process,
+    and the ends of the command. In the first triple, -1 stands for errors, because a terminal has no separate error
+    output."""
     ours, its = pty.openpty()
     return (ours, ours, -1), (its, its, its)
 
@@ -162,8 +164,8 @@ def _pipes(stdin: bool) -> tuple[Three, Three]:
 
 
 def _as_its_user(spec: RunSpec) -> list[str]:
-    """Return the command prefix that changes to the container's user by setpriv(1); [] if entering the container
-    already does that."""
+    """Return the words of setpriv(1) that must precede the command to change to the container's user; [] if entering
+    the container already changes the user."""
     if spec.user is None or spec.user_namespace or spec.root is not None or spec.confined:
         return []
     group = spec.user if spec.group is None else spec.group
@@ -218,7 +220,7 @@ class Feed:
         frame = bytes((sort,)) + len(content).to_bytes(2, "little") + content
         while self._pipe >= 0:
             try:
-                os.write(self._pipe, frame)  # whole or not at all: pipe(7), PIPE_BUF
+                os.write(self._pipe, frame)  # the kernel writes the whole frame or nothing (pipe(7), PIPE_BUF)
                 return
             except BlockingIOError:
                 await writable(self._pipe)

@@ -1,9 +1,10 @@
-"""SPDY/3.1 for port-forward, exec and attach: the protocol, and its streams as channels of a command.
+"""SPDY/3.1 for port-forward, exec and attach. The module has the protocol, and uses its streams as the channels of a
+command.
 
 The first part is the protocol, as far as it is needed: streams with headers, data, half-closed streams, pings. Newer
-clients speak it inside a WebSocket (`SPDY/3.1+portforward.k8s.io`). The API server puts the SPDY of older clients into
-a WebSocket. Flow control is left out on both sides, as in the library of Kubernetes (moby/spdystream). Headers are
-compressed by one zlib stream for each direction, with the dictionary of the draft.
+clients send SPDY inside a WebSocket (`SPDY/3.1+portforward.k8s.io`). For older clients, the API server puts the SPDY
+data into a WebSocket. Flow control is left out on both sides, as in the library of Kubernetes (moby/spdystream).
+Headers are compressed by one zlib stream for each direction, with the dictionary of the draft.
 
 The second part uses the streams of a connection as the channels of an exec or attach, for older clients. For each
 channel the client opens a stream with a header `streamType`. The command starts when all streams of the query are open.
@@ -29,12 +30,12 @@ from aiohttp import WSMsgType, web
 
 from phalanx.embedded.node.streams.channels import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT
 
-SYN_REPLY, RST_STREAM, PING = 2, 3, 6  # the frames that are sent
+SYN_REPLY, RST_STREAM, PING = 2, 3, 6  # types of frames that the server sends
 FIN = 0x01
 _VERSION = 3
 _FRAME_MOST_BYTES = 2**20
 _HEADERS_MOST_BYTES = 64 * 1024
-# The dictionary of section 2.6.10.1: names and values with their lengths, then text without.
+# The dictionary of section 2.6.10.1. First come names and values with their lengths, and then text without lengths.
 _WORDS = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
     "authorization cache-control connection content-base content-encoding content-language content-length "
@@ -73,7 +74,7 @@ class SpdyOpened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Data:
-    """A frame with data of a stream. `last`: True if the client sends no more data on it."""
+    """A frame with data of a stream. `last`: True if the client sends no more data on the stream."""
 
     stream: int
     data: bytes
@@ -136,7 +137,7 @@ class SpdyConnection:
                     return Reset(stream=int.from_bytes(body[:4]) & 0x7FFFFFFF)
                 case 6:  # PING
                     return Pinged(answer=_control(PING, 0, body))
-                case 8:  # HEADERS: the state of the compression has to follow
+                case 8:  # HEADERS must be decompressed to keep the state of the compression
                     self._headers(body[4:])
         except (zlib.error, struct.error, UnicodeDecodeError) as error:
             raise SpdyBroken(str(error)) from None
@@ -186,7 +187,7 @@ def _text(plain: bytes, at: int) -> tuple[str, int]:
 
 # --- channels ---------------------------------------------------------------------------------------------------------
 
-PROTOCOLS = ("SPDY/3.1+v5.channel.k8s.io", "SPDY/3.1+v4.channel.k8s.io")  # over SPDY they are the same
+PROTOCOLS = ("SPDY/3.1+v5.channel.k8s.io", "SPDY/3.1+v4.channel.k8s.io")  # over SPDY, these two versions are the same
 _CHANNELS = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
 _OPENING_S = 30.0
 

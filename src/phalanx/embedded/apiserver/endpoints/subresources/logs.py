@@ -72,7 +72,7 @@ class Logs:
         response = await self._nodes.get(node, f"{path}?{urlencode(wanted)}" if wanted else path)
         return Response(media="text/plain", stream=_Pieces(response))
 
-    # --- pods that are gone -------------------------------------------------------------------------------------------
+    # --- logs of deleted pods -----------------------------------------------------------------------------------------
 
     async def _kept(self, namespace: str) -> list[Object]:
         """Return a description of each ended pod of the namespace whose logs a node still keeps. The field `node` names

@@ -70,7 +70,7 @@ class Proxy:
             return await _join(address, path, raw)
         return await self._pass(address, path, prefix, raw)
 
-    # --- where to -------------------------------------------------------------------------------------------------
+    # --- the target of a request ----------------------------------------------------------------------------------
 
     def _pod(self, namespace: str, name: str, port: str) -> tuple[str, int]:
         pod = self._existing("pods", namespace, name)
@@ -119,7 +119,7 @@ class Proxy:
             raise not_found("", plural, name)
         return stored.obj
 
-    # --- passing on -----------------------------------------------------------------------------------------------
+    # --- forwarding -----------------------------------------------------------------------------------------------
 
     async def _node(self, name: str, path: str, raw: RawRequest) -> Response:
         if raw.method != "GET" or raw.websocket_key:

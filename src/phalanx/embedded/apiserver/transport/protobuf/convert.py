@@ -4,7 +4,7 @@
 The function of `values` converts an object into the arguments of its message class, and the protobuf library encodes
 the message in C. It drops `kind` and `apiVersion`, because the envelope contains them and the message has no fields for
 them. The function of `reader` converts a message into an object. It leaves out fields whose value is zero, except those
-whose zero is significant in JSON. """
+whose zero is significant in JSON."""
 
 from __future__ import annotations
 

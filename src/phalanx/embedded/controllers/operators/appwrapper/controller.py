@@ -138,7 +138,7 @@ class AppWrapperController(Reconciler):
         if found.look_s:
             self.look_after(obj, max(0.05, found.look_s - now_s))
 
-    # --- what there is ------------------------------------------------------------------------------------------------
+    # --- the state of an AppWrapper -----------------------------------------------------------------------------------
 
     async def _see(self, obj: Object, own: Object) -> Seen:
         meta = obj["metadata"]

@@ -203,7 +203,7 @@ def _matches(rule: Mapping[str, Any], failed: Object) -> bool:
     return part in named and (not rule.get("onJobFailureReasons") or reasons[0] in rule["onJobFailureReasons"])
 
 
-# --- its Jobs -----------------------------------------------------------------------------------------------------
+# --- the Jobs of the JobSet ---------------------------------------------------------------------------------------
 
 
 def _parts(job_set: Object, jobs: Sequence[Object]) -> dict[str, _Part]:

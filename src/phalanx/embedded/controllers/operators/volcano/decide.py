@@ -168,7 +168,7 @@ def _restarting(scene: Scene) -> VolcanoActions:
     return VolcanoActions(status=_status(scene, after), kill=_standing(old))
 
 
-# --- a job that runs --------------------------------------------------------------------------------------------------
+# --- a running job ----------------------------------------------------------------------------------------------------
 
 
 def _sync(scene: Scene, due: Due | None) -> VolcanoActions:

@@ -109,7 +109,7 @@ class Input:
 
     def __init__(self, path: str, target: int, *, tty: bool) -> None:
         os.mkfifo(path, 0o600)
-        self.source = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)  # also for writing, so it never ends
+        self.source = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)  # also for writing, so that it never ends
         self.target, self._tty = target, tty
         self._frames, self._pending, self._over = b"", b"", False
         os.set_blocking(target, False)

@@ -104,7 +104,7 @@ class Shim:
                 os.close(go[1])
                 if os.read(go[0], 1):
                     become(self.spec, shim, its, ended[1])
-            except BaseException as error:  # the parent must hear of it, and this fork ends here
+            except BaseException as error:  # report any error to the parent, and end this fork
                 os.write(failed[1], str(error).encode())
             os._exit(START_FAILED)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
@@ -277,7 +277,7 @@ def probe_root(root: dict[str, Any], user_namespace: bool) -> str:
         if os.fork() == 0:  # process 1 of the new namespace, without which there is no /proc of it
             try:
                 isolate(spec)
-            except BaseException as error:  # the parent must hear of it, and this fork ends here
+            except BaseException as error:  # report any error to the parent, and end this fork
                 os.write(tell, str(error).encode())
             os._exit(0)
         os.close(tell)
@@ -317,7 +317,7 @@ def serve() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps supervisors that end
     channel = socket.socket(fileno=0)
     gc.collect()
-    gc.freeze()  # so the garbage collector of a supervisor copies no memory of the imports
+    gc.freeze()  # so that the garbage collector of a supervisor leaves imported modules alone
     while True:
         message, handles, _, _ = socket.recv_fds(channel, _STEM_BYTES, 1)
         if not message:

@@ -100,7 +100,7 @@ class AmdGpus:
 
 _NVIDIA_SMI_S = 20.0
 _GPU = re.compile(r"GPU (\d+): ")
-_MINORS = Path("/proc/driver/nvidia-caps/mig-minors")  # lines `gpu0/gi1/ci0/access 12`, by the GPU's minor number
+_MINORS = Path("/proc/driver/nvidia-caps/mig-minors")  # lines `gpu0/gi1/ci0/access 12` (gpu0: minor number)
 _INSTANCE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[\w/-]+)\)")
 
 

@@ -3,12 +3,12 @@ unchanged.
 
 A plugin is a separate program. It serves a socket in the node's folder, and calls Register on the node's socket
 (`kubelet.sock`) with its socket's name and its resource. The node calls its ListAndWatch, whose stream reports the
-devices and their health, and Allocate before it starts a container with devices. When the stream ends, the devices are
-gone until the plugin registers again. Plugins watch the node's socket, and register again when it is created again, as
-after a restart of the kubelet.
+devices and their health, and Allocate before it starts a container with devices. When the stream ends, the node does
+not offer the devices until the plugin registers again. Plugins watch the node's socket. When the socket is created
+again, as after a restart of the kubelet, they register again.
 
-A program that may write to the folder can offer devices and choose containers' mounts. So the folder must belong to
-root or to the agent's user.
+A program that may write to the folder can offer devices, and can choose mounts of the containers that use them. So the
+folder must belong to root or to the agent's user.
 
 The module also defines the messages between the kubelet and device plugins (v1beta1) as classes of the protobuf
 library.
@@ -81,7 +81,7 @@ class DevicePlugin:
         self._channel: Any = None
 
     async def watch(self) -> None:
-        """Offer the plugin's devices until the plugin ends."""
+        """Offer the plugin's devices until its stream ends."""
         async with grpc.aio.insecure_channel(f"unix:{self._socket}") as self._channel:
             try:
                 async for told in self._call("ListAndWatch", "Empty", "ListAndWatchResponse", stream=True):
@@ -151,7 +151,7 @@ class _Registration:
             log.warning("a device plugin was refused: %s", error)
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         before = self._watched.pop(request.resource_name, None)
-        if before is not None:  # the plugin was restarted, and its old socket is gone
+        if before is not None:  # the plugin was restarted, and its old socket does not exist any more
             before.cancel()
         self._watched[request.resource_name] = self._group.create_task(plugin.watch())
         return message("Empty")()
@@ -206,7 +206,7 @@ async def _serving(folder: Path, registration: _Registration) -> AsyncIterator[N
 
 
 def _require_own(folder: Path) -> None:
-    """Raises PhalanxError, OSError."""
+    """Check that only root and the agent's user may write to the folder. Raises PhalanxError, OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.stat()
     if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

@@ -1,10 +1,10 @@
-"""Manage the devices of one node other than whole NVIDIA GPUs: extended resources whose units have names.
+"""Manage the devices of one node, except whole NVIDIA GPUs. They are extended resources whose single devices have ids.
 
 A source of devices, for example a device plugin, offers a resource. The source reports its devices and their health
 when it starts and at each change. It also returns the environment variables, mounts and device files of a container
 that uses some of the devices. The node's capacity is the number of healthy devices. The node records the devices of
-each pod, and assigns none twice. If the source of a resource ends, the node's capacity of this resource becomes zero.
-Containers keep the devices that they have.
+each pod, and assigns no device twice. If the source of a resource ends, the node's capacity of this resource becomes
+zero. Containers keep the devices that they have.
 
 A file may list devices of any generic resource of this machine, such as licences, boards or instruments:
 
@@ -13,8 +13,9 @@ A file may list devices of any generic resource of this machine, such as licence
       - {id: left, devices: [/dev/ttyUSB0], env: {SCOPE: left}}
       - {id: right, devices: [/dev/ttyUSB1], env: {SCOPE: right}}
 
-A device is healthy as long as its files exist, so an unplugged device is removed and comes back by itself. The list is
-read again when it changes; an invalid list is reported and changes nothing."""
+A device is healthy as long as its files exist. So an unplugged device is removed, and is offered again when it is
+plugged in. The list is read again when it changes. If the new list is invalid, the error is reported, and the earlier
+devices stay."""
 
 from __future__ import annotations
 
@@ -64,15 +65,15 @@ class DeviceSource(Protocol):
 
 
 class DevicePool:
-    """The devices of the node. `capacity`: the node's capacity, which the pool updates. `changed`: awaited after each
-    change of it."""
+    """The devices of the node. `capacity`: the node's capacity, which the pool updates. `changed`: called and awaited
+    after each change of the capacity."""
 
     def __init__(self, capacity: MutableMapping[str, str], changed: Callable[[], Awaitable[None]]) -> None:
         self._capacity, self._changed = capacity, changed
-        self._own = frozenset(capacity)  # devices that the node offers itself
+        self._own = frozenset(capacity)  # resources that the node itself offers
         self._healthy: dict[str, Ids] = {}
         self._sources: dict[str, DeviceSource] = {}
-        self.known_files: set[str] = set()  # device files that belong to a device: not open to all containers
+        self.known_files: set[str] = set()  # device files that only containers with the device may open
 
     @property
     def resources(self) -> frozenset[str]:
@@ -136,7 +137,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ListedDevices:
-    """A resource of the file."""
+    """The devices of one resource that the file lists."""
 
     def __init__(self, devices: tuple[_Listed, ...]) -> None:
         self._devices = {one.id: one for one in devices}
@@ -185,7 +186,7 @@ def read_devices(path: Path) -> dict[str, ListedDevices]:
 
 
 async def watch_listed(path: Path, pool: DevicePool, look_s: float) -> None:
-    """Offer the devices that the file lists, until cancelled."""
+    """Offer the devices that the file lists, until cancelled. `look_s`: the interval of checks."""
     offered, told = read_devices(path), ""
     while True:
         try:

@@ -267,7 +267,7 @@ def _success_rule(found: Found, rule: Spec, completions: int, path: str) -> None
         found.append(invalid_value(f"{path}.succeededCount", count, f"must be less than or equal to {rest}"))
 
 
-# --- what an update may change ---------------------------------------------------------------------------------------
+# --- the changes that an update may make -----------------------------------------------------------------------------
 
 IMMUTABLE = {
     "completionMode": "*s",
