@@ -8,14 +8,14 @@ while such a gang waits. The gang waits until each worker has answered once, has
 
 A worker gets one question at a time. At most `MOST` different questions are kept. A worker that does not serve such
 questions (Kueue, an older Phalanx, or this user has no right) is not asked again over the same connection. A worker
-that does not answer in time is not asked for `REST_S`. Both are treated as workers that would start the gang at once if
-their nodes have room.
+that does not answer in time is not asked for `REST_S`. The choice then assumes that such a worker would start the gang
+as soon as the worker's nodes have enough free capacity.
 
 The order of the clusters for one gang depends on three values, the most important first: the time at which the
 cluster's scheduler expects to start the job, the amount of preferred data that the cluster has, and the price of the
-cluster. Clusters that are equal in all three values have the same rank, and the core takes the one in which the job
-fits most tightly. This order does not consider quota and free capacity. The core considers them, over the nodes of all
-clusters.
+cluster. Clusters that are equal in all three values have the same rank. Among these, the core takes the cluster in
+which the job fits most tightly. Quota and free capacity do not affect this order. The core considers them, over the
+nodes of all clusters.
 
 A cluster is excluded if it lacks data that the job requires. It is also excluded if its scheduler would not start the
 job soon for a reason that the manager cannot see from the nodes, for example a quota in that cluster or a queue that
@@ -53,15 +53,15 @@ from phalanx.kube.routing.watch import ManagerWorld
 from phalanx.model.event import Event, NodeSeen
 from phalanx.model.reason import Reason, ReasonCode
 
-LATE_S = 300.0  # if a cluster would start a job later than this, the job is not sent to it yet
-SOON_S = 60.0  # the resolution of start times: they are compared in steps of this length
+LATE_S = 300.0  # a job is not sent yet to a cluster that would start it later than this
+SOON_S = 60.0  # start times are compared in steps of this length
 SEEN_BY_THE_CORE: Final = frozenset({ReasonCode.NO_ROOM, ReasonCode.PREEMPTING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterCandidate:
     """A cluster that may get the gang. `trouble`: why the cluster gets no jobs now; empty if it gets jobs. `outlook`:
-    the answer of its scheduler; None if the scheduler gives no answer."""
+    when its scheduler expects to start the gang; None if the scheduler gives no answer."""
 
     name: str
     offer: ClusterOffer
@@ -151,14 +151,14 @@ log = logging.getLogger(__name__)
 ASK_S = 5.0  # the longest time to wait for an answer
 AGAIN_S = 15.0  # the age of an answer at which the question is sent again
 REST_S = 30.0  # how long a worker that did not answer is not asked
-MOST = 256  # the most different questions that are kept; for further gangs no worker is asked
+MOST = 256  # the most different questions that are kept; no worker is asked about further gangs
 _ASKING = Reason(code=ReasonCode.BACKOFF, text="the clusters are being asked when each would start it", brief=True)
 
 
 @dataclass(slots=True)
 class _Equals:
-    """Equal gangs. `answers`: cluster -> its outlook (when it expects to start the gang), or None if the cluster gave
-    no outlook. `asked_s`: cluster -> when it was asked.
+    """A class of equal gangs. `answers`: cluster -> its outlook, that is, when it expects to start the gang; None if
+    the cluster gave no outlook. `asked_s`: cluster -> when it was asked.
     `gists`: cluster -> the part of its answer on which the present choice is based."""
 
     namespace: str
@@ -170,8 +170,8 @@ class _Equals:
 
 
 class Choices:
-    """The choices of one manager. `workers`: name -> worker. `clusters`: a function that returns name ->
-    MultiKueueCluster. `changed`: a function that is called with each gang whose choice may have changed."""
+    """The choices of one manager. `workers`: name -> worker. `clusters`: a function that returns the MultiKueueClusters
+    by name. `changed`: a function that is called with each gang whose choice may have changed."""
 
     def __init__(
         self,
@@ -183,10 +183,10 @@ class Choices:
         self._workers, self._clusters, self._now_s, self._changed = workers, clusters, now_s, changed
         self._asks = False
         self._equals: dict[tuple[str, str], _Equals] = {}
-        self._waiting: dict[str, None] = {}  # the gangs that wait for the choice of a cluster
+        self._waiting: dict[str, None] = {}  # the gangs for which a cluster must be chosen
         self._of_gang: dict[str, _Equals] = {}
-        self._mute: dict[str, Connection] = {}  # worker -> the connection over which it refused questions
-        self._rests_s: dict[str, float] = {}  # worker -> when it may be asked again (seconds since the epoch)
+        self._mute: dict[str, Connection] = {}  # worker -> the connection over which the worker refused a question
+        self._rests_s: dict[str, float] = {}  # worker -> when the worker may be asked again (seconds since the epoch)
         self._offers: dict[str, tuple[str, ClusterOffer]] = {}
         self._news = asyncio.Event()
 
@@ -261,7 +261,7 @@ class Choices:
 
     def _trouble(self, name: str, cluster: dict[str, Any]) -> str:
         worker = self._workers.get(name)
-        if worker is None or worker.state is None:  # this process has no connection to the worker (yet)
+        if worker is None or worker.state is None:  # this process is not connected to the worker, or not yet
             return "" if is_active(cluster) else "not ready"
         return "" if worker.active else str(worker.state.text)[:200]
 
@@ -300,7 +300,7 @@ class Choices:
 
     async def _ask_all(self, name: str) -> None:
         """Ask one worker about each class of equal gangs (`_Equals`) for which its answer is missing or
-        old. If the worker does not answer, the gangs are decided without its answer."""
+        old. If the worker does not answer, the choice for these gangs is made without an answer."""
         for equals in list(self._equals.values()):
             if not self._may_be_asked(name):
                 break
@@ -339,8 +339,8 @@ class Choices:
 
 
 class FiguredClusters:
-    """The other clusters of a snapshot, as `kube.routing.watch.OtherClusters`. `clusters`: returns the
-    MultiKueueClusters by name."""
+    """The other clusters of a snapshot. The class implements `kube.routing.watch.OtherClusters`. `clusters`: returns
+    the MultiKueueClusters by name."""
 
     def __init__(self, clusters: Callable[[], Mapping[str, dict[str, Any]]]) -> None:
         self._clusters = clusters
@@ -348,7 +348,7 @@ class FiguredClusters:
         self._ours: dict[str, dict[str, int]] = {}  # cluster -> the sum of the requests of jobs that were sent there
 
     def join(self, world: ManagerWorld) -> None:
-        """Do nothing, because a snapshot has no news."""
+        """Do nothing, because no events about a snapshot occur."""
 
     def saw(self, gang: GangLifecycle) -> None:
         """Add the requests of a gang that was sent to a worker. This is called once for each gang of a snapshot."""
@@ -360,8 +360,9 @@ class FiguredClusters:
                 total[resource] = total.get(resource, 0) + role.count * amount
 
     def events(self) -> Sequence[Event]:
-        """Return one node for each worker. The figures count pods of sent jobs as used, and the core charges these jobs
-        too, so their requests are added."""
+        """Return one node for each worker. The amounts that a figure states as used include the pods of jobs that this
+        manager has sent. The core charges these jobs to the node as well. So their requests are added to the capacity
+        of the node."""
         found = list[Event]()
         for name, obj in self._clusters().items():
             figures, ours = read_figures(obj), self._ours.get(name, {})

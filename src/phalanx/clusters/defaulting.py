@@ -1,4 +1,5 @@
-"""Keep the list of LocalQueues that send their jobs to other clusters, for the policy that sets `managedBy`."""
+"""Keep a list of the LocalQueues that send their jobs to other clusters. The admission policy that sets `managedBy`
+reads this list."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ OF = (kinds.ADMISSION_CHECKS, kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES)
 
 
 async def keep_list(api: Connection, informers: Callable[[Kind], Informer]) -> None:
-    """Write the list into its ConfigMap if the list has changed. The ConfigMap is created when there is such a queue.
-    Raises ApiError."""
+    """Write the list into its ConfigMap if the list has changed. The ConfigMap is created as soon as a queue sends its
+    jobs to other clusters. Raises ApiError."""
     wanted = sending_queues({kind: informers(kind).objects for kind in OF})
     there = informers(CONFIGURATIONS).objects.get(f"{_SPACE}/{SENDING}")
     if wanted == ((there or {}).get("data") or {}).get("queues", ""):

@@ -1,8 +1,8 @@
 """Send jobs to the clusters on whose nodes the core has placed them, follow their copies, and delete copies.
 
 The scheduler writes its choice of a cluster to the start record of the Job before this module writes anything (decision
-73). So after a crash between two writes the objects determine what is left to do: a missing copy is created, a copy of
-the present start is followed, and any other copy is deleted (`job_reconciler`).
+73). So after a crash between two writes, the objects show what is left to do. A missing copy is created, a copy of the
+present start is followed, and any other copy is deleted (`job_reconciler`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Dispatcher:
         return self.fleet.events()
 
     def saw(self, gang: GangLifecycle) -> None:
-        """Note the present start of a gang, and reconcile its jobs whose start changed."""
+        """Store the present start of a gang, and reconcile those of its jobs whose start has changed."""
         if not gang.waits or gang.done:
             self.choices.forget(gang.id)
         self.sent.see(gang)
@@ -116,14 +116,13 @@ class Dispatcher:
             self.keys.put(key)
 
     async def _look_again(self) -> None:
-        """Reconcile all jobs at intervals, to find copies without a Job, lost clusters, and copies that do not
-        start."""
+        """Reconcile all jobs regularly, to find copies without a job, lost clusters, and copies that do not start."""
         while True:
             await asyncio.sleep(min(self.manager.settings().gc_s or 60.0, 60.0))
             self.look_again()
 
     async def _keep_list(self) -> None:
-        """Keep the list of LocalQueues that send their jobs away."""
+        """Keep the list of LocalQueues that send their jobs to other clusters, until cancelled."""
         changed = asyncio.Event()
         for kind in defaulting.OF:
             self.manager.informers(kind).subscribe(lambda _: changed.set())

@@ -3,9 +3,9 @@ The module has the formats of the question and of the answer.
 
     GET /apis/visibility.phalanx.dev/v1/namespaces/NAMESPACE/jobs/-/start?job=QUESTION
 
-The question is JSON. It has the options that queue the gang, the priority, the time limit and the pods of the gang. It
-has no names, so that equal gangs have the same question. The start in the answer is in seconds from now, so that the
-clocks of the two clusters need not agree.
+The question is JSON. It contains the gang's options for queueing, its priority, its time limit and its pods. It
+contains no names, so that equal gangs have the same question. The start in the answer is in seconds from now, so that
+the clocks of the two clusters need not agree.
 
 The module also reads the prices and the data of a cluster from the labels and annotations of its MultiKueueCluster:
 
@@ -13,8 +13,8 @@ The module also reads the prices and the data of a cluster from the labels and a
       labels: {data.phalanx.dev/imagenet: ""}
       annotations: {phalanx.dev/cluster-price: "cpu=0.04,memory=0.005,nvidia.com/gpu=2.5"}
 
-A price is that of one CPU, GiB or device for an hour, in any currency. A cluster without prices costs nothing. Values
-that cannot be read are reported in `ClusterOffer.wrong`; the other values of the offer are used."""
+A price is the price of one CPU, one GiB or one device for an hour, in any currency. A cluster without prices costs
+nothing. Values that cannot be read are reported in `ClusterOffer.wrong`; the other values of the offer are used."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _NEVER: Final = NEVER | {ReasonCode.QUEUE_UNKNOWN, ReasonCode.QUEUE_CLOSED, Reas
 
 
 class AskedPods(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Equal pods. `requests`: quantities."""
+    """A number of equal pods. `requests`: resource -> quantity."""
 
     count: int
     requests: dict[str, str]
@@ -54,8 +54,8 @@ class AskedPods(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StartQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A question: what matters for the start of a gang, without names. `limit_s`: its time limit in seconds; 0 if it
-    has none."""
+    """A question about the start of a gang: the facts about the gang that affect its start, without names. `limit_s`:
+    its time limit in seconds; 0 if it has none."""
 
     options: dict[str, str]
     pods: list[AskedPods]
@@ -65,8 +65,8 @@ class StartQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 class StartOutlook(NamedTuple):
     """When a cluster expects to start the gang. `start_s`: the start in seconds since the epoch; infinite if it is not
-    known. `code`, `text`: why the gang does not start at once. `never`: the gang starts only if something changes in
-    that cluster."""
+    known. `code`, `text`: why the gang does not start at once. `never`: True if the gang can start only after a change
+    in that cluster."""
 
     start_s: float
     code: str = ""
@@ -117,8 +117,8 @@ def answer_of(in_s: float, code: str, text: str) -> dict[str, Any]:
 
 
 def read_answer(answer: Any, now_s: float) -> StartOutlook | None:
-    """Return the outlook in a worker's answer; None if the answer has neither a start nor a reason. Texts of the answer
-    are cut to a maximal length."""
+    """Return the outlook in a worker's answer; None if the answer has neither a start nor a reason. Long texts in the
+    answer are cut."""
     if not isinstance(answer, Mapping) or answer.get("kind") != "JobStart":
         return None
     in_s, reason = answer.get("startsIn"), answer.get("reason")

@@ -1,10 +1,10 @@
 """Turn the events and decisions of a scheduler into the ledger's entries.
 
-The accountant holds the entries of live jobs. It receives every event and every action in order, and collects changed
-entries until the next `take`. It does no I/O. After a restart the first events describe all existing jobs. An entry
-whose job these events do not mention belongs to a job that ended while no scheduler ran (`settle`).
+The accountant keeps the entries of live jobs in memory. It receives every event and every action in order, and collects
+changed entries until the next `take`. It does no I/O. After a restart the first events describe all existing jobs. An
+entry whose job these events do not mention belongs to a job that ended while no scheduler ran (`settle`).
 
-Facts that events do not contain (exit codes, the kind of the object) are looked up in the objects: `Facts`.
+Facts that events do not contain (exit codes, the kind of the object) are read from the objects, as `Facts`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _ENDS = {Outcome.SUCCEEDED: State.COMPLETED, Outcome.FAILED: State.FAILED, Outco
 class Facts:
     """Facts that are found only in the job's objects. `uid`: the uid of the oldest object. `outcome`: how the objects
     ended, if all have ended. `end_s`: the time of the end (seconds since the epoch), if the objects record it.
-    `timed_out`: the time limit ended the job. `cause`: why the job ended, as text. `words`: labels and annotations for
-    the ledger, by name."""
+    `timed_out`: True if the time limit ended the job. `cause`: why the job ended, as text. `words`: labels and
+    annotations for the ledger, by name."""
 
     uid: str
     kind: str = "Job"
@@ -63,7 +63,7 @@ class Accountant:
         self._sizes: dict[str, tuple[Mapping[str, int], ...]] = {}  # job id -> the requests of one pod, by role
         self._preempted: dict[str, tuple[str, str]] = {}  # job id -> (its preemptor, the rule)
         self._parents: dict[str, str] = {}
-        self._changed: dict[str, JobEntry] = {}  # by uid
+        self._changed: dict[str, JobEntry] = {}  # uid -> changed entry
 
     def take(self) -> list[JobEntry]:
         """Return the entries that have changed since the last call."""
@@ -100,8 +100,8 @@ class Accountant:
         self._inherited = set()
 
     def planned(self, actions: Sequence[Action], first: str = "") -> bool:
-        """Record the actions of a plan. Return whether any of them starts a job, because a start must be written before
-        it is executed. `first`: the job with the first reservation; empty if no job has one."""
+        """Record the actions of a plan. Return True if any of them starts a job, because the caller must write a start
+        to the ledger before it is executed. `first`: the job with the first reservation; empty if no job has one."""
         starts = False
         for action in actions:
             match action:
@@ -124,7 +124,7 @@ class Accountant:
         now_s = self._now_s()
         if entry.eligible_s is None and job.blocked is None and not job.after and (job.begin_s or 0.0) <= now_s:
             entry = replace(entry, eligible_s=job.submitted_s)
-        if entry.starts and entry.starts[-1].end_s is None:  # its start was taken back while no scheduler ran
+        if entry.starts and entry.starts[-1].end_s is None:  # the start was undone while no scheduler ran
             ran = entry.starts[-1].state is State.RUNNING
             state = State.REQUEUED if ran else State.LAUNCH_FAILED
             entry = _ended_start(entry, state, now_s, "taken back while no scheduler was there")
@@ -195,7 +195,8 @@ class Accountant:
         self._keep(self._waiting(replace(entry, eligible_s=eligible_s), code))
 
     def _reserved(self, job: str) -> None:
-        """Record that the job has the first reservation, once for each time that it waits."""
+        """Record that the job has the first backfill reservation. This is recorded only once in each wait of the
+        job."""
         entry = self.live.get(job)
         if entry is None or entry.state is not State.PENDING:
             return
@@ -205,7 +206,7 @@ class Accountant:
             self._keep(replace(entry, reasons=reasons))
 
     def _waiting(self, entry: JobEntry, code: ReasonCode) -> JobEntry:
-        """Return the entry with this reason as its present reason to wait, from now on."""
+        """Return the entry in which the job waits for this reason from now on."""
         reasons = (*entry.reasons, ReasonEntry(at_s=self._now_s(), code=str(code)))[-MOST_REASONS:]
         return replace(entry, waits_for=str(code), reasons=reasons)
 
@@ -216,7 +217,7 @@ class Accountant:
         facts = self._look(job.id)
         entry = self.live.get(job.id)
         if entry is not None and facts is not None and not _is(entry, facts):
-            self._gone(entry)  # a new object has the job's name
+            self._gone(entry)  # a new object has the name of the earlier job
             entry = None
         self._inherited.discard(job.id)
         self._sizes[job.id] = tuple(dict(role.shape.requests) for role in job.roles)
@@ -284,8 +285,8 @@ class Accountant:
 
 
 def _is(entry: JobEntry, facts: Facts) -> bool:
-    """Return whether the entry and the facts are about the same job. The uid of a gang of several objects is not
-    compared, because its oldest object, whose uid it had, may be deleted before the others."""
+    """Return whether the entry and the facts are about the same job. For a gang of several objects, the uid is not
+    compared. It is the uid of the gang's oldest object, which may be deleted before the other objects."""
     return entry.uid == facts.uid or entry.kind == facts.kind == GANG
 
 

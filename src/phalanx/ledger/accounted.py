@@ -1,4 +1,4 @@
-"""A world whose jobs are in the ledger before they start.
+"""Write the jobs of a world (a cluster, as the scheduler's loop sees it) to the ledger before the jobs start.
 
 `Accounted` wraps a world, so all events and plans pass through it.
 
@@ -35,7 +35,7 @@ _STOP_S = 5.0  # the time limit for the last write
 
 
 class AccountedWorld(Protocol):
-    """The protocol `loop.World`, which this package may not import."""
+    """The protocol of a world. It is the same as `loop.World`, which this package may not import."""
 
     def events(self) -> Sequence[Event]: ...
     def apply(self, plan: Plan) -> None: ...
@@ -49,13 +49,13 @@ class LedgerWriter:
         self._ledger = ledger
         self._change = threading.Condition()
         self._waiting: dict[str, JobEntry] = {}
-        self._given = self._written = 0  # batches
+        self._given = self._written = 0  # numbers of batches
         self._failing = self._closing = False
         self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
         self._thread.start()
 
     def give(self, entries: Sequence[JobEntry]) -> int:
-        """Queue the entries for writing; return the number of their batch."""
+        """Queue the entries for writing, and return the number of their batch."""
         with self._change:
             if entries:
                 self._waiting.update((entry.uid, entry) for entry in entries)
@@ -64,8 +64,8 @@ class LedgerWriter:
             return self._given
 
     def durable(self, batch: int, timeout_s: float) -> bool:
-        """Wait until the batch is written, for at most `timeout_s`; return whether it is. While the database fails,
-        return at once."""
+        """Wait until the batch is written, but not longer than `timeout_s` seconds. Return True if it is written. As
+        long as writes to the database fail, return False at once."""
         with self._change:
             return self._change.wait_for(lambda: self._written >= batch or self._failing, timeout_s) and (
                 self._written >= batch

@@ -1,11 +1,11 @@
 """The record of a job in the ledger, and of each of its starts.
 
 The key of a job is the uid of its oldest object, because a name may be used again after a deletion. The key of a start
-is the time of its decision, which the annotation `phalanx.dev/admitted` has too. So after a change of the leader, the
-new scheduler continues the row that its predecessor began. A write always replaces the whole record, so writing a
+is the time of its decision, which is also in the annotation `phalanx.dev/admitted`. So after a change of the leader,
+the new scheduler continues the row that its predecessor began. A write always replaces the whole record, so writing a
 record twice changes nothing.
 
-The states are a part of the states of Slurm's accounting (sacct(1), JOB STATE CODES).
+The states are some of the states of Slurm's accounting (sacct(1), JOB STATE CODES).
 
 The module also writes entries to an *archive*: a file with one job per line as JSON, compressed with gzip.
 
@@ -37,17 +37,17 @@ class State(StrEnum):
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
     TIMEOUT = "TIMEOUT"
-    CANCELLED = "CANCELLED"  # deleted before it had ended by itself
+    CANCELLED = "CANCELLED"  # the job was deleted before it had ended
     PREEMPTED = "PREEMPTED"  # the end of a start, not of a job: the job was preempted and waits again
     REQUEUED = "REQUEUED"  # the end of a start, not of a job: the start was undone after all pods were bound
     LAUNCH_FAILED = "LAUNCH_FAILED"  # the end of a start, not of a job: not all pods could be bound
 
 
-OBJECT = "object"  # label of a job: KIND.GROUP/NAME of the object that the user created, if `job` has another name
-ARRAY = "task-of"  # label of a job: the name of the array of which it is a task
+OBJECT = "object"  # key in `words`: KIND.GROUP/NAME of the object that the user created, if `job` has another name
+ARRAY = "task-of"  # key in `words`: the name of the array of which the job is a task
 MOST_REASONS = 50  # the most reasons that are kept for a job
-RESERVED = "NodesReserved"  # a code in `reasons`: from then on, the job had the first reservation
-FILE = "ledger.sqlite3"  # the ledger of a data directory
+RESERVED = "NodesReserved"  # the code in `reasons` that marks the time when the job got the first reservation
+FILE = "ledger.sqlite3"  # the name of the ledger file in a data directory
 LIVE = frozenset({State.PENDING, State.CONFIGURING, State.RUNNING})
 
 
@@ -69,15 +69,15 @@ class StartEntry:
     """A start of a job. `at_s`, `end_s`: seconds since the epoch; `end_s` is None while the start lasts. `nodes`: the
     node of each pod, sorted. `allocated`: the requests of all its pods (cpu in millicores, other resources in whole
     units). `by`, `rule`: the job that preempted this start, and the rule that allowed it; empty if the start was not
-    preempted, or if that is not known. `backfilled`: the start was a backfill: it was before an earlier job, and did
-    not delay the reservation of that job."""
+    preempted, or if that is not known. `backfilled`: True if the start was a backfill, that is, the job started before
+    an earlier job without delaying the reservation of that job."""
 
     at_s: float
     state: State
     end_s: float | None = None
     nodes: tuple[str, ...] = ()
     allocated: Mapping[str, int] = field(default_factory=dict)
-    reason: str = ""  # why the start was taken back: `Code: text`
+    reason: str = ""  # why the start was undone: `Code: text`
     by: str = ""
     rule: str = ""
     backfilled: bool = False

@@ -1,5 +1,5 @@
-"""A query for jobs: conditions that a job must all meet. The module imports no database library, so it can be imported
-quickly."""
+"""A query for jobs. It consists of conditions, and a job must satisfy all of them. The module imports no database
+library, so it can be imported quickly."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from phalanx.ledger.entry import State
 class Selection:
     """Conditions for jobs. An empty or missing condition matches every job.
 
-    `since_s`, `until_s`: the job was live at some time between these (seconds since the epoch).
+    `since_s`, `until_s`: the job was live at some time between these two times (seconds since the epoch).
     `ended_before_s`: the job ended before this time.
     `users`, `queues`, `states`, `jobs` (`namespace/name`), `numbers`: the job has one of these values.
     `made`: the user made the job as one of these objects (`namespace/name`).
     `arrays`: the job is a task of one of these arrays (`namespace/name`).
-    `accounts`: the job's queue is one of these queues or below one."""
+    `accounts`: the job's queue is one of these queues, or is below one of them."""
 
     since_s: float | None = None
     until_s: float | None = None
@@ -30,4 +30,4 @@ class Selection:
     made: tuple[str, ...] = ()
     arrays: tuple[str, ...] = ()
     numbers: tuple[int, ...] = ()
-    numbered: bool = False  # only jobs with a Slurm job number
+    numbered: bool = False  # True to select only jobs with a Slurm job number

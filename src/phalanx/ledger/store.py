@@ -38,7 +38,7 @@ _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"
 
 
 class LedgerError(PhalanxError):
-    """The database cannot be reached, read or written."""
+    """Raised if the database cannot be reached, read or written."""
 
 
 class Ledger:
@@ -92,7 +92,7 @@ class Ledger:
 
     def purge(self, before_s: float) -> int:
         """Delete the jobs that ended before `before_s` (seconds since the epoch); return their number. Each transaction
-        deletes a few hundred, so a concurrent writer waits only briefly."""
+        deletes only a few hundred jobs, so that a concurrent writer waits only briefly."""
         count = 0
         while True:
             with _told(self._engine.url.render_as_string()), self._engine.begin() as connection:
@@ -284,7 +284,8 @@ def _engine(url: str, read_only: bool) -> Engine:
         _private(file)
     engine = create_engine(parsed)
     event.listen(engine, "connect", _prepare)
-    # By default the driver begins a transaction late, and not before a CREATE, so a migration would not be atomic.
+    # By default, the driver begins a transaction only at the first change of data, and not before a CREATE. A migration
+    # would then not be atomic.
     event.listen(engine, "begin", lambda it: it.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE"))
     return engine
 

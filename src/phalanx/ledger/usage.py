@@ -1,14 +1,14 @@
 """Sum the resources that jobs held, per user, account, queue or day.
 
-Each start of a job is one row of the ledger, with its beginning and its end. Only the part of a start within the
-requested period counts. A start that lasts over midnight (UTC) counts in each of its days. The sums are of allocated
-amounts, whether or not the pods used these amounts.
+Each start of a job is one row of the ledger, with the times of its beginning and its end. Only the part of a start
+within the requested period counts. A start that lasts over midnight (UTC) counts in each of its days. The sums are of
+allocated amounts, whether or not the pods used these amounts.
 
 `past_runs` returns the run times of ended jobs. The scheduler receives them from the ledger when it starts.
 
 Forecasts learn from past runs (`state.run_times`), even if the jobs' objects were deleted long ago. The ledger has only
-the sum of the requests of a job's pods, and not the job's roles. So forecasts recognise the kind of a job from the
-ledger only if all its pods are equal. For other jobs they recognise only the user."""
+the sum of the requests of a job's pods, and not the job's roles. So a past run from the ledger counts for jobs of the
+same kind only if all pods of the past job were equal. Otherwise it counts only for jobs of the same user."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def total(
     since_s: float | None = None,
     until_s: float | None = None,
 ) -> dict[str, Sum]:
-    """Return name -> the sum of its jobs' allocations within the period. The name of a day is its first second since
-    the epoch."""
+    """Return the sums of the allocations within the period: name -> sum. The name of a day is the time of its first
+    second, in seconds since the epoch."""
     found: dict[str, Sum] = {}
     first_s, last_s = since_s or 0.0, now_s if until_s is None else min(until_s, now_s)
     for entry in entries:
@@ -110,9 +110,9 @@ def past_runs(entries: Iterable[JobEntry]) -> Iterator[RunTold]:
 
 
 def with_past_runs(events: Sequence[Event], runs: Sequence[RunTold]) -> Sequence[Event]:
-    """Insert past runs into the first events of a world (a cluster or the simulator) and return the result. The runs
-    come after all queues, because the queues' time limits matter, and before the world's own `RunTold` events, which
-    are newer. A job that the world reports itself is left out."""
+    """Return the first events of a world (a cluster or the simulator), with past runs inserted. The runs come after all
+    queues, because the queues' time limits matter, and before the world's own `RunTold` events, which are newer. Runs
+    of jobs that the world itself reports are left out."""
     known = {event.job.id for event in events if isinstance(event, RunTold)}
     at = max((at for at, event in enumerate(events, 1) if isinstance(event, QueueSeen)), default=0)
     return [*events[:at], *(run for run in runs if run.job.id not in known), *events[at:]]

@@ -24,9 +24,9 @@ from phalanx.providers.provider import ProviderError, Requested, Status
 
 log = logging.getLogger(__name__)
 
-SCHEDULER_NAME = "phalanx-node-request"  # no scheduler has this name
+SCHEDULER_NAME = "phalanx-node-request"  # the schedulerName of these pods, which no scheduler has
 GROUP, REQUEST = "phalanx.dev/node-request-group", "phalanx.dev/node-request"  # labels: group; first node of a request
-GIVEN_UP = {"NotTriggerScaleUp", "FailedScheduling"}  # events: the autoscaler has no node for the pod
+GIVEN_UP = {"NotTriggerScaleUp", "FailedScheduling"}  # reasons of Events: the autoscaler adds no node for the pod
 MESSAGE = "Phalanx requests a node for a job that waits"
 _WRITES = 16  # the most writes at the same time
 _EXISTS, _GONE = 409, 404
@@ -74,7 +74,7 @@ class AutoscalerProvider:
 
     async def status(self, group: str) -> Status:
         here = self._groups[group]
-        before = frozenset(self._requests[group])  # requests change while the lists are read
+        before = frozenset(self._requests[group])  # a copy, because requests may change while the lists are read
         try:
             found = await self._connection.list(PODS, here.namespace, labelSelector=f"{GROUP}={group}")
             events = await self._connection.list(EVENTS, here.namespace, fieldSelector="involvedObject.kind=Pod")
@@ -109,7 +109,7 @@ class AutoscalerProvider:
         self._note(here, pod["metadata"])
 
     async def _mark(self, here: AutoscalerGroup, name: str) -> None:
-        """Mark the pod as unschedulable, so that the autoscaler considers it."""
+        """Mark the pod as unschedulable, so that the autoscaler adds a node for it."""
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": MESSAGE}
         body = {"status": {"conditions": [condition]}}
         try:
@@ -138,7 +138,7 @@ class AutoscalerProvider:
                 raise found
 
     def _note(self, here: AutoscalerGroup, meta: Object) -> None:
-        """Note the node request that a pod stands for. `meta`: the pod's metadata."""
+        """Store the request for a node that a pod stands for. `meta`: the pod's metadata."""
         name = meta["name"]
         self._firsts[name] = str((meta.get("labels") or {}).get(REQUEST, name))
         self._requests[here.group.name][name] = Requested(name, read_moment(meta["creationTimestamp"]))
@@ -174,8 +174,8 @@ class AutoscalerProvider:
             self._tasks.create_task(self._withdraw(here, first, names))
 
     async def _withdraw(self, here: AutoscalerGroup, first: str, names: Sequence[str]) -> None:
-        """Delete the pods of a request. This is done before the pods of the job take the nodes, because the autoscaler
-        would then add further nodes for these pods."""
+        """Delete the pods of a request. They must be deleted before the job's pods are placed on the nodes. Otherwise
+        the autoscaler would add further nodes for the pods of the request."""
         try:
             while True:
                 try:

@@ -1,16 +1,16 @@
-"""The protocol of a *provider*, the part that adds nodes to the cluster and removes them. A provider has two calls,
-whatever program or service it uses.
+"""The protocol of a *provider*, the part that adds nodes to the cluster and removes them. Every provider has the same
+two calls.
 
-`scale` requests nodes and removes nodes. If its answer was lost, the call may be repeated with the same names; the
+`scale` requests nodes and removes nodes. If the answer was lost, the call may be repeated with the same names, and a
 repeated call changes nothing. `status` returns the requested nodes that have not arrived.
 
-Nodes are removed only when they are empty (`EmptyNodes`): first the node is cordoned and checked for pods; then the
+Nodes are removed only when they are empty (`EmptyNodes`). First the node is cordoned and checked for pods. Then the
 provider removes the node, and its Node object is deleted.
 
 The scheduler asks to remove a node only if it knows of no pod on the node. But another scheduler may bind a pod to the
 node at the same moment. So the node is cordoned first, and its pods are listed some time later. If the node has a pod
-by then, the node is kept and uncordoned. An annotation marks the nodes whose removal has begun, so a restarted
-scheduler goes on with it."""
+by then, the node is kept and uncordoned. An annotation marks the nodes whose removal has begun, so that a restarted
+scheduler continues the removal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from phalanx.errors import PhalanxError
 
 
 class ProviderError(PhalanxError):
-    """A call failed, and may be repeated. The text has the reason."""
+    """Raised if a call has failed. The call may be repeated. The text states the reason."""
 
 
 class Requested(NamedTuple):
@@ -59,8 +59,8 @@ class Provider(Protocol):
 
 log = logging.getLogger(__name__)
 
-REMOVING = "phalanx.dev/removing"  # annotation: the group whose provider removes the node
-BINDINGS_S = 2.0  # the time after which other schedulers have seen the cordon
+REMOVING = "phalanx.dev/removing"  # the annotation of nodes that are being removed; its value is the group
+BINDINGS_S = 2.0  # after this time, other schedulers have noticed the cordon
 ENDED = ("Succeeded", "Failed")
 MIRROR = "kubernetes.io/config.mirror"  # annotation of static pods
 _GONE = 404
@@ -116,7 +116,7 @@ class EmptyNodes:
         return True
 
     async def _uncordon(self, name: str) -> None:
-        """Let pods be placed on the node again, unless somebody else has cordoned it."""
+        """Uncordon the node, unless another client has cordoned it."""
         try:
             node = await self._connection.get(NODES, name)
             if REMOVING in (node["metadata"].get("annotations") or {}):
@@ -144,7 +144,7 @@ class EmptyNodes:
 
 
 def keeps_node(pod: Object) -> bool:
-    """Return whether the pod's node must not be removed."""
+    """Return True if the pod's node must not be removed because of this pod."""
     meta = pod["metadata"]
     owners = meta.get("ownerReferences") or ()
     resident = any(one.get("kind") == "DaemonSet" for one in owners) or MIRROR in (meta.get("annotations") or {})

@@ -3,8 +3,9 @@
 The calls for one group are made one after the other, so that the removal of a node never overtakes the request for this
 node. A call that fails is repeated with a pause. After `TRIES` attempts the requested nodes count as failed, and the
 job tries the next group. The provider is then also asked to remove these nodes, because it may have carried out a call
-whose answer was lost. A removal is repeated until it succeeds, because a node that is left costs money; other calls are
-made meanwhile. While nodes are coming, the provider is asked for their status every `LOOK_S` seconds."""
+whose answer was lost. A removal is repeated until it succeeds, because a node that is not removed costs money. Other
+calls are made in the meantime. As long as requested nodes have not arrived, the provider is asked for their status
+every `LOOK_S` seconds."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ class Provisioning:
         self._news: list[Event] = [NodeGroupSeen(line.group) for line in self._lines.values()]
 
     def events(self) -> Sequence[Event]:
-        """Return the events since the last call; first the groups."""
+        """Return the events since the last call. The first call begins with the events about the groups."""
         news, self._news = self._news, []
         return news
 
@@ -72,8 +73,8 @@ class GroupCalls:
     ) -> None:
         self.group, self._provider, self._now_s, self._tell = group, provider, now_s, tell
         self._actions: asyncio.Queue[RequestNodes | ReleaseNodes] = asyncio.Queue()
-        self._until_s: dict[str, float] = {}  # requested node -> when its request counts as failed
-        self._removals: list[tuple[str, ...]] = []  # for each call, the nodes that are not removed yet
+        self._until_s: dict[str, float] = {}  # requested node -> the time from which its request counts as failed
+        self._removals: list[tuple[str, ...]] = []  # for each call, the nodes that must still be removed
         self._again_s, self._pause_s = 0.0, FIRST_PAUSE_S  # when nodes are removed again (clock of the event loop)
 
     def add(self, action: RequestNodes | ReleaseNodes) -> None:
@@ -100,7 +101,7 @@ class GroupCalls:
                     await self._release(action.nodes)
 
     def _pause(self) -> float | None:
-        """Return how long to wait for the next action (seconds); None for no limit."""
+        """Return for how many seconds to wait for the next action; None for no limit."""
         until_look_s = LOOK_S if self._until_s else None
         if not self._removals:
             return until_look_s
@@ -108,8 +109,8 @@ class GroupCalls:
         return until_removal_s if until_look_s is None else min(until_removal_s, until_look_s)
 
     async def _resume(self) -> None:
-        """When the provider answers, report the nodes that an earlier scheduler has requested, and continue the
-        removals that it has begun."""
+        """Wait until the provider answers. Then report the nodes that an earlier scheduler process has requested, and
+        continue the removals that it has begun."""
         status = await self._asked_again()
         if status.removing:
             self.add(ReleaseNodes("", self.group.name, status.removing))
@@ -141,11 +142,11 @@ class GroupCalls:
                     self.add(removal)
 
     async def _request(self, action: RequestNodes) -> None:
-        """Request the nodes; report the nodes that are refused, or all if the provider does not answer."""
+        """Request the nodes. Report the nodes that the provider refuses, or all of them if it does not answer."""
         log.info(
             "node group %s: requesting %s for %s", action.group, ", ".join(action.nodes), action.job or "its minimum"
         )
-        again = frozenset(action.nodes)  # a name may be used again while an earlier node of that name is removed
+        again = frozenset(action.nodes)  # a new node may have the name of an earlier node that is being removed
         self._removals = [left for names in self._removals if (left := tuple(one for one in names if one not in again))]
         why = ""
         for tried in range(TRIES):
@@ -208,7 +209,7 @@ class GroupCalls:
         self._until_s = {name: at_s for name, at_s in self._until_s.items() if name in coming}
 
     def _refused(self, refused: Iterable[tuple[str, str]]) -> None:
-        """Report requested nodes that will not arrive, those with the same reason together."""
+        """Report requested nodes that will not arrive, with one event for all nodes with the same reason."""
         reasons: dict[str, list[str]] = {}
         for name, why in refused:
             self._until_s.pop(name, None)

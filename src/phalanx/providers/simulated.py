@@ -20,13 +20,13 @@ from phalanx.model.pod import format_amount
 from phalanx.providers.provider import ProviderError, Requested, Status
 from phalanx.simulator.workload import SimulatedGroup
 
-PLAYED = "phalanx.dev/simulated-node"  # an annotation of Node objects that the node program simulates
+PLAYED = "phalanx.dev/simulated-node"  # the annotation of Node objects that the node program simulates
 REFUSED = "the simulated provider has no such nodes now"
 RETRY_S = 1.0
 
 
 class SimulatedProvider:
-    """The provider of simulated groups. `random`: decides about refusals, delays and losses."""
+    """The provider of simulated groups. `random`: the random numbers that determine refusals, delays and losses."""
 
     def __init__(
         self, connection: Connection, groups: Sequence[SimulatedGroup], tasks: asyncio.TaskGroup, random: Random

@@ -1,7 +1,7 @@
 """Forecast when pending jobs start. For that, simulate the next scheduling cycles on copies of the cluster state.
 
-A *play* is one such simulation. In a play, evicted pods are gone at once. Each play sets the run times of jobs. The
-simulated scheduler knows only the time limits of jobs, like the real scheduler. So job order, quota, backfill,
+A *play* is one such simulation. In a play, evicted pods end at once, and the run time of each job is set in advance.
+The simulated scheduler knows only the time limits of jobs, like the real scheduler. So job order, quota, backfill,
 reservations, dependencies and preemption affect the forecast exactly as they will affect the decision.
 
 - In the first play every job runs until its time limit, and no job is submitted. The result is the latest start of each
@@ -12,8 +12,8 @@ reservations, dependencies and preemption affect the forecast exactly as they wi
   Beckman, Conover, Technometrics 21, 1979).
 - In each further play new jobs are submitted as time passes, similar to the jobs that were submitted recently
   (`later_jobs`). The policy decides which of the new jobs start before waiting jobs.
-- The starts of a job in these n plays are a sample of its start. Its quantiles are the forecast; no constant is fitted.
-  With many live jobs there are fewer plays, and the 90 % interval is stretched (`nearly_sure`).
+- The starts of a job in these n plays are a sample of its start. The forecast consists of quantiles of this sample; it
+  uses no fitted constant. With many live jobs there are fewer plays, and the 90 % interval is widened (`nearly_sure`).
   docs/decisions/0025-expected-starts.md has the accuracy.
 
 `later_jobs` repeats the recent submissions, as jobs that may be submitted later.
@@ -50,15 +50,16 @@ MOST_LATER = 256  # the most jobs that are submitted during one play
 
 
 def later_jobs(cluster: Cluster, now_s: float, plays: int) -> Iterator[Iterator[Job]]:
-    """Yield for each play the jobs that are submitted in it after `now_s` (seconds since the epoch), soonest first."""
+    """Yield, for each play, the jobs that are submitted in the play after `now_s` (seconds since the epoch), the
+    earliest first."""
     window = cluster.ends.run_times.recent.window((record.job for record in cluster.jobs.values()), now_s)
     for play in range(plays):
         yield iter(()) if window is None else once_more(window, play / plays)
 
 
 def once_more(window: Window, part: float) -> Iterator[Job]:
-    """Yield copies of the jobs of the window, submitted after its end. `part`: the point of the window with which they
-    begin, as a part of its length."""
+    """Yield copies of the jobs of the window, submitted after its end. `part`: the point of the window at which the
+    copies begin, as a fraction of the window's length."""
     since_s, until_s, jobs = window
     length_s = until_s - since_s
     begin_s = since_s + part * length_s
@@ -93,7 +94,7 @@ def anew(job: Job, number: int, at_s: float) -> Job:
 
 STEPS = 2_000  # the most cycles in one play
 PLAYS, FEWEST_PLAYS = 15, 5
-FEW_JOBS = 1000  # with more live jobs there are fewer plays
+FEW_JOBS = 1000  # with more live jobs than this there are fewer plays
 # Reasons that stay the same in every play, because queues and nodes do not change in it.
 LASTING = NEVER | {
     ReasonCode.QUEUE_UNKNOWN,
@@ -131,7 +132,8 @@ def forecast(
     for job in asked:
         starts = sorted(play[job][0] for play in likely if job in play)
         latest_s, after = latest.get(job, (inf, ""))
-        # If a play stopped before the start, the others are no fair sample: only quick plays are played so far.
+        # If a play stopped before the job started, the other plays are a biased sample, because in these plays the job
+        # started early.
         sample = starts if starts and len(starts) == plays and starts[0] < inf else [latest_s]
         if sample[0] < inf:
             found[job] = of_plays(sample, latest_s, after, now_s)
@@ -148,11 +150,11 @@ def typical_starts(cluster: Cluster, policy: Policy, now_s: float, jobs: Collect
 
 
 def of_plays(starts: Sequence[float], latest_s: float, after: str, now_s: float) -> StartForecast:
-    """Return the forecast of a job. `starts`: the starts of the job in the plays, sorted. `latest_s`,
+    """Return the forecast of a job's start. `starts`: the starts of the job in the plays, sorted. `latest_s`,
     `after`: the job's start in the first play, and the job whose end made this start possible. `now_s`: the time of
     the forecast (seconds since the epoch)."""
     earliest_s, last_s = nearly_sure(starts, now_s)
-    if starts[-1] <= latest_s:  # no job overtakes this one in any play
+    if starts[-1] <= latest_s:  # in no play does another job overtake this job
         last_s = min(last_s, latest_s)
     return StartForecast(
         start_s=quantile(starts, 0.5),
@@ -178,7 +180,7 @@ def nearly_sure(starts: Sequence[float], now_s: float) -> tuple[float, float]:
 
 
 def quantile(sample: Sequence[float], level: float) -> float:
-    """Estimate a quantile of a distribution from a sorted sample of it. The estimate is about median-unbiased for every
+    """Estimate a quantile of a distribution from a sorted sample. The estimate is about median-unbiased for every
     distribution (Hyndman, Fan, "Sample quantiles in statistical packages", The American Statistician 50, 1996,
     definition 8)."""
     at = min(max(level * (len(sample) + 1 / 3) - 2 / 3, 0.0), len(sample) - 1.0)
@@ -222,14 +224,14 @@ def drawn_run_times(cluster: Cluster, plays: int) -> Iterator[RunTime]:
 
 
 def drawn(user: str, number: int) -> bytes:
-    """Return a pseudo-random value, always the same for the same user and number."""
+    """Return a pseudo-random value that is always the same for the same user and number."""
     return blake2b(f"{number} {user}".encode(errors="replace"), digest_size=8).digest()
 
 
 class ForecastRun:
-    """A single play. `found`: job -> its start, and the job whose end it followed. `ended`: the job that ended last at
-    the simulated time `now_s`; empty if none did. `later`: the jobs that are submitted during the play, soonest
-    first."""
+    """A single play. `found`: job -> its start, and the job whose end made the start possible. `ended`: the job that
+    ended last at the simulated time `now_s`; "" if no job ended then. `later`: the jobs that are submitted during the
+    play, soonest first."""
 
     def __init__(
         self,
@@ -250,8 +252,8 @@ class ForecastRun:
 
     def run(self) -> Mapping[str, tuple[float, str]]:
         """Simulate until all requested jobs have started or nothing changes any more. Return job -> its start (infinity
-        if it never starts), and the job whose end it followed (empty if it followed no end). A job that has not started
-        after `STEPS` cycles is left out."""
+        if it never starts), and the job whose end made the start possible ("" if no end did). A job that has not
+        started after `STEPS` cycles is left out."""
         events: list[Event] = [*self.leaving()]
         for job, record in self.book.jobs.items():
             if record.phase in {Phase.STARTING, Phase.RUNNING}:
@@ -259,7 +261,7 @@ class ForecastRun:
         for number in range(STEPS):
             plan = self.step(events)
             events = [event for action in plan.actions for event in world_answers(self.book, action)]
-            if not number:  # the reasons are those of the simulated state from now on
+            if not number:  # after the first cycle, the reasons are those of the simulated state
                 self.asked -= {job for job in self.asked if self.never_starts(job)}
             if len(self.found) == len(self.asked):
                 break
@@ -269,7 +271,7 @@ class ForecastRun:
         return self.found
 
     def never_starts(self, job: str) -> bool:
-        """Return whether the job cannot start in any play, so that no play must continue because of it. In a play only
+        """Return True if the job cannot start in any play, so that no play needs to go on for this job. In a play only
         jobs change, unless requested nodes are expected or an advance reservation closes nodes for some time."""
         record = self.book.jobs[job]
         if record.phase is not Phase.QUEUED or self.book.columns.groups.coming or self.book.reservations:
@@ -319,7 +321,7 @@ class ForecastRun:
             self.coming = next(self.later, None)
 
     def over(self) -> Iterator[Event]:
-        """Yield the ends of the jobs whose run time is over at `now_s`."""
+        """Yield the end of each job whose run time has ended by `now_s`."""
         while self.ends and self.ends[0][0] <= self.now_s:
             _, job, attempt = heappop(self.ends)
             record = self.book.jobs.get(job)

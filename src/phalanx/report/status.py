@@ -1,12 +1,12 @@
 """Compute the status of queues from the state, for the status of Queue objects and for the command line.
 
-The cost grows with the number of queues and of their quotas. The first positions of a queue need one pass over its
-jobs.
+The computation takes time in proportion to the number of queues and of their quotas. To find the first pending jobs of
+a queue, it reads all jobs of the queue once.
 
 The module also computes the status of the cluster, which consists of a few numbers.
 
-The cost of computing it grows with the number of nodes, of request classes (groups of equal waiting jobs), and of jobs
-that are in no request class."""
+Computing it takes time in proportion to the number of nodes, of request classes (groups of equal waiting jobs), and of
+jobs that are in no request class."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ def _by_name(branch: Branch) -> list[Branch]:
 
 
 def _counts(cluster: Cluster) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the numbers of pending and of started jobs, by queue; each includes the queues below."""
+    """Return the numbers of pending and of started jobs, by queue. The numbers of a queue include the queues below
+    it."""
     pending, running = (dict.fromkeys(cluster.tree.branches, 0) for _ in range(2))
     for name, branch in cluster.tree.branches.items():
         jobs = list(_records(cluster, name)) if branch.queue is not None else []
@@ -183,7 +184,8 @@ def cluster_status(cluster: Cluster) -> ClusterStatus:
 
 
 def waiting_by_reason(cluster: Cluster) -> Counter[str]:
-    """Return the number of pending jobs by the code of their reason; the empty code for a job without a reason yet."""
+    """Return the number of pending jobs by the code of their reason. The code "" stands for jobs without a reason
+    yet."""
     found: Counter[str] = Counter()
     pending = cluster.pending
     told = 0
@@ -197,7 +199,8 @@ def waiting_by_reason(cluster: Cluster) -> Counter[str]:
 
 
 def _single(cluster: Cluster) -> Counter[str]:
-    """Count the pending jobs that are in no request class, or in a class without a reason, one by one."""
+    """Return the number of pending jobs by their reason, for jobs that are in no request class, or in a class without a
+    reason."""
     found: Counter[str] = Counter()
     pending = cluster.pending
     for name, record in cluster.jobs.items():

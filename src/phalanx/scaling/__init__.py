@@ -5,10 +5,9 @@ In each step of the scheduler's loop the core decides first. Then `cycle.with_no
 
 Parts, lowest first:
 
-    growth     the cluster with the nodes that could be requested: which of them a gang needs; the cheapest numbers of
-               nodes that let a gang fit
-    on_demand  nodes that another program chooses for one job
-    waiting    the requests that wait for capacity alone, in order; the jobs that their quotas admit together, for
+    growth find the cheapest nodes that must be requested so that a gang fits
+    on_demand groups for which another program chooses the nodes of one job
+    waiting the requests that wait only for capacity, in order; the jobs that their quotas admit together, for
                autoscalers that add nodes for pods
-    cycle      the requests and releases of nodes in one cycle; empty nodes that are released
+    cycle decide in each cycle which nodes are requested and which empty nodes are released
 """

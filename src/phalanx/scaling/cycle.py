@@ -1,16 +1,16 @@
 """Decide about the requests and releases of nodes in one cycle.
 
-1. Before the core decides, requested nodes that are late are given up. For a while, their group gets no new request.
+1. Before the core decides, requests for nodes that are late are given up. Their group gets no new request for a while.
 2. For a group with fewer nodes than its minimum, the scheduler requests the missing nodes.
 3. For each waiting request, in order, the scheduler requests the cheapest nodes and nominates the job to these nodes. A
-   nomination charges nodes and quota at once, so no other job takes the nodes, and no request goes beyond a quota. If
-   other nodes are cheaper for all requests together, the scheduler requests those nodes instead.
+   nomination charges the nodes and the quota at once. So no other job takes the nodes, and no request exceeds a quota.
+   If other nodes are cheaper for all requests together, the scheduler requests those nodes instead.
 4. Nodes that have been empty for the time that their group sets are released.
 
 A job that the core could start, or could nominate to nodes by preemption, is not among these requests, because the core
 decides first.
 
-The module also notes since when each node of a node group is empty, and decides which empty nodes are released.
+The module also records since when each node of a node group is empty, and decides which empty nodes are released.
 
 An empty node is not released while a gang waits that could run on it as soon as other nodes are free as well. Otherwise
 the node would be released and requested again.
@@ -48,8 +48,8 @@ UNWANTED_S = 30.0
 
 
 def note_idle(cluster: Cluster, now_s: float) -> None:
-    """Note since when each node of a group is empty. A node that has only pods of DaemonSets and static pods counts as
-    empty. A requested node is empty if no job is nominated to it. These times are used only for the release of
+    """Record since when each node of a group is empty. A node that has only pods of DaemonSets and static pods counts
+    as empty. A requested node is empty if no job is nominated to it. These times are used only for the release of
     nodes."""
     groups, columns = cluster.columns.groups, cluster.columns
     residents = Counter(cluster.foreign[pod][0] for pod in cluster.residents)
@@ -65,7 +65,8 @@ def note_idle(cluster: Cluster, now_s: float) -> None:
 
 
 def releasable(cluster: Cluster, now_s: float, waiting: Sequence[RequestClass]) -> Iterator[tuple[str, list[str]]]:
-    """Yield each group's nodes that have been empty for long enough, but keep the minimum of the group.
+    """Yield for each group the nodes to release: nodes that have been empty for long enough, without going below the
+    minimum of the group.
 
     `waiting`: the gangs that could start on the present nodes later."""
     sizes = cluster.columns.group_sizes()
@@ -102,12 +103,13 @@ def nodes_of(cluster: Cluster, group: NodeGroup, names: Iterable[str]) -> list[s
     return [node.name for node in nodes if node is not None and node.group == group.name]
 
 
-HOPELESS = 32  # after this many gangs that fit on no nodes, a cycle tries no more
+HOPELESS = 32  # a cycle tries no further gangs after this many that fit on no nodes
 
 
 def with_nodes(cluster: Cluster, policy: Policy, now_s: float, plan: Plan) -> Plan:
     """Decide about nodes after the core's cycle. Return the core's plan, extended by the requests and releases of
-    nodes. Both parts are folded when this returns. `now_s`: seconds since the epoch."""
+    nodes. When the function returns, the state already contains all decisions (they are *folded* into it). `now_s`:
+    seconds since the epoch."""
     if not cluster.columns.groups.known:
         return plan
     scaled = Scaling(cluster, policy, now_s).plan()
@@ -237,8 +239,8 @@ class Scaling:
         offers: Sequence[FlavorAssignment],
         failed: set[Gang],
     ) -> Served | None:
-        """Return the request with its first offer that fits on requested or further nodes; None if no offer fits.
-        `failed`: the gangs that fit on no nodes."""
+        """Return the request with the first of its offers that fits on nodes that are requested already or can be
+        requested; None if no offer fits. `failed`: the gangs that fit on no nodes."""
         for offer in offers:
             gang = waiting.minimum(request_class, offer)
             if gang in failed:

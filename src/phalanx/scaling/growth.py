@@ -33,10 +33,10 @@ from phalanx.model.policy import Policy
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 
-Counts: TypeAlias = tuple[int, ...]  # for each group, the number of nodes
+Counts: TypeAlias = tuple[int, ...]  # the number of nodes of each group, in the order of the groups
 
 ORDERS = 24  # how many orders of the groups are tried for removing nodes
-TRIALS = 400  # the most trials for one gang
+TRIALS = 400  # the most combinations that are tried for one gang
 
 
 class Offer(NamedTuple):
@@ -56,7 +56,7 @@ class Search:
         self.best: Counts | None = None
 
     def fits(self, counts: Counts) -> bool:
-        """Return whether the gang fits; each combination is tried once."""
+        """Return True if the gang fits with these numbers of nodes. Each combination is tried only once."""
         if counts not in self.known:
             self.known[counts] = self._fits(counts)
         return self.known[counts]
@@ -112,7 +112,8 @@ class Search:
             self.try_cheaper(tried, at + 1)
 
     def finish(self, counts: Counts, at: int) -> None:
-        """Find the smallest number of nodes of the last group that is worth its price."""
+        """Find the smallest number of nodes of the last group with which the gang fits, if the combination is then
+        cheaper than the best one."""
         assert self.best is not None
         left, price = self.cost(self.best)[0] - self.cost(counts)[0], self.offers[at].price
         high = self.offers[at].most if price <= 0 else min(self.offers[at].most, int(left / price + 1e-9))
@@ -126,7 +127,8 @@ def replaced(counts: Counts, at: int, nodes: int) -> Counts:
 
 
 def cheapest(offers: Sequence[Offer], fits: Callable[[Counts], bool]) -> Counts | None:
-    """Return the cheapest numbers of nodes with which the gang fits; None if it does not fit with all nodes."""
+    """Return the cheapest numbers of nodes with which the gang fits; None if the gang does not fit even with all
+    nodes."""
     search, none = Search(offers, fits), (0,) * len(offers)
     if search.fits(none):
         return none
@@ -142,7 +144,7 @@ LEAST = 1e-9  # prices with a smaller difference count as equal
 
 
 class GrowingCluster:
-    """The cluster in one cycle, with the nodes that could be added.
+    """The cluster in one cycle, together with the nodes that could be requested.
 
     `sizes`: the number of nodes of each group. `most`: at most this many nodes of a group are requested in a cycle.
 
@@ -193,8 +195,8 @@ class GrowingCluster:
 
     def cheaper_together(self, gangs: Sequence[Gang], begin: int) -> list[list[Placement]] | None:
         """Return placements of all gangs that `grow` has placed since the mark `begin` of the draft, if other nodes for
-        all of them together are cheaper than the nodes for one after the other; else None. After this call, no further
-        gang may be placed."""
+        all these gangs together are cheaper than the nodes that `grow` found for one gang after the other. Otherwise
+        return None. After this call, no further gang may be placed."""
         price = self.price()
         if len(gangs) < 2 or not price or sum(role.minimum for gang in gangs for role in gang.roles) > TOGETHER:
             return None
@@ -240,8 +242,8 @@ class GrowingCluster:
         return [name for name in self.new_of[group.name] if name not in self.bought]
 
     def mask(self, groups: Sequence[NodeGroup], counts: Counts) -> Rows:
-        """Return the mask of rows that a placement may use: the nodes of the cluster, the new nodes that are used
-        already, and of each group in `groups` as many unused new nodes as `counts` says."""
+        """Return the mask of the rows that a placement may use: the nodes of the cluster, the new nodes that are used
+        already, and from each group in `groups` the number of unused new nodes that `counts` states for it."""
         mask, row_of = self.allowed.copy(), self.table.row_of
         for group, nodes in zip(groups, counts, strict=True):
             mask[[row_of[name] for name in self.spare(group)[:nodes]]] = True
@@ -249,7 +251,7 @@ class GrowingCluster:
         return mask
 
     def take(self, used: set[str]) -> None:
-        """Add the used new nodes to those that are requested."""
+        """Add the new nodes in `used` to the nodes that are requested in this cycle (`bought`)."""
         self.bought |= used & self.new.keys()
 
     def price(self) -> float:

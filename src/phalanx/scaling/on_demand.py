@@ -1,8 +1,9 @@
-"""Groups on demand: another program chooses nodes for the pods of one job, on request (a ProvisioningRequest).
+"""Handle node groups *on demand*. Another program chooses the nodes for the pods of one job when it gets a
+ProvisioningRequest.
 
-Such a group has no template. The pods of a job are nominated to one placeholder that is as large as all of them, so the
-job has its quota while it waits. When the job fits on present nodes, the nomination is withdrawn, and the core starts
-the job. When it is certain that the nodes will come, the nodes that have already arrived are kept for the job.
+Such a group has no template. The pods of a job are nominated to one placeholder node that is as large as all of them,
+so the job has its quota while it waits. When the job fits on present nodes, the nomination is withdrawn, and the core
+starts the job. When it is certain that the nodes will come, the nodes that have already arrived are kept for the job.
 """
 
 from __future__ import annotations
@@ -96,9 +97,9 @@ def of_size(cluster: Cluster, gang: Gang, role: Role, pods: int) -> Gang:
 
 
 def outranked(cluster: Cluster, state: CycleState) -> list[JobRecord]:
-    """Return those jobs waiting for nodes on demand that must give their quota to a job of higher priority. The queue
-    must let that job preempt them, and the quota that they give up must be enough for it. `state`: the state of this
-    cycle; its ledger is changed accordingly."""
+    """Return the jobs that wait for nodes on demand and must give their quota to a job of higher priority. The queue's
+    policy must let the other job preempt them, and their quota must be enough for the other job. `state`: the state of
+    this cycle; its ledger is changed accordingly."""
     waiting = [cluster.jobs[job] for job in cluster.nominated if waits_on_demand(cluster, cluster.jobs[job])]
     for request_class in cluster.pending.request_classes.values() if waiting else ():
         key, queue = request_class.key, cluster.queues.get(request_class.key.queue)

@@ -2,8 +2,8 @@
 these requests.
 
 Within one queue, the order of requests is the order in the core: first replacements of lost pods, then priority, then
-age. Between queues, a request within its queue's guarantee comes before a request that borrows. Pods above a gang's
-minimum are no reason to request nodes.
+age. Between queues, a request within its queue's guarantee comes before a request that borrows. No nodes are requested
+for pods above a gang's minimum.
 
 `admitted_together` returns the waiting jobs that their quotas admit at the same time. An autoscaler may add nodes only
 for these jobs.
@@ -52,17 +52,18 @@ QUOTA = {ReasonCode.QUEUE_LIMIT, ReasonCode.QUEUE_QUOTA}
 
 
 class Admitted(NamedTuple):
-    """A request that its quota admits. `offers`: the ways to start it that its quota admits, best first."""
+    """A request that its quota admits. `offers`: the assignments of flavors with which the quota admits the request,
+    the best first."""
 
     request: Request
     offers: list[FlavorAssignment]
 
 
 class Waiting:
-    """The waiting requests of one cycle. The `state` has the quota that earlier requests of the cycle have taken.
-    `later_s`: when nodes may be requested for jobs that have not waited long enough (seconds since the epoch).
-    `among`: the request classes to consider; these may be for pods above a minimum. None: all request classes except
-    those for pods above a minimum."""
+    """The waiting requests of one cycle. `state`: the state of the cycle, which contains the quota that earlier
+    requests of the cycle have taken. `later_s`: when nodes may be requested for jobs that have not waited long enough
+    (seconds since the epoch). `among`: the request classes to consider, which may include classes for pods above a
+    minimum. If it is None, all request classes are considered except those for pods above a minimum."""
 
     def __init__(
         self, cluster: Cluster, policy: Policy, now_s: float, among: Iterable[RequestClass] | None = None
@@ -93,8 +94,8 @@ class Waiting:
         return any(offer.short is None for offer in self.state.offers(Candidate(request_class, request_class.first)))
 
     def due_s(self) -> float:
-        """Return the time (seconds since the epoch) at which nodes are planned for the requests; in the past if it is
-        now. Jobs that are submitted at about the same time are planned together, because that may be cheaper."""
+        """Return the time (seconds since the epoch) at which nodes are planned for the requests. A time in the past
+        means now. Jobs that are submitted at about the same time are planned together, because that may be cheaper."""
         planned_s = self.cluster.columns.groups.planned_s
         new = [at_s for request_class in self.request_classes if (at_s := request_class.first.arrival_s) > planned_s]
         return min(max(new) + QUIET_S, min(new) + LONGEST_S) if new else planned_s

@@ -1,8 +1,8 @@
-"""The copies of jobs in other clusters: which kinds have copies, and what is in a copy.
+"""The copies of jobs in other clusters: the kinds of jobs that can be copied, and the content of a copy.
 
 Parts, lowest first:
 
     sendable    the kinds of jobs that can be sent
-    content     the copy of a job in a worker: its content, its manager, its status; a job that is meant for
-                another cluster
+    content build the copy of a job for a worker, and read its manager and status; a job that is meant for another
+                cluster
 """

@@ -1,12 +1,12 @@
-"""Build the copy of a job for a worker, read to which manager and job a copy belongs, and return the status that is
-copied back.
+"""Build the copy of a job for a worker, read to which manager and job a copy belongs, and compute the status that is
+copied back to the job.
 
 A copy has the name and the namespace of its job. Its labels contain the job's uid, the manager's uid and the time of
-the start, so that a copy of an earlier start is recognized. The pod templates are the user's, without the changes of
-the start on the manager, and the worker queues the copy by the labels of the job. Its pods have the label with the
-job's uid, too, so that the manager does not count these pods as pods of the worker's own jobs.
+the start, so that a copy of an earlier start is recognized. The pod templates are those that the user wrote, without
+the changes that the manager made at the start. The labels of the job queue the copy in the worker. Its pods have the
+label with the job's uid, too, so that the manager does not count these pods as pods of the worker's own jobs.
 
-`Sent` is a job that is meant for another cluster, according to the start record of its gang."""
+`Sent` describes a job that is meant for another cluster according to the start record of its gang."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from phalanx.kube.read.workload.batch_job import BatchJob, original_template
 
 Object = Mapping[str, Any]
 
-JOB = "phalanx.dev/origin-uid"  # a label: the uid of the job
-START = "phalanx.dev/origin-start"  # a label: the start of the job to which the copy belongs
-MANAGER = "phalanx.dev/origin-manager"  # a label: the uid of the manager's namespace kube-system
-MADE = "phalanx.dev/origin-time"  # an annotation: when the copy was made, by the manager's clock
+JOB = "phalanx.dev/origin-uid"  # the label of a copy with the uid of the job
+START = "phalanx.dev/origin-start"  # the label of a copy that identifies the start of the job
+MANAGER = "phalanx.dev/origin-manager"  # the label of a copy with the uid of the manager's namespace kube-system
+MADE = "phalanx.dev/origin-time"  # the annotation with the time of the copy's creation, by the manager's clock
 _NOT_COPIED = frozenset(
     {*labels.WRITTEN, labels.USER, labels.CLUSTER_CHOICE, "kubectl.kubernetes.io/last-applied-configuration"}
 )
@@ -41,7 +41,7 @@ _OF_PODS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", 
 
 
 def start_of(record: StartRecord) -> str:
-    """Return a text that differs between the starts of a job."""
+    """Return a text that identifies a start among all starts of a job."""
     return f"{record.attempt}-{round(record.at_s * 1000)}"
 
 
@@ -87,7 +87,8 @@ def _is_copied(annotation: str) -> bool:
 
 
 def _pod_spec(obj: Object, renamed: bool) -> dict[str, Any]:
-    """Return the spec of the copy of a bare pod, which admission in the worker completes again."""
+    """Return the spec of the copy of a bare pod. Fields that admission on the manager has set are left out, because
+    admission in the worker sets them again."""
     spec = copy.deepcopy(dict(obj["spec"]))
     for name in ("nodeName", "priority", "preemptionPolicy", "serviceAccount"):
         spec.pop(name, None)
@@ -132,7 +133,7 @@ def _of_user(job: BatchJob, shown: Object, renamed: bool) -> dict[str, Any]:
 
 
 def is_of(copied: Object, manager: str) -> bool:
-    """Return whether the object is a copy that this manager made."""
+    """Return True if the object is a copy that the manager with the uid `manager` has made."""
     return bool(manager) and _label(copied, MANAGER) == manager
 
 
@@ -160,8 +161,8 @@ def made_s(copied: Object, start: StartRecord) -> float:
 
 
 def status_to_write(sendable: Sendable, job: Object, copied: Object) -> dict[str, Any] | None:
-    """Return a merge patch for the job's status if its copy has started or ended; otherwise None. Changes in between
-    are not written, so that a job costs few writes."""
+    """Return a merge patch for the job's status if its copy has started or ended; otherwise None. Other changes are not
+    written, so that a job needs few writes."""
     if sendable.is_over(job):
         return None
     if not sendable.is_over(copied) and (not sendable.has_started(copied) or sendable.runs(job.get("status") or {})):
@@ -180,7 +181,8 @@ def status_to_clear(sendable: Sendable, job: Object) -> dict[str, Any] | None:
 
 
 def _emptied(value: Any) -> Any:
-    """Return the merge patch that empties a value; lists and mappings stay, because definitions may require them."""
+    """Return the merge patch that empties a value. Lists and mappings become empty but are not removed, because
+    definitions may require them."""
     if isinstance(value, dict):
         patches = {name: _emptied(each) for name, each in value.items() if each not in (None, [])}
         return {name: patch for name, patch in patches.items() if patch != {}}

@@ -1,10 +1,10 @@
 """The kinds of jobs that can be sent to other clusters. Each kind is described by a value of `Sendable`; the same code
 sends jobs of all kinds.
 
-The roles of an object are read and changed through its adapter (`kube.read.workload.adapter`), as for a start in this
-cluster: its suspension, its pod templates, its end. This module adds for each kind: which field names the manager,
-which fields make sense in only one cluster, how the status shows that the job runs, and which fields of the status are
-copied.
+The suspension, the pod templates and the end of an object are read and changed through its adapter
+(`kube.read.workload.adapter`), as for a start in this cluster. This module adds further facts about each kind: the
+field that names the manager, the fields that make sense in only one cluster, how the status shows that the job runs,
+and the fields of the status that are copied.
 
 A Volcano Job has no field `managedBy`, but its `schedulerName` names the manager. TrainJobs and SparkApplications are
 not sent: a TrainJob has no roles before its operator creates a JobSet, and a SparkApplication has no field that names a
@@ -43,8 +43,8 @@ class Key(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sendable:
     """A kind of jobs. `managed`: the path of `managedBy` in the spec. `own`: further fields of the spec that are not
-    copied. `runs`: a function that returns whether the job with this status runs. `copied`: the fields of the status
-    that are copied; empty if all are."""
+    copied. `runs`: a function that returns True if a job with the given status runs. `copied`: the fields of the status
+    that are copied; empty if all fields are copied."""
 
     kind: Kind
     runs: Callable[[Object], bool]
@@ -77,8 +77,8 @@ class Sendable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendablePods(Sendable):
-    """Bare pods, with or without a group. A pod has no field for its manager. It is sent if its queue sends jobs away.
-    The pod on the manager only gets the record of its start; it gets no node there."""
+    """Bare pods, with or without a group. A pod has no field for its manager. A pod is sent if its queue sends jobs to
+    other clusters. The pod on the manager only gets the record of its start, and no node."""
 
     def is_over(self, obj: Object) -> bool:
         return (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed")

@@ -1,5 +1,5 @@
-"""Create and delete the copies of jobs in other clusters. A job has two copies only while a cluster does not answer, so
-that its copy cannot be deleted."""
+"""Create and delete the copies of jobs in other clusters. A job has two copies only if one of the clusters does not
+answer, because the copy in that cluster cannot be deleted."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Object = dict[str, Any]
 
 
 class CopyWrites:
-    """Creates and deletes copies. `sent`: the jobs and their present starts. `keys`: gets a job whose copy was
-    created."""
+    """Creates and deletes copies. `sent`: the jobs and their present starts. `keys`: the queue to which a job is added
+    when its copy was created."""
 
     def __init__(
         self,
@@ -43,12 +43,12 @@ class CopyWrites:
             if name != sent.cluster:
                 await self._require_clear(key, name, sent)
         if not sent.same(self._sent.get(key)) or worker.link is None:
-            return  # the job or the connection has changed since
+            return  # the job or the connection has changed in the meantime
         kind, (space, _, name) = key.kind, key.name.partition("/")
         if kind not in worker.sent:
             self._returns.refuse(sent, f"it does not define {kind.plural} of {kind.api_version}, or does not show them")
             return
-        if kind is PODS:  # the cache does not have all fields of pods
+        if kind is PODS:  # the cache keeps only some fields of pods
             job = await self._manager.api.get(kind, name, space)
         body = content.body(
             sent.sendable,
@@ -83,8 +83,8 @@ class CopyWrites:
         self._keys.put(key)
 
     async def _require_clear(self, key: Key, name: str, sent: Sent) -> None:
-        """Make sure that a cluster has no copy of the job. Raises NotYet while the cluster has a copy, or while the
-        cluster does not answer and is not lost yet."""
+        """Check that the cluster `name` has no copy of the job. Raises NotYet while the cluster has a copy, or while
+        the cluster does not answer and is not lost yet."""
         worker = self._workers.get(name)
         if worker is None or not worker.active or worker.link is None:
             if worker is not None and not self._returns.is_lost(worker):
@@ -115,8 +115,8 @@ class CopyWrites:
             raise NotYet(f"cluster {name} still has an earlier copy of it{leaving(copied)}", name)
 
     async def remove(self, key: Key, worker: Worker, copied: Object) -> None:
-        """Delete the pods of a copy, then the copy. If the job is not in the cache, the manager's API must confirm that
-        it does not exist. Raises NotYet, WorkerBusy."""
+        """Delete the pods of a copy, then the copy. If the job is not in the cache, the manager's API must first
+        confirm that the job does not exist. Raises NotYet, WorkerBusy."""
         meta = copied["metadata"]
         if "deletionTimestamp" in meta or not worker.active or worker.link is None:
             return
@@ -142,8 +142,8 @@ class CopyWrites:
 
 
 def leaving(copied: Object) -> str:
-    """Return a part of a sentence: since when the copy is being deleted, and its finalizers; empty if it is not being
-    deleted."""
+    """Return a part of a sentence that states since when the copy is being deleted, and its finalizers. Return "" if it
+    is not being deleted."""
     meta = copied["metadata"]
     since = f", which is being deleted since {meta['deletionTimestamp']}" if "deletionTimestamp" in meta else ""
     held = ", ".join(map(str, meta.get("finalizers") or ()))

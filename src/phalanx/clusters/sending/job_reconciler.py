@@ -1,8 +1,8 @@
 """Reconcile one job after the other with its copies in other clusters: create a missing copy, follow the copy of the
 present start, and delete all other copies.
 
-The writes about one job are made one after the other. The job and its copies alone determine what is left to do, so the
-work continues correctly after a restart."""
+The writes about one job are made one after the other. Each step depends only on the job and its copies, so the work
+continues correctly after a restart."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class JobReconciler:
                 log.info("%s is looked at again: %s", key, error)
                 self._returns.endure(key, self._sent.get(key), str(error))
                 self._keys.later(key, RETRY_S)
-            except Exception:  # if one Job triggers a defect, the others are still reconciled
+            except Exception:  # a defect about one job must not stop the reconciliation of other jobs
                 log.exception("%s could not be sent or followed", key)
                 self._keys.later(key, 10 * RETRY_S)
             finally:
@@ -129,7 +129,7 @@ class JobReconciler:
             self._returns.return_if_stopped(job, copied, sent)
 
     async def _echo(self, key: Key, worker: Worker, copied: Object, sent: Sent) -> None:
-        """Report the worker's warnings about the copy."""
+        """Record the worker's warnings about the copy as Events of the job."""
         pods = worker.caches[PODS].objects.values() if PODS in worker.caches else ()
         suspended = sent.sendable.is_suspended(copied)
         look = CopyLook((sent.uid, sent.start), content.made_s(copied, sent.record), copied, suspended)
@@ -138,7 +138,7 @@ class JobReconciler:
 
 
 def _is_kept(key: Key, worker: Worker, copied: Object, job: Object | None, sent: Sent | None) -> bool:
-    """Return whether a copy is kept: it belongs to the present start, or to a job that has ended."""
+    """Return True if a copy must be kept, because it belongs to the present start, or to a job that has ended."""
     if job is None or content.uid_of(copied) != job["metadata"]["uid"]:
         return False
     if sent is not None:

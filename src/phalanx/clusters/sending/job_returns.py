@@ -15,15 +15,15 @@ from phalanx.kube.read.labels import REASON
 from phalanx.model.reason import Reason, ReasonCode
 
 AVOID_S = 600.0  # a cluster that could not run a job does not get it for this time, if other clusters are ready
-START_S = 300.0  # if a copy has not started within this time, its job is tried in another cluster that is ready
+START_S = 300.0  # if a copy has not started within this time, the job is sent to another ready cluster
 PATIENCE_S = 120.0  # a job that waits longer than this for a cluster to accept or delete its copy returns to the queue
 
 Object = dict[str, Any]
 
 
 class NotYet(Exception):
-    """The job can be neither sent nor followed now, and is tried again soon. The text has the reason. `cluster`: the
-    cluster that causes this; empty if it is the cluster of the present start."""
+    """Raised if a job can be neither sent nor followed now. The caller tries again soon. The text states the reason.
+    `cluster`: the cluster that causes the wait; "" for the cluster of the present start."""
 
     def __init__(self, text: str = "", cluster: str = "") -> None:
         super().__init__(text)
@@ -38,13 +38,13 @@ class JobReturns:
         self._waits_s: dict[Key, float] = {}  # job -> when it began to wait for a cluster (seconds since the epoch)
 
     def settle(self, key: Key) -> None:
-        """Note that the job does not wait for a cluster any more."""
+        """Record that the job does not wait for a cluster any more."""
         self._waits_s.pop(key, None)
 
     def endure(self, key: Key, sent: Sent | None, why: str, cluster: str = "") -> None:
-        """Note that a job could be neither sent nor followed now. After `PATIENCE_S` the job returns to the queue, with
-        the reason `why`. If the copy for the present start still exists in its cluster, the job does not return, and
-        gets an Event with `why`. `cluster`: see `NotYet`."""
+        """Record that a job could be neither sent nor followed now. If this lasts for `PATIENCE_S`, the job returns to
+        the queue with the reason `why`. But if the copy of the present start still exists in its cluster, the job does
+        not return, and only gets an Event with `why`. `cluster`: see `NotYet`."""
         now_s = self._now_s()
         if now_s - self._waits_s.setdefault(key, now_s) < PATIENCE_S or sent is None or not why:
             return

@@ -8,7 +8,7 @@ from phalanx.clusters.copies.sendable import Key
 
 
 class Keys:
-    """A queue of keys, the oldest first. If a key is added while a task works on it, a task takes it again
+    """A queue of keys, the oldest first. If a key is added while a task works on it, it is taken once more
     afterwards."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Keys:
         self._wake()
 
     def later(self, key: Key, seconds: float) -> None:
-        """Add a key after `seconds`."""
+        """Add a key after the given number of seconds."""
         asyncio.get_running_loop().call_later(seconds, self.put, key)
 
     async def take(self) -> Key:

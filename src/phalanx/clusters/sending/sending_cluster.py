@@ -17,15 +17,15 @@ from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, MultiKueue
 from phalanx.kube.read.labels import FIELD_MANAGER
 from phalanx.kube.routing.watch import ManagerWorld
 
-_OWN = "kube-system"  # the namespace whose uid names the manager
+_OWN = "kube-system"  # the namespace whose uid identifies a cluster
 
 Object = dict[str, Any]
 
 
 class SendingCluster:
-    """The manager and its jobs. `api`, `informers`: the manager's API and its caches. `uid`: names the manager in
-    copies; known after `begin`.
-    `world`: the part of the manager's world that receives news about sent jobs."""
+    """The manager and its jobs. `api`, `informers`: the manager's API and its caches. `uid`: the uid by which copies
+    name the manager, known after `begin`. `world`: the interface of the manager's world to which events about sent jobs
+    are reported."""
 
     def __init__(self, api: Connection, informers: Callable[[Kind], Informer]) -> None:
         self.api, self.informers, self.uid, self.world = api, informers, "", ManagerWorld()
@@ -55,7 +55,7 @@ class SendingCluster:
         return self.informers(MULTI_CLUSTERS).objects
 
     def settings(self) -> MultiKueue:
-        """Return the present settings."""
+        """Return the settings of MultiKueue that apply now."""
         return configuration(self.informers(CONFIGURATIONS).objects).multi
 
     def job(self, key: Key) -> Object | None:

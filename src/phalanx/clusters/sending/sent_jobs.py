@@ -12,7 +12,7 @@ from phalanx.kube.read.workload.batch_job import BatchJob
 
 
 class SentJobs:
-    """The jobs by key. `keys`: gets the jobs whose start has changed."""
+    """The jobs by key. `keys`: the queue to which jobs are added whose start has changed."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
@@ -30,7 +30,7 @@ class SentJobs:
         return self._starts.get(key)
 
     def see(self, gang: GangLifecycle) -> None:
-        """Note the present start of a gang."""
+        """Store the present start of a gang."""
         now = {} if (record := gang.elsewhere) is None else dict(sent_of(gang, record))
         before = self._of_gang.pop(gang.id, frozenset())
         if now:

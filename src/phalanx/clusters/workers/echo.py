@@ -1,8 +1,9 @@
 """Report the warnings of a worker about a copy and its pods as Events of the job on the manager.
 
-A copy is in trouble if it has failed, or if after `LATE_S` it has not started or some of its pods are not ready. Then
-the Events about the copy and about `PODS_ASKED` of its pods are listed, at most once in `AGAIN_S`. Each warning is
-reported once, and at most `MOST` warnings for one start. So a job without trouble costs no call and no Event.
+A copy is in trouble if it has failed. It is also in trouble if, `LATE_S` after its start was decided, it has not
+started or some of its pods are not ready. Then the Events about the copy and about `PODS_ASKED` of its pods are listed,
+at most once in `AGAIN_S`. Each warning is reported once, and at most `MOST` warnings for one start. So a job without
+trouble costs no call and no Event.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ async def _listed(link: Connection, namespace: str, uid: str) -> list[tuple[str,
 
 
 def _plain(event: Object) -> tuple[str, str]:
-    """Return the reason and the message, bounded and without control characters."""
+    """Return the reason and the message of an Event, cut to a limit and without control characters."""
     reason, message = str(event.get("reason") or ""), str(event.get("message") or "")
     text = "".join(one if one.isprintable() else " " for one in message[:_LONGEST])
     return (reason if _REASON.fullmatch(reason) else "Warning"), text

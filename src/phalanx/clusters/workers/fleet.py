@@ -1,15 +1,16 @@
 """The workers of a manager, one for each MultiKueueCluster. The module writes their states, and makes events from their
 nodes.
 
-A worker is created for each MultiKueueCluster, and replaced if its source changes. Its state is written as the
-condition Active, and its figures as an annotation. The core gets the nodes of a worker as events. When the worker is
-removed, events report to the core that these nodes are gone.
+A worker is created for each MultiKueueCluster, and replaced if its source changes. The state of a worker is written as
+the condition Active of its MultiKueueCluster, and its figures as an annotation. The core gets the nodes of a worker as
+events. When the worker is removed, events report to the core that these nodes are gone.
 
 The module also limits the number of concurrent calls to each worker, so that a slow worker does not delay the jobs of
 other workers.
 
-A job that cannot call its worker yet waits in that worker's queue of callers. When a call ends, the first job in this
-queue is reconciled again. So every job can call its worker at some time, however many jobs wait for a slow worker."""
+If a worker has too many open calls, a further job that must call it waits in the worker's queue of callers. When a call
+ends, the first job in this queue is reconciled again. So every job gets its call in time, however many jobs wait for a
+slow worker."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ from phalanx.model.node import Node
 log = logging.getLogger(__name__)
 
 FIGURES_S = 30.0  # the shortest interval between two writes of the annotation with the figures
-CHANGES_S = 0.5  # changes of a worker's pods within this time are handled together
-SPARE = 20  # reading the nodes of workers takes at most 1/SPARE of the time
+CHANGES_S = 0.5  # changes of workers' pods are handled at most once in this time
+SPARE = 20  # so that reading the nodes of workers takes at most 1/SPARE of the time
 
 
 class Fleet:
@@ -65,7 +66,7 @@ class Fleet:
         self._asked, self._kinds = asked, kinds
         self._states: dict[str, State | None] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._wrong: dict[str, State] = {}  # cluster whose source cannot be used -> its state
+        self._wrong: dict[str, State] = {}  # cluster whose kubeconfig cannot be used -> its state
         self._told: dict[str, dict[str, Node]] = {}  # worker -> its nodes as the core knows them
         self._written_s: dict[str, float] = {}  # worker -> when its figures were written (clock of the event loop)
         self._out: list[Event] = []
@@ -107,7 +108,7 @@ class Fleet:
             began_s = time.perf_counter()
             try:
                 self._tell_nodes(name)
-            except Exception:  # an odd object of one worker must stop neither the scheduler nor other workers
+            except Exception:  # an invalid object in one worker must not affect other workers
                 log.exception("the nodes of cluster %s cannot be read", name)
             spent_s += time.perf_counter() - began_s
             await asyncio.sleep(0)  # let the task that renews the Lease run
@@ -116,7 +117,7 @@ class Fleet:
             except ApiError as error:
                 log.info("the status of cluster %s was not written: %s", name, error)
                 self._later(name)
-            except Exception:  # as above
+            except Exception:  # an invalid object, as above
                 log.exception("the figures of cluster %s cannot be read", name)
         await asyncio.sleep(max(CHANGES_S, SPARE * spent_s))
 
@@ -165,7 +166,7 @@ class Fleet:
         )
 
     def same_as(self, name: str, uid: str) -> str:
-        """Return why no job is sent under this name to the cluster with this uid; empty if jobs may be sent. If a
+        """Return why no job is sent to the cluster with this uid under the name `name`; "" if jobs may be sent. If a
         cluster has several names, jobs are sent under the first in the alphabet, so the choice is the same after each
         restart."""
         if uid and uid == self.own_uid:
@@ -241,11 +242,11 @@ CALL_S = 15.0  # the timeout of a call
 
 
 class WorkerBusy(Exception):
-    """There are too many unanswered calls to the worker. The job is now in the worker's queue of callers."""
+    """Raised if there are too many unanswered calls to the worker. The job is then in the worker's queue of callers."""
 
 
 class WorkerAway(Exception):
-    """There is no connection to the worker now."""
+    """Raised if there is no connection to the worker now."""
 
 
 class WorkerCalls:
@@ -298,7 +299,7 @@ class WorkerCalls:
             self._look_again(key)
 
     def _next(self, name: str) -> list[Key]:
-        """Return the first waiting jobs, as many as may call the worker now."""
+        """Return the first jobs in the worker's queue of callers: as many as may call the worker now."""
         return list(islice(self._lines.get(name, ()), self._free(name)))
 
     def _free(self, name: str) -> int:

@@ -1,10 +1,10 @@
 """The nodes of a worker as nodes of the manager, so that the core can place a job on them as on the manager's own
 nodes.
 
-A node of a worker has the name `CLUSTER:NODE`, which no Node can have. It has the labels and taints of that node, and
-in addition the label and the taint `phalanx.dev/cluster`. The taint must be tolerated by name, so only jobs that may be
-sent away are placed there. Its allocatable amounts are the amounts that the pods of the worker's own jobs leave free.
-The core charges the jobs of this manager to this node.
+A node of a worker has the name `CLUSTER:NODE`, which no Node can have. It has the labels and taints of the worker's
+node, and in addition the label and the taint `phalanx.dev/cluster`. Only pods that tolerate this taint by its name are
+placed on the node, that is, pods of jobs that may be sent to other clusters. The allocatable amounts are those that the
+pods of the worker's own jobs leave free. The core charges the jobs of this manager to the node.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def mirrored(
     cluster: str, nodes: Iterable[Object], pods: Iterable[Object], ours: frozenset[str], *, reachable: bool
 ) -> dict[str, Node]:
     """Return the nodes of a worker by name. `ours`: the uids of the sent jobs, and of their copies.
-    `reachable`: False if the worker cannot be reached, so nothing new is placed there."""
+    `reachable`: False if the worker cannot be reached, so that no further job is placed on its nodes."""
     used = used_by_node(pods, ours)
     found = {}
     for obj in nodes:
@@ -46,7 +46,7 @@ def mirrored(
 
 def unbounded(cluster: str, resources: Iterable[str], *, reachable: bool) -> dict[str, Node]:
     """Return one node with practically unlimited amounts, for a worker that does not let its nodes be listed. Then only
-    quotas decide how many jobs it gets. `resources`: the names of resources that jobs request."""
+    quotas limit how many jobs the worker gets. `resources`: the names of resources that jobs request."""
     has = dict.fromkeys((*resources, "cpu", "memory", PODS), _UNBOUNDED)
     node = whole_cluster(cluster, has, reachable=reachable)
     return {node.name: node}
@@ -83,13 +83,14 @@ def used_by_node(pods: Iterable[Object], ours: frozenset[str] = frozenset()) -> 
 
 
 def takes_pods(node: Node) -> bool:
-    """Return whether the node takes pods."""
+    """Return True if pods can be placed on the node."""
     cordoned = any(taint.effect in HARD and taint.key.startswith("node.kubernetes.io/") for taint in node.taints)
     return node.ready and not node.unschedulable and not cordoned
 
 
 def _jobs_of(pod: Object) -> Iterator[str]:
-    """Yield the uids of the jobs to which the pod may belong: itself, its controller, and the job that was sent."""
+    """Yield the uids of the jobs to which the pod may belong: the uid of the pod itself, of its controller, and of the
+    job of which it is a copy."""
     meta = pod["metadata"]
     yield str(meta.get("uid"))
     yield from (str(owner["uid"]) for owner in meta.get("ownerReferences") or () if owner.get("controller"))

@@ -1,4 +1,5 @@
-"""The kubeconfig of a worker: in a Secret of the manager (namespace `kueue-system`, key `kubeconfig`), or in a file.
+"""Read the kubeconfig of a worker. It is in a Secret of the manager (namespace `kueue-system`, key `kubeconfig`), or in
+a file.
 
 A kubeconfig in a Secret may name no file and no program, because users with write access to the Secret would then start
 programs on the scheduler's machine. A kubeconfig in a file may name files and programs."""
@@ -28,7 +29,7 @@ _LONGEST = 1 << 20  # the most bytes of a kubeconfig; the API server allows no l
 
 
 class SourceError(Exception):
-    """A kubeconfig cannot be used. `text`: what is wrong. `mend`: how to correct it."""
+    """The reason why a kubeconfig cannot be used. `text`: what is wrong. `mend`: how to correct it."""
 
     def __init__(self, text: str, mend: str) -> None:
         super().__init__(text)

@@ -1,8 +1,9 @@
-"""The state of the connection to a worker: a condition of its MultiKueueCluster, and a row for people.
+"""The state of the connection to a worker, as a condition of its MultiKueueCluster, and the worker's figures for
+people.
 
 The condition has Kueue's type, reasons and messages (`Active`, `BadKubeConfig`, `ClientConnectionFailed`). If a
-connection does not work, the message also says how to correct that. The row is JSON in an annotation of the
-MultiKueueCluster, because its status has no other field than conditions.
+connection does not work, the message also states how to correct that. The figures are JSON in an annotation of the
+MultiKueueCluster, because its status has only conditions.
 """
 
 from __future__ import annotations
@@ -46,16 +47,17 @@ class State(NamedTuple):
         return f"{self.text}. {self.mend}" if self.mend else self.text
 
     def same(self, other: State | None) -> bool:
-        """Return whether the states are equal except for the time."""
+        """Return True if the states are equal, except for the times at which they began."""
         return other is not None and self[:3] == other[:3]
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The capacity of a worker and its use. `nodes`: the number of nodes. `ready`: the number of nodes that take pods.
-    `has`, `used`: the amounts of nodes that take pods, and the requests of the pods on them. `jobs`: the number of
-    received jobs that have not ended. `version`: the worker's version of Kubernetes. `scheduler`: the schedulers whose
-    queues the worker serves. `note`: a reason why these numbers are incomplete. `lacks`: the kinds of jobs that the
-    manager has, but that the worker does not define or does not let the manager list."""
+    """The figures of a worker: its capacity and how much of it is used. `nodes`: the number of nodes. `ready`: the
+    number of nodes that take pods. `has`, `used`: the amounts of nodes that take pods, and the requests of the pods on
+    them. `jobs`: the number of received jobs that have not ended. `version`: the worker's version of Kubernetes.
+    `scheduler`: the schedulers whose queues the worker serves. `note`: a reason why these numbers are incomplete.
+    `lacks`: the kinds of jobs that the manager has, but that the worker does not define or does not let the manager
+    list."""
 
     nodes: int = 0
     ready: int = 0

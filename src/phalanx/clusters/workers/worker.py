@@ -1,8 +1,8 @@
 """One worker: its connection, the caches of its nodes, pods and of the jobs that were sent to it, and its state.
 
-The connection is made again whenever it fails, or when the kubeconfig changes. If a worker does not answer a call, it
-is called again at once. After the second failure the worker counts as unreachable. Its caches are kept while it is
-unreachable.
+The program connects again whenever the connection fails or the kubeconfig changes. If a worker does not answer a call,
+it is called again at once. After the second failure the worker counts as unreachable. The caches of an unreachable
+worker are kept.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ from phalanx.model.node import Node
 log = logging.getLogger(__name__)
 
 LOOK_S = 10.0  # the interval between calls that show whether a worker answers
-CALL_S = 10.0  # the timeout of such a call
+CALL_S = 10.0  # the timeout of such a check
 SOURCE_S = 60.0  # the interval between reads of the kubeconfig
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
-OLDEST = (1, 29)  # of Kubernetes; older versions are not tested, and do not have managedBy
+OLDEST = (1, 29)  # the oldest version of Kubernetes that is tested; older ones have no managedBy
 _HIDDEN = "its nodes and pods are hidden: jobs are sent by quota alone"
 _STRANGE = "Look whether its address is that of a Kubernetes API server, and what this scheduler's log says about it."
 _QUEUES = {"kueue.x-k8s.io": ("Kueue", ("v1beta1", "v1beta2")), "phalanx.dev": ("Phalanx", ())}
 
 
 class _NewSource(Exception):
-    """The kubeconfig of the worker has changed, or the worker defines more kinds."""
+    """Raised to connect again, because the kubeconfig of the worker has changed, or the worker defines further
+    kinds."""
 
 
 class Worker:
@@ -113,7 +114,7 @@ class Worker:
                 self._become(Why.BAD_CONFIG, error.text, error.mend)
             except (PhalanxError, OSError, TimeoutError) as error:
                 self._become(Why.FAILED, *_explained(error, self.source))
-            except Exception as error:  # an unexpected answer must neither end this task nor disturb other workers
+            except Exception as error:  # an unexpected answer must not end this task, and must not affect other workers
                 log.exception("cluster %s", self.name)
                 self._become(Why.FAILED, f"its answers cannot be read: {type(error).__name__}: {error}", _STRANGE)
             await asyncio.sleep(pause_s)
@@ -169,7 +170,7 @@ class Worker:
         while True:
             await asyncio.sleep(self.look_s if not failures else min(1.0, self.look_s))
             for ended in (task for task in watching if task.done()):
-                await ended  # raises the exception of a failed cache, which would otherwise hide the ends of jobs
+                await ended  # raise the exception of a failed cache, because it would not show the ends of jobs
             try:
                 async with asyncio.timeout(CALL_S):
                     await connection.request("GET", "/version")
@@ -184,15 +185,15 @@ class Worker:
                     self._become(Why.FAILED, *_explained(error, self.source))
             if clock() - read_s >= SOURCE_S or failures > 1:
                 read_s = clock()
-                with suppress(ApiError):  # if the manager's API does not answer, it is called again later
+                with suppress(ApiError):  # if the manager's API does not answer, try again later
                     if await credentials(self._api, self.source) != first:
                         raise _NewSource
                 if not failures and await _shown(connection, set(self._kinds()) - self.sent.keys()):
-                    raise _NewSource  # the worker defines more kinds now
+                    raise _NewSource  # the worker now defines further kinds
 
     def _require_other(self) -> None:
-        """Raises PhalanxError if the worker is the manager's own cluster, or if the same cluster has another name that
-        is used."""
+        """Check that the worker is not the manager's own cluster, and that jobs are not sent to the same cluster under
+        another name. Raises PhalanxError."""
         if text := self._same_as(self.name, self.uid):
             raise _Unfit(text, "Write the kubeconfig of another cluster, or delete this MultiKueueCluster.")
 
@@ -216,7 +217,7 @@ class Worker:
         if state.same(self.state):
             return
         if self.state is not None and not state.active and not self.state.active:
-            state = state._replace(since_s=self.state.since_s)  # still unreachable, for another reason: the time stays
+            state = state._replace(since_s=self.state.since_s)  # still unreachable, only the reason has changed
         self.state = state
         log.warning("cluster %s: %s", self.name, state.message)
         self._changed(self)
@@ -234,7 +235,7 @@ class Worker:
         return mirrored(self.name, nodes, pods, ours, reachable=self.active)
 
     def figures(self) -> Figures:
-        """Return the worker's figures."""
+        """Return the figures of the worker, computed from its caches."""
         nodes = [read_node(dict(obj)) for obj in self._objects(NODES).values()]
         ready = {node.name: node for node in nodes if takes_pods(node)}
         used = used_by_node(self._objects(PODS).values())
@@ -287,7 +288,7 @@ def _sum(many: Any) -> dict[str, int]:
 
 
 def _require_version(version: str) -> None:
-    """Raises PhalanxError if this version of Kubernetes is too old. A version that cannot be read is accepted."""
+    """Raise PhalanxError if this version of Kubernetes is too old. A version that cannot be read is accepted."""
     found = re.match(r"v?(\d+)\.(\d+)", version)
     if found and tuple(map(int, found.groups())) < OLDEST:
         raise _Unfit(
@@ -318,7 +319,7 @@ def _schedulers(groups: Any) -> str:
 
 
 class _Unfit(PhalanxError):
-    """No job can be sent to the worker. `mend`: how to correct that."""
+    """Raised if no job can be sent to the worker. `mend`: how to correct that."""
 
     def __init__(self, text: str, mend: str) -> None:
         super().__init__(text)

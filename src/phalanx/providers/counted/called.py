@@ -75,7 +75,7 @@ async def run_program(argv: Sequence[str], body: bytes, timeout_s: float) -> tup
     has_ended = False
     try:
         async with asyncio.timeout(timeout_s):
-            with suppress(ConnectionError):  # if the program does not read its input
+            with suppress(ConnectionError):  # the program may not read its input
                 process.stdin.write(body)
                 await process.stdin.drain()
             process.stdin.close()
@@ -146,10 +146,10 @@ class Webhook:
 
 
 def trust(authority: Path | None) -> ssl.SSLContext:
-    """Return the TLS settings. Raises PhalanxError."""
+    """Return the TLS settings for a server whose certificate this authority has signed. Raises PhalanxError."""
     try:
         return ssl.create_default_context(cafile=authority)
-    except OSError as error:  # SSLError is a subclass
+    except OSError as error:  # SSLError is a subclass of OSError
         raise PhalanxError(f"the certificates in {authority} cannot be read: {error.strerror or error}") from None
 
 

@@ -1,9 +1,9 @@
-"""The two calls of providers whose backend is given a number of nodes, and the JSON documents of these calls for
+"""The two calls of providers whose backend is called with a number of nodes, and the JSON documents of these calls for
 programs and web servers.
 
 `scale` has the number of nodes that the group should have, the names of the nodes to add, and the names of the nodes to
 remove. `status` returns the nodes of the group with their states. A provider that chooses the names of its nodes itself
-uses only the number. Then each node that starts takes the place of one requested name, in turn.
+uses only the number. Each node that then starts is matched to one of the requested names, in their order.
 The page docs/guide/autoscaling.md shows both documents with examples."""
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Scale(NamedTuple):
 
 
 class Backend(Protocol):
-    """A provider that lists its nodes, and is given the number of nodes that it should have. `counted`: the states of
-    nodes that are part of this number."""
+    """A provider that lists its nodes, and is called with the number of nodes that it should have. `counted`: the
+    states in which a node is part of this number."""
 
     counted: frozenset[str]
 
@@ -81,8 +81,8 @@ class Backend(Protocol):
 
 
 class Unanswered(NamedTuple):
-    """A call whose answer was lost. `total`: the number of nodes in the call. `strangers`: the number of nodes without
-    a known request that were starting before the call."""
+    """A call of `scale` whose answer was lost. `total`: the number of nodes in the call. `strangers`: how many nodes
+    without a known request were starting before the call."""
 
     add: Sequence[str]
     remove: Sequence[str]
@@ -91,8 +91,8 @@ class Unanswered(NamedTuple):
 
 
 class CountedProvider:
-    """The provider of one group whose backend is given a number of nodes. `provider_id`: a function that returns the
-    `spec.providerID` of a Node; empty if the Node has none."""
+    """The provider of one group whose backend is called with a number of nodes. `provider_id`: a function that returns
+    the `spec.providerID` of a Node; empty if the Node has none."""
 
     def __init__(self, backend: Backend, provider_id: Callable[[str], str]) -> None:
         self._backend, self._provider_id = backend, provider_id
@@ -104,7 +104,7 @@ class CountedProvider:
 
     async def scale(self, group: str, add: Sequence[str], remove: Sequence[str]) -> Mapping[str, str]:
         """Call `scale`. A repeated call has the same number of nodes. If the answer to a call was lost, the nodes that
-        it requested can still be removed: they are the nodes that started after the call."""
+        the call requested can still be removed: they are the nodes that started after the call."""
         key, known = (tuple(add), tuple(remove)), await self._nodes(group)
         listed = self._listed(known, remove)
         if self._last is None or self._last[:2] != key:
@@ -151,14 +151,14 @@ class CountedProvider:
         return len(names) + sum(name not in names for name in add) - len(names & set(remove))
 
     def _listed(self, known: Sequence[NodeState], names: Iterable[str]) -> dict[str, str]:
-        """Return the name in the provider's list for each of these nodes, found by the Node object or by the
-        request."""
+        """Return the name in the provider's list for each of these nodes. The name is found by the Node object or by
+        the request."""
         found = {requested: name for name, requested in self._names(known).items()}
         found |= {each.node: each.name for each in known if each.node}
         if self._last is not None:
             missing = [name for name in self._last.add if name not in found]
             started = [name for name in self._strangers(known) if name not in self._last.add][self._last.strangers :]
-            found |= zip(missing, reversed(started), strict=False)  # from the end: the nodes without a machine yet
+            found |= zip(missing, reversed(started), strict=False)  # newest first, because they have no machine yet
         return {name: found.get(name, name) for name in names}
 
     def _strangers(self, known: Sequence[NodeState]) -> list[str]:
@@ -168,8 +168,10 @@ class CountedProvider:
         return [name for name in own if name not in self._requested]
 
     def _names(self, known: Sequence[NodeState]) -> dict[str, str]:
-        """Return the requested name of each node that has not arrived: its own, or one that the provider does not list.
-        Nodes that have arrived take the names that were requested first, so the last names are left for the others."""
+        """Return the name in the provider's list -> the requested name, for each node that has not arrived. If the
+        provider has chosen the node's name, the requested name is one that the provider does not list. The nodes that
+        have arrived are matched to the names that were requested first, so the last names are left for nodes that have
+        not arrived."""
         listed = {each.name for each in known}
         free = [name for name in self._requested if name not in listed]
         first_s = min((self._requested[name] for name in free), default=math.inf)
@@ -183,7 +185,7 @@ class CountedProvider:
 
 
 class Caller(Protocol):
-    """Sends a document to a provider. `name`: the program or server, for error messages."""
+    """Sends a document to a provider. `name`: the name of the program or server, for error messages."""
 
     name: str
 

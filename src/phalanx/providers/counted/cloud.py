@@ -1,8 +1,9 @@
 """A backend whose nodes are instances of a cloud provider. The provider serves the Cluster Autoscaler's gRPC protocol
 `externalgrpc`.
 
-Such a provider has a target size, and lists its instances. Nodes are added by a larger target size. An instance is
-removed by its id, which is the `spec.providerID` of its Node. The Node gets the label of the group when it joins."""
+Such a provider has a target size for each group, and lists its instances. To add nodes, the target size is increased.
+An instance is removed by its id, which is the `spec.providerID` of its Node. The Node gets the label of the group when
+it joins."""
 
 from __future__ import annotations
 
@@ -38,12 +39,12 @@ class Instances:
         connection: Connection | None = None,
     ) -> None:
         self._at, self._group, self._nodes, self._label, self._connection = at, group, nodes, label, connection
-        self._since: dict[str, str] | None = None  # instance -> when first listed; "" if in the first list
+        self._since: dict[str, str] | None = None  # instance -> when it was first listed; "" for the first list
         self._asked: set[str] = set()  # instances whose deletion was requested
         self._deleted: set[str] = set()  # nodes whose deletion the provider has accepted
 
     async def nodes(self, group: str) -> Sequence[NodeState]:
-        """Return a node for each instance, and one for each instance that the provider has still to create."""
+        """Return the state of a node for each instance, and for each instance that the provider has not created yet."""
         async with self._opened() as service:
             await service.call("Refresh")
             target = await self._target(service)
@@ -91,12 +92,12 @@ class Instances:
         return int((await service.call("NodeGroupTargetSize", id=self._group)).targetSize)
 
     def _look(self, listed: Iterable[str]) -> None:
-        """Note when each instance was first listed."""
+        """Store the time when each instance was first listed."""
         now = "" if self._since is None else write_moment(time.time())
         before = self._since or {}
         self._since = {name: before.get(name, now) for name in listed}
         for names in (self._asked, self._deleted):
-            names -= self._since.keys() - before.keys()  # drop names that are used again
+            names -= self._since.keys() - before.keys()  # a new instance has this name again
 
     async def _state(self, instance: Any, node: Object | None) -> NodeState:
         assert self._since is not None

@@ -64,7 +64,7 @@ def wrong_address(address: str, *, tls: bool) -> str:
 _MESSAGES = Messages(
     "clusterautoscaler.cloudprovider.v1.externalgrpc",
     {
-        "Empty": {},  # for the request Refresh, and for answers without fields
+        "Empty": {},  # the message of the request Refresh, and of answers without fields
         "Group": {"id": (1, "text"), "minSize": (2, "integer"), "maxSize": (3, "integer"), "debug": (4, "text")},
         "Groups": {"nodeGroups": (1, "*Group")},
         "OfGroup": {"id": (1, "text")},
@@ -98,7 +98,7 @@ _MESSAGES = Messages(
 )
 message, service = _MESSAGES.message, _MESSAGES.service
 
-# call -> the messages of its request and its answer
+# call -> the names of the messages of its request and its answer
 CALLS = {
     "Refresh": ("Empty", "Empty"),
     "NodeGroups": ("Empty", "Groups"),
@@ -110,15 +110,15 @@ CALLS = {
     "NodeGroupTemplateNodeInfo": ("OfGroup", "Template"),
     "PricingNodePrice": ("PriceOfNode", "Price"),
 }
-RUNNING, CREATING, DELETING = 1, 2, 3  # values of instanceState; 0: unknown
+RUNNING, CREATING, DELETING = 1, 2, 3  # values of the field instanceState; 0 means unknown
 
 
 class NotOffered(ProviderError):
-    """The provider does not offer this call."""
+    """Raised if the provider does not offer a call."""
 
 
 class CloudService:
-    """The service on an open channel."""
+    """The service of a cloud provider, on an open channel."""
 
     def __init__(self, channel: Any, at: CloudAddress) -> None:
         self._at, self.name = at, f"the cloud provider at {at.address}"

@@ -1,8 +1,8 @@
 """A backend whose nodes are Machines of Cluster API (MachineDeployment, MachineSet) or of OpenShift (MachineSet).
 
-Nodes are added by a larger `spec.replicas` of the object, written through its subresource `scale`. To remove a certain
-Machine, the backend annotates it, so that the controller deletes this Machine when the number becomes smaller. The
-backend adds the label of the group to the Node of each Machine, because Cluster API copies only few labels from
+To add nodes, the backend increases `spec.replicas` of the object through its subresource `scale`. To remove a certain
+Machine, the backend annotates it, so that the controller deletes this Machine when the number of replicas is decreased.
+The backend adds the label of the group to the Node of each Machine, because Cluster API copies only few labels from
 templates to Nodes."""
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Machines:
         self._connection, self._of, self._nodes, self._node = connection, of, nodes, node
 
     async def nodes(self, group: str) -> Sequence[NodeState]:
-        """Return a node for each Machine, and one for each Machine that the controller will create."""
+        """Return the state of a node for each Machine, and for each Machine that the controller has not created yet."""
         try:
             owner = await self._connection.get(self._of.kind, self._of.name, self._of.namespace)
             selector = selector_of(owner)
@@ -81,8 +81,8 @@ class Machines:
         return [*states, *(NodeState(name=f"{self._of.name}/{number}", state=STARTING) for number in more)]
 
     async def scale(self, group: str, to: Scale) -> Mapping[str, str]:
-        """Mark the Machines to remove, change the number, and wait until the controller deletes them. Otherwise a
-        marked Machine would be kept when the number grows again."""
+        """Mark the Machines to remove, change the number of replicas, and wait until the controller deletes the marked
+        Machines. Without the wait, a later increase of the number could keep a marked Machine."""
         of = self._of
         try:
             marked = [name for name in to.remove if "/" in name or await self._mark(name)]  # "/": has no Machine yet

@@ -1,8 +1,8 @@
 """A backend whose nodes Slurm's ResumeProgram and SuspendProgram switch on and off.
 
 Each program is called as slurmctld calls it: with one argument, a hostlist expression of the nodes, as the user of
-slurmctld. If a program still runs after some time, the backend does not wait for the end of the program, but only for
-its nodes. The nodes have fixed names. Each requested node gets the first node that is switched off."""
+slurmctld. If a program still runs after `ANSWER_S` seconds, the backend does not wait for the end of the program, but
+only for its nodes. The nodes have fixed names. Each requested node gets the first node that is switched off."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from phalanx.providers.provider import ProviderError
 
 log = logging.getLogger(__name__)
 
-ANSWER_S = 20.0  # if a program fails later than this, the job does not get the reason
+ANSWER_S = 20.0  # how long to wait for a program; the job does not learn of later failures
 MINUTE_S = 60.0
 SITE, SITE_NAMESPACE = "phalanx-slurm", "kube-system"  # the ConfigMap that sinfo reads
-POWER = "power."  # the prefix of its keys: power.NODE = `resuming SINCE REQUEST` or `suspending UNTIL`
+POWER = "power."  # the prefix of keys in it: power.NODE = `resuming SINCE REQUEST` or `suspending UNTIL`
 _GONE = 404
 
 
@@ -65,13 +65,13 @@ class PoweredNodes:
         self._settings, self._hostlist, self._connection = settings, hostlist, connection
         self._node, self._label, self._tasks = node, label, tasks
         self._on: dict[str, tuple[str, float]] = {}  # node that was switched on -> (its request, time of the request)
-        self._off: dict[str, float] = {}  # node that was switched off -> when
+        self._off: dict[str, float] = {}  # node that was switched off -> time
         self._failed: dict[str, NodeState] = {}  # request -> the state of its node
         self._restored = False
         self._calls: dict[str, deque[float]] = {}  # program -> for each node of its calls in the last minute, the time
 
     async def nodes(self, group: str) -> Sequence[NodeState]:
-        """Return the nodes that are switched on, and those that are being switched on."""
+        """Return the states of the nodes that are switched on or are being switched on."""
         if not self._restored:
             await self._restore()
         found = []
@@ -115,7 +115,7 @@ class PoweredNodes:
             if now:
                 await self._run(settings.resume_program, now)
         except ProviderError:
-            for name in names:  # a repeated request can choose these nodes again
+            for name in names:  # so that a repeated request can choose these nodes again
                 self._on.pop(name, None)
             raise
         on = {name: self._on[name] for name in names}
@@ -127,7 +127,7 @@ class PoweredNodes:
         settings = self._settings
         while names:
             await asyncio.sleep(1.0)
-            names = [name for name in names if name in self._on]  # the other nodes were cancelled
+            names = [name for name in names if name in self._on]  # leave out nodes that were cancelled
             now, names = self._allowed(settings.resume_program, settings.resume_rate, names)
             try:
                 if now:
@@ -155,7 +155,7 @@ class PoweredNodes:
             raise ProviderError(f"SuspendRate allows {settings.suspend_rate} nodes per minute; {len(later)} wait")
 
     async def _restore(self) -> None:
-        """Read which nodes are being switched on or off, from the notes of an earlier scheduler."""
+        """Read from the ConfigMap which nodes an earlier scheduler process was switching on or off."""
         try:
             data = (await self._connection.get(CONFIG_MAPS, SITE, SITE_NAMESPACE)).get("data") or {}
         except ApiError as error:
@@ -173,8 +173,8 @@ class PoweredNodes:
                     pass
 
     async def _note(self, states: Mapping[str, str | None]) -> None:
-        """Note the states of nodes for sinfo, and for the next scheduler. If the scheduler has no right to write the
-        ConfigMap, the notes are missing, and everything else still works."""
+        """Write the states of nodes into the ConfigMap, for sinfo and for the next scheduler process. If the scheduler
+        has no right to write the ConfigMap, only this information is missing."""
         body = {"data": {f"{POWER}{name}": text for name, text in states.items()}}
         try:
             await self._connection.patch(CONFIG_MAPS, SITE, body, SITE_NAMESPACE)
@@ -183,7 +183,8 @@ class PoweredNodes:
                 log.warning("the states of %s cannot be noted for sinfo: %s", ", ".join(states), error)
 
     def _is_off(self, name: str) -> bool:
-        """Return whether the node may be switched on. It may if it is off and SuspendTimeout has passed."""
+        """Return True if the node may be switched on, that is, if it is off and SuspendTimeout has passed since it was
+        switched off."""
         if name in self._off and self._off[name] + self._settings.suspend_timeout_s <= time.time():
             del self._off[name]
         return name not in self._on and name not in self._off and self._node(name) is None

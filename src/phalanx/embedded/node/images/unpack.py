@@ -105,7 +105,7 @@ class Allowance:
             raise PhalanxError("it has too many files. Nothing was imported; allow more with --most-files")
 
     def take_bytes(self, count: int, target: Path) -> None:
-        """Count `count` bytes. Raises PhalanxError if they exceed the limit, or if the disk of `target` is nearly full."""
+        """Count `count` bytes. Raises PhalanxError if the limit is exceeded or the disk of `target` is nearly full."""
         self.bytes_left -= count
         self.unlooked_bytes -= count
         if self.bytes_left < 0:
