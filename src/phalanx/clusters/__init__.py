@@ -5,9 +5,10 @@ Parts, lowest first:
 
     copies      the copies of jobs in other clusters: their kinds, their content
     workers     the clusters themselves: connections, states, nodes, calls
-    question ask a worker when it would start a gang, and read the answer; the price and the data of a cluster choices
-    choose a worker for each waiting gang, and keep the choice up to date; the order of the clusters for one gang
-    sending sends jobs, follows their copies, returns jobs to the queue
+    question    ask a worker when it would start a gang, and read the answer; the price and the data of a cluster
+    choices     choose a worker for each waiting gang, and keep the choice up to date; the order of the clusters for one
+                gang
+    sending     sends jobs, follows their copies, returns jobs to the queue
     defaulting  the list of LocalQueues that send their jobs away
     dispatch    combines all parts, for the scheduler of one cluster
 """

@@ -5,9 +5,9 @@ In each step of the scheduler's loop the core decides first. Then `cycle.with_no
 
 Parts, lowest first:
 
-    growth find the cheapest nodes that must be requested so that a gang fits
-    on_demand groups for which another program chooses the nodes of one job
-    waiting the requests that wait only for capacity, in order; the jobs that their quotas admit together, for
+    growth     find the cheapest nodes that must be requested so that a gang fits
+    on_demand  groups for which another program chooses the nodes of one job
+    waiting    the requests that wait only for capacity, in order; the jobs that their quotas admit together, for
                autoscalers that add nodes for pods
-    cycle decide in each cycle which nodes are requested and which empty nodes are released
+    cycle      decide in each cycle which nodes are requested and which empty nodes are released
 """

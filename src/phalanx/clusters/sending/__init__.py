@@ -5,7 +5,7 @@ Parts, lowest first:
     keys             the queue of jobs to reconcile
     sending_cluster  the cluster whose jobs are sent (Kueue's manager)
     sent_jobs        the jobs that are meant for other clusters
-    job_returns return jobs to the queue that their cluster cannot run
+    job_returns      return jobs to the queue that their cluster cannot run
     copy_writes      create and delete copies
     job_reconciler   creates, follows or deletes the copies of a job
 """

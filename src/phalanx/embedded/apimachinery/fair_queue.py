@@ -136,5 +136,5 @@ class _Measured:
             try:
                 thrown = None
                 yield waits_for
-            except BaseException as error:  # pass exceptions on to the coroutine, above all its cancellation
+            except BaseException as error:  # pass exceptions on to the coroutine, such as its cancellation
                 thrown = error

@@ -1,4 +1,4 @@
-"""A node of the embedded Kubernetes: pods as processes of this machine, or simulated.
+"""A node of the embedded Kubernetes. Its pods are processes of this machine, or are simulated.
 
 container   the process of one container, its files and its limits
 images      images of containers on this machine's disk

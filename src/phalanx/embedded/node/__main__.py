@@ -33,7 +33,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
 
 
 async def serve(args: argparse.Namespace) -> None:
-    """Serve until SIGTERM or SIGINT. The processes of pods continue after that."""
+    """Run until SIGTERM or SIGINT. The processes of pods continue after that."""
     loop, me = asyncio.get_running_loop(), asyncio.current_task()
     assert me is not None
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -156,7 +156,7 @@ def _compared(key: str, operator: str, text: str) -> LabelTest:
     bound = _integer(text)
     wrong = [f'values[0]: Invalid value: "{text}": {_INTEGER_RULE}'] if bound is None else []
     _check_values(key, [text], wrong)
-    assert bound is not None  # the grammar ensures that there is a number
+    assert bound is not None  # otherwise `_check_values` has raised an error
 
     def test(labels: Mapping[str, str]) -> bool:
         said = _integer(labels.get(key, ""))

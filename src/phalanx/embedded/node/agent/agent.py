@@ -1,7 +1,8 @@
-"""Manage the pods of this node: admit or reject them, and find their processes again after a restart of the agent.
+"""Manage the pods of this node. The agent admits or rejects each pod, and finds the pods' processes again after a
+restart of the agent.
 
 When the agent starts, it first handles the pods that it has admitted before, and then new pods in the order of their
-creation. The node's resources stay charged with the requests of a pod until no process of the pod is left.
+creation. The requests of a pod count against the node's resources until no process of the pod is left.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Agent:
             for pod in sorted(mine.values(), key=lambda pod: pod["metadata"]["creationTimestamp"]):
                 try:
                     self._consider(pod)
-                except Exception:  # a defect that one pod causes must not end other pods
+                except Exception:  # a defect that one pod causes must not stop other pods
                     log.exception("pod %s/%s", pod["metadata"]["namespace"], pod["metadata"]["name"])
             pods.subscribe(self._take)
             await asyncio.Event().wait()
@@ -92,8 +93,8 @@ class Agent:
             self._spawn(self._refuse(pod, rejection))
 
     def _let_go(self, pod: Object) -> None:
-        """Report the end of a deleted pod that was never admitted, or that ended long ago, and delete its object. No
-        process of the pod runs."""
+        """Report that a deleted pod has ended, and delete its object. The pod was never admitted or ended long ago, so
+        it has no process."""
         if "deletionTimestamp" in pod["metadata"]:
             self._keep(pod, PodRecord.of(pod, self.around.settings.address, at(time.time()), {}))
 
@@ -136,13 +137,13 @@ class Agent:
         return None
 
     def _own_cpus(self) -> set[int]:
-        """Return the CPUs that some container has exclusively."""
+        """Return the CPUs that are assigned exclusively to a container."""
         held = (one.record.cpus.values() for one in self.pods.values() if one.holds)
         return {cpu for cpus in held for own in cpus for cpu in own}
 
     def _share_cpus(self, *, again: bool = False) -> None:
-        """Restrict all other containers to the CPUs that are not exclusive. `again`: also containers that already have
-        exactly these CPUs, because one may have started in the meantime."""
+        """Restrict containers without exclusive CPUs to the remaining CPUs. `again`: True to write these CPUs even if
+        they have not changed, because a container may have started in the meantime."""
         shared = {cpu for node in self._cpus for cpu in node} - self._own_cpus()
         if not self.around.settings.static_cpus or (shared == self.around.shared_cpus and not again):
             return
@@ -153,7 +154,7 @@ class Agent:
                 container.move()
 
     def _free_devices(self, taken: Sequence[PodRecord]) -> dict[str, Sequence[str]]:
-        """Return resource -> the ids of its healthy devices that are assigned to no pod."""
+        """Return the ids of free devices: resource -> the ids of its healthy devices that no pod has."""
         pool = self.around.devices
         used: dict[str, list[str]] = {resource: [] for resource in pool.resources}
         for record in taken:
@@ -178,13 +179,14 @@ class Agent:
         return total
 
     def _keep(self, pod: Object, record: PodRecord, *, is_new: bool = False) -> None:
-        """Start the task of a pod. `is_new`: True if the pod is not on record yet."""
+        """Start the task of a pod. `is_new`: True if no record of the pod is on disk yet."""
         self.around.naming.give(record.uid, record.pod_ip)
         kept = self.pods[record.uid] = AgentPod(pod, record, self.around, self._forget)
         self._spawn(self._record_and_run(kept) if is_new else kept.run())
 
     async def _record_and_run(self, pod: AgentPod) -> None:
-        """Write the record of the pod before any process of it starts, so that the next agent finds the pod."""
+        """Write the pod's record to disk, and then run the pod. The record is written before any process of the pod
+        starts, so that a restarted agent finds the pod."""
         folder, record = self.around.pod_dir(pod.record.uid), pod.record
         try:
             await asyncio.to_thread(record.write, folder)
@@ -231,7 +233,7 @@ class Agent:
 
     async def _was_mistaken(self, pod: Object) -> bool:
         """Read the node from the API server, and try to admit the pod again. Return True if it was admitted now. The
-        first rejection may be due to a cache that is older than the scheduler's cache."""
+        agent may have rejected the pod because its cached Node object was older than the scheduler's."""
         try:
             self._nodes.observe(await self.around.connection.get(NODES, self.around.name))
         except ApiError:
@@ -277,8 +279,8 @@ class Agent:
     # --- after a restart --------------------------------------------------------------------------------------------
 
     def _find_again(self, mine: dict[str, Object]) -> None:
-        """Continue the recorded pods. Remove all processes and files of recorded pods whose object does not exist any
-        more."""
+        """Manage the pods that have a record on disk again. If the object of such a pod does not exist any more, remove
+        the pod's processes and files."""
         for record in records(self.around.settings.pods_dir):
             if record.uid in mine:
                 self._keep(mine[record.uid], record)

@@ -18,15 +18,15 @@ from phalanx.embedded.node.container.probe import Health
 from phalanx.embedded.node.pod.cause import out_of_memory
 
 _LOOK_S = 0.05  # the interval between checks for the run record of a container that another process started
-# The part of the log that becomes the termination message with FallbackToLogsOnError.
+# How much of the log's end becomes the termination message with FallbackToLogsOnError.
 _MESSAGE_BYTES, _MESSAGE_LINES = 2048, 80
-_LOG_END_BYTES, _LOG_END_LINES = 1024, 5  # the end of the log that the reason of the end quotes
+_LOG_END_BYTES, _LOG_END_LINES = 1024, 5  # how much of the log's end the recorded end of an attempt contains
 
 
 class AttemptWatch:
     """An attempt that runs or is about to run. `doomed`: why the container must be restarted (a failed probe or a
-    failed hook); "" if it need not. `tell`: records an Event; `changed`: called when the state of the container may
-    have changed."""
+    failed hook); "" if it need not be restarted. `tell`: records an Event. `changed`: called when the state of the
+    container may have changed."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class AttemptWatch:
         self._hook: asyncio.Task[None] | None = None
         self._stopping_since_s: float | None = None
         self._terminated = False  # SIGTERM was sent
-        if isinstance(state, Planned):  # an earlier agent started it a moment ago
+        if isinstance(state, Planned):  # the previous agent process started it a moment ago
             self._end = asyncio.create_task(self._await_record())
         else:
             self._end = asyncio.create_task(self._await_end())
@@ -72,7 +72,7 @@ class AttemptWatch:
         now_s = time.time()
         if self._stopping_since_s is None:
             self._stopping_since_s = now_s
-            with suppress(OSError):  # if the disk is full, the reason is lost, but the attempt is stopped
+            with suppress(OSError):  # stop the attempt even if the disk is full and the reason cannot be recorded
                 self._attempt.note(told)
             self._tell("Killing", event or f"Stopping container {self._container['name']}")
             if command := _hook_command(self._container, "preStop"):
@@ -110,8 +110,8 @@ class AttemptWatch:
 
 
 async def run_post_start(attempt: Attempt, container: Object) -> str:
-    """Run the postStart hook. If it fails, return the reason, for which the container is then restarted; otherwise
-    ""."""
+    """Run the postStart hook. Return "" if it succeeds. If it fails, return the reason; the caller then restarts the
+    container."""
     command = _hook_command(container, "postStart")
     failure = await run_hook(attempt, command, None) if command else ""
     return f"PostStartHook failed: {failure}" if failure else ""
@@ -122,7 +122,8 @@ def _hook_command(container: Object, hook: str) -> list[str]:
 
 
 def clean_up(attempt: Attempt, end: Exited, container: Object) -> Exited:
-    """Release the resources of an attempt that has ended. Return the end with the messages that users see."""
+    """Release the resources of an attempt that has ended. Return the recorded end, to which the messages for users are
+    added."""
     dirs = attempt.spec.cgroup_dirs
     cgroup.kill(dirs)
     cgroup.remove(dirs)

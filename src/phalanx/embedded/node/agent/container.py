@@ -1,5 +1,6 @@
-"""Manage one container of a pod on this node over all its attempts (starts): its known state, and why the next attempt
-waits. `stop` is level-triggered: the caller may call it in every iteration, and it takes the step that is due.
+"""Manage one container of a pod on this node over all its attempts (starts). The module keeps the container's known
+state, and the reason why the next attempt waits. `stop` is level-triggered: the caller may call it in every iteration,
+and each call takes the step that is due.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from phalanx.embedded.node.pod.lifecycle import Known, Waiting
 from phalanx.embedded.node.pod.record import PodRecord
 from phalanx.errors import PhalanxError
 
-_KEPT_ATTEMPTS = 2  # the present attempt and the one before, for `kubectl logs --previous`
+_KEPT_ATTEMPTS = 2  # keep the present attempt and the one before, for `kubectl logs --previous`
 
 
 class Container:
@@ -44,7 +45,7 @@ class Container:
         self.name, self.pod, self.known = name, pod, Known()
         self._record, self._around, self._changed = record, around, changed
         self._attempt: Attempt | None = None
-        self._watch: AttemptWatch | None = None  # None: no attempt runs
+        self._watch: AttemptWatch | None = None  # None if no attempt runs
         if found := attempts(self.folder):
             self._adopt(found[-1])
             before = found[-2].settle() if len(found) > 1 else None
@@ -61,12 +62,12 @@ class Container:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Return the directories of its own control groups, without those of its pod."""
+        """Return the directories of the container's own control groups, without those of its pod."""
         return self._attempt.spec.cgroup_dirs[::2] if self._attempt is not None else ()
 
     @property
     def doomed(self) -> str:
-        """Return why the running attempt must be ended and the container restarted; "" if it need not."""
+        """Return why the running attempt must be ended and the container restarted; "" if there is no reason."""
         return self._watch.doomed if self._watch is not None else ""
 
     # --- the state of the container -----------------------------------------------------------------------------------
@@ -91,7 +92,7 @@ class Container:
         self.known = replace(self.known, number=attempt.number, state=state, waiting=None, ready=False, started=False)
         self.known = replace(self.known, image_id=spec.image_id)
         if isinstance(state, Exited) and state.reason == NEVER_STARTED:
-            # The state before the attempt; the attempt's number is not used again.
+            # Restore the state before the attempt. The number of the attempt is not used again.
             self.known = replace(self.known, state=None)
         elif isinstance(state, Exited):
             self._note_end(attempt, state)
@@ -102,7 +103,7 @@ class Container:
             self.known = replace(self.known, ready=self._watch.is_ready, started=self._watch.is_started)
 
     def _note_end(self, attempt: Attempt, end: Exited) -> None:
-        """Note that the attempt has ended. The caller calls this once for each attempt."""
+        """Store the end of the attempt in the known state. The caller calls this method once for each attempt."""
         self.release()
         end = clean_up(attempt, end, self.spec)
         long = end.finished_s - end.started_s > 2 * self._around.settings.patience.backoff_most_s
@@ -155,7 +156,8 @@ class Container:
         return await run_spec(start)
 
     def _image(self) -> Image | None:
-        """Return the container's image on this machine. If there is none, return None and let the container wait."""
+        """Return the container's image on this machine. If the machine does not have the image, return None, and set
+        the reason for which the container waits."""
         if (found := self._around.image(self.spec["image"])) is not None:
             return found
         patience = self._around.settings.patience
@@ -175,7 +177,7 @@ class Container:
         self.known = replace(self.known, waiting=Waiting(reason=reason, message=message, retry_s=retry_s))
 
     def move(self) -> None:
-        """Move the container to the shared CPUs, unless it has exclusive ones."""
+        """Restrict the container to the shared CPUs, unless it has exclusive CPUs."""
         is_exclusive = bool(self._record.cpus.get(self.name))
         if self._attempt is None or is_exclusive or not isinstance(self.known.state, RunningAttempt):
             return
@@ -190,8 +192,8 @@ class Container:
     # --- reports ------------------------------------------------------------------------------------------------------
 
     def _tell_start(self, *, is_routine: bool) -> None:
-        """Record the start as Events. `is_routine`: the container starts for the first time and did not wait. No Event
-        is recorded for such a start, because the status of the pod shows the same."""
+        """Record the start as Events. `is_routine`: the container starts for the first time and did not wait. Such a
+        start gets no Event, because the status of the pod shows it."""
         state = self.known.state
         failed = state if isinstance(state, Exited) and state.reason == "StartError" else None
         if failed is not None or not is_routine:

@@ -32,7 +32,7 @@ _LEAST_BYTES = 1 << 20  # a pod that has written less is not evicted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scratch:
-    """The bytes that a pod has written. `volumes`: name of an emptyDir -> its bytes."""
+    """The number of bytes that a pod has written. `volumes`: name of an emptyDir -> the number of bytes in it."""
 
     total: int = 0
     volumes: Mapping[str, int] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionCandidate:
-    """A pod that could be evicted, and what it has written."""
+    """A pod that could be evicted, with its disk usage."""
 
     pod: Object
     scratch: Scratch
@@ -58,7 +58,7 @@ def is_limited(pod: Object) -> bool:
 
 
 def over_limit(pod: Object, scratch: Scratch) -> str:
-    """Return why the pod must be evicted, as the kubelet's message with the figures; "" if it need not."""
+    """Return the kubelet's message, with the amounts, if the pod exceeds a limit and must be evicted; "" otherwise."""
     for name, most in _volume_limits(pod).items():
         if scratch.volumes.get(name, 0) > amount(STORAGE, most):
             return (
@@ -105,7 +105,7 @@ async def measure(folder: Path, volumes: Path, pod: Object) -> Scratch:
 
 
 async def _du(paths: Sequence[Path]) -> dict[str, int]:
-    """Return the number of bytes below each path; each path is counted by itself."""
+    """Return the number of bytes below each path. A file that is below several of the paths counts for each of them."""
     process = await asyncio.create_subprocess_exec(
         *("du", "--summarize", "--one-file-system", "--count-links", "--block-size=1", "--"),
         *map(str, paths),

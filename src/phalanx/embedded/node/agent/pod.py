@@ -35,22 +35,22 @@ from phalanx.embedded.trees import remove_tree
 
 log = logging.getLogger(__name__)
 
-_RETRY_S = 0.5  # the pause after an API call that was not answered
-_MOMENT_S = 0.1  # the time between the start of a program and its report
+_RETRY_S = 0.5  # the pause after a call that the API server did not answer
+_MOMENT_S = 0.1  # how long the report of a program's start is delayed
 _FORCED_GRACE_S = 1.0  # the grace period of a pod whose object does not exist any more
 _PEERS_S, _PEERS_AGAIN_S = 1.0, 0.02  # the longest wait for the peers' addresses; the pause between two reads
 _DEADLINE = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 
 
 class AgentPod:
-    """A pod on this node. `holds`: True as long as the pod uses the node's capacity. `ended` is called when no process
-    and no object of the pod exists any more."""
+    """A pod on this node. `holds`: True as long as the pod's requests count against the node's resources. `ended` is
+    called when no process and no object of the pod exists any more."""
 
     def __init__(self, pod: Object, record: PodRecord, around: Surroundings, ended: Callable[[AgentPod], None]) -> None:
         self.pod, self.record = pod, record
         self._around, self._ended = around, ended
         self._wake = asyncio.Event()
-        self._gone = False  # the object is deleted
+        self._gone = False  # True after the pod's object was deleted
         self._delete_sent = False
         self._status = PodStatusWriter(around)
         self._volumes = PodVolumes(pod, record, around)
@@ -58,7 +58,7 @@ class AgentPod:
         self._alone_from_s = time.monotonic() + _PEERS_S
         self.containers: dict[str, Container] = {}
         self._take_in_containers()
-        # A pod that ended under an earlier agent only waits for its deletion.
+        # A pod that ended while an earlier agent process ran only waits for its deletion.
         up = any(isinstance(one.known.state, RunningAttempt | Planned) for one in self.containers.values())
         self.holds = up or (pod.get("status") or {}).get("phase") not in TERMINAL
 
@@ -82,7 +82,7 @@ class AgentPod:
                 self.containers[name] = Container(name, self.pod, self.record, self._around, self._wake.set)
 
     def remove(self) -> None:
-        """End the pod, because its object was deleted or never existed."""
+        """End the pod, because its object was deleted or has never existed."""
         self._gone = True
         self._wake.set()
 
@@ -112,7 +112,7 @@ class AgentPod:
         except (ApiError, OSError) as error:
             log.warning("pod %s/%s: %s", self.record.namespace, self.record.name, error)
             return time.time() + _RETRY_S
-        except Exception as error:  # a defect that one pod causes must not end all other pods
+        except Exception as error:  # a defect that one pod causes must not stop all pods
             log.exception("pod %s/%s", self.record.namespace, self.record.name)
             self._around.tell.tell(self.pod, "FailedSync", f"error syncing pod: {error!r}", kind="Warning")
             return time.time() + 10 * _RETRY_S
@@ -129,18 +129,18 @@ class AgentPod:
         elif found.start:
             for name in found.start:
                 await self.containers[name].start(self._with_addresses())
-            self._wake.set()  # the next turn handles the change
+            self._wake.set()  # the next iteration handles the change
         if any(isinstance(one.known.state, RunningAttempt) for one in self.containers.values()):
             dues.append(await self._volumes.renew_tokens(self.pod, now_s))
         if (settled_s := self._settled_s(found)) > now_s:
             dues.append(settled_s)
-        elif not (found.start and self._wake.is_set()):  # if the next iteration follows at once, it reports
+        elif not (found.start and self._wake.is_set()):  # otherwise the next iteration follows at once, and reports
             await self._report(found)
         return min((due for due in dues if due is not None), default=None)
 
     def _awaits_peers(self) -> bool:
-        """Return True while pods of the same job still wait for their addresses. The containers start after that,
-        because a program may look up its peers when it starts."""
+        """Return True while pods of the same job still wait for their addresses. The containers start when this method
+        returns False, because a program may look up its peers when it starts."""
         if self._is_among_peers or time.monotonic() >= self._alone_from_s:
             return False
         self._is_among_peers = self._around.naming.knows_peers(self.pod)
@@ -165,8 +165,8 @@ class AgentPod:
         return self._gone or ended or "deletionTimestamp" in self.pod["metadata"]
 
     def _stop(self, found: Steps) -> list[float | None]:
-        """Take the next step of stopping each container that must stop. Return the times at which their next steps are
-        due."""
+        """Take the next step of stopping each container that must stop. Return the time at which the next step of each
+        of them is due."""
         grace_s = self._grace_s()
         told = self._told()
         dues = [self.containers[name].stop(grace_s, told) for name in found.stop]
@@ -182,7 +182,7 @@ class AgentPod:
         if self._is_stopping() or not self.holds:
             return
         self.record = replace(self.record, failure=("Evicted", message), disrupted=disrupted)
-        with suppress(OSError):  # the disk is full; the API gets the reason in any case
+        with suppress(OSError):  # if the disk is full, only the API gets the reason
             self.record.write(self._around.pod_dir(self.record.uid))
         self._around.tell.tell(self.pod, "Evicted", message, kind="Warning")
         self._wake.set()
@@ -216,8 +216,8 @@ class AgentPod:
         return dt.datetime.fromisoformat(self.record.start_time).timestamp() + float(seconds)
 
     def _check_deadline(self, now_s: float) -> None:
-        """Note that the pod has failed if its deadline is exceeded. The note is written to disk before anything is
-        stopped. Raises OSError."""
+        """Record the failure of the pod if its deadline is exceeded. The record is written to disk before any container
+        is stopped. Raises OSError."""
         deadline_s = self._deadline_s()
         if deadline_s is not None and now_s >= deadline_s:
             self.record = replace(self.record, failure=_DEADLINE)
@@ -257,7 +257,7 @@ class AgentPod:
             self._gone = not await self._status.write(self.pod, status)
         if found.done and (self._gone or self._status.written == status):
             self.holds = False
-            self._volumes.remove()  # only the logs of an ended pod stay
+            self._volumes.remove()  # remove everything but the logs of an ended pod
             self._wake.set()
 
     # --- the end ------------------------------------------------------------------------------------------------------
@@ -288,7 +288,7 @@ class AgentPod:
         remove_tree(self._around.pod_dir(self.record.uid))
 
     async def _sleep(self, due_s: float | None) -> None:
-        """Wait for news, or until a step is due."""
+        """Wait for an event, or until a step is due."""
         if self._wake.is_set():
             return
         pause_s = None if due_s is None else max(0.0, due_s - time.time())
@@ -298,7 +298,8 @@ class AgentPod:
 
 
 def keep_logs(around: Surroundings, record: PodRecord) -> None:
-    """Keep the logs of a pod that is deleted. If the disk has no space for that, the logs are deleted with the pod."""
+    """Move the logs of a deleted pod to the kept logs. If the disk has no space for this, the logs are deleted with the
+    pod."""
     kept = KeptPod(
         namespace=record.namespace,
         pod=record.name,

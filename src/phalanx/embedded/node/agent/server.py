@@ -1,4 +1,4 @@
-"""Serve the node's own endpoint, from which the API server gets logs and streams into pods. Its paths are
+"""Serve the node's own endpoint. The API server uses it to read logs, and to open streams into pods. Its paths are
 /containerLogs, /exec and /attach, each followed by NAMESPACE/POD/CONTAINER, /portForward/NAMESPACE/POD, /stats/summary,
 and /keptLogs, the logs of deleted pods.
 
@@ -122,7 +122,8 @@ class Endpoint:
         return web.Response(body=msgspec.json.encode({"items": found}), content_type="application/json")
 
     async def kept_log(self, request: web.Request) -> web.StreamResponse:
-        """Return the log of a container of a deleted pod, in the same way as `logs`."""
+        """Return the log of a container of a deleted pod, in the form in which `logs` returns the log of a running
+        container."""
         if (refusal := self._stranger(request)) is not None:
             return refusal
         namespace, uid, container = (request.match_info[part] for part in ("namespace", "uid", "container"))
@@ -183,7 +184,7 @@ def _number(request: web.Request, name: str) -> int | None:
 
 
 def _options(request: web.Request) -> LogOptions:
-    """Raises ValueError."""
+    """Return the options in the query of a request for a log. Raises ValueError."""
     since = ""
     if moment := request.query.get("sinceTime"):
         since = since_text(dt.datetime.fromisoformat(moment))
@@ -206,7 +207,7 @@ def _is_over(attempt: Attempt) -> bool:
 async def _stream(request: web.Request, log: Path, options: LogOptions, over: Callable[[], bool]) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/plain"})
     await response.prepare(request)
-    with suppress(FileNotFoundError):  # the pod, and the log with it, was removed meanwhile
+    with suppress(FileNotFoundError):  # the pod was removed meanwhile, together with its log
         async for piece in read(log, options, over):
             await response.write(piece)
     await response.write_eof()

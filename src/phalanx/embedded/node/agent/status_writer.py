@@ -1,4 +1,4 @@
-"""The status of one pod: it is computed from its containers, and written to the API server if it has changed."""
+"""Compute the status of one pod from its containers, and write it to the API server if it has changed."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class PodStatusWriter:
         self._backed_off: dict[str, set[int]] = defaultdict(set)  # container -> restarts with a reported back-off
 
     def compute(self, pod: Object, record: PodRecord, known: Mapping[str, Known], *, over: bool) -> dict[str, Any]:
-        """Return the status of the pod. `over`: True if no container runs or will run again. Also record Events about
-        the pauses before restarts."""
+        """Return the status of the pod. `over`: True if no container runs or will run again. This method also records
+        an Event for each back-off before a restart."""
         place = Place(
             cause=pod_cause(pod, known) if over else "",
             disrupted=_disruption(record, {name: one for name, one in known.items() if not is_ephemeral(pod, name)}),
@@ -77,7 +77,8 @@ class PodStatusWriter:
 
 
 def _disruption(record: PodRecord, known: Mapping[str, Known]) -> str:
-    """Return the message of the pod's disruption if the pod did not end by its own fault; otherwise ""."""
+    """Return the message of the pod's condition DisruptionTarget if the node ended the pod for a reason outside the
+    pod; otherwise ""."""
     if record.failure is not None and record.disrupted:
         return record.failure[1]
     ends = (one.state for one in known.values())

@@ -1,9 +1,9 @@
 """Measure the CPU and memory usage of pods and the machine, in the format of the kubelet's /stats/summary.
 
 The kernel counts the processor time of a control group since its creation, so a rate needs two readings. `Meter.look`
-is called every ten seconds, and keeps readings of each container. So a request is answered at once, with the mean since
-the reading before the last one, that is, of the last 10 to 20 s. For a container that is younger, it is the mean since
-its start.
+is called every ten seconds, and keeps readings of each container. So a request is answered at once. The rate in the
+response is the mean since the last reading but one, which covers the last 10 to 20 s. The rate of a younger container
+is the mean since its start.
 
 Memory is the working set as in the kubelet: the used memory without the inactive file pages, which the kernel reclaims
 first (cadvisor, `setMemoryStats`). A container without a control group is left out.
@@ -24,12 +24,12 @@ from phalanx.embedded.node.container.attempt import RunningAttempt
 
 LOOK_S = 10.0
 _USER_HZ = 100  # ticks per second in /proc/stat, on every Linux (man 5 proc)
-_BUSY = (0, 1, 2, 5, 6, 7)  # user, nice, system, irq, softirq, steal
+_BUSY = (0, 1, 2, 5, 6, 7)  # the columns user, nice, system, irq, softirq, steal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The counters of a container or the machine at the Unix time `at_s`."""
+    """A reading of the counters of a container or of the machine, at the Unix time `at_s`."""
 
     at_s: float
     cpu_ns: int
@@ -68,7 +68,7 @@ class Meter:
         self._last = {"": read_machine()} | {one.key: one.now for one in self._containers()}
 
     def summary(self) -> dict[str, Any]:
-        """Return the node and its pods, each with its containers."""
+        """Return the usage of the node and of its pods, with that of each container."""
         told: dict[str, list[dict[str, Any]]] = {}
         for one in self._containers():
             start = Reading(at_s=one.started_s, cpu_ns=0, working_set_bytes=0)

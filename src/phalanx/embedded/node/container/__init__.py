@@ -5,7 +5,7 @@ shim        the parent of a container's process, which outlives the agent
 attempt     read and record one start of a container, and its end
 exec        run a command in a running container
 probe       liveness, readiness and startup probes
-image       the files and settings of an image name on this machine
+image       the files and settings that belong to an image name on this machine
 cgroup      resource limits
 isolation   the kinds of isolation that this machine supports
 log         the output of the container

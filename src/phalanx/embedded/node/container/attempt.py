@@ -25,7 +25,7 @@ from phalanx.embedded.node.container.durable import write_whole
 from phalanx.embedded.node.container.shim.record import boot_id, start_ticks
 from phalanx.embedded.node.container.shim.starting import launch
 
-# Reasons that only `settle` records, for the ends of attempts whose shim was killed.
+# The reasons that `settle` records if the shim of an attempt was killed.
 LOST, REBOOT, NEVER_STARTED = "ContainerStatusUnknown", "NodeReboot", "NeverStarted"
 _LOST = "The supervisor of this container was killed, and the container with it."
 _REBOOT = "The machine was rebooted while this container ran."
@@ -34,10 +34,10 @@ _NEVER = "The node agent was killed before this container was started."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """A mount: `target` in the container shows `source`, a file or directory of the machine, or the path `below` it.
-    `by_user`: True if the pod's user named the source. `kind`: the required type of the source, as in hostPath; "" for
-    any. `no_links`: True if the path of the source may contain no symbolic link. `kind` and `no_links` apply only to
-    confined programs."""
+    """A mount. At the path `target`, the container sees the file or directory `source` of the machine or, if `below` is
+    set, the path `below` inside `source`. `by_user`: True if the pod's user named the source. `kind`: the required type
+    of the source, as in hostPath; "" for any. `no_links`: True if the path of the source may contain no symbolic link.
+    `kind` and `no_links` apply only to confined programs."""
 
     source: str
     target: str
@@ -68,8 +68,8 @@ class Root:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A process of the machine. `start`: its start time in clock ticks since boot, which reveals that the pid was
-    reused."""
+    """A process of the machine. `start`: its start time in clock ticks since boot. If the pid was reused, this time is
+    different."""
 
     pid: int
     start: int
@@ -77,13 +77,13 @@ class Process:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
-    """The program that the shim runs. `root`: the root of an image; None: the machine's. `capabilities`: the most
-    capabilities of the program, by number; None: all of its user's. `no_new_rights`: True if set-user-ID bits have no
-    effect. `cgroup_dirs`: directories to remove after the end. `user`, `group`: None for the agent's own. `groups`:
-    supplementary groups. `confined`: True if the program belongs to another user than the agent, see `shim`.
-    `processes_of`: the process whose PID namespace the program joins; None: a new one, if the program is confined or
-    has a root. `host_name`: the host name, if not the machine's. `user_namespace`: True if mounts and host names need a
-    user namespace."""
+    """The program that the shim runs, and its settings. `root`: the root of an image; None for the root of the machine.
+    `capabilities`: the numbers of the only capabilities that the program may have; None for all capabilities of its
+    user. `no_new_rights`: True if set-user-ID bits have no effect. `cgroup_dirs`: directories to remove after the end.
+    `user`, `group`: the uid and gid; None for those of the agent. `groups`: supplementary groups. `confined`: True if
+    the program belongs to another user than the agent, see `shim`. `processes_of`: the process whose PID namespace the
+    program joins; None for a new PID namespace if the program is confined or has a root. `host_name`: the host name; ""
+    for that of the machine. `user_namespace`: True if mounts and host names need a user namespace."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -108,9 +108,9 @@ class RunSpec:
     memory_limit_bytes: int = 0  # the memory limit; 0: none
     oom_score: int = 0  # oom_score_adj, proc(5): the kernel kills the highest first when memory is short
     stdin: bool = False
-    stdin_once: bool = False  # the input ends when the first attached client disconnects
+    stdin_once: bool = False  # True if the input ends when the first attached client disconnects
     tty: bool = False
-    hash: str = ""  # the hash of the container's spec, which reveals a change
+    hash: str = ""  # the hash of the container's spec, which changes with the spec
 
     @property
     def own_processes(self) -> bool:
@@ -126,11 +126,11 @@ class Planned:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningAttempt:
     shim_pid: int
-    shim_start: int  # clock ticks since boot; reveals a reused pid
+    shim_start: int  # in clock ticks since boot; shows whether the pid was reused
     pid: int
     pid_start: int
     started_s: float
-    boot_id: str = ""  # the boot of the machine during which it began; "": unknown
+    boot_id: str = ""  # the boot of the machine in which the attempt began; "": unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +143,7 @@ class Exited:
     signal: int = 0
     started_s: float
     finished_s: float
-    reason: str = ""  # "": Completed or Error, by the exit code
+    reason: str = ""  # "" for Completed or Error, depending on the exit code
     message: str = ""
     told: str = ""
     log_end: str = ""
@@ -225,12 +225,12 @@ class Attempt:
         write_whole(self.path("spec.json"), msgspec.json.encode(spec))
 
     def settle(self) -> State:
-        """Return the present state. If the supervisor was killed, record the end of the attempt."""
+        """Return the present state. If the shim was killed, record the end of the attempt."""
         state = self.state()
         if isinstance(state, Exited) or (lock := self._lock()) is None:
             return state
         try:
-            state = self.state()  # read it again, because the shim may have written it just before its end
+            state = self.state()  # read it again, because the shim may just have written its exit record
             if isinstance(state, Exited):
                 return state
             if isinstance(state, RunningAttempt):
@@ -273,7 +273,7 @@ class Attempt:
             os.close(handle)
 
     def _lock(self) -> int | None:
-        """Return the lock's handle, or None while a shim holds it."""
+        """Return a file descriptor with the lock of the attempt; None while a shim holds the lock."""
         handle = os.open(self.path("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -284,8 +284,8 @@ class Attempt:
 
 
 def _lost(state: RunningAttempt | Planned) -> dict[str, Any]:
-    """Return the exit record of a container whose supervisor has ended without writing one, as far as the end is
-    known."""
+    """Return an exit record for a container whose shim has ended without writing one. It contains what is known about
+    the end."""
     match state:
         case Planned():
             code, reason, message = 128, NEVER_STARTED, _NEVER
@@ -297,7 +297,8 @@ def _lost(state: RunningAttempt | Planned) -> dict[str, Any]:
 
 
 def _open(state: RunningAttempt) -> int | None:
-    """Return a handle on the shim (pidfd_open(2)), or None if it has ended and its process id may be reused."""
+    """Return a handle on the shim (pidfd_open(2)); None if the shim has ended, because its process id may then belong
+    to another process."""
     try:
         handle = os.pidfd_open(state.shim_pid)
     except ProcessLookupError:

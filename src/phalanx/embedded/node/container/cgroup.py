@@ -4,16 +4,16 @@ The first part prevents the processes of a group from opening certain device fil
 
 In version 1 the devices controller has a list of devices. Version 2 has no such list. Instead the kernel runs a program
 of type BPF_PROG_TYPE_CGROUP_DEVICE each time a process in the group or below opens or creates a device file (bpf(2),
-include/uapi/linux/bpf.h). Phalanx's program compares kind, major and minor number with the denied devices, and is
-removed with the group. Access also needs the consent of the programs of all groups above, such as systemd's
-DeviceAllow.
+include/uapi/linux/bpf.h). Phalanx's program compares the kind, major and minor number of a device file with the denied
+devices. The program is removed together with the group. The programs of all groups above, such as those of systemd's
+DeviceAllow, must also allow the access.
 
 The second part translates the limits of a container into the files of a control group, in versions 1 and 2. The third
 part creates the groups, if this process may do so.
 
 Groups are created below the agent's own group, never at the root, because the agent's group is the delegated part of
-the tree. For each of cpu, memory and pids the hierarchy with that controller is used. Limits that cannot be enforced
-are listed in `problems`, with a remedy.
+the tree. Each of the controllers cpu, memory and pids is used in the hierarchy that has it. Limits that cannot be
+enforced are listed in `problems`, with a remedy.
 
 CPU shares are divided at every level of the tree: between all pods and the machine's other processes by the node's
 allocatable CPUs, between pods by their requests, and between containers by their requests."""
@@ -35,7 +35,7 @@ _PROG_LOAD, _PROG_ATTACH = 5, 8
 _PROG_TYPE_CGROUP_DEVICE, _ATTACH_CGROUP_DEVICE, _ALLOW_MULTI = 15, 6, 2
 _BLOCK, _CHARACTER = 1, 2  # BPF_DEVCG_DEV_BLOCK, BPF_DEVCG_DEV_CHAR
 _LOAD_WORD, _AND, _JUMP_UNLESS_EQUAL, _SET, _EXIT = 0x61, 0x57, 0x55, 0xB7, 0x95
-_ANSWER, _CONTEXT, _KIND, _MAJOR, _MINOR = 0, 1, 2, 3, 4  # registers
+_ANSWER, _CONTEXT, _KIND, _MAJOR, _MINOR = 0, 1, 2, 3, 4  # the numbers of the program's registers
 
 
 class DeviceNumber(NamedTuple):
@@ -60,7 +60,7 @@ def withhold(place: Path, version: int, files: Iterable[str]) -> None:
 
 def try_program(place: Path) -> None:
     """Attach a program that denies no device to the version 2 group at `place`, as a test. Raises OSError if this
-    process may not, or if the kernel does not support it."""
+    process may not attach programs, or if the kernel does not support them."""
     _attach(place, _program(()))
 
 
@@ -74,8 +74,9 @@ def _device(path: str) -> DeviceNumber | None:
 
 
 def _program(devices: Iterable[DeviceNumber]) -> bytes:
-    """Return the instructions of the program, which returns 0 (deny) for these devices and 1 for all others. Its
-    context has three words: the kind (lower half) and the requested access (upper half), major, minor."""
+    """Return the instructions of the program, which returns 0 (deny) for these devices and 1 for all others. The kernel
+    passes three words to the program. The first word has the kind in its lower half and the requested access in its
+    upper half. The other two are the major and the minor number."""
     code = [
         _instruction(_LOAD_WORD, _KIND, _CONTEXT, 0),
         _instruction(_AND, _KIND, value=0xFFFF),
@@ -94,7 +95,7 @@ def _program(devices: Iterable[DeviceNumber]) -> bytes:
 
 
 def _instruction(code: int, target: int = 0, source: int = 0, offset: int = 0, value: int = 0) -> bytes:
-    """Return eight bytes (struct bpf_insn)."""
+    """Return an instruction of eight bytes (struct bpf_insn)."""
     return struct.pack("=BBhi", code, target | source << 4, offset, value)
 
 
@@ -115,7 +116,7 @@ def _attach(place: Path, program: bytes) -> None:
 
 
 def _bpf(command: int, attributes: bytes) -> int:
-    """Return what bpf(2) returns. Raises OSError."""
+    """Call bpf(2), and return its result. Raises OSError."""
     number = _SYSCALL.get(os.uname().machine)
     if number is None:
         raise OSError(f"bpf(2) is not known for the architecture {os.uname().machine}")
@@ -133,8 +134,8 @@ _CPU_PERIOD_US = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CgroupLimits:
-    """The limits of a container; None: no limit. `cpu_request_milli` is a share relative to other groups; all other
-    amounts are upper limits.
+    """The limits of a container; None stands for no limit. `cpu_request_milli`: the CPU share relative to other groups.
+    All other amounts are upper limits.
 
     `cpus`: the CPUs on which the container runs; empty: on all. `others_files`: device files that the container may not
     open. `huge_pages_bytes`: size of the page in KiB -> limit; other sizes are not limited. `rdma`: RDMA device ->
@@ -160,8 +161,8 @@ class Hierarchy:
 
 
 def hierarchies(mountinfo: str, membership: str, besides: tuple[str, ...] = ()) -> list[Hierarchy]:
-    """Return the hierarchies from the texts of /proc/self/mountinfo and /proc/self/cgroup, without testing them.
-    `besides`: optional controllers."""
+    """Return the hierarchies that the texts of /proc/self/mountinfo and /proc/self/cgroup describe. Whether they can be
+    used is not tested. `besides`: optional controllers."""
     own: dict[frozenset[str], str] = {}
     for line in membership.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -197,8 +198,8 @@ def _offered(place: Path, besides: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def settings(hierarchy: Hierarchy, limits: CgroupLimits) -> Mapping[str, str]:
-    """Return file of the group -> content. Shares and quota are computed like the kubelet's
-    (pkg/kubelet/cm/helpers_linux.go)."""
+    """Return the files to write for the limits: name of a file of the group -> content. Shares and quota are computed
+    like the kubelet's (pkg/kubelet/cm/helpers_linux.go)."""
     shares = max(2, min(limits.cpu_request_milli * 1024 // 1000, 262144))
     quota = limits.cpu_limit_milli and max(limits.cpu_limit_milli * _CPU_PERIOD_US // 1000, 1000)
     memory, pids = limits.memory_limit_bytes, limits.pids_limit
@@ -224,8 +225,9 @@ def settings(hierarchy: Hierarchy, limits: CgroupLimits) -> Mapping[str, str]:
 
 
 def _huge_pages(limits_bytes: Mapping[int, int], word: str) -> dict[str, str]:
-    """Return the limits on used and on reserved huge pages. A program over the first limit is killed by SIGBUS when it
-    touches a page. Over the second limit, mmap(2) fails (hugetlb in the kernel's cgroup documentation)."""
+    """Return the limits on used and on reserved huge pages. If a program exceeds the limit on used pages, it is killed
+    by SIGBUS when it touches a page. If it exceeds the limit on reserved pages, mmap(2) fails (hugetlb in the kernel's
+    cgroup documentation)."""
     found: dict[str, str] = {}
     for size_kib, most_bytes in limits_bytes.items():
         name = f"hugetlb.{size_kib >> 20}GB" if size_kib >= 1 << 20 else f"hugetlb.{size_kib >> 10}MB"
@@ -238,8 +240,8 @@ def _words(device: str, most: Mapping[str, int]) -> str:
     return " ".join([device, *(f"{name}={amount}" for name, amount in most.items())])
 
 
-_ALWAYS = ("devices", "cpuacct")  # used with version 1; `cpuacct` only measures
-_TOGETHER = "memory.oom.group"  # an out-of-memory kill ends the whole container, not its pod
+_ALWAYS = ("devices", "cpuacct")  # controllers that are also used with version 1; `cpuacct` only measures
+_TOGETHER = "memory.oom.group"  # so that an out-of-memory kill ends the whole container, but not its pod
 # The group into which the agent moves itself, because a v2 group with child groups may not contain a process.
 _LEAF = "phalanx-agent"
 
@@ -283,8 +285,8 @@ class Cgroups:
 
     @classmethod
     def of_this_process(cls, name: str, cpu_milli: int = 1000, besides: tuple[str, ...] = ()) -> Cgroups:
-        """Return the groups below this process's own. `besides`: controllers that are used beside `CONTROLLERS`, such
-        as cpuset."""
+        """Return the groups below this process's own. `besides`: controllers that are used in addition to
+        `CONTROLLERS`, such as cpuset."""
         try:
             texts = Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text()
         except OSError:
@@ -356,14 +358,15 @@ class Cgroups:
         place = hierarchy.own / self._name
         place.mkdir(exist_ok=True)
         if "cpuset" in hierarchy.controllers and hierarchy.version == 1:
-            # A group without cpus may contain no process; the groups below get the cpus of this process.
+            # A group without cpus may contain no process. So the group gets the cpus of this process, and the groups
+            # below inherit them.
             for file in ("cpuset.cpus", "cpuset.mems"):
                 _write(place, {file: (hierarchy.own / file).read_text()})
             _write(place, {"cgroup.clone_children": "1"})
         if hierarchy.version == 2:
             try:
                 _delegate(hierarchy.own, hierarchy.controllers)
-            except OSError:  # EBUSY: processes are in it, at least this one
+            except OSError:  # EBUSY, because the group contains processes, at least this one
                 leaf = hierarchy.own / _LEAF
                 leaf.mkdir(exist_ok=True)
                 (leaf / "cgroup.procs").write_text("0")
@@ -383,7 +386,7 @@ class Cgroups:
 def _write(place: Path, files: Mapping[str, str]) -> None:
     for file, text in files.items():
         if ".rsvd." in file and not (place / file).exists():
-            continue  # before Linux 5.7
+            continue  # Linux before 5.7 does not have this file
         (place / file).write_text(text)
 
 

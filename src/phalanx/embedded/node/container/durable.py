@@ -12,7 +12,8 @@ from phalanx.errors import PhalanxError
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace `path` in one step with mode 0600; durable when this returns. Raises OSError (a full disk)."""
+    """Replace the file `path` in one step by a file with mode 0600. When the function returns, the content is on the
+    disk. Raises OSError, for example if the disk is full."""
     draft = path.with_name(path.name + ".new")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(handle, "wb") as file:

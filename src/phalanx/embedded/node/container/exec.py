@@ -1,9 +1,10 @@
 """Run commands in the environment and the mounts of a running container: probes and lifecycle hooks.
 
 A task that waits for a command can be cancelled at any moment, and then ends at once. asyncio's subprocesses do not
-guarantee that (CPython 3.11). If all tasks are cancelled during the creation of a subprocess, it waits for ever for its
-pipes. Its `wait_for` loses a cancellation that arrives when the process ends, so a probe would outlive its container.
-So this module creates the process, and reads its end from a handle (pidfd_open(2)).
+guarantee that (CPython 3.11). If all tasks are cancelled during the creation of a subprocess, asyncio waits for ever
+for the pipes of the subprocess. asyncio's `wait_for` loses a cancellation that arrives when the process ends, so a
+probe would outlive its container. So this module creates the process itself, and waits for its end through a handle
+(pidfd_open(2)).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from phalanx.embedded.node.container.shim.starting import interpreter, shim_comm
 _OUTPUT_BYTES = 10 * 1024  # the most bytes of a probe's output that are kept
 _AS_WHOM = ("user", "group", "groups", "confined", "user_namespace", "capabilities", "no_new_rights")
 _ENTERED = (*_AS_WHOM, "cwd", "oom_score")
-_LET_GO_S = 1.0  # a killed process ends within a moment
+_LET_GO_S = 1.0  # how long to wait for the end of a killed process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +101,8 @@ async def _ended(process: subprocess.Popen[bytes], words: bytearray) -> None:
 
 
 def _take(output: int, words: bytearray) -> bytes | None:
-    """Read the available output and keep its beginning; return b"" at the end, None if no output is available."""
+    """Read the available output, and add its beginning to `words`. Return the bytes that were read: b"" at the end of
+    the output, None if no output is available."""
     try:
         chunk = os.read(output, 65536)
     except BlockingIOError:
@@ -126,8 +128,8 @@ def entering(spec: RunSpec, pid: int, command: Sequence[str], env: Mapping[str, 
     user or has its own root.
 
     Phalanx's program has the agent's rights until it is in the namespaces. Some environment variables would change the
-    behaviour of its dynamic linker. So it gets the pod's environment as text in an unnamed file, and sets it only for
-    the command."""
+    behaviour of its dynamic linker. So it gets the pod's environment as text in an unnamed file, and sets these
+    variables only for the command."""
     if spec.root is None and not spec.confined:
         nsenter = _nsenter(spec, pid)
         yield ContainerEntrance(argv=(*nsenter, *command), env=env, cwd=None if nsenter else spec.cwd)

@@ -1,9 +1,9 @@
-"""Map image names to parts of this machine, on a node that pulls no images.
+"""Map image names to commands and files of this machine, on a node that pulls no images.
 
-A file lists the images. For each image it has the configuration (OCI image-spec, config.md: Entrypoint, Cmd, Env,
-WorkingDir), and the directories and files of this machine that containers of the image see, with their paths in the
-container. So a manifest for a container image runs unchanged, as processes of this machine. The image `host` always
-exists: the machine as it is.
+A file lists the images. For each image, the file has the configuration (OCI image-spec, config.md: Entrypoint, Cmd,
+Env, WorkingDir). It also has the directories and files of this machine that containers of the image see, with their
+paths in the container. So pods with container images run with unchanged manifests, as processes of this machine. The
+image `host` always exists: the machine as it is.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _EXAMPLE = "{images: {'acme/train:1': {entrypoint: [/app/start], paths: {/app: .
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """An image on this machine. `command`: the command of a container without command and args. `paths`: path in the
-    container -> path of the machine.
+    """An image on this machine. `command`: the command of a container without command and args. `paths`: the mounts of
+    files and directories of the machine.
 
-    `layers`: the folders of the image's layers, the uppermost first, which form the root of its containers; without
-    layers, containers see the machine's root. `user`: the user of containers that set none. `digest`: the identity of
-    the image, whatever its name."""
+    `layers`: the folders of the image's layers, the uppermost first, which form the root of the image's containers.
+    Without layers, the containers see the machine's root. `user`: the user of containers that set none. `digest`: the
+    identity of the image, whatever its name."""
 
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
 """Find out which kinds of isolation this machine supports: whether containers can have mounts and a host name of their
 own, as root or in a user namespace.
 
-When the agent starts, it tries once the operations that containers need. If neither root nor a user namespace allows
-them, pods still run, but without volumes, and they cannot find each other by name. The agent reports that.
+When the agent starts, it tries once the operations that containers need. If they work neither as root nor in a user
+namespace, pods still run, but without volumes, and pods cannot find each other by name. The agent reports that.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from phalanx.embedded.trees import remove_tree
 
 log = logging.getLogger(__name__)
 
-ROOT_PREFIX = ".root-"  # begins the name of the folder of a container's own files; no volume can have this name
+ROOT_PREFIX = ".root-"  # the folders of containers' own files have names that begin so; names of volumes cannot
 _PROBE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolation:
-    """The isolation that this machine supports; a refusal is "" if there is none. `refusal`: why containers cannot have
-    their own mounts and host names. `user_namespace`: True if that needs a user namespace. `root_refusal`: why
-    containers cannot have the files of an image as their root. `overlay_refusal`: why these files must be copied for
-    each container. `shared_refusal`: why containers of other users than the agent's cannot have mounts."""
+    """The isolation that this machine supports. Each field `…refusal` states why a kind of isolation is not supported;
+    "" if it is supported. `refusal`: why containers cannot have their own mounts and host names. `user_namespace`: True
+    if containers need a user namespace for this. `root_refusal`: why containers cannot have the files of an image as
+    their root. `overlay_refusal`: why these files must be copied for each container. `shared_refusal`: why containers
+    of other users than the agent's cannot have mounts."""
 
     refusal: str = ""
     user_namespace: bool = False

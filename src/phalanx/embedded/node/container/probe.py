@@ -1,7 +1,7 @@
-"""Probes of one running container: startup first, then readiness and liveness (pkg/kubelet/prober).
+"""Run the probes of one running container: first the startup probe, then readiness and liveness (pkg/kubelet/prober).
 
-Without a probe a container is ready as soon as it runs. The state of a probe changes only after a number of equal
-results in a row, its threshold.
+Without a probe a container is ready as soon as it runs. The state of a probe changes only when the same result has
+occurred as many times in a row as the probe's threshold requires.
 
 The agent opens the connections of probes. An agent that is root can reach every pod. So the probes of a confined
 container (one that runs as another user than the agent) connect only to the container's own pod, and follow no

@@ -31,7 +31,7 @@ from phalanx.errors import PhalanxError
 _JSON_BYTES = 8 << 20  # the most bytes of a manifest or configuration
 _MOST_LAYERS = 127  # the most layers, as in Docker
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # image-spec names them as Go does
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # image-spec uses Go's names of architectures
 _TAG = "org.opencontainers.image.ref.name"
 
 

@@ -56,7 +56,7 @@ def _copy(source: Path, target: Path, status: os.stat_result, allowance: Allowan
             target.symlink_to(os.readlink(source))
         case stat.S_IFIFO:
             os.mkfifo(target)
-        case stat.S_IFCHR if status.st_rdev == 0:  # a whiteout
+        case stat.S_IFCHR if status.st_rdev == 0:  # a whiteout, which marks a deleted file
             return
         case _:
             allowance.devices += 1
@@ -143,7 +143,7 @@ def _path_and_tag(source: str) -> tuple[Path, str]:
 
 def _is_layout(path: Path) -> bool:
     """Return True if an archive contains an image layout, and False if it contains the files of a root file system. The
-    name of its first member shows which."""
+    name of the archive's first member determines this."""
     try:
         with opened(path) as content, tarfile.open(fileobj=content, mode="r|") as archive:
             first = archive.next()

@@ -4,8 +4,8 @@
     images/layers/DIGEST/    the files of a layer, or of a root file system
     images/lock              held shared while layers are used or created, exclusively while unused layers are deleted
 
-A layer without a record and without a running container is deleted. Only the owner may enter the folder, because files
-in it may have the set-user-ID bit.
+A layer without a record and without a running container is deleted. Only the owner may enter the folder `images`,
+because files below it may have the set-user-ID bit.
 
 `normalized` reads names of images like registries and container runtimes (github.com/distribution/reference).
 
@@ -48,7 +48,7 @@ def normalized(name: str) -> str:
             "registry.example.org/team/train:1.4"
         )
     path, tag, digest = found["path"], found["tag"], found["digest"]
-    if ":" in path and "/" not in path:  # without a slash after it, the part after the colon is a tag, not a port
+    if ":" in path and "/" not in path:  # a part after a colon is a port if a slash follows, and otherwise a tag
         path, _, tag = path.partition(":")
     first, slash, rest = path.partition("/")
     if not slash:
@@ -88,7 +88,7 @@ class ImageStore:
         self._folder, self._pods = data_dir / "images", data_dir / "pods"
 
     def find(self, name: str) -> Image | None:
-        """Return the image with the files and settings for its containers; None if no image has that name. Raises
+        """Return the image of this name, with the files and settings for its containers; None if there is none. Raises
         OSError."""
         try:
             record = self._read(self._place(normalized(name)))

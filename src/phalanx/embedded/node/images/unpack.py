@@ -6,10 +6,11 @@ machine.
 
 The second part unpacks the archive.
 
-- No file is made or linked outside the folder: `..` is refused, and links stay within it (the first part).
+- No file or link is made outside the folder: `..` is refused, and links are followed only inside the folder (the first
+  part).
 - No device files are made, because a container has its own /dev. Device files are left out and counted.
 - The size, number and names of unpacked files are bounded, because an archive of some kilobytes can expand to
-  terabytes. The size of its headers, which are read into memory, is bounded too.
+  terabytes. The size of the archive's headers, which are read into memory, is bounded, too.
 
 A layer of an image names deleted files of lower layers by special file names (OCI image-spec, layer.md, Whiteouts).
 They are converted into the whiteouts of overlayfs.
@@ -149,7 +150,7 @@ def unpack(source: IO[bytes], target: Path, allowance: Allowance, *, layer: bool
         with folder(target) as root, tarfile.open(fileobj=counted, mode="r|", tarinfo=_Header) as archive:  # type: ignore[call-overload]  # typeshed leaves tarinfo out of streams
             files = _Files(root, allowance, target, layer=layer)
             while (member := archive.next()) is not None:
-                archive.members = []  # the archive would keep all members in memory
+                archive.members = []  # otherwise the archive keeps all members in memory
                 allowance.take_file()
                 files.make(member, archive)
         while counted.read():
@@ -218,7 +219,7 @@ class _Files:
         elif member.isreg():
             handle = os.open(name, _NEW_FILE, 0o600, dir_fd=above)
             content = archive.extractfile(member)
-            assert content is not None  # every regular file has content
+            assert content is not None  # a regular file always has content
             with os.fdopen(handle, "wb") as file:
                 self._copy(content, file, sparse=member.issparse())
         else:
@@ -233,9 +234,9 @@ class _Files:
             file.write(piece)
 
     def _set(self, path: str, member: tarfile.TarInfo) -> None:
-        """Set the owner (only as root), the mode and the time. Without root, the mode always lets the user open the
-        user's own files."""
-        follow = path.count("/") == 4  # the path is that of an open folder's handle
+        """Set the owner (only as root), the mode and the time of a file. If the process is not root, the user can
+        always open the files, whatever mode the archive has for them."""
+        follow = path.count("/") == 4  # a path /proc/self/fd/N is a link to an open folder
         if self._is_root:
             if not (0 <= member.uid < _LARGE_ID and 0 <= member.gid < _LARGE_ID):
                 raise tarfile.ReadError(f"{member.name[:200]} has the owner {member.uid}:{member.gid}")
@@ -244,7 +245,7 @@ class _Files:
             least = 0 if self._is_root else 0o700 if member.isdir() else 0o400
             os.chmod(path, (member.mode & 0o7777) | least)
         if capability := member.pax_headers.get("SCHILY.xattr.security.capability"):
-            with suppress(OSError):  # not all file systems and not all users may do so
+            with suppress(OSError):  # not every file system and not every user can set it
                 os.setxattr(path, "security.capability", capability.encode("utf-8", "surrogateescape"))
         with suppress(OSError, OverflowError):
             os.utime(path, (member.mtime, member.mtime), follow_symlinks=follow)

@@ -4,7 +4,7 @@ settings       the settings of an agent
 machine        the resources of the machine
 rdma           divide RDMA cards among containers
 events         Events about pods
-devices        other devices with names: device plugins, and devices that a file lists
+devices        devices that are assigned by name: GPUs, devices of device plugins, and devices that a file lists
 cpus           assign CPUs to single containers
 registration   write the Node and its Lease
 owners         the Unix users of pods on a shared machine

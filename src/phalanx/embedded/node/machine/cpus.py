@@ -3,9 +3,9 @@ if the settings enable it.
 
 A pod is Guaranteed if in all its containers the limits of cpu and memory equal the requests. A container of such a pod
 that requests a whole number of CPUs gets this number of CPUs for itself. All other containers run on the remaining
-CPUs; at least one CPU always remains. If some NUMA node has enough free CPUs, all CPUs of the container come from one
-NUMA node: of those with enough, the one with the fewest free CPUs. The threads of one core are assigned together where
-possible. The record of a pod on disk contains its CPUs.
+CPUs; at least one CPU always remains. If any NUMA node has enough free CPUs, all CPUs of the container come from one
+NUMA node: among the nodes with enough free CPUs, the one with the fewest. The threads of one core are assigned together
+where possible. The record of a pod on disk contains its CPUs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def _core(cpu: int, system: Path) -> int:
 
 
 def exclusive_cpus(spec: Object) -> dict[str, int]:
-    """Return container -> the number of exclusive CPUs that it requests; only containers with such a request."""
+    """Return the requests for exclusive CPUs: name of a container -> the number of CPUs. Containers without such a
+    request are left out."""
     containers = [*spec["containers"], *(spec.get("initContainers") or ())]
     if not all(_is_guaranteed(one) for one in containers):
         return {}
@@ -60,8 +61,9 @@ def _is_guaranteed(container: Object) -> bool:
 
 
 def allot_cpus(spec: Object, nodes: Sequence[Cpus], taken: Iterable[int]) -> dict[str, Cpus]:
-    """Return container -> its exclusive CPUs. `nodes`: the machine's CPUs by NUMA node. `taken`: the CPUs that other
-    pods have. Raises LookupError with the requested number and the free number of CPUs."""
+    """Choose the exclusive CPUs of a pod: name of a container -> its CPUs. `nodes`: the machine's CPUs by NUMA node.
+    `taken`: the CPUs that other pods have. Raises LookupError, with the numbers of requested and of free CPUs, if there
+    are too few."""
     used, found = set(taken), dict[str, Cpus]()
     asked, left = exclusive_cpus(spec), sum(cpu not in used for node in nodes for cpu in node)
     if asked and sum(asked.values()) >= left:

@@ -59,7 +59,7 @@ def internal(value: Any, kind: str) -> Any:
 def changes(old: Any, new: Any, kind: str) -> str:
     """Return the lines in which two values of an internal type differ, each with three lines of context."""
     before, after = (f"{_indented(internal(one, kind))}\n".splitlines(keepends=True) for one in (old, new))
-    return "".join(islice(difflib.unified_diff(before, after), 2, None))  # without the two lines with file names
+    return "".join(islice(difflib.unified_diff(before, after), 2, None))  # the first two lines name files
 
 
 def _indented(value: Any) -> str:

@@ -2,10 +2,11 @@
 second.
 
     Pending -> Running -> RunningHoldCompletion -> Completed
-    Running -> Pending -> Running too few pods have run for too long: all objects are created again
+    Running -> Pending -> Running         too few pods have run for too long: all objects are created again
     Running -> Pending                    the AppWrapper was preempted, and waits again
-    Running -> Failed its time limit since the first dispatch has passed, or an object cannot be created Running ->
-    Deleted it reached its limit of retries
+    Running -> Failed                     its time limit since the first dispatch has passed, or an object cannot be
+                                          created
+    Running -> Deleted                    it reached its limit of retries
 
 An item of an AppWrapper may name conditions that complete it. The AppWrapper is complete when each of these items has
 one of its conditions, with any status, and the pods of the AppWrapper have ended. An AppWrapper whose items name no

@@ -1,4 +1,4 @@
-"""Compute why a container waits whose image is not on this machine, and the Events about that, as the kubelet does."""
+"""Compute the waiting state and the Events of a container whose image is not on this machine, like the kubelet."""
 
 from __future__ import annotations
 

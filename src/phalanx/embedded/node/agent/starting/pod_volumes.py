@@ -17,7 +17,7 @@ _RENEW_AGAIN_S = 5.0  # the pause after a failed renewal
 
 
 class PodVolumes:
-    """The folders that a pod is given, until `remove`."""
+    """The folders of a pod's volumes and tokens, from `set_up` to `remove`."""
 
     def __init__(self, pod: Object, record: PodRecord, around: Surroundings) -> None:
         self._record, self._around = record, around
@@ -26,7 +26,7 @@ class PodVolumes:
         self._is_ready = False
 
     async def set_up(self, pod: Object, with_addresses: Object) -> None:
-        """Set up the volumes, once. Raises EnvironmentFault, ApiError."""
+        """Set up the volumes at the first call. Raises EnvironmentFault, ApiError."""
         if self._is_ready:
             return
         around, owner = self._around, self._around.owner(self._record.namespace)
@@ -39,8 +39,8 @@ class PodVolumes:
         self._is_ready = True
 
     async def renew_tokens(self, pod: Object, now_s: float) -> float | None:
-        """Renew the tokens, and return the time of the next check; None without tokens. A failed renewal is retried
-        long before the old token expires."""
+        """Renew the tokens, and return the time of the next check; None without tokens. If a renewal fails, it is tried
+        again long before the old token expires."""
         if not self._tokens:
             return None
         try:

@@ -1,11 +1,11 @@
-"""Make the root of a container with an image: the place of its files, and the capabilities of its processes.
+"""Make the root directory of a container with an image, and determine the capabilities of its processes.
 
 The files that a container writes are below the volumes of its pod. They count as disk usage of the pod, and are deleted
-with it. A container that is restarted begins with the files of its image again. If layers cannot be mounted over each
-other on this machine, they are copied.
+with the pod. A container that is restarted begins with the files of its image again. If this machine cannot mount the
+layers of an image over each other, the layers are copied.
 
-A container has Docker's default capabilities, except those that affect the machine (MKNOD, NET_RAW). To these, the
-container may add capabilities, and it may drop some. On a shared machine, containers have no capabilities.
+A container has Docker's default capabilities, except those that affect the machine (MKNOD, NET_RAW). The container's
+spec may add further capabilities, and may drop some. On a shared machine, containers have no capabilities.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from phalanx.embedded.trees import remove_tree
 from phalanx.errors import PhalanxError
 
 Object = Mapping[str, Any]
-# Numbers of include/uapi/linux/capability.h, by the names that securityContext.capabilities has.
+# The names of capabilities in securityContext.capabilities -> their numbers (include/uapi/linux/capability.h).
 _CAPABILITIES = {
     name: number
     for number, name in enumerate(
@@ -129,8 +129,8 @@ def root_of(
 
 
 def _forget_older(place: Path) -> None:
-    """Remove the files of earlier attempts of the container. The name of another container may begin with the name of
-    this one (`a` and `a-b`)."""
+    """Remove the files of earlier attempts of the container. The files of other containers stay, even if another name
+    begins with the name of this container (`a` and `a-b`)."""
     own = re.compile(rf"{re.escape(place.name.rpartition('-')[0])}-[0-9]+")
     for older in list(place.parent.iterdir()) if place.parent.exists() else ():
         if own.fullmatch(older.name):

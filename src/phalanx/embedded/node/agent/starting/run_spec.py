@@ -28,13 +28,13 @@ from phalanx.embedded.node.pod.environment import EnvironmentFault, command_line
 from phalanx.embedded.node.pod.record import PodRecord
 
 _HOSTS = "/etc/hosts"
-_PIDS = 8192  # the most processes of a user's container, so that a fork bomb harms only its user
+_PIDS = 8192  # the most processes of a container, so that a fork bomb harms only its own user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerStart:
     """A start of a container. `pod`: its pod, with addresses. `spec`: the container's part of the pod's spec. `number`:
-    the number of the attempt. `owner`: the user who owns the namespace; None: the machine is not shared."""
+    the number of the attempt. `owner`: the user who owns the pod's namespace; None if the machine is not shared."""
 
     pod: Object
     spec: Object
@@ -103,12 +103,13 @@ async def run_spec(start: ContainerStart) -> RunSpec:
 
 
 def fenced(record: PodRecord, around: Surroundings, user: int) -> Fenced:
-    """Return the user and the address of the pod, for the rules that separate users' connections (`network.fence`)."""
+    """Return the user and the address of the pod. The firewall rules that separate the connections of users need them
+    (`network.fence`)."""
     return Fenced(user=user, address="" if record.pod_ip == around.settings.address else record.pod_ip)
 
 
 def _variables(start: ContainerStart, gpus: Sequence[str]) -> dict[str, str]:
-    """Return the variables of the container that its spec does not name."""
+    """Return the environment variables that the agent adds to those in the container's spec."""
     around, image = start.around, start.image
     uuids = {gpu.index: gpu.uuid for gpu in around.gpus}
     of_owner = start.owner.variables if start.owner is not None and not image.layers else {}
@@ -139,8 +140,8 @@ def _limits(start: ContainerStart, others_files: tuple[str, ...]) -> CgroupLimit
 
 
 def _target(start: ContainerStart) -> Process | None:
-    """Return the process whose PID namespace an ephemeral container joins: that of its target container. None
-    without a target. Raises EnvironmentFault."""
+    """Return the process of an ephemeral container's target container, whose PID namespace the ephemeral container
+    joins. Return None without a target. Raises EnvironmentFault."""
     name = start.spec.get("targetContainerName")
     if not name:
         return None
@@ -152,7 +153,7 @@ def _target(start: ContainerStart) -> Process | None:
 
 
 def _mounts(start: ContainerStart, asked: Mapping[str, str], granted: GrantedDevices) -> tuple[Mount, ...]:
-    """Raises EnvironmentFault, OSError."""
+    """Return the mounts of the container. Raises EnvironmentFault, OSError."""
     around, pod, image, owner, root = start.around, start.pod, start.image, start.owner, start.folder / VOLUMES
     files = () if image.layers else granted.files  # a root of its own gets them in its own /dev
     moved = tuple(Mount(source=one.source, target=one.target) for one in files if one.source != one.target)

@@ -40,8 +40,8 @@ class KeptPod:
 
 
 class KeptLogs:
-    """The kept logs of a node. `most_bytes`: the limit of each namespace; 0 keeps none. `most_s`: how long they are
-    kept."""
+    """The kept logs of a node. `most_bytes`: the most bytes of kept logs in each namespace; 0 if no logs are kept.
+    `most_s`: how long logs are kept."""
 
     def __init__(self, data_dir: Path, most_bytes: int, most_s: float) -> None:
         self._folder, self._most_bytes, self._most_s = data_dir / FOLDER, most_bytes, most_s
@@ -85,7 +85,7 @@ class KeptLogs:
     def _prune(self, namespace: Path, most_bytes: int, now_s: float) -> None:
         known = {pod.uid: pod for pod in _records(namespace)}
         for folder in namespace.iterdir():
-            if folder.name not in known:  # the node agent was killed while it moved these logs
+            if folder.name not in known:  # the node agent was killed while moving these logs
                 shutil.rmtree(folder, ignore_errors=True)
         total = 0
         for number, pod in enumerate(sorted(known.values(), key=lambda pod: -pod.ended_s)):

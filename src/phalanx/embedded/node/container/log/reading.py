@@ -1,7 +1,8 @@
 """Read the log of one attempt, in lines `TIME stdout|stderr F|P TEXT`, with the options of `kubectl logs`.
 
-A long log consists of several files (`shim`): the newest, and older ones with a number, the oldest with the highest.
-This module reads these files as one log. A reader keeps a file open, because the file may be renamed in the meantime.
+A long log consists of several files, which the shim writes: the newest file, and older files with numbers. The oldest
+file has the highest number. This module reads these files as one log. A reader keeps a file open, because the file may
+be renamed in the meantime.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ async def _pieces(path: Path, options: LogOptions, ended: Callable[[], bool]) ->
     file = _begin(path, options.tail_lines)
     try:
         while True:
-            over = ended()  # checked before reading, so that all output until then is read below
+            over = ended()  # checked first, so that no output after the last read is missed
             later = _after(path, file)  # also before reading, because a file with a successor does not grow any more
-            rest = b""  # every file ends with its last line, or is written to
+            rest = b""  # an incomplete line at the end of a file is being written
             while chunk := file.read(_CHUNK):
                 *lines, rest = (rest + chunk).split(b"\n")
                 yield b"".join(_render(lines, options))
@@ -85,7 +86,7 @@ def _files(path: Path) -> list[BinaryIO]:
                 found.append(open(name, "rb"))  # noqa: SIM115 - whoever asks closes them
         if found and os.fstat(found[-1].fileno()).st_ino == newest:
             return found
-        _close(found)  # a new one was begun just now
+        _close(found)  # a new file was begun at this moment: open all files again
 
 
 def _begin(path: Path, lines: int | None) -> BinaryIO:

@@ -1,4 +1,5 @@
-"""The parent of a container's process. It outlives the agent, and imports only this package of Phalanx.
+"""The shim: the parent process of a container's program. It outlives the agent, and imports only this package of
+Phalanx.
 
 starting    start a shim from the agent
 record      the files of a shim, and the identity of a process

@@ -1,5 +1,5 @@
-"""Create the namespaces of a program (namespaces(7)): mounts, host name, IPC, and processes, with a Phalanx process as
-process 1."""
+"""Create the namespaces of a program (namespaces(7)) for mounts, the host name, IPC and processes. Process 1 of the PID
+namespace is a Phalanx process."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from phalanx.embedded.node.container.shim.syscalls import (
 
 PASSED_ON = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 _SECRETS = "/var/run/secrets"
-_ACCOUNT = f"{_SECRETS}/kubernetes.io/serviceaccount"  # a mount point that any pod may require
+_ACCOUNT = f"{_SECRETS}/kubernetes.io/serviceaccount"  # the mount point of tokens, which any pod may need
 _HANDLES = 1 << 16
 _KINDS = {
     "Directory": stat.S_ISDIR,
@@ -59,7 +59,7 @@ _KINDS = {
 
 
 def has_own_processes(spec: dict[str, Any]) -> bool:
-    """Return True if the program sees no other processes than its own."""
+    """Return True if the program sees only its own processes."""
     return bool(spec.get("confined")) or spec.get("root") is not None
 
 
@@ -128,8 +128,8 @@ def _mount_all(mounts: list[dict[str, Any]], spec: dict[str, Any]) -> None:
 
 
 def _mount_here(source: int, one: dict[str, Any]) -> None:
-    """Make the mount by mount(2) with paths. This is safe because the user who named the paths is the user of this
-    process."""
+    """Make the mount by mount(2) with paths. Paths are safe in this case, because the user who chose them is the user
+    of this process."""
     target = one["target"]
     step(f"making the mount point {target}", partial(_mount_point, os.fstat(source).st_mode, target))
     mount(f"mounting {target}", f"/proc/self/fd/{source}", target, None, MS_BIND | MS_REC)
@@ -138,8 +138,8 @@ def _mount_here(source: int, one: dict[str, Any]) -> None:
 
 
 def _mount_for_user(source: int, one: dict[str, Any], spec: dict[str, Any], account: int | None) -> None:
-    """Make the mount by file handles only. A path that root follows could lead through mounts of the user, even of
-    /proc, or could change a moment later."""
+    """Make the mount for a confined program with file handles only. If root followed a path, the path could lead
+    through mounts of the user, even of /proc, or could be changed by the user at the same time."""
     target = one["target"]
     tree = copied_tree(f"taking {one['source']}", source)
     if one["read_only"]:
@@ -168,11 +168,11 @@ def _account_point() -> int:
 
 
 def _make_account_point() -> None:
-    """Create the mount point of the service account in a tmpfs over the existing parent folder. The machine's files in
-    that folder stay visible, with their permissions.
+    """Create the mount point of the service account. For this, a tmpfs is mounted over its parent folder, in which the
+    machine's files stay visible with their permissions.
 
-    The folder must not exist on the machine itself, because client libraries take it as a sign that they run in a
-    pod."""
+    The mount point must not exist on the machine itself, because client libraries that find it assume that they run in
+    a pod."""
     place = parent if os.path.isdir(parent := os.path.dirname(_ACCOUNT)) else _SECRETS
     step(f"making {place}", partial(os.makedirs, place, exist_ok=True))
     mode = stat.S_IMODE(os.stat(place).st_mode)
@@ -254,12 +254,12 @@ def fork_below_init(ended: int) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
         return
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    limit_capabilities((CAP_KILL,))  # the program can see this process, which forwards signals
+    limit_capabilities((CAP_KILL,))  # the program sees this process, which needs CAP_KILL to forward signals
     os.closerange(0, ended)  # close the program's and the shim's descriptors, so that no process waits for this one
     os.closerange(ended + 1, _HANDLES)
 
     def pass_on(number: int, _: Any) -> None:
-        with suppress(ProcessLookupError):  # its process group does not exist yet, or it is a zombie
+        with suppress(ProcessLookupError):  # the program has no process group yet, or has ended
             os.kill(program, number) if os.getpgid(program) != program else os.killpg(program, number)
 
     for number in PASSED_ON:

@@ -28,12 +28,12 @@ from phalanx.embedded.node.container.shim.syscalls import (
 _ACCOUNTS_BYTES = 1 << 20  # bytes of an image's /etc/passwd and /etc/group that are read
 _CAPABILITIES = 64
 CAP_KILL = 5
-_ASKED = -1  # not the number of a user: setfsuid(2) then changes nothing, and returns the present user
+_ASKED = -1  # with this number, which no user has, setfsuid(2) only returns the present user
 
 
 def become_user(spec: dict[str, Any]) -> None:
-    """Take on the user, the groups and the capabilities of the program. The root is already the program's own, so names
-    of users are looked up in its image. Raises SyscallRefused."""
+    """Take on the user, the groups and the capabilities of the program. The root directory of this process is already
+    the program's, so the names of users are those of its image. Raises SyscallRefused."""
     user, group, groups = spec.get("user"), spec.get("group"), spec.get("groups")
     named = not spec.get("confined") and not spec.get("user_namespace")
     if (root := spec.get("root")) is not None and named:
@@ -55,14 +55,15 @@ def hide_from_program(kept: Iterable[int]) -> None:
 
 
 def give_up_new_rights() -> None:
-    """Give up the gain of rights at an exec (PR_SET_NO_NEW_PRIVS). Raises SyscallRefused."""
+    """Make sure that this process and its children gain no rights by an exec (PR_SET_NO_NEW_PRIVS). Raises
+    SyscallRefused."""
     call("giving up new rights", libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 
 
 def _keep_capabilities(kept: list[int]) -> None:
     for number in range(_CAPABILITIES):
         if number not in kept and libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0) != 0:
-            break  # beyond the last capability that this kernel knows
+            break  # the kernel knows no capability with this number
 
 
 def _of_image(said: str, group: int | None, groups: list[int] | None) -> tuple[int, int, list[int]]:
@@ -104,11 +105,11 @@ def _accounts(path: str, fields: int) -> list[list[str]]:
 
 @contextmanager
 def rights_of_user(spec: dict[str, Any]) -> Iterator[None]:
-    """In this context, open and create files with the rights of the program's user (setfsuid(2)), if the program is
-    confined. For other programs nothing changes.
+    """While this context is open, files are opened and created with the rights of the program's user (setfsuid(2)), if
+    the program is confined. For other programs the context has no effect.
 
-    The capabilities of root are dropped in the meantime, too: with the capability to trace processes, a path below
-    /proc/PID would lead into any process. Raises SyscallRefused."""
+    In the context, this process also has no capabilities. With the capability to trace processes, a path below
+    /proc/PID could lead into any process. Raises SyscallRefused."""
     if not spec.get("confined"):
         yield
         return

@@ -1,5 +1,5 @@
-"""The steps between the supervisor's fork and the exec of the program. They run in the new process, also for commands
-that `kubectl exec` and probes start in a running container."""
+"""The steps between the supervisor's fork and the exec of the program. They run in the new process. Commands that
+`kubectl exec` and probes start in a running container take these steps as well."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ from phalanx.embedded.node.container.shim.syscalls import (
 )
 
 _NAMESPACES = ("user", "mnt", "uts", "ipc", "pid")
-_CANNOT_RUN, _NOT_FOUND = 126, 127  # exit codes, as a shell's
+_CANNOT_RUN, _NOT_FOUND = 126, 127  # the exit codes that a shell has in these cases
 
 
 def become(spec: dict[str, Any], shim: int, streams: tuple[int, int, int], ended: int) -> NoReturn:
     """Become the program of the container. `streams`: its input and outputs. Raises SyscallRefused."""
-    # The agent may ignore signals, for example SIGHUP under nohup(1). A shell cannot trap a signal that it inherits so.
+    # The agent may ignore signals, for example SIGHUP under nohup(1). A shell cannot trap a signal that it inherits as
+    # ignored.
     for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, *PASSED_ON):
         signal.signal(number, signal.SIG_DFL)
     os.setsid()
@@ -51,10 +52,10 @@ def become(spec: dict[str, Any], shim: int, streams: tuple[int, int, int], ended
         os.dup2(handle, place)
     if spec.get("tty"):
         _take_terminal(spec)
-    if spec.get("root") is not None:  # as OCI runtimes do: config.md, "cwd"
+    if spec.get("root") is not None:  # OCI runtimes also create the directory (config.md, "cwd")
         make_working_directory(spec)
     become_user(spec)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which would clear it
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # set after the change of user, which would clear it
     if not has_own_processes(spec) and os.getppid() != shim:
         os._exit(1)
     _enter_working_directory(spec)
@@ -62,7 +63,7 @@ def become(spec: dict[str, Any], shim: int, streams: tuple[int, int, int], ended
 
 
 def _take_oom_score(spec: dict[str, Any]) -> None:
-    with suppress(OSError):  # only root may lower it below the present score
+    with suppress(OSError):  # only root may lower the score
         write_text("/proc/self/oom_score_adj", str(spec.get("oom_score", 0)))
 
 
@@ -70,7 +71,7 @@ def _take_terminal(spec: dict[str, Any]) -> None:
     """Give the terminal to the program and its user. Raises SyscallRefused."""
     step("taking the terminal", partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0))
     if spec.get("user") is not None:
-        with suppress(OSError):  # not possible in a user namespace
+        with suppress(OSError):  # a user namespace does not allow it
             os.fchown(0, spec["user"], -1)
 
 

@@ -28,6 +28,6 @@ def start_ticks(pid: int) -> int:
 
 
 def boot_id() -> str:
-    """Return the id of this boot of the machine. Each boot has another id (proc_sys_kernel(5))."""
+    """Return the id of the machine's present boot. The id changes at each boot (proc_sys_kernel(5))."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()

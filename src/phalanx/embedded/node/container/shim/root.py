@@ -4,7 +4,7 @@ Mounts from the machine (volumes, device files, /sys) are copied while the machi
 image's tree becomes the root, and the machine's root is unmounted. Only then are the copies moved to their places, so
 that links in the image cannot lead outside of it. Root creates mount points only in the image's own tree. A mount point
 inside a volume, which may be a directory of the machine, is created with the rights of the confined program's user.
-`mount_point` finds out by openat2(2) in which of the two trees a mount point is.
+`mount_point` uses openat2(2) to find out whether a mount point is in the image's tree or in a volume.
 
 A container sees the parts of the machine that OCI runtime-spec, config-linux.md, lists: /proc of its own processes,
 /sys read-only, the usual files of /dev, and its own devices. Files of /proc and /sys about the machine are hidden or
@@ -99,8 +99,8 @@ def _copied_path(path: str) -> int:
 
 
 def _processes(stage: str) -> int:
-    """Mount a /proc of the container's own, and return a handle on it. In a user namespace, the kernel allows this
-    mount only if the machine's /proc is fully visible."""
+    """Mount a new /proc for the container, and return a handle on this mount. In a user namespace, the kernel allows
+    this mount only if the machine's /proc is fully visible."""
     mount("mounting /proc", "proc", stage, "proc", _PROC)
     tree = _copied_path(stage)
     call("mounting /proc", libc.umount2(os.fsencode(stage), MNT_DETACH))
@@ -108,7 +108,7 @@ def _processes(stage: str) -> int:
 
 
 def _mount_layers(root: dict[str, Any], *, user_namespace: bool) -> None:
-    """Mount the layers of the image over each other. They are passed to the kernel by handles, because a path may be
+    """Mount the layers of the image over each other. The kernel gets the layers as handles, because their paths may be
     too long or contain a colon."""
     if not root["layers"]:  # the stage already contains all files
         mount("mounting the root", root["stage"], root["stage"], None, MS_BIND | MS_REC)
@@ -141,9 +141,10 @@ def _attach(target: str, tree: int, point: int) -> None:
 def mount_point(
     target: str, spec: dict[str, Any], *, file: bool = False, own: tuple[tuple[str, int, int], ...] = ()
 ) -> int:
-    """Return a handle on a directory (or file) of the container, created if missing: by root in the container's own
-    tree, and with the user's rights elsewhere. `own`: the directories of that tree, with their handles and the flags
-    for following links. Raises SyscallRefused."""
+    """Return a handle on the directory (or, with `file`, the file) `target` of the container, and create it if it is
+    missing. Root creates it in the container's own tree. In any other tree, it is created with the user's rights.
+    `own`: the directories of the container's own tree, with their handles and the flags for following links. Raises
+    SyscallRefused."""
     what = f"making the mount point {target}"
     target = f"/{target.lstrip('/')}"
     for place, folder, resolve in own:
@@ -165,7 +166,8 @@ class _Elsewhere(Exception):
 
 
 def _own_point(folder: int, path: str, resolve: int, *, file: bool) -> int:
-    """Raises _Elsewhere, OSError."""
+    """Return a handle on a path in the container's own tree, and create it if it is missing. Raises _Elsewhere,
+    OSError."""
     try:
         return make_resolved(folder, path, resolve | NO_XDEV | NO_MAGICLINKS, file=file)
     except OSError as error:
@@ -190,7 +192,7 @@ def _make_proc(processes: int, *, hide: bool) -> None:
 def _make_dev(devices: list[tuple[int, str]], *, user_namespace: bool) -> None:
     os.close(_folder("/dev"))
     mount("mounting /dev", "tmpfs", "/dev", "tmpfs", MS_NOSUID, "mode=755,size=65536k")
-    for tree, path in devices:  # no volume is mounted there yet
+    for tree, path in devices:  # volumes are mounted only later
         _attach(path, tree, mount_point(path, {}, file=not stat.S_ISDIR(os.fstat(tree).st_mode)))
     for name, target in _LINKS.items():
         os.symlink(target, f"/dev/{name}")

@@ -1,11 +1,11 @@
-"""Start shims with the same Python, with only this package on the path, from compiled modules. A resident process forks
-one shim for each container (`supervisor.serve`).
+"""Start shims. They run with the same Python as this process, from compiled modules, and their path contains only this
+package. A resident process forks one shim for each container (`supervisor.serve`).
 
 A shim enters containers, and forks processes that become containers. A program of an image could make the shim run
-/proc/self/exe, which is the machine's Python interpreter, with the libraries of the image. As the owner of the
-interpreter's file, it could then change this file or its mode (CVE-2019-5736 of runc). To prevent that, the shim runs a
-sealed copy of the interpreter in memory (memfd_create(2), F_ADD_SEALS). All shims of this process share the copy, which
-exists until the last of these shims has ended.
+/proc/self/exe, which is the machine's Python interpreter, with the libraries of the image. The program could then
+change the interpreter's file or its mode, if the program's user owns the file (CVE-2019-5736 of runc). To prevent that,
+the shim runs a sealed copy of the interpreter in memory (memfd_create(2), F_ADD_SEALS). All shims of this process share
+the copy, which exists until the last of these shims has ended.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def sealing_refusal() -> str:
 
 
 async def launch(stem: str) -> None:
-    """Start a shim for the container with these files. Return when the start or its failure is recorded, or when no
-    shim can be started; then nothing is recorded. Raises OSError."""
+    """Start a shim for the container with these files. Return when the start or its failure is recorded. If no shim can
+    be started, return without a record. Raises OSError."""
     reading, writing = os.pipe2(os.O_CLOEXEC)
     loop, is_told = asyncio.get_running_loop(), asyncio.Event()
     try:
@@ -57,7 +57,7 @@ async def launch(stem: str) -> None:
             await _ask(stem, writing)
         finally:
             os.close(writing)
-        loop.add_reader(reading, is_told.set)  # the shim has the only other end, and closes it
+        loop.add_reader(reading, is_told.set)  # only the shim has the other end, and closes it
         await is_told.wait()
     finally:
         loop.remove_reader(reading)
@@ -73,7 +73,7 @@ async def _ask(stem: str, handle: int) -> None:
         try:
             socket.send_fds(forks.channel, [os.fsencode(stem)], [handle])
             return
-        except BlockingIOError:  # many shims start at once, and the process has not read earlier requests yet
+        except BlockingIOError:  # many shims start at once, and the process must first read earlier requests
             await asyncio.sleep(_PAUSE_S)
         except (BrokenPipeError, ConnectionResetError):  # the process that forks was killed
             forks.channel.close()
@@ -84,7 +84,7 @@ async def _ask(stem: str, handle: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Forks:
-    """The process that forks shims, and the socket to it. The process ends when this one does."""
+    """The process that forks shims, and the socket to it. It ends when the present process ends."""
 
     process: subprocess.Popen[bytes]
     channel: socket.socket

@@ -20,7 +20,7 @@ DATA, RESIZE, END = range(3)  # types of frames: input, the size of the terminal
 FRAME_MOST = 4000
 _HEAD = 3
 _END_OF_TRANSMISSION = b"\x04"
-_LINE_MOST = 16 * 1024  # a longer line is cut into parts, as in the log format of CRI
+_LINE_MOST = 16 * 1024  # longer lines are cut into parts, as in the log format of CRI
 
 
 class Log:
@@ -36,7 +36,7 @@ class Log:
         self._size = os.fstat(self._file).st_size
 
     def write(self, data: bytes) -> None:
-        with suppress(OSError):  # if the disk is full, output is lost, and the program goes on
+        with suppress(OSError):  # if the disk is full, output is lost, but the program continues
             while data:
                 written = os.write(self._file, data)
                 data = data[written:]
@@ -69,7 +69,7 @@ class ShimStream:
             chunk = os.read(self.source, 65536)
         except BlockingIOError:
             return True
-        except OSError:  # EIO: no process has the terminal open any more
+        except OSError:  # EIO, because no process has the terminal open any more
             chunk = b""
         if not chunk:
             self._write([(b"F", self._rest)] if self._rest else [])
@@ -115,7 +115,8 @@ class Input:
         os.set_blocking(target, False)
 
     def watch(self, poll: select.poll) -> None:
-        """Wait for frames, or, while the program has not read the earlier ones, until it can take more."""
+        """Let `poll` wait for frames. While the program has not read earlier data, let it wait until the program can
+        take more."""
         poll.register(self.source, 0 if self._pending else select.POLLIN)
         if self._pending:
             poll.register(self.target, select.POLLOUT)
@@ -159,7 +160,7 @@ class Input:
                 self._pending = self._pending[os.write(self.target, self._pending) :]
         except BlockingIOError:
             return
-        except OSError:  # the program has closed it
+        except OSError:  # the program has closed its input
             self._pending, self._over = b"", True
         if self._over and self.target >= 0:
             os.close(self.target)

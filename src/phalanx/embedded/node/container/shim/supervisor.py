@@ -1,5 +1,5 @@
-"""The supervisor of one container. It is started for the node agent, outlives the agent, and has no notion of
-Kubernetes.
+"""The supervisor of one container, which is the main part of the shim. The node agent has it started. It outlives the
+agent, and knows nothing of Kubernetes.
 
 The agent has a process that forks supervisors (`serve`). This process has imported all modules that a supervisor needs.
 So the start of a supervisor takes only the time of a fork, and all supervisors share the memory of Python. The process
@@ -61,7 +61,7 @@ from phalanx.embedded.node.container.shim.syscalls import (
 )
 
 _STEM_BYTES = 1 << 16
-_POLL_MS = 1000  # signals wake it up; the timeout is for a signal that the kernel merged with another
+_POLL_MS = 1000  # signals wake the loop up; the timeout is for a signal that the kernel merged with another one
 _NOBODY = 65534
 START_FAILED = 128  # the exit code of a container that could not be started, as containerd reports it
 
@@ -97,7 +97,7 @@ class Shim:
         shim = os.getpid()
         if has_own_processes(self.spec):
             separate_processes(self.spec)
-            signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # process 1 gets no signal for which it has no handler
+            signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # because process 1 ignores signals without a handler
         self.main = os.fork()
         if self.main == 0:
             try:
@@ -117,7 +117,7 @@ class Shim:
         os.write(go[1], b"g")
         os.close(go[1])
         with os.fdopen(failed[0], "rb") as file:
-            problem = file.read().decode(errors="replace")  # ends at the exec, which closes the other end
+            problem = file.read().decode(errors="replace")  # the file ends at the exec, which closes its other end
         return streams, problem
 
     def _standard_streams(self) -> tuple[tuple[int, int, int], list[ShimStream]]:
@@ -170,14 +170,15 @@ class Shim:
                 return False
 
     def _pass_on(self, number: int) -> None:
-        if self.status is None:  # not reaped, so the process id cannot be reused
+        if self.status is None:  # not reaped yet, so the process id cannot be reused
             try:
                 os.killpg(self.main, number)
             except ProcessLookupError:  # the program has not called setsid yet
                 os.kill(self.main, number)
 
     def _kill(self) -> None:
-        """Kill every child; the children of killed processes become children of this one, and are killed next."""
+        """Kill every child. The children of killed processes then become children of this process, and the next call
+        kills them."""
         self.killing = True
         if self.status is None:
             self._pass_on(signal.SIGKILL)
@@ -187,11 +188,12 @@ class Shim:
 
     def _ending(self, problem: str) -> dict[str, Any]:
         assert self.status is not None
-        if said := os.read(self.ended, 4):  # process 1 of its namespace tells how it ended
+        if said := os.read(self.ended, 4):  # process 1 of the namespace reports the program's status
             self.status = int.from_bytes(said, "little")
         number = os.WTERMSIG(self.status) if os.WIFSIGNALED(self.status) else 0
         code = 128 + number if number else os.WEXITSTATUS(self.status)
-        # As in containerd, the reason is OOMKilled also if the kernel killed a child, and the program then failed.
+        # As in containerd, the reason is OOMKilled even if the kernel killed only a child, and the program failed
+        # afterwards.
         oom = code != 0 and any(_oom_kills(path) for path in self.spec["oom_files"])
         reason = "StartError" if problem else "OOMKilled" if oom else ""
         ending = {"exit_code": code, "signal": number, "finished_s": time.time(), "reason": reason, "message": problem}
@@ -200,8 +202,8 @@ class Shim:
 
 
 def separate_processes(spec: dict[str, Any]) -> None:
-    """Make future child processes enter a new PID namespace, or that of another container. This process stays in its
-    own PID namespace. Raises SyscallRefused."""
+    """Make future child processes enter a new PID namespace, or the PID namespace of another container. This process
+    stays in its own PID namespace. Raises SyscallRefused."""
     if (target := spec.get("processes_of")) is not None:
         join_processes(target["pid"], target["start"], user_namespace=bool(spec.get("user_namespace")))
         return
@@ -219,7 +221,7 @@ def _children() -> list[int]:
     try:
         with open(f"/proc/{me}/task/{me}/children") as file:
             return [int(pid) for pid in file.read().split()]
-    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
+    except FileNotFoundError:  # the kernel has no CONFIG_PROC_CHILDREN
         return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _parent(pid) == me]
 
 
@@ -249,7 +251,7 @@ def _oom_kills(path: str) -> int:
 
 
 def probe(source: str, target: str, user_namespace: bool) -> str:
-    """Return "" if this process can have its own mounts and host name, otherwise the reason against it."""
+    """Return "" if this process can have its own mounts and host name, otherwise the reason why it cannot."""
     mounted = {"source": source, "target": target, "read_only": False}
     try:
         isolate({"mounts": [mounted], "host_name": "probe", "user_namespace": user_namespace})
@@ -259,7 +261,8 @@ def probe(source: str, target: str, user_namespace: bool) -> str:
 
 
 def probe_confined(folder: str) -> str:
-    """Return "" if this process can make mounts for another user by handles alone, otherwise the reason against it."""
+    """Return "" if this process can make mounts for another user with file handles only, otherwise the reason why it
+    cannot."""
     spec = {"mounts": [{"source": folder, "target": "/", "read_only": True}], "confined": True}
     try:
         isolate({**spec, "user": _NOBODY, "group": _NOBODY, "groups": [_NOBODY]})
@@ -269,12 +272,12 @@ def probe_confined(folder: str) -> str:
 
 
 def probe_root(root: dict[str, Any], user_namespace: bool) -> str:
-    """Return "" if this process can give a program a root of its own, otherwise the reason against it."""
+    """Return "" if this process can give a program a root of its own, otherwise the reason why it cannot."""
     spec = {"root": root, "mounts": [], "host_name": "probe", "user_namespace": user_namespace}
     try:
         separate_processes(spec)
         told, tell = os.pipe()
-        if os.fork() == 0:  # process 1 of the new namespace, without which there is no /proc of it
+        if os.fork() == 0:  # a namespace has a /proc only with a process 1
             try:
                 isolate(spec)
             except BaseException as error:  # report any error to the parent, and end this fork
@@ -322,7 +325,7 @@ def serve() -> None:
         message, handles, _, _ = socket.recv_fds(channel, _STEM_BYTES, 1)
         if not message:
             return
-        with suppress(OSError):  # no process can be created: the agent finds that the container was not started
+        with suppress(OSError):  # no process can be created, and the agent finds out that the container was not started
             if os.fork() == 0:
                 _begin(message.decode(errors="surrogateescape"), handles[0])
         for handle in handles:
@@ -330,7 +333,7 @@ def serve() -> None:
 
 
 def _begin(stem: str, started: int) -> NoReturn:
-    """Become a supervisor: in a new session, and without the socket of the process from which this one was forked."""
+    """Become a supervisor: begin a new session, and close the socket of the parent process."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()

@@ -25,9 +25,10 @@ _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
 _OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC = 0x1, os.O_CLOEXEC
 _MOVE_MOUNT_F_EMPTY_PATH, _MOVE_MOUNT_T_EMPTY_PATH = 0x4, 0x40
 _MOUNT_ATTR_RDONLY = 0x1
-AT_FDCWD = _AT_FDCWD  # a path of the machine
-# Flags of openat2(2) for following a path: into no other mount; by no link of /proc; by no symbolic link; only to files
-# below the directory, else EXDEV; as if the directory was the root.
+AT_FDCWD = _AT_FDCWD  # follow a path from the working directory
+# Flags of openat2(2) for following a path. NO_XDEV: enter no other mount. NO_MAGICLINKS: follow no link of /proc.
+# NO_SYMLINKS: follow no symbolic link. BENEATH: fail with EXDEV for a file outside the directory. IN_ROOT: treat the
+# directory as the root.
 NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH, IN_ROOT = 0x01, 0x02, 0x04, 0x08, 0x10
 _HANDLE = os.O_PATH | os.O_CLOEXEC
 
@@ -95,7 +96,7 @@ def make_resolved(folder: int, path: str, resolve: int, *, file: bool = False) -
 
 
 def copied_tree(what: str, handle: int) -> int:
-    """Return a handle on a copy of what is mounted at `handle` and below. Raises SyscallRefused."""
+    """Return a handle on a copy of the mount at `handle` and of all mounts below it. Raises SyscallRefused."""
     flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_EMPTY_PATH | _AT_RECURSIVE
     return call(what, libc.syscall(_OPEN_TREE, handle, b"", flags))
 
@@ -114,9 +115,9 @@ def make_read_only(what: str, tree: int) -> None:
 
 
 def _capabilities() -> tuple[Any, Any]:
-    """Return the arguments of capset(2) that change nothing. Raises SyscallRefused."""
+    """Return arguments for capset(2) that stand for the present capabilities of this process. Raises SyscallRefused."""
     head = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION_3, 0)
-    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable: of numbers 0 to 31, and of 32 to 63
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable for capabilities 0 to 31, and then for 32 to 63
     call("reading capabilities", libc.capget(head, sets))
     return head, sets
 

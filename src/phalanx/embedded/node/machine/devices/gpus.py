@@ -58,7 +58,7 @@ def _gpus(places: Sequence[Path]) -> Iterator[AmdGpu]:
     for place in places:
         said = _properties(place / "properties")
         if said.get("simd_count", 0) == 0:
-            continue  # a processor
+            continue  # a processor and no GPU
         unique = said.get("unique_id", 0)
         render = f"/dev/dri/renderD{said.get('drm_render_minor', 0)}"
         yield AmdGpu(index=index, unique_id=f"{unique:016x}" if unique else "", render_file=render)
@@ -77,7 +77,7 @@ def _properties(path: Path) -> dict[str, int]:
 
 
 class AmdGpus:
-    """The AMD GPUs, as a source of the pool."""
+    """The AMD GPUs, as a source of devices for the pool (`devices.pool`)."""
 
     def __init__(self, gpus: Sequence[AmdGpu]) -> None:
         self._gpus = {one.id: one for one in gpus}
@@ -114,7 +114,7 @@ class MigInstance:
 
     @property
     def resource(self) -> str:
-        """Return the name of the resource. NVIDIA writes the `+` of a profile as a dot in it."""
+        """Return the name of the resource. In this name, a `+` of the profile is written as a dot, as NVIDIA does."""
         return f"nvidia.com/mig-{self.profile.replace('+', '.')}"
 
 
@@ -148,8 +148,8 @@ def instance_files(gpu_file: str, minors: Path = _MINORS) -> tuple[str, ...]:
 
 
 class MigInstances:
-    """The instances of one profile, as a source of the pool. `files`: index of a GPU -> the device files that programs
-    open to use it."""
+    """The instances of one profile, as a source of devices for the pool (`devices.pool`). `files`: index of a GPU ->
+    the device files that programs open to use it."""
 
     def __init__(self, instances: Sequence[MigInstance], files: Mapping[str, tuple[str, ...]]) -> None:
         self._instances, self._files = {one.uuid: one for one in instances}, files
