@@ -114,16 +114,16 @@ def test_each_object_of_kueues_and_what_it_becomes(
     assert said == [
         "ResourceFlavor f: the flavor resourceflavor/f",
         "ClusterQueue a: the queue clusterqueue/a below cohort/all, by past usage",
-        "    it admits nothing as it stands here: Can't admit new workloads: references missing ResourceFlavor(s): g.",
-        "LocalQueue l: a name in its namespace for the queue clusterqueue/a",
+        "    it admits no jobs: Can't admit new workloads: references missing ResourceFlavor(s): g.",
+        "LocalQueue l: a name for the queue clusterqueue/a in its namespace",
         "Job j: a job of the queue clusterqueue/a",
         "RayJob r: a job of the queue clusterqueue/a",
         "Solver s: nothing",
-        "    jobs of this kind are not read in Kueue's words: it is not queued",
+        "    Phalanx does not read Kueue's labels on this kind, so the object is not queued",
         "Deployment d: pods of the queue clusterqueue/a",
-        "Job u: a job of no queue: managedJobsNamespaceSelector does not select the namespace kube-system",
+        "Job u: a job without a queue: managedJobsNamespaceSelector does not select the namespace kube-system",
         "ConfigMap kueue-manager-config: these settings",
-        "    health has no effect: of Kueue's own process",
+        "    health has no effect: it configures only Kueue's own process",
     ]
     assert call(monkeypatch, "migrate", str(file), "--from", "kueue", "--json") == 0
     assert len(json.loads(capsys.readouterr().out)["objects"]) == 9
@@ -175,13 +175,13 @@ def test_each_object_of_koordinators_and_what_it_becomes(
     said, _, steps = capsys.readouterr().out.partition("\n\n")
     assert [line.partition(" has no effect")[0] for line in said.splitlines()] == [
         "ElasticQuota a: the queue koordinator/a below koordinator/top",
-        "    its parent top is not among these objects: its jobs wait until it is there",
+        "    its parent top is not among these objects: jobs of this quota wait until the parent exists",
         "    quota.scheduling.koordinator.sh/tree-id",
         "ElasticQuota odd: nothing",
         "PodGroup g: a gang of 3 pods",
-        "Reservation r: room on one node, kept for its owners",
+        "Reservation r: capacity on one node, reserved for the Reservation's owners",
         "Pod p: pods of the gang g, in the queue koordinator/a",
-        "Deployment d: pods one by one, in the queue koordinator/koordinator-default-quota",
+        "Deployment d: pods that start one by one, in the queue koordinator/koordinator-default-quota",
         "    gang.scheduling.koordinator.sh/mode",
     ]
     assert "1. stop Koordinator's scheduler" in steps

@@ -27,8 +27,8 @@ def test_a_field_that_is_ignored_says_why_also_within_a_list() -> None:
 def test_an_unknown_field_is_named_where_it_stands() -> None:
     found = list(unused({"deep": {"inner": {"size": 1, "siez": 2}}, "tasks": [{"nmae": "a"}]}, TABLE))
     assert found == [
-        "spec.deep.inner.siez is not known here, and has no effect",
-        "spec.tasks[].nmae is not known here, and has no effect",
+        "spec.deep.inner.siez is unknown to Phalanx, and has no effect",
+        "spec.tasks[].nmae is unknown to Phalanx, and has no effect",
     ]
 
 

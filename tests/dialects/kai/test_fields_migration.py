@@ -31,6 +31,6 @@ def test_what_objects_become_is_said_before_they_move() -> None:
     }
     queue_said, pod_said = moved([one, pod, other])
     assert queue_said.becomes == "the queue kai/q below kai/r"
-    assert queue_said.notes[0].startswith("it starts nothing as it stands here: the queue r, above q, does not exist")
-    assert "no room at all" in queue_said.notes[1]
-    assert pod_said.becomes == "jobs of the queue kai/default-queue, which is not here"
+    assert queue_said.notes[0].startswith("it starts no jobs: the queue r, above q, does not exist")
+    assert "the queue admits no pods" in queue_said.notes[1]
+    assert pod_said.becomes == "jobs of the queue kai/default-queue, which does not exist"

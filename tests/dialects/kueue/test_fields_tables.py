@@ -60,7 +60,8 @@ def test_every_definition_has_a_table() -> None:
 def test_what_has_no_effect_is_said_of_the_object() -> None:
     spec = {"cohortName": "all", "concurrentAdmissionPolicy": {}}
     assert list(notes("ClusterQueue", {"metadata": {}, "spec": spec})) == [
-        "spec.concurrentAdmissionPolicy has no effect: an alpha feature of Kueue: flavors are chosen anew at each start"
+        "spec.concurrentAdmissionPolicy has no effect: it is an alpha feature of Kueue; "
+        "Phalanx chooses the flavors again at each start"
     ]
     managed = {"metadata": {"labels": {"kueue.x-k8s.io/managed": "true"}}, "spec": {}}
     assert list(notes("ProvisioningRequest", managed)) == [], "Phalanx wrote the label itself"
@@ -69,7 +70,7 @@ def test_what_has_no_effect_is_said_of_the_object() -> None:
     words = {"kueue.x-k8s.io/queue-name": "l", "kueue.x-k8s.io/pod-group-serving": "true", "kueue.x-k8s.io/odd": "1"}
     assert [text.partition(":")[0] for text in notes("Job", {"metadata": {"annotations": words}})] == [
         "kueue.x-k8s.io/pod-group-serving has no effect",
-        "kueue.x-k8s.io/odd is not known here, and has no effect",
+        "kueue.x-k8s.io/odd is unknown to Phalanx, and has no effect",
     ]
     template = {"metadata": {"annotations": {"kueue.x-k8s.io/priority-boost": "1"}}}
     job = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "l"}}, "spec": {"template": template}}
@@ -84,7 +85,7 @@ def test_what_the_definition_fills_in_on_a_workload_of_ours_is_no_news() -> None
 
 def test_a_field_that_nobody_knows_is_said_too() -> None:
     assert list(unused({"nodeLabel": {}}, TABLES["ResourceFlavor"])) == [
-        "spec.nodeLabel is not known here, and has no effect"
+        "spec.nodeLabel is unknown to Phalanx, and has no effect"
     ]
 
 

@@ -182,9 +182,9 @@ def test_what_of_the_configuration_has_no_effect_is_said_of_its_config_map() -> 
     found: Any = [each.partition(": ")[0] for each in KUEUE.notes(CONFIGURATIONS.name, config_map(text))]
     assert found == [
         "waitForPodsReady.blockAdmission has no effect",
-        "resources.transformations[].odd is not known here, and has no effect",
+        "resources.transformations[].odd is unknown to Phalanx, and has no effect",
         "leaderElection has no effect",
-        "mystery is not known here, and has no effect",
+        "mystery is unknown to Phalanx, and has no effect",
     ]
     assert list(KUEUE.notes(CONFIGURATIONS.name, named("other", "kueue-system", data={}))) == []
 

@@ -91,7 +91,7 @@ def test_what_has_no_effect_is_said_of_the_config_map() -> None:
         "the plugin overcommit",
         "the plugin nodeorder",
         "the argument binpack.weight",
-        "the plugin odd is not known here, and",
+        "the plugin odd is unknown to Phalanx, and",
     ]
 
 

@@ -25,12 +25,12 @@ def test_queues_groups_and_jobs() -> None:
     assert becomes("Queue", {"parent": "lab"}, status={"state": "Closing"}) == ("the queue a below lab, closed", ())
     assert becomes("PodGroup", {"minMember": 3, "queue": "q"}) == ("a gang of at least 3 in the queue q", ())
     said, notes = becomes("Job", {"runningEstimate": "1h"}, BATCH)
-    assert said == "run as it is, in the queue default"
+    assert said == "runs unchanged, in the queue default"
     assert notes[0].startswith("spec.runningEstimate has no effect")
     said, notes = becomes("Queue", {"weight": "x"})
-    assert (said, "spec.weight" in notes[0]) == ("nothing, as it cannot be read", True)
+    assert (said, "spec.weight" in notes[0]) == ("nothing, because it is invalid", True)
     template = {"template": {"spec": {"schedulerName": "volcano"}}}
-    assert becomes("Deployment", template, "apps/v1")[0] == "pods that we bind as they are"
+    assert becomes("Deployment", template, "apps/v1")[0] == "pods that Phalanx schedules unchanged"
     assert moved([{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "b"}, "spec": {}}]) == ()
 
 
@@ -42,7 +42,7 @@ def test_the_schedulers_configuration() -> None:
         "the action allocate is carried out (the cycle)",
         "the action shuffle has no effect",
         "the plugin gang is carried out (Role.minimum)",
-        "the plugin odd is not known here, and has no effect",
+        "the plugin odd is unknown to Phalanx, and has no effect",
     ]
     (found,) = moved([{**body, "data": {"volcano-scheduler.conf": "- 1"}}])
     assert found.notes == ("volcano-scheduler.conf is no mapping with actions and tiers: it counts as absent",)
@@ -54,12 +54,12 @@ def test_every_example_is_told_of() -> None:
     theirs = [obj for obj in found if ".volcano.sh/" in obj["apiVersion"]]
     told = moved(found)
     assert len(told) >= len(theirs) > 60
-    unknown = [note for one in told for note in one.notes if "not known here" in note and "kind" not in note]
+    unknown = [note for one in told for note in one.notes if "unknown to Phalanx" in note and "kind" not in note]
     assert sorted(set(unknown)) == [  # fields that no version of the definitions has, and a plugin of a reader's own
-        "spec.guarantee.deviceclass/gpu.nvidia.com is not known here, and has no effect",
-        "spec.tasks[].networkTopology is not known here, and has no effect",
-        "spec.tasks[].volumes is not known here, and has no effect",
-        "the plugin magic is not known here, and has no effect",
+        "spec.guarantee.deviceclass/gpu.nvidia.com is unknown to Phalanx, and has no effect",
+        "spec.tasks[].networkTopology is unknown to Phalanx, and has no effect",
+        "spec.tasks[].volumes is unknown to Phalanx, and has no effect",
+        "the plugin magic is unknown to Phalanx, and has no effect",
     ]
 
 

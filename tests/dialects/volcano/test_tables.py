@@ -50,8 +50,8 @@ def test_what_has_no_effect_is_said_of_the_object() -> None:
         "spec": {"minMember": 2, "networkTopology": {"mode": "hard"}, "subGroupPolicy": [{"name": "a"}], "odd": 1},
     }
     assert list(VOLCANO.notes("PodGroup", group)) == [
-        "spec.subGroupPolicy[].name has no effect: the subgroup has the name of the task that labelSelector selects",
-        "spec.odd is not known here, and has no effect",
+        "spec.subGroupPolicy[].name has no effect: a subgroup is named after the task that labelSelector selects",
+        "spec.odd is unknown to Phalanx, and has no effect",
     ]
     tasks = [{"name": "a", "odd": "restricted", "template": {"spec": {}}}]
     notes = {"volcano.sh/sla-waiting-time": "1h", "volcano.sh/preemptable": "true"}
@@ -61,6 +61,6 @@ def test_what_has_no_effect_is_said_of_the_object() -> None:
         "volcano.sh/sla-waiting-time",
     ]
     (said,) = VOLCANO.notes("NodeShard", {**of("shard"), "metadata": {}, "spec": {"tier": 1}})
-    assert said.startswith("it has no effect: one scheduler")
+    assert said.startswith("it has no effect: one Phalanx scheduler")
     flow = {**of("flow"), "metadata": {}, "spec": {"flows": [{"name": "a", "patch": {"jobSpec": {}}}]}}
     assert [text.partition(" has")[0] for text in VOLCANO.notes("JobFlow", flow)] == ["spec.flows[].patch"]

@@ -48,7 +48,7 @@ def unused(values: Mapping[str, Any], table: Mapping[str, Use], path: str = "spe
             case None if any(known.startswith((f"{here}.", f"{here}[].")) for known in table):
                 yield from _inside(value, table, here)
             case None:
-                yield f"{here} is not known here, and has no effect"
+                yield f"{here} is unknown to Phalanx, and has no effect"
 
 
 def _inside(value: Any, table: Mapping[str, Use], path: str) -> Iterable[str]:

@@ -24,27 +24,35 @@ _FIRST = ("Launcher", "Master", "Chief", "PS", "Worker", "Evaluator")  # the ord
 _TYPE, _ROLE = "training.kubeflow.org/replica-type", "training.kubeflow.org/job-role"
 _OURS = "phalanx.dev/"
 TABLE: Mapping[str, Use] = {
-    "runPolicy.suspend": Becomes("queued", "true and a queue label: it waits; Phalanx sets it to false"),
+    "runPolicy.suspend": Becomes(
+        "queued", "a job with a queue label waits while it is true; Phalanx sets it to false to start the job"
+    ),
     "runPolicy.activeDeadlineSeconds": Becomes("Job.limit_s"),
-    "runPolicy.managedBy": Becomes("left alone", "where it names another than kubeflow.org/training-operator"),
-    "runPolicy.schedulingPolicy.minAvailable": Becomes("Role.minimum", "of the replica types in turn, Master first"),
-    "runPolicy.schedulingPolicy.queue": Becomes("Job.queue", "where no label phalanx.dev/queue names one"),
-    "runPolicy.schedulingPolicy.priorityClass": Becomes("Job.priority", "where a template names none"),
-    "runPolicy.schedulingPolicy.minResources": Ignored("the templates of its pods have their requests"),
-    "runPolicy.schedulingPolicy.scheduleTimeoutSeconds": Ignored("write phalanx.dev/deadline"),
-    "runPolicy.backoffLimit": Ignored("its operator's"),
-    "runPolicy.cleanPodPolicy": Ignored("its operator's"),
-    "runPolicy.ttlSecondsAfterFinished": Ignored("its operator's"),
-    "elasticPolicy": Becomes("Job.size", "elastic where it is given; else fixed at the start"),
+    "runPolicy.managedBy": Becomes("left alone", "if it names another controller than kubeflow.org/training-operator"),
+    "runPolicy.schedulingPolicy.minAvailable": Becomes(
+        "Role.minimum", "the minimum is divided among the replica types in order; Master is the first"
+    ),
+    "runPolicy.schedulingPolicy.queue": Becomes("Job.queue", "the queue, if the job has no label phalanx.dev/queue"),
+    "runPolicy.schedulingPolicy.priorityClass": Becomes(
+        "Job.priority", "the PriorityClass of pods whose template names none"
+    ),
+    "runPolicy.schedulingPolicy.minResources": Ignored("the requests are read from the pod templates"),
+    "runPolicy.schedulingPolicy.scheduleTimeoutSeconds": Ignored("use the annotation phalanx.dev/deadline"),
+    "runPolicy.backoffLimit": Ignored("only the training operator reads this field"),
+    "runPolicy.cleanPodPolicy": Ignored("only the training operator reads this field"),
+    "runPolicy.ttlSecondsAfterFinished": Ignored("only the training operator reads this field"),
+    "elasticPolicy": Becomes(
+        "Job.size", "a PyTorchJob with this field is elastic; without it the size is fixed when the job starts"
+    ),
     "launcherCreationPolicy": Becomes(
         "phalanx.dev/starts-later",
-        "WaitForWorkersReady: the start does not wait for the launcher; its capacity is reserved",
+        "WaitForWorkersReady: the gang starts without the launcher, and capacity for the launcher is reserved",
     ),
-    "nprocPerNode": Ignored("its operator's"),
-    "*ReplicaSpecs": Becomes("Job.roles", "one for each replica type"),
+    "nprocPerNode": Ignored("only the training operator reads this field"),
+    "*ReplicaSpecs": Becomes("Job.roles", "one role for each replica type"),
     "*ReplicaSpecs.*.replicas": Becomes("Role.count"),
     "*ReplicaSpecs.*.template": Becomes("Role.shape"),
-    "*ReplicaSpecs.*.restartPolicy": Ignored("its operator's"),
+    "*ReplicaSpecs.*.restartPolicy": Ignored("only the training operator reads this field"),
 }
 
 

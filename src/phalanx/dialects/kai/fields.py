@@ -39,28 +39,46 @@ from phalanx.dialects.kai.grouper import (
 )
 from phalanx.dialects.kai.queues import CONSOLIDATE, RESOURCES, KaiDefinitions, define
 
-_SHARDS = Ignored("one scheduler serves the whole cluster: queues have one quota, and nodes are chosen by selectors")
-_OPERATOR = Ignored("it configures the pods of KAI's operator, which does not run")
+_SHARDS = Ignored(
+    "one Phalanx scheduler serves the whole cluster: a queue has one quota for all nodes, and "
+    "pods select nodes by node selectors"
+)
+_OPERATOR = Ignored("it configures the pods of KAI's operator, which Phalanx does not run")
 _STALE = Becomes(
     "Queue.staleness_grace_s",
-    "60 s by default; a negative value means no limit. Then all its pods are evicted, by the Eviction API",
+    "when the gang has had fewer pods than its minimum for this time, all its pods are evicted "
+    "through the Eviction API; 60 s by default, and a negative value means no limit",
 )
-_DELAY = Ignored("how long a job waits before it preempts is its queue's: `preemption.delay` of a queue of ours")
-_SEGMENTS = Ignored("write phalanx.dev/slice, on a job of ours")
-_NEAR = "of the level or its alias; where it is missing, the group waits and says so"
-_RUNTIME = "of both minimum runtimes the longer one; inherited from above, then from the shard"
-_LIMIT = "-1: none; 0 or absent: **no room at all**, which is said on the queue"
-_QUOTA = "-1: all it asks for, within the quotas above it; 0 or absent: nothing is deserved"
+_DELAY = Ignored(
+    "the time that a job waits before it preempts is a setting of its queue: use `preemption.delay` of a Phalanx Queue"
+)
+_SEGMENTS = Ignored("use the annotation phalanx.dev/slice on a job that is in a Phalanx Queue")
+_NEAR = (
+    "a level of the Topology, or the alias of a level; if the level does not exist, the group "
+    "waits, and the reason names the level"
+)
+_RUNTIME = (
+    "the longer one of the two minimum runtimes applies; a queue without one inherits it from "
+    "the queues above, and then from the shard"
+)
+_LIMIT = (
+    "-1: no limit; 0 or absent: **the queue admits no pods that request the resource**, and an "
+    "event on the Queue reports that"
+)
+_QUOTA = "-1: every request is guaranteed, within the quotas of the queues above; 0 or absent: nothing is guaranteed"
 QUEUE: Mapping[str, Use] = {
-    "spec.displayName": Ignored("reasons name the queue"),
-    "spec.parentQueue": Becomes("Queue.parent", "one that does not exist: `QueueDoesNotExist` for all below"),
-    "spec.resources.cpu.quota": Becomes("Quota.guaranteed", f"millicores; {_QUOTA}"),
+    "spec.displayName": Ignored("messages show the name of the Queue"),
+    "spec.parentQueue": Becomes(
+        "Queue.parent",
+        "if it does not exist, all jobs of the queue and of queues below wait with the reason `QueueDoesNotExist`",
+    ),
+    "spec.resources.cpu.quota": Becomes("Quota.guaranteed", f"in millicores; {_QUOTA}"),
     "spec.resources.cpu.limit": Becomes("Quota.limit", _LIMIT),
     "spec.resources.cpu.overQuotaWeight": Becomes("Queue.weights"),
-    "spec.resources.memory.quota": Becomes("Quota.guaranteed", f"megabytes of 10^6 bytes; {_QUOTA}"),
+    "spec.resources.memory.quota": Becomes("Quota.guaranteed", f"in megabytes of 10^6 bytes; {_QUOTA}"),
     "spec.resources.memory.limit": Becomes("Quota.limit", _LIMIT),
     "spec.resources.memory.overQuotaWeight": Becomes("Queue.weights"),
-    "spec.resources.gpu.quota": Becomes("Quota.guaranteed", f"of `nvidia.com/gpu`, rounded up; {_QUOTA}"),
+    "spec.resources.gpu.quota": Becomes("Quota.guaranteed", f"the number of `nvidia.com/gpu`, rounded up; {_QUOTA}"),
     "spec.resources.gpu.limit": Becomes("Quota.limit", _LIMIT),
     "spec.resources.gpu.overQuotaWeight": Becomes("Queue.weights"),
     "spec.priority": Becomes(
@@ -72,73 +90,93 @@ QUEUE: Mapping[str, Use] = {
     "status.allocated": Answered(),
     "status.allocatedNonPreemptible": Answered(),
     "status.requested": Answered(),
-    "status.conditions": Ignored("KAI declares them and never writes them"),
+    "status.conditions": Ignored("KAI itself never writes conditions here"),
 }
 POD_GROUP: Mapping[str, Use] = {
-    "spec.minMember": Becomes("Role.minimum", "without sub-groups; with them, their minimums count"),
-    "spec.minSubGroup": Becomes("Group.minimum", "of the whole"),
+    "spec.minMember": Becomes(
+        "Role.minimum", "has an effect in a group without sub-groups; otherwise the minimums of the sub-groups apply"
+    ),
+    "spec.minSubGroup": Becomes(
+        "Group.minimum", "the number of sub-groups that must start together, for the topmost sub-groups"
+    ),
     "spec.queue": Becomes("Job.queue"),
     "spec.priorityClassName": Becomes(
-        "Job.priority", "`train`, `build-preemptible`, `build`, `inference` always exist"
+        "Job.priority", "the classes `train`, `build-preemptible`, `build` and `inference` always exist"
     ),
-    "spec.preemptibility": Becomes("Job.preemptible", "unset: a priority of 100 or more is not preemptible"),
-    "spec.topologyConstraint.topology": Becomes("Job.closeness", "the Topology that has the levels"),
+    "spec.preemptibility": Becomes(
+        "Job.preemptible", "if unset, a job with a priority of at least 100 is not preemptible"
+    ),
+    "spec.topologyConstraint.topology": Becomes("Job.closeness", "the Topology to which the levels belong"),
     "spec.topologyConstraint.requiredTopologyLevel": Becomes("Job.closeness", _NEAR),
     "spec.topologyConstraint.preferredTopologyLevel": Becomes("Job.closeness", _NEAR),
-    "spec.subGroups[].name": Becomes("Group.name", "pods say it by the label kai.scheduler/subgroup-name"),
+    "spec.subGroups[].name": Becomes(
+        "Group.name", "pods name their sub-group in the label kai.scheduler/subgroup-name"
+    ),
     "spec.subGroups[].parent": Becomes("Group.parent"),
     "spec.subGroups[].minMember": Becomes("Role.minimum"),
-    "spec.subGroups[].minSubGroup": Becomes("Group.minimum", "all, if it is left out"),
-    "spec.subGroups[].topologyConstraint.topology": Becomes("Group.closeness", "the Topology that has the levels"),
+    "spec.subGroups[].minSubGroup": Becomes(
+        "Group.minimum", "the number of child sub-groups that must start together; if absent, all of them"
+    ),
+    "spec.subGroups[].topologyConstraint.topology": Becomes(
+        "Group.closeness", "the Topology to which the levels belong"
+    ),
     "spec.subGroups[].topologyConstraint.requiredTopologyLevel": Becomes("Group.closeness", _NEAR),
     "spec.subGroups[].topologyConstraint.preferredTopologyLevel": Becomes(
-        "Group.closeness", "where no level is required"
+        "Group.closeness", "has an effect if the sub-group has no required level"
     ),
-    "spec.markUnschedulable": Ignored("every pod that waits says why, in its condition PodScheduled"),
-    "spec.schedulingBackoff": Ignored("what fits nowhere costs nothing while nothing changes, and is never given up"),
+    "spec.markUnschedulable": Ignored("the condition PodScheduled of each waiting pod has the reason"),
+    "spec.schedulingBackoff": Ignored(
+        "Phalanx tries a job that does not fit again only after a change in the cluster, and never gives it up"
+    ),
     "spec.preemptionDelay": _DELAY,
     "spec.stalenessGracePeriod": _STALE,
-    "status.conditions": Ignored("KAI declares them and never writes them"),
+    "status.conditions": Ignored("KAI itself never writes conditions here"),
     "status.resourcesStatus.allocated": Answered(),
     "status.resourcesStatus.allocatedNonPreemptible": Answered(),
     "status.resourcesStatus.requested": Answered(),
-    "status.schedulingConditions[].type": Answered("UnschedulableOnNodePool, while nothing of it has a node"),
+    "status.schedulingConditions[].type": Answered("UnschedulableOnNodePool, while no pod of the group has a node"),
     "status.schedulingConditions[].status": Answered(),
     "status.schedulingConditions[].nodePool": Answered("`default`"),
     "status.schedulingConditions[].reason": Answered(),
-    "status.schedulingConditions[].message": Answered("our sentence"),
+    "status.schedulingConditions[].message": Answered("a text by Phalanx"),
     "status.schedulingConditions[].lastTransitionTime": Answered(),
     "status.schedulingConditions[].transitionID": Answered(),
     "status.schedulingConditions[].reasons[].reason": Answered("OverLimit, NonPreemptibleOverQuota, QueueDoesNotExist"),
-    "status.schedulingConditions[].reasons[].message": Answered("our sentence"),
+    "status.schedulingConditions[].reasons[].message": Answered("a text by Phalanx"),
     "status.schedulingConditions[].reasons[].details.queueDetails.name": Answered(),
     "status.schedulingConditions[].reasons[].details.queueDetails.podGroupRequestedResources": Answered(),
     "status.schedulingConditions[].reasons[].details.queueDetails.podGroupRequestedNonPreemptibleResources": Answered(),
     "status.schedulingConditions[].reasons[].details.queueDetails.queueDeservedResources": Answered(),
     "status.schedulingConditions[].reasons[].details.queueDetails.queueResourceLimits": Answered(),
     "status.schedulingConditions[].reasons[].details.queueDetails.queueAllocatedResources": Ignored(
-        "it stands in the status of the Queue"
+        "the status of the Queue has these amounts"
     ),
     "status.schedulingConditions[].reasons[].details.queueDetails.queueAllocatedNonPreemptibleResources": Ignored(
-        "it stands in the status of the Queue"
+        "the status of the Queue has these amounts"
     ),
     "status.schedulingConditions[].reasons[].details.queueDetails.queueRequestedResources": Ignored(
-        "it stands in the status of the Queue"
+        "the status of the Queue has these amounts"
     ),
 }
 TOPOLOGY_KIND: Mapping[str, Use] = {
     "spec.levels[].nodeLabel": Becomes("TopologyRequest.level"),
-    "spec.levels[].alias": Becomes("TopologyRequest.level", "another name of the label"),
+    "spec.levels[].alias": Becomes("TopologyRequest.level", "another name for the level"),
 }
 SHARD: Mapping[str, Use] = {
-    "spec.minRuntime.preemptMinRuntime": Becomes("QueuePreemption.min_run_s", "of queues that say none; default shard"),
-    "spec.minRuntime.reclaimMinRuntime": Becomes("QueuePreemption.min_run_s", "of queues that say none; default shard"),
+    "spec.minRuntime.preemptMinRuntime": Becomes(
+        "QueuePreemption.min_run_s", "for queues without a minimum runtime; only the shard `default` is read"
+    ),
+    "spec.minRuntime.reclaimMinRuntime": Becomes(
+        "QueuePreemption.min_run_s", "for queues without a minimum runtime; only the shard `default` is read"
+    ),
     "spec.partitionLabelValue": _SHARDS,
-    "spec.placementStrategy": Ignored("a setting of the policy: `score: pack` for binpack, `score: spread`"),
-    "spec.kValue": Ignored("past usage orders jobs by Queue.order: multifactor, on queues of ours"),
-    "spec.usageDBConfig": Ignored("past usage orders jobs by Queue.order: multifactor, on queues of ours"),
-    "spec.queueDepthPerAction": Ignored("all that waits is looked at"),
-    "spec.scenarioSearchBudgets": Ignored("searches are bounded by what they look at, not by time"),
+    "spec.placementStrategy": Ignored("use the policy's setting `score: pack` in place of binpack, or `score: spread`"),
+    "spec.kValue": Ignored("past usage counts only in Phalanx Queues with `order: multifactor`"),
+    "spec.usageDBConfig": Ignored("past usage counts only in Phalanx Queues with `order: multifactor`"),
+    "spec.queueDepthPerAction": Ignored("Phalanx considers all waiting jobs"),
+    "spec.scenarioSearchBudgets": Ignored(
+        "Phalanx limits a search by the number of jobs and nodes that it considers, and not by time"
+    ),
     "spec.plugins": _OPERATOR,
     "spec.actions": _OPERATOR,
     "spec.args": _OPERATOR,
@@ -154,32 +192,51 @@ TABLES: Final[Mapping[str, Mapping[str, Use]]] = {
     "SchedulingShard": SHARD,
     "Config": CONFIG,
 }
-_DEVICE = Ignored("written by KAI's binder for its own device pods")
+_DEVICE = Ignored("KAI's binder writes it for its own device pods, which Phalanx does not need")
 WORDS: Final[Mapping[str, Use]] = {
     CONSOLIDATE: Becomes(
         "QueuePreemption.consolidate",
-        "ours, annotation of a Queue: `true` for it and those below moves pods as KAI does",
+        "an annotation of Phalanx on a Queue; `true`: Phalanx moves running pods of this Queue and "
+        "of Queues below, as KAI does",
     ),
-    QUEUE_LABEL: Becomes("Job.queue", "of the owner, then of the pod; then the label `project`; else `default-queue`"),
-    PRIORITY_LABEL: Becomes("Job.priority", "label of the owner, then of the pod; then the pod's own class"),
-    RAY_PRIORITY: Becomes("Job.priority", "the same"),
-    PREEMPTIBILITY: Becomes("Job.preemptible", "`semi-preemptible` is a design there, and counts as unset"),
-    GROUP_NAME: Becomes("Job.id", "annotation: the PodGroup whose member the pod is; it waits until there is one"),
-    SUBGROUP: Becomes("Role.name", "one that the PodGroup does not have: it starts where there is room"),
-    BATCH_MIN_MEMBER: Becomes("Role.minimum", "on a Job, a JobSet, and on the templates of a JobSet"),
-    f"{kinds.PREFIX}skip-podgrouper": Becomes("–", "a PodGroup that a pod names counts with it and without it"),
+    QUEUE_LABEL: Becomes(
+        "Job.queue",
+        "the label of the owner, or else of the pod; without it the label `project`; without both "
+        "the Queue `default-queue`",
+    ),
+    PRIORITY_LABEL: Becomes(
+        "Job.priority", "the label of the owner, or else of the pod; without it the pod's PriorityClass"
+    ),
+    RAY_PRIORITY: Becomes("Job.priority", "the same as the row above"),
+    PREEMPTIBILITY: Becomes("Job.preemptible", "the value `semi-preemptible`, which KAI only plans, counts as unset"),
+    GROUP_NAME: Becomes(
+        "Job.id", "an annotation that names the PodGroup of the pod; the pod waits until the PodGroup exists"
+    ),
+    SUBGROUP: Becomes(
+        "Role.name",
+        "the sub-group of the pod; if the PodGroup has no such sub-group, the pod starts with the "
+        "gang if there is capacity",
+    ),
+    BATCH_MIN_MEMBER: Becomes("Role.minimum", "read on a Job, on a JobSet, and on the templates of a JobSet"),
+    f"{kinds.PREFIX}skip-podgrouper": Becomes(
+        "–", "if a pod names a PodGroup, the pod belongs to it with or without this label"
+    ),
     FRACTION: Becomes(
-        "DeviceShare", "a fraction of one GPU, on nodes whose GPUs are known; the fraction is not enforced"
+        "DeviceShare",
+        "the pod gets this fraction of one GPU, on nodes that list their GPUs; Phalanx does not enforce the fraction",
     ),
-    MEMORY: Becomes("DeviceShare", "MiB of one device's memory; it is not enforced"),
-    DEVICES: Becomes("DeviceShare", "the number of GPUs of one node; the pod gets the fraction of each"),
+    MEMORY: Becomes(
+        "DeviceShare", "the pod gets this amount of one GPU's memory, in MiB; Phalanx does not enforce the amount"
+    ),
+    DEVICES: Becomes("DeviceShare", "the number of GPUs, all on one node; the pod gets the fraction of each of them"),
     "gpu-fraction-container-name": Becomes(
-        "phalanx.dev/devices", "on `phalanx up` that container alone sees the device; without it all containers do"
+        "phalanx.dev/devices",
+        "on `phalanx up` only this container sees the device; without the annotation all containers see it",
     ),
-    "mps": Ignored("parts of a GPU are counted, not enforced"),
-    TOPOLOGY: Becomes("Job.closeness", "on the owner or the pod"),
-    REQUIRED_LEVEL: Becomes("Job.closeness", "a level of that Topology, or its alias"),
-    PREFERRED_LEVEL: Becomes("Job.closeness", "the same"),
+    "mps": Ignored("Phalanx counts parts of a GPU, and does not enforce them"),
+    TOPOLOGY: Becomes("Job.closeness", "read on the owner or on the pod"),
+    REQUIRED_LEVEL: Becomes("Job.closeness", "a level of this Topology, or the alias of a level"),
+    PREFERRED_LEVEL: Becomes("Job.closeness", "the same as the row above"),
     f"{kinds.PREFIX}segment-size": _SEGMENTS,
     f"{kinds.PREFIX}segment-topology-required-placement": _SEGMENTS,
     f"{kinds.PREFIX}segment-topology-preferred-placement": _SEGMENTS,
@@ -207,7 +264,7 @@ def notes(kind: str, obj: Object) -> Iterator[str]:
             case Ignored(why):
                 yield f"{key} has no effect: {why}"
             case None if key.startswith(kinds.PREFIX):
-                yield f"{key} is not known here, and has no effect"
+                yield f"{key} is unknown to Phalanx, and has no effect"
             case _:
                 pass
 
@@ -218,20 +275,20 @@ def _no_room(resources: Mapping[str, Mapping[str, object] | None]) -> Iterator[s
     closed = [name for name in RESOURCES if not (resources.get(name) or {}).get("limit")]
     if closed:
         names = ", ".join(f"spec.resources.{name}.limit" for name in closed)
-        yield f"{names}: absent or 0 is no room at all for pods that ask for it; write -1 for no limit"
+        yield f"{names}: if absent or 0, the queue admits no pods that request the resource; set -1 for no limit"
 
 
 _GROUPS = (f"{kinds.GROUP}/", "kai.scheduler/")
 STEPS = (
-    "stop KAI, whose scheduler must not run beside us: `kubectl -n kai-scheduler scale deployment --all --replicas=0`, "
-    "then delete its ValidatingWebhookConfigurations and MutatingWebhookConfigurations, which refuse writes while it "
-    "is down",
-    "delete what waits in the namespaces kai-resource-reservation and kai-scale-adjust: devices are counted without "
-    "such pods here",
+    "stop KAI, because its scheduler must not run at the same time as Phalanx: "
+    "`kubectl -n kai-scheduler scale deployment --all --replicas=0`; then delete its ValidatingWebhookConfigurations "
+    "and MutatingWebhookConfigurations, which refuse writes while KAI is stopped",
+    "delete the pods in the namespaces kai-resource-reservation and kai-scale-adjust: Phalanx counts devices without "
+    "such pods",
     "start `phalanx scheduler --dialect kai` (docs/guide/deploy.md), or apply the objects to a `phalanx up`",
-    "pods that run go on, and are counted in their queues; those that wait name `schedulerName: kai-scheduler`, which "
-    "is answered to",
-    "look at `phalanx queues` and `kubectl get podgroups.scheduling.run.ai -A`",
+    "running pods continue and are charged to their queues; Phalanx schedules waiting pods, which have "
+    "`schedulerName: kai-scheduler`",
+    "check the result with `phalanx queues` and `kubectl get podgroups.scheduling.run.ai -A`",
 )
 
 
@@ -253,7 +310,9 @@ def _moved(obj: Object, defined: KaiDefinitions) -> Moved | None:
         return None
     labels = {**((pod.get("metadata") or {}).get("labels") or {}), **(obj["metadata"].get("labels") or {})}
     queue = queue_named(labels) or DEFAULT_QUEUE
-    where = f"jobs of the queue {kinds.tree_queue(queue)}" + ("" if queue in defined.known else ", which is not here")
+    where = f"jobs of the queue {kinds.tree_queue(queue)}" + (
+        "" if queue in defined.known else ", which does not exist"
+    )
     return Moved(object=f"{kind} {name}", becomes=where, notes=tuple(notes(kind, obj)))
 
 
@@ -287,11 +346,11 @@ def _becomes(kind: str, name: str, obj: Object) -> str:
         case "Topology":
             return "levels that jobs name"
         case "SchedulingShard":
-            return "the minimum runtimes of queues that say none"
+            return "the minimum runtimes of queues that set none"
     return "nothing"
 
 
 def _faults(kind: str, name: str, defined: KaiDefinitions) -> Iterator[str]:
     found = defined.known.get(name) if kind == "Queue" else None
     if found is not None and found.lost:
-        yield f"it starts nothing as it stands here: {found.fault}"
+        yield f"it starts no jobs: {found.fault}"

@@ -267,13 +267,14 @@ def _topology(around: Fields) -> NetworkTopology | None:
 
 
 STEPS = (
-    "stop Volcano's scheduler, which must not run beside us: "
+    "stop Volcano's scheduler, because it must not run at the same time as Phalanx: "
     "`kubectl -n volcano-system scale deployment volcano-scheduler --replicas=0`",
-    "on a cluster keep its controllers, which make pods and PodGroups of its Jobs; on a `phalanx up` ours do",
-    "its webhooks may stay as long as its admission service runs; else delete their configurations",
+    "on a cluster, keep Volcano's controllers, which create the pods and PodGroups of Volcano Jobs; `phalanx up` has "
+    "controllers of its own for this",
+    "keep Volcano's webhooks as long as Volcano's admission service runs; otherwise delete their configurations",
     "start `phalanx scheduler --dialect volcano` (docs/guide/deploy.md), or apply the objects to a `phalanx up`",
-    "pods that run go on, and are counted in their queues; those that wait are queued as they are",
-    "look at `phalanx queues` and `kubectl get podgroups.scheduling.volcano.sh -A`",
+    "running pods continue and are charged to their queues; waiting pods are queued without a change",
+    "check the result with `phalanx queues` and `kubectl get podgroups.scheduling.volcano.sh -A`",
 )
 _GROUP = ".volcano.sh/"
 
@@ -293,16 +294,16 @@ def _moved(obj: Object) -> Moved | None:
         return None if text is None else Moved(object=name, becomes="these settings", notes=tuple(told(text)))
     if _GROUP in str(obj.get("apiVersion", "")):
         if kind not in TABLES:
-            return Moved(object=name, becomes="nothing", notes=("this kind is not known here",))
+            return Moved(object=name, becomes="nothing", notes=("this kind is unknown to Phalanx",))
         said = tuple(notes(kind, obj))
         try:
             return Moved(object=name, becomes=_becomes(kind, obj), notes=said)
         except Misread as error:
-            return Moved(object=name, becomes="nothing, as it cannot be read", notes=(str(error), *said))
+            return Moved(object=name, becomes="nothing, because it is invalid", notes=(str(error), *said))
     spec = obj.get("spec") or {}
     pod = (spec.get("template") or {}).get("spec") or spec
     if isinstance(pod, Mapping) and pod.get("schedulerName") == SCHEDULER_NAME:
-        return Moved(object=name, becomes="pods that we bind as they are", notes=tuple(notes(kind, obj)))
+        return Moved(object=name, becomes="pods that Phalanx schedules unchanged", notes=tuple(notes(kind, obj)))
     return None
 
 
@@ -316,11 +317,11 @@ def _becomes(kind: str, obj: Object) -> str:
             group = read_pod_group(spec)
             return f"a gang of at least {group.minimum} in the queue {group.queue}"
         case "Job":
-            return f"run as it is, in the queue {spec.get('queue') or 'default'}"
+            return f"runs unchanged, in the queue {spec.get('queue') or 'default'}"
         case "HyperNode":
             return f"a domain of the level {level(int(spec.get('tier') or 0))}"
         case "Numatopology":
             return f"the NUMA zones of the node {name}"
         case "JobFlow" | "JobTemplate" | "CronJob" | "Command":
-            return "run as it is on a `phalanx up`; on a cluster Volcano's controllers run it"
+            return "runs unchanged on `phalanx up`; on a cluster Volcano's controllers run it"
     return "nothing"

@@ -22,91 +22,126 @@ from phalanx.dialects.volcano.definitions.configuration import (
     text_of,
 )
 
-_ALWAYS: Final = "done always"
+_ALWAYS: Final = "Phalanx always does this"
 _WITHIN: Final = Becomes(
-    "QueuePreemption.within", "in each Queue jobs of lower priority are preempted; without it none is"
+    "QueuePreemption.within",
+    "jobs preempt jobs of lower priority in the same Queue; without this action no job preempts in its Queue",
 )
-_RECLAIM: Final = Becomes("QueuePreemption.reclaim", "without it no Queue reclaims its share")
-_SCORE: Final = Ignored("the whole cluster has one score: `--policy` says `score: pack` (the default) or `spread`")
-_NEAR: Final = Ignored("few HyperNodes are always better than many; there are no weights")
-_REVOCABLE: Final = Ignored("reservations set nodes aside for a time (docs/guide/queues.md)")
-_TAKEN: Final = Ignored("nothing is taken up before it can start, so nothing has to be limited beforehand")
-_USED: Final = Ignored("what pods ask counts, not what they use")
-_MOVED: Final = Ignored("nothing is moved that runs")
-_WHOLE: Final = Ignored("devices of nodes are counted whole, or by phalanx.dev/gpu-fraction (docs/guide/kubernetes.md)")
-_ZONES: Final = Ignored("the tightest zone that holds a pod is taken; there are no weights")
-_EXTENDER: Final = Ignored("nobody else is asked")
+_RECLAIM: Final = Becomes(
+    "QueuePreemption.reclaim", "Queues reclaim their share from other Queues; without this action no Queue does"
+)
+_SCORE: Final = Ignored(
+    "the whole cluster has one way to score nodes: set `score: pack` (the default) or `score: "
+    "spread` in the file of `--policy`"
+)
+_NEAR: Final = Ignored("Phalanx always places a gang in as few HyperNodes as possible, without weights")
+_REVOCABLE: Final = Ignored("use a reservation of Phalanx, which reserves nodes for a period (docs/guide/queues.md)")
+_TAKEN: Final = Ignored("a job is not enqueued before it can start, so there is no amount to limit")
+_USED: Final = Ignored("only the requests of pods count, not their usage")
+_MOVED: Final = Ignored("Phalanx does not move running pods for these actions and plugins")
+_WHOLE: Final = Ignored(
+    "pods request whole devices, or a part of one by phalanx.dev/gpu-fraction (docs/guide/kubernetes.md)"
+)
+_ZONES: Final = Ignored(
+    "Phalanx chooses the zone with the least free capacity that is enough for the pod, without weights"
+)
+_EXTENDER: Final = Ignored("Phalanx calls no extender")
 
 SETTINGS: Final[Mapping[str, Use]] = {
-    "action enqueue": Becomes("the cycle", f"{_ALWAYS}: who has no room waits with its pods, and holds nothing"),
+    "action enqueue": Becomes(
+        "the cycle", f"{_ALWAYS}: the pods of a job that does not fit exist, wait, and hold no capacity"
+    ),
     "action allocate": Becomes("the cycle", _ALWAYS),
-    "action backfill": Becomes("the cycle", f"{_ALWAYS}; besides, EASY backfilling keeps the first job's start"),
+    "action backfill": Becomes(
+        "the cycle",
+        f"{_ALWAYS}; in addition, EASY backfilling reserves capacity for the start of the first waiting job",
+    ),
     "action preempt": _WITHIN,
     "action gangpreempt": _WITHIN,
     "action reclaim": _RECLAIM,
     "action gangreclaim": _RECLAIM,
     "action shuffle": _MOVED,
-    "plugin priority": Becomes("Queue.order", "without it jobs of a queue, and pods of a job, come by age alone"),
+    "plugin priority": Becomes(
+        "Queue.order", "jobs of a Queue and pods of a job are ordered by priority; without this plugin only by age"
+    ),
     "plugin gang": Becomes("Role.minimum", _ALWAYS),
     "plugin conformance": Becomes(
-        "the cycle", f"{_ALWAYS}: pods of kube-system, and of the system's classes, are never victims"
+        "the cycle", f"{_ALWAYS}: pods in kube-system and pods with a system-* PriorityClass are never preempted"
     ),
-    "plugin drf": Becomes("Queue.order", "`tiered` between queues; of one queue's jobs priority and age decide"),
+    "plugin drf": Becomes(
+        "Queue.order",
+        "Queues are ordered by their share (`tiered`); the jobs of one Queue are ordered by priority and age",
+    ),
     "plugin proportion": Becomes(
-        "Queue.weight", "queues share by weight, `reclaim` goes down to that; `deserved` is not read"
+        "Queue.weight",
+        "Queues share the cluster by weight, and `reclaim` takes back capacity up to this share; "
+        "`deserved` is not read",
     ),
     "plugin capacity": Becomes(
-        "Quota.guaranteed", "`deserved` is guaranteed, `capability` the limit, `guarantee` not lent"
+        "Quota.guaranteed", "`deserved` is guaranteed, `capability` is the limit, and `guarantee` is not lent"
     ),
-    "plugin predicates": Becomes("the cycle", "all of kube-scheduler's, always"),
+    "plugin predicates": Becomes("the cycle", "all of kube-scheduler's filters always apply"),
     "plugin nodeorder": _SCORE,
-    "plugin binpack": Becomes("Policy.score", "`pack`, the default"),
+    "plugin binpack": Becomes("Policy.score", "`score: pack`, the default"),
     "plugin overcommit": _TAKEN,
-    "plugin sla": Ignored("backfill reserves the start of the first job, so that a large job does not starve"),
-    "plugin tdm": _REVOCABLE,
-    "plugin cdp": Ignored("queues say how long a job is spared: preemption.minRun (docs/guide/queues.md)"),
-    "plugin task-topology": Ignored("write affinity in the tasks' templates"),
-    "plugin numa-aware": Becomes(
-        "Shape.aligned", "always: by topologyPolicy, of pods of any class, Numatopologies or not"
+    "plugin sla": Ignored(
+        "backfill reserves capacity for the start of the first waiting job, so that a large job does not starve"
     ),
-    "plugin nodegroup": Becomes("Quota.flavor", "required groups of a Queue's affinity; a group is a label of nodes"),
-    "plugin network-topology-aware": Becomes("Topology", "HyperNodes are levels, always"),
+    "plugin tdm": _REVOCABLE,
+    "plugin cdp": Ignored(
+        "use the queue's setting preemption.minRun, the time after its start during which a job is "
+        "not preempted (docs/guide/queues.md)"
+    ),
+    "plugin task-topology": Ignored("use affinity in the pod templates of the tasks"),
+    "plugin numa-aware": Becomes(
+        "Shape.aligned", "always: topologyPolicy applies to pods of any QoS class, and also without Numatopologies"
+    ),
+    "plugin nodegroup": Becomes(
+        "Quota.flavor", "the required node groups in a Queue's affinity; a label of nodes names their group"
+    ),
+    "plugin network-topology-aware": Becomes("Topology", "always: the tiers of HyperNodes are topology levels"),
     "plugin usage": _USED,
     "plugin rescheduling": _MOVED,
-    "plugin pdb": Becomes("the cycle", f"{_ALWAYS}: budgets are kept"),
-    "plugin resourcequota": Becomes("the cycle", f"{_ALWAYS}: no gang starts whose pods a quota would refuse"),
+    "plugin pdb": Becomes("the cycle", f"{_ALWAYS}: PodDisruptionBudgets are respected"),
+    "plugin resourcequota": Becomes("the cycle", f"{_ALWAYS}: a gang waits if a ResourceQuota would refuse its pods"),
     "plugin deviceshare": _WHOLE,
     "plugin resource-strategy-fit": _SCORE,
     "plugin extender": _EXTENDER,
     "argument capacity.enableHierarchy": Becomes(
-        "Queue.parent", "always: `spec.parent` is a tree, and inner queues run jobs too"
+        "Queue.parent", "always: `spec.parent` forms a tree of Queues, and a Queue with child Queues may run jobs, too"
     ),
-    "argument capacity.ancestorReclaimLevel": Ignored("victims come first from the queue with the highest share"),
-    "argument capacity.*": Ignored("resource claims have no quota: devices are counted as resources of nodes"),
+    "argument capacity.ancestorReclaimLevel": Ignored(
+        "Phalanx first preempts jobs in the Queue with the highest share"
+    ),
+    "argument capacity.*": Ignored(
+        "Phalanx has no quota for resource claims: devices are counted as resources of nodes"
+    ),
     "argument drf.enableHierarchy": Ignored(
-        "write spec.parent in Queues; the annotations volcano.sh/hierarchy are not read"
+        "use spec.parent of Queues; the annotation volcano.sh/hierarchy is not read"
     ),
     "argument nodegroup.enableHierarchy": Becomes(
-        "Quota.flavor", "always: a queue uses the flavors of the nearest above it"
+        "Quota.flavor", "always: a Queue without node groups uses those of the nearest Queue above it that has some"
     ),
-    "argument nodegroup.strict": Ignored("nodes without the label take pods of queues without affinity"),
-    "argument nodegroup.enablePreferredOrder": Ignored("required groups are tried in their order"),
+    "argument nodegroup.strict": Ignored("pods of Queues without an affinity may run on nodes without the label"),
+    "argument nodegroup.enablePreferredOrder": Ignored("the required groups are tried in the order of their list"),
     "argument overcommit.overcommit-factor": _TAKEN,
-    "argument sla.*": Ignored("backfill reserves the start of the first job"),
+    "argument sla.*": Ignored("backfill reserves capacity for the start of the first waiting job"),
     "argument nodeorder.*": _SCORE,
     "argument binpack.*": _SCORE,
     "argument resource-strategy-fit.*": _SCORE,
-    "argument predicates.*": Ignored("kube-scheduler's filters are not switched off"),
+    "argument predicates.*": Ignored("kube-scheduler's filters always apply"),
     "argument tdm.*": _REVOCABLE,
-    "argument cdp.*": Ignored("queues say how long a job is spared: preemption.minRun"),
-    "argument task-topology.*": Ignored("write affinity in the tasks' templates"),
+    "argument cdp.*": Ignored(
+        "use the queue's setting preemption.minRun, the time after its start during which a job is not preempted"
+    ),
+    "argument task-topology.*": Ignored("use affinity in the pod templates of the tasks"),
     "argument numa-aware.*": _ZONES,
     "argument network-topology-aware.*": _NEAR,
     "argument usage.*": _USED,
     "argument rescheduling.*": _MOVED,
     "argument deviceshare.*": _WHOLE,
     "argument extender.*": _EXTENDER,
-    "argument *.enable*": Ignored("what a plugin does is not divided: leave the plugin out, or keep it"),
+    "argument *.enable*": Ignored("parts of a plugin cannot be switched off: remove the plugin, or keep all of it"),
 }
 
 
@@ -134,7 +169,7 @@ def notes(config_map: Object) -> Iterator[str]:
             case Ignored(why):
                 yield f"the {setting.what} {setting.name} has no effect: {why}"
             case None:
-                yield f"the {setting.what} {setting.name} is not known here, and has no effect"
+                yield f"the {setting.what} {setting.name} is unknown to Phalanx, and has no effect"
             case _:
                 pass
 
@@ -153,4 +188,4 @@ def told(text: str) -> Iterator[str]:
             case Ignored(why):
                 yield f"the {setting.what} {setting.name} has no effect: {why}"
             case Answered() | None:
-                yield f"the {setting.what} {setting.name} is not known here, and has no effect"
+                yield f"the {setting.what} {setting.name} is unknown to Phalanx, and has no effect"

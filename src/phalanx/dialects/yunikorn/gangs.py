@@ -51,19 +51,27 @@ _APPLICATION = "application:"  # a prefix that the name of a Job or a pod cannot
 _NOTHING: Mapping[str, Any] = {}
 
 POD: Mapping[str, Use] = {
-    f"{_THEIRS}app-id": Becomes("Job.id", "without an application id, each pod is a job"),
-    f"{_THEIRS}queue": Becomes("Job.queue", "label, annotation or the label `queue`; then the placement rules"),
-    TASK_GROUPS: Becomes("Role.minimum", "the whole gang has capacity before the first pod starts"),
-    TASK_GROUP: Becomes("Role.name", "pods of the application without a task group start one by one"),
+    f"{_THEIRS}app-id": Becomes("Job.id", "the application; a pod without an application id is a job of its own"),
+    f"{_THEIRS}queue": Becomes(
+        "Job.queue", "the label or the annotation of this name, or the label `queue`; the placement rules may use it"
+    ),
+    TASK_GROUPS: Becomes("Role.minimum", "the first pod starts only if there is capacity for the whole gang"),
+    TASK_GROUP: Becomes(
+        "Role.name", "the task group of the pod; pods of the application without a task group start one by one"
+    ),
     _PARAMETERS: Becomes(
         "Claim.group",
-        "the time for all pods of a gang to find nodes: after it, `Soft` pods start one by one, `Hard` pods fail",
+        "how long a gang may wait for its start; after this time the pods of a `Soft` gang start one "
+        "by one, and the pods of a `Hard` gang fail",
     ),
-    USER: Becomes("Job.user", "if there is no user.info; for placement rules, ACLs and limits"),
-    _USER_INFO: Becomes("Job.user", "and the groups, of which one counts (Job.group)"),
+    USER: Becomes("Job.user", "the user for placement rules, ACLs and limits, if the annotation user.info is absent"),
+    _USER_INFO: Becomes(
+        "Job.user", "the user and the groups; the application is charged to one of these groups (Job.group)"
+    ),
     _UNWILLING: Becomes(
         "Job.last_victim",
-        "`false` on the oldest pod, or else on its PriorityClass: the pods of the application are preempted last",
+        "`false` on the oldest pod, or else on the PriorityClass of this pod: the pods of the "
+        "application are preempted last",
     ),
 }
 

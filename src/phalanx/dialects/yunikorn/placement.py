@@ -45,10 +45,16 @@ _PARENT = f"{_SAID}parentqueue"
 _NO_TEMPLATE = ChildTemplate()
 
 NAMESPACE: Mapping[str, Use] = {
-    _PARENT: Becomes("Job.queue", "the tag `namespace.parentqueue` of placement rules"),
-    _QUOTA: Becomes("Quota.limit", "for the queue that a rule creates; `namespace.max.cpu` and `.max.memory` too"),
-    _GUARANTEED: Becomes("Quota.guaranteed", "for the queue that a rule creates"),
-    _MOST_APPS: Becomes("Limits.running", "for the queue that a rule creates"),
+    _PARENT: Becomes("Job.queue", "placement rules read it as the tag `namespace.parentqueue`"),
+    _QUOTA: Becomes(
+        "Quota.limit",
+        "the quota of the queue that a placement rule creates; the older annotations "
+        "`namespace.max.cpu` and `namespace.max.memory` are read, too",
+    ),
+    _GUARANTEED: Becomes("Quota.guaranteed", "the guarantee of the queue that a placement rule creates"),
+    _MOST_APPS: Becomes(
+        "Limits.running", "the maximum number of running jobs in the queue that a placement rule creates"
+    ),
 }
 
 

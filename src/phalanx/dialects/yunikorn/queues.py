@@ -38,58 +38,88 @@ _DELAY_S, _GO_UNITS_S = 30.0, {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, 
 _GO_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _ACCESS = Becomes(
     "Claim.blocked",
-    "jobs of users without the right wait with that reason; admin implies submit, also for all queues below",
+    "the jobs of users who may not submit to the queue wait with this reason; users in "
+    "`adminacl` may submit, too; both lists also apply to all queues below",
 )
-_RULES = Becomes("Job.queue", "of pods with `schedulerName: yunikorn`; with `create`, queues are made for them")
-_BACKOFF = Ignored("a job that fits no node is not tried again until something changes")
-_TEMPLATE = Becomes("Queue", "for leaves that placement rules create")
+_RULES = Becomes(
+    "Job.queue", "the queue of pods with `schedulerName: yunikorn`; a rule with `create` creates this queue"
+)
+_BACKOFF = Ignored("Phalanx tries a job that does not fit again only after a change in the cluster")
+_TEMPLATE = Becomes("Queue", "the settings of leaf queues that placement rules create")
 
 _MIGRATED = {
-    "partitions[].placementrules": "no rule chooses a queue of ours: a job says it by phalanx.dev/queue",
-    "queues[].adminacl": "who may create jobs in a namespace is for RBAC to say; a queue of ours refuses nobody",
-    "queues[].submitacl": "who may create jobs in a namespace is for RBAC to say; a queue of ours refuses nobody",
-    "queues[].childtemplate": "no rule makes a queue of ours: write the queue",
+    "partitions[].placementrules": "no rule chooses a Phalanx Queue: jobs name it in the label phalanx.dev/queue",
+    "queues[].adminacl": "a Phalanx Queue accepts jobs of all users: use RBAC to restrict who may create jobs in a "
+    "namespace",
+    "queues[].submitacl": "a Phalanx Queue accepts jobs of all users: use RBAC to restrict who may create jobs in a "
+    "namespace",
+    "queues[].childtemplate": "no rule creates a Phalanx Queue: write the Queue yourself",
 }
 
 TABLE: Mapping[str, Use] = {
-    "partitions[].name": Becomes(
-        "–", "only `default`: a cluster is one partition; queues of other partitions are left out"
-    ),
+    "partitions[].name": Becomes("–", "only the partition `default` is read; queues of other partitions are left out"),
     "partitions[].placementrules": _RULES,
     "partitions[].limits": Becomes("limits of root"),
-    "partitions[].preemption.enabled": Becomes("Queue.preemption", "`false`: no queue reclaims"),
+    "partitions[].preemption.enabled": Becomes(
+        "Queue.preemption", "`false`: no queue preempts to reclaim its guarantee"
+    ),
     "partitions[].preemption.quotapreemptionenabled": Becomes(
-        "Queue.preemption", "`false`, the default: usage above a lowered quota is not preempted"
+        "Queue.preemption",
+        "with `false`, the default, no job is preempted because its queue uses more than a quota that was lowered",
     ),
     "partitions[].nodesortpolicy": Ignored(
-        "a setting of the policy: `score: pack` for binpacking, `score: spread` for fair"
+        "use the policy's setting `score: pack` in place of binpacking, or `score: spread` in place of fair"
     ),
-    "partitions[].usergroupresolver": Ignored("users and groups are those of the API server"),
-    "queues[].name": Becomes("Queue.name", "the full name, in lower case"),
-    "queues[].parent": Becomes("–", "applications run in leaves; queues that rules create may be below a parent"),
-    "queues[].resources.guaranteed": Becomes("Quota.guaranteed", "`vcore` is `cpu`; it can be lent whole"),
+    "partitions[].usergroupresolver": Ignored("the API server determines users and groups"),
+    "queues[].name": Becomes("Queue.name", "the full name of the queue, in lower case"),
+    "queues[].parent": Becomes(
+        "–", "applications run only in leaf queues; placement rules may create queues below a queue with `parent: true`"
+    ),
+    "queues[].resources.guaranteed": Becomes(
+        "Quota.guaranteed", "`vcore` is `cpu`; other queues may borrow the unused part"
+    ),
     "queues[].resources.max": Becomes("Quota.limit", "`vcore` is `cpu`; an explicit 0 forbids the resource"),
-    "queues[].maxapplications": Becomes("Limits.running", "of the queue in total"),
+    "queues[].maxapplications": Becomes("Limits.running", "the maximum number of running jobs in the queue"),
     "queues[].adminacl": _ACCESS,
     "queues[].submitacl": _ACCESS,
     "queues[].childtemplate": _TEMPLATE,
-    "queues[].limits[].limit": Becomes("–", "a text for people"),
-    "queues[].limits[].users": Becomes("Limits per user", "each user has an own limit, or that of `*`"),
-    "queues[].limits[].groups": Becomes("Limits per group", "an application counts for one group, as in YuniKorn"),
-    "queues[].limits[].maxresources": Becomes("Limits.resources"),
-    "queues[].limits[].maxapplications": Becomes("Limits.running", "of jobs that have started"),
-    _SORT: Becomes(
-        "Queue.order", "`fifo`: by priority, then age; `fair`: the application with the lowest usage is next"
+    "queues[].limits[].limit": Becomes("–", "a text for people only"),
+    "queues[].limits[].users": Becomes(
+        "Limits per user",
+        "the limit applies to each named user separately; `*` stands for each user whom no other limit names",
     ),
-    _PRIORITY: Becomes("Queue.order", "`disabled`: only by age, or by share"),
-    _OFFSET: Becomes("Queue.priority", "added to the priorities of its jobs, as other queues see them"),
-    _FENCE: Becomes("Queue.fenced", "other queues see only the offset"),
+    "queues[].limits[].groups": Becomes(
+        "Limits per group",
+        "the limit applies to a group together; an application is charged to one group only, as in YuniKorn",
+    ),
+    "queues[].limits[].maxresources": Becomes("Limits.resources"),
+    "queues[].limits[].maxapplications": Becomes(
+        "Limits.running", "the maximum number of running jobs of the user or group"
+    ),
+    _SORT: Becomes(
+        "Queue.order",
+        "`fifo`: applications are ordered by priority, then by age; `fair`: the application with the "
+        "lowest usage is next",
+    ),
+    _PRIORITY: Becomes(
+        "Queue.order", "`disabled`: priorities do not count; applications are ordered only by age, or by usage"
+    ),
+    _OFFSET: Becomes(
+        "Queue.priority", "added to the priorities of the queue's jobs when they compete with jobs of other queues"
+    ),
+    _FENCE: Becomes(
+        "Queue.fenced", "`fence`: only the offset counts when the queue's jobs compete with jobs of other queues"
+    ),
     _PREEMPTION: Becomes(
         "Queue.preemption",
-        "`disabled`: its jobs are not preempted; `fence`: its jobs preempt no job outside of the queue",
+        "`disabled`: jobs of the queue are not preempted; `fence`: jobs of the queue preempt no job "
+        "outside of the queue",
     ),
     _DELAY: Becomes("Preemption.delay_s"),
-    _QUOTA_DELAY: Becomes("QueuePreemption.excess_delay_s", "0, the default: usage above the quota is not preempted"),
+    _QUOTA_DELAY: Becomes(
+        "QueuePreemption.excess_delay_s",
+        "the time after which usage above the quota is preempted; with 0, the default, it is not preempted",
+    ),
     "application.unschedasks.backoff": _BACKOFF,
     "application.unschedasks.backoff.delay": _BACKOFF,
 }
@@ -125,7 +155,7 @@ def translate(found: YuniKornConfiguration) -> Translation:
         if partition.name == DEFAULT_PARTITION:
             work.partition(partition)
         else:
-            why = "a cluster has one partition, `default`; this one is left out"
+            why = "only the partition `default` is read; this partition is left out"
             work.note(f"partition {partition.name}", "partitions[].name", why)
     return Translation(queues=work.queues, notes=tuple(work.notes), names=work.names, limits=work.limits_of)
 
@@ -174,7 +204,7 @@ class _Work:
 
     def note(self, where: str, name: str, why: str = "") -> None:
         use = TABLE[name]
-        why = why or (use.why if isinstance(use, Ignored) else "it has another effect here")
+        why = why or (use.why if isinstance(use, Ignored) else "it has another effect in Phalanx")
         self.notes.append(Note(where=where, field=name.rpartition("[].")[2], why=why))
 
     def partition(self, partition: QueuePartition) -> None:
@@ -226,7 +256,7 @@ class _Work:
         plain = ".".join(part.strip("-") or "queue" for part in said.split("."))
         found = next(name for name in _numbered(plain) if name not in self.queues)
         if found != full:
-            self.note(full, "queues[].name", f"no object may be named so; the queue is {found!r}")
+            self.note(full, "queues[].name", f"this is not a valid name of an object; the Queue is {found!r}")
         return found
 
     def preemption(self, queue: QueueBranch, properties: Mapping[str, str], *, guaranteed: bool) -> dict[str, Any]:
@@ -251,10 +281,13 @@ class _Work:
             if ANYBODY in limit.users:
                 found["perUser"] = _limit(limit)
             if others := [user for user in limit.users if user != ANYBODY]:
-                why = f"a limit for {', '.join(others)} alone: a Queue has one for all users; give each a queue below"
+                why = (
+                    f"it is a limit for {', '.join(others)} only, and a Queue has one limit for all users: create "
+                    "a child queue for each of them"
+                )
                 self.note(name, "queues[].limits[].users", why)
             if limit.groups:
-                why = "a Queue has one limit for all groups: give the group a queue below"
+                why = "a Queue has one limit for all groups: create a child queue for the group"
                 self.note(name, "queues[].limits[].groups", why)
         return found
 

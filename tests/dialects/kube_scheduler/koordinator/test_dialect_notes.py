@@ -18,7 +18,7 @@ def test_what_has_no_effect_is_said_of_the_object() -> None:
     notes = {"gang.scheduling.koordinator.sh/mode": "Strict", "koordinator.sh/odd": "1", "app": "a"}
     assert said("Pod", metadata={"annotations": notes}) == [
         "gang.scheduling.koordinator.sh/mode has no effect",
-        "koordinator.sh/odd is not known here, and has no effect",
+        "koordinator.sh/odd is unknown to Phalanx, and has no effect",
     ]
     quota = {"labels": {"quota.scheduling.koordinator.sh/tree-id": "t"}}
     assert said("ElasticQuota", metadata=quota) == ["quota.scheduling.koordinator.sh/tree-id has no effect"]

@@ -58,7 +58,7 @@ def test_every_field_of_a_pod_group_is_in_its_table() -> None:
 
 def test_what_has_no_effect_is_said_of_the_object() -> None:
     assert list(KUBERNETES.notes("PodGroup", {"metadata": {}, "spec": POD_GROUP})) == [
-        "spec.resourceClaims has no effect: devices are asked for as resources of the pods"
+        "spec.resourceClaims has no effect: Phalanx schedules devices only as resources that pods request"
     ]
 
 

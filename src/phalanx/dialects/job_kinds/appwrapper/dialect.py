@@ -27,7 +27,7 @@ def _notes(kind: str, obj: Object) -> Iterable[str]:
             case Ignored(why):
                 yield f"{key} has no effect: {why}"
             case None if key.startswith(kinds.PREFIX):
-                yield f"{key} is not known here, and has no effect"
+                yield f"{key} is unknown to Phalanx, and has no effect"
             case _:
                 pass
 

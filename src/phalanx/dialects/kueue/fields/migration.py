@@ -18,15 +18,16 @@ from phalanx.model.queue import Queue, QueueOrder
 _BY_PODS = frozenset({"Pod", "Deployment", "StatefulSet", kinds.LEADER_WORKER_SETS.name})
 _JOBS = frozenset({"Job", *(kind.name for kind in FRAMEWORKS)}) | _BY_PODS
 STEPS = (
-    "stop Kueue, which must not run beside us: `kubectl -n kueue-system scale deployment kueue-controller-manager "
-    "--replicas=0`, then delete its ValidatingWebhookConfiguration and MutatingWebhookConfiguration, which refuse "
-    "every write while it is down",
-    "its definitions convert between versions by its webhook: set `spec.conversion.strategy: None` in each "
-    "CustomResourceDefinition of kueue.x-k8s.io, or delete the definitions after saving the objects",
+    "stop Kueue, because it must not run at the same time as Phalanx: `kubectl -n kueue-system scale deployment "
+    "kueue-controller-manager --replicas=0`; then delete its ValidatingWebhookConfiguration and "
+    "MutatingWebhookConfiguration, which refuse every write while Kueue is stopped",
+    "Kueue's CustomResourceDefinitions convert objects between versions by Kueue's webhook: set "
+    "`spec.conversion.strategy: None` in each CustomResourceDefinition of kueue.x-k8s.io, or save the objects and "
+    "delete the definitions",
     "start `phalanx scheduler --dialect kueue` (docs/guide/deploy.md), or apply the objects to a `phalanx up`",
-    "jobs that run go on and are not ours; those that wait suspended are queued, and their pods need "
-    "`schedulerName: phalanx`, which jobs created from now on get by themselves",
-    "look at `phalanx queues` and `kubectl get workloads.kueue.x-k8s.io -A`",
+    "running jobs continue, and Phalanx does not manage them; suspended jobs are queued, and their pods need "
+    "`schedulerName: phalanx`, which new jobs get automatically",
+    "check the result with `phalanx queues` and `kubectl get workloads.kueue.x-k8s.io -A`",
 )
 
 
@@ -61,7 +62,7 @@ def _moved(obj: Object, defined: KueueDefinitions) -> Moved | None:
     if kind in _JOBS and gangs.options_of(kind, obj["metadata"]):
         return Moved(object=f"{kind} {name}", becomes=_job(obj, defined), notes=tuple(notes(kind, obj)))
     if kinds.QUEUE_LABEL in (obj["metadata"].get("labels") or {}):
-        why = "jobs of this kind are not read in Kueue's words: it is not queued"
+        why = "Phalanx does not read Kueue's labels on this kind, so the object is not queued"
         return Moved(object=f"{kind} {name}", becomes="nothing", notes=(why,))
     return None
 
@@ -74,15 +75,15 @@ def _becomes(kind: str, name: str, obj: Object, defined: KueueDefinitions) -> st
             return _queue(kinds.tree_cohort(name), defined)
         case "LocalQueue":
             of = str((obj.get("spec") or {}).get("clusterQueue"))
-            return f"a name in its namespace for the queue {kinds.tree_queue(of)}"
+            return f"a name for the queue {kinds.tree_queue(of)} in its namespace"
         case "ResourceFlavor":
             return f"the flavor {kinds.tree_flavor(name)}"
         case "WorkloadPriorityClass":
             return f"the priority {int(obj.get('value') or 0)} of jobs that name it"
         case "Workload":
-            return "made anew for its job"
+            return "is created again for its job"
         case "AdmissionCheck":
-            return "what its ClusterQueues wait for until its controller makes it active"
+            return "an admission check: its ClusterQueues start no jobs until its controller has made it active"
     return "nothing"
 
 
@@ -95,15 +96,19 @@ def _queue(name: str, defined: KueueDefinitions) -> str:
 def _faults(kind: str, name: str, defined: KueueDefinitions) -> Iterator[str]:
     found = defined.cluster_queues.get(name) if kind == "ClusterQueue" else None
     if found is not None and not found.active:
-        yield f"it admits nothing as it stands here: {found.message}"
+        yield f"it admits no jobs: {found.message}"
 
 
 def _job(obj: Object, defined: KueueDefinitions) -> str:
     meta, what = obj["metadata"], "pods" if obj["kind"] in _BY_PODS else "a job"
     namespace = meta.get("namespace") or "default"
     if not defined.manages(namespace):
-        return f"{what} of no queue: managedJobsNamespaceSelector does not select the namespace {namespace}"
+        return f"{what} without a queue: managedJobsNamespaceSelector does not select the namespace {namespace}"
     key = f"{namespace}/{meta['labels'][kinds.QUEUE_LABEL]}"
     local = defined.local_queues.get(key)
-    where = f"the queue {kinds.tree_queue(local.cluster_queue)}" if local is not None else f"LocalQueue {key}, not here"
+    where = (
+        f"the queue {kinds.tree_queue(local.cluster_queue)}"
+        if local is not None
+        else f"LocalQueue {key}, which does not exist"
+    )
     return f"{what} of {where}"

@@ -21,16 +21,18 @@ _GROUPS = tuple(
     )
 )
 STEPS = (
-    "stop Koordinator's scheduler and manager, which must not run beside us: `kubectl -n koordinator-system scale "
-    "deployment koord-scheduler koord-manager koord-descheduler --replicas=0`, then delete its "
-    "ValidatingWebhookConfiguration and MutatingWebhookConfiguration, which refuse writes while they are down",
-    "koordlet may go on: of what it writes Devices and NodeResourceTopologies are read, and what pods are given is "
-    "written as it reads it",
-    "pods that ClusterColocationProfiles changed keep what they were given; write the scheduler's name and the "
-    "priority class of those to come into their templates",
+    "stop Koordinator's scheduler and manager, because they must not run at the same time as Phalanx: `kubectl -n "
+    "koordinator-system scale deployment koord-scheduler koord-manager koord-descheduler --replicas=0`; then delete "
+    "Koordinator's ValidatingWebhookConfiguration and MutatingWebhookConfiguration, which refuse writes while the "
+    "manager is stopped",
+    "koordlet may continue to run: Phalanx reads the Devices and NodeResourceTopologies that koordlet writes, and "
+    "writes the devices and cpus of pods into the annotations that koordlet reads",
+    "existing pods keep the changes that ClusterColocationProfiles made to them; write the scheduler name and the "
+    "PriorityClass of future pods into their pod templates",
     "start `phalanx scheduler --dialect koordinator` (docs/guide/deploy.md), or apply the objects to a `phalanx up`",
-    "pods that run go on and are counted; those that wait name `schedulerName: koord-scheduler`, which is answered to",
-    "look at `phalanx queues` and `kubectl get elasticquotas.scheduling.sigs.k8s.io -A`",
+    "running pods continue and are charged to their queues; Phalanx schedules waiting pods, which have "
+    "`schedulerName: koord-scheduler`",
+    "check the result with `phalanx queues` and `kubectl get elasticquotas.scheduling.sigs.k8s.io -A`",
 )
 
 
@@ -58,12 +60,12 @@ def _moved(obj: Object, defined: ElasticQuotaDefinitions) -> Moved | None:
     if not said_by:
         return None
     quota = defined.quota(*(kinds.quota_said(said_by["phalanx.dev/queue"]) or ("", "")))
-    queue = kinds.tree_quota(quota) if quota else "of who names none"
+    queue = f"the queue {kinds.tree_quota(quota)}" if quota else "the queue of pods that name no quota"
     gang = said_by.get("phalanx.dev/job", "").rpartition(":")[2]
-    what = f"of the gang {gang}" if gang else "one by one"
+    what = f"pods of the gang {gang}" if gang else "pods that start one by one"
     return Moved(
         object=f"{kind} {name}",
-        becomes=f"pods {what}, in the queue {queue}",
+        becomes=f"{what}, in {queue}",
         notes=tuple(notes("Pod", {"metadata": meta})),
     )
 
@@ -83,9 +85,11 @@ def _becomes(kind: str, obj: Object, defined: ElasticQuotaDefinitions) -> str:
             above = "" if name in (kinds.ROOT, kinds.SYSTEM) else f" below {kinds.tree_quota(quota.parent)}"
             return f"the queue {kinds.tree_quota(name)}{above}"
         case "ElasticQuotaProfile":
-            return f"the queue {kinds.tree_quota(str((obj.get('spec') or {}).get('quotaName')))}, where it has no quota"
+            return (
+                f"the queue {kinds.tree_quota(str((obj.get('spec') or {}).get('quotaName')))}, if it has no quota yet"
+            )
         case "Reservation":
-            return "room on one node, kept for its owners"
+            return "capacity on one node, reserved for the Reservation's owners"
         case "Device":
             return f"the devices of the node {name}"
         case "NodeResourceTopology":
@@ -100,4 +104,4 @@ def _faults(kind: str, name: str, defined: ElasticQuotaDefinitions) -> Iterator[
         return
     parent = defined.quotas[name].parent
     if name not in (kinds.ROOT, kinds.SYSTEM) and parent not in defined.quotas:
-        yield f"its parent {parent} is not among these objects: its jobs wait until it is there"
+        yield f"its parent {parent} is not among these objects: jobs of this quota wait until the parent exists"
