@@ -3,7 +3,8 @@ fits on one screen.
 
 The core reads no clock, no file and no network. `fold` applies events and actions to the state. All other parts only
 read the state. They work on a `Draft` (the free capacity of the nodes while a cycle decides) and a `QuotaLedger` (the
-charges of the queue tree while a cycle decides). Both have an undo log.
+amounts that jobs are charged in the queue tree while a cycle decides). Both record their changes, so that a trial can
+be undone.
 
 Parts, lowest first:
 
@@ -12,7 +13,7 @@ Parts, lowest first:
     order/       which job is next
     placement/   the nodes of a gang
     backfill/    reservations, and the jobs that start without delaying them
-    preemption/  which jobs a job may preempt, and which of them suffice
+    preemption/  which jobs a job may preempt, and a set of them that frees enough
     reasons/     why a job waits, with numbers
     cycle/       one cycle: the steps that `decide` names
     decide       one cycle: from the cluster state to a plan"""

@@ -49,9 +49,11 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
     for request in receive.newcomers(cycle.state):
         receive.receive(cycle.state, request)
 
-    # 2. Try requests in order. A request class takes part if the nodes have enough in total and its limits allow it.
+    # 2. Try requests in order. A request class takes part if the nodes have enough in total, and if the limits and
+    #    quotas of its queue allow its first request.
     for candidate in cycle.candidates():
-        # 3. List the offers of the queue tree: flavors with their charges. Quota allows an offer, or it is short.
+        # 3. List the offers: the choices of flavors for the request, with the charge of each to the queue tree. Quota
+        #    either allows an offer now, or is short for it.
         offers, lacks = cycle.state.offers(candidate), []
         for offer in offers:
             # 4. Place the whole gang on the draft, or place no pod of it.
@@ -67,7 +69,7 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
         else:
             # 6. Otherwise preempt other jobs, if that is allowed and frees enough; nominate the request to their nodes.
             if not cycle.make_room(candidate, offers):
-                # 7. Otherwise report to the request class why its request does not start.
+                # 7. Otherwise store the reason why the request does not start, for all requests of its class.
                 cycle.deny(candidate, offers, lacks)
 
     # 8. Return the plan, the time of the next cycle, and the memory for that cycle.

@@ -77,8 +77,8 @@ class NodesKept:
 
 @dataclass(frozen=True, slots=True)
 class NodesNoted:
-    """News about the nodes for which a job waits. `text`: a phrase that the job's reason contains; empty: nothing is
-    known. `granted`: True if the nodes will come."""
+    """A message about the nodes for which a job waits. `text`: a phrase that becomes a part of the job's reason; empty
+    if nothing is known. `granted`: True if it is certain that the nodes will arrive."""
 
     job: str
     text: str
@@ -193,7 +193,7 @@ class Adopted:
 
     `placements`: charged as they are, even if they overcommit a node.
     `open`: slots that need a node.
-    `started_s`, `flavors`: the values of the job's `Start`.
+    `started_s`, `flavors`: the values that the job's action `Start` had.
     `leaving`: placed slots whose pods are stopping and are not gone yet; all placed slots if the whole job stops."""
 
     job: Job

@@ -109,7 +109,7 @@ class GangSize(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as submitted.
+    """A job as its user submitted it.
 
     `id`: `namespace/name`, unique among live jobs.
     `blocked`: why the world forbids the job to start, regardless of capacity (a hold, missing members); None: it may
@@ -180,10 +180,10 @@ class Phase(StrEnum):
     STOPPING = "stopping"  # preempted as a whole: the job holds its nodes until its pods are gone, then waits again
 
 
-MAX_PODS = 150_000  # pods of one job; Kubernetes is tested for clusters of this size
+MAX_PODS = 150_000  # the largest number of pods of one job; Kubernetes is tested with this number of pods
 MAX_ROLES = 1_000
 MAX_GROUPS = 1_000
-MAX_DEPTH = 16  # levels of nested groups, and of nested slices
+MAX_DEPTH = 16  # the largest number of levels of nested groups, and of nested slices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

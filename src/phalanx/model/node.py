@@ -140,7 +140,7 @@ class SliceLayer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyRequest:
-    """The required or preferred closeness of the pods of a job, group or role (Kueue's TopologyRequest).
+    """The required or preferred closeness of the pods of a job, group or role (like Kueue's TopologyRequest).
 
     `level`: a label key of some topology; all pods are placed in one domain of this level.
     `required`: if False and no domain fits all pods, the next coarser level is tried, and at last any nodes.
@@ -202,7 +202,7 @@ class Flavor:
 
 
 def joined_name(names: Iterable[str]) -> str:
-    """Return the name of these flavors together."""
+    """Return one name for these flavors together: their names, joined by `+`."""
     return JOIN.join(names)
 
 

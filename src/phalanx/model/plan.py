@@ -22,7 +22,7 @@ class Start(NamedTuple):
     placements: tuple[Placement, ...]
     at_s: float = 0.0  # the time of the decision, seconds since the epoch
     flavors: tuple[str, ...] = ()  # the flavor of each role's pods; empty if the queue names no flavors
-    limit_s: float | None = None  # the time limit: the job's, otherwise its queue's
+    limit_s: float | None = None  # the time limit of the job, or else of its queue
     backfilled: bool = False  # True if the job starts before an earlier request, whose reservation it does not delay
 
 
@@ -45,7 +45,7 @@ class Preempt(NamedTuple):
 
     Its amounts stay charged until the world reports that its pods are gone (`Refused`).
     `by`: the preemptor.
-    `grace_s`: the grace period of the job's pods; None: each pod's own."""
+    `grace_s`: the grace period of the job's pods; None if each pod has its own grace period."""
 
     job: str
     attempt: int

@@ -74,7 +74,7 @@ class Requirement:
     field: bool = False
 
 
-NodeTerm: TypeAlias = tuple[Requirement, ...]  # a node must meet all of them; an empty term matches no node
+NodeTerm: TypeAlias = tuple[Requirement, ...]  # a node must meet all requirements; an empty term matches no node
 
 
 @dataclass(frozen=True, slots=True)

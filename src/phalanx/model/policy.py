@@ -75,7 +75,7 @@ class FairShareFormula(StrEnum):
 class WaitingJob:
     """A waiting job, as a priority function sees it.
 
-    `id`: `namespace/name`. `qos`, `nice`: Slurm's. `priority`: the value of the job's priority class.
+    `id`: `namespace/name`. `qos`, `nice`: Slurm's QOS and nice value. `priority`: the value of the job's PriorityClass.
     `pods`: the pods of its minimum.
     `requests`: resource -> what these pods request together: cores of `cpu`, bytes of `memory`, other resources as
     numbers.
@@ -98,7 +98,8 @@ class WaitingJob:
 
 
 class PriorityFunction(Protocol):
-    """A priority in Python: higher is sooner. The same job must always get the same priority."""
+    """A function in Python that returns the priority of a waiting job; jobs with higher priorities are tried first. The
+    function must always return the same priority for the same job."""
 
     def __call__(self, job: WaitingJob, /) -> float: ...
 
@@ -108,7 +109,7 @@ class Policy:
     """The policy of the whole cluster.
 
     `default_queue`: the queue of jobs that name no queue; empty: there is none.
-    `backfill_depth`: the most reservations of conservative backfill in a cycle.
+    `backfill_depth`: the largest number of reservations in a cycle with conservative backfill.
     `typical`: expected pod shapes with their frequencies, for scores by fragmentation; if empty, the pods of the known
     jobs are used.
     `factors`: the weights of `MULTIFACTOR` queues.

@@ -47,8 +47,8 @@ class ReclaimWithinCohort(StrEnum):
 
 
 class ReclaimFloor(StrEnum):
-    """The floor below which other queues may not be preempted, and the bound up to which the preempting queue may
-    go."""
+    """How much may be preempted from other queues: down to which usage the victims' queue may be brought, and up to
+    which usage the preempting queue may grow."""
 
     GUARANTEE = "guarantee"  # the preempting queue stays within its guarantee, and the victims' queues keep theirs
     # The preempting queue may exceed its guarantee while its share stays below the share of the victim's queue.
@@ -84,7 +84,7 @@ class QueuePreemption:
     `reclaimable`: True if jobs of other queues may preempt jobs of this queue (Volcano's term).
     `min_run_s`: jobs of this queue cannot be preempted before they have run for this time.
     `grace_s`: the grace period of victims' pods; None: each pod's own.
-    `hourly_budget`: the most jobs of the queue that are preempted in any hour.
+    `hourly_budget`: the largest number of jobs of the queue that are preempted in any hour.
     `delay_s`: a job of this queue preempts only after it has waited this long for capacity, so that an autoscaler can
     react first.
     `consolidate`: True if jobs of this queue may be moved, and may cause other jobs to be moved, to make free capacity
@@ -119,17 +119,17 @@ class QueuePreemption:
 Bounds: TypeAlias = tuple[tuple[str, int], ...]
 Weights: TypeAlias = tuple[tuple[str, float], ...]
 NO_PREEMPTION = QueuePreemption()
-PARENT = -1.0  # shares of a user that is ranked with the whole queue's usage (Slurm's `FairShare=parent`)
+PARENT = -1.0  # the shares of a user who is ranked by the usage of the whole queue (Slurm's `FairShare=parent`)
 
 
 class QueueOrder(StrEnum):
     """The order of a queue's jobs and of its child queues."""
 
-    PRIORITY = "priority"  # higher priority, then earlier submission; all queues below are one
+    PRIORITY = "priority"  # higher priority, then earlier submission; the jobs of all queues below are ordered together
     FIFO = "fifo"  # earlier submission, regardless of priority
     FAIR = "fair"  # the child with the lowest weighted dominant share first; a queue's own jobs by priority
     TIERED = "tiered"  # children within their guarantee, then by the priority of queues, then as FAIR (KAI, Volcano)
-    FILL = "fill"  # the child with the highest priority (`fenced`), then the one that is least full (YuniKorn)
+    FILL = "fill"  # the child with the highest priority (`priority`, `fenced`), then the least full child (YuniKorn)
     MULTIFACTOR = "multifactor"  # Slurm's sum of age, size, fair share, queue, QOS and nice (`Policy.factors`)
     USAGE = "usage"  # the account with the lowest past usage relative to its shares; its jobs by priority
 
@@ -188,7 +188,7 @@ class Limits:
 
     `running`: the number of started jobs.
     `submitted`: the number of live jobs, pending or started.
-    `wall_s`: the highest time limit of a job; a job without a limit gets this one.
+    `wall_s`: the longest time limit that a job may have; a job without a time limit gets this one.
     `named`: separate limits for single users or groups, by name. Only the fields `running` and `resources` of these
     limits are used."""
 
@@ -226,16 +226,18 @@ class Queue:
     of each level of the tree apply independently (KAI). If False, such guarantees are an error, and no job of the queue
     or of a queue below it starts.
     `weight`: the weight of its share among its siblings.
-    `priority`: the order among siblings with equal shares, and a factor of `MULTIFACTOR`. In `FILL` order, jobs of the
-    queue compete against sibling queues with their own priority plus this one; with `fenced`, with this one alone.
+    `priority`: among siblings with equal shares, the queue with the highest priority is next. It is also a factor of
+    `MULTIFACTOR`. In `FILL` order, a job of the queue competes against jobs of sibling queues with the sum of its own
+    priority and this priority; with `fenced`, with this priority alone.
     `state_since_s`: when the state was set; a draining queue still starts jobs that were submitted before.
     `accounts`: for `MULTIFACTOR`, Slurm's shares of the users in the queue: (user, shares or `PARENT`); a user who is
     not named has one share. For `USAGE`, the shares of the accounts (`Job.association`); an account without shares
     comes last.
     `usage`: the rules for past usage in the queue; None: the rules of the policy, with `ENTRY_S` as `entry_s`.
-    `start_timeout_s`: the longest time until all pods of a bound gang are ready; the world enforces it.
-    `staleness_grace_s`: the longest time for which a gang of bare pods may run with fewer pods than its minimum; 0: for
-    ever. The world enforces it.
+    `start_timeout_s`: the longest time from the binding of a gang until all its pods are ready. The package `kube`
+    enforces it.
+    `staleness_grace_s`: the longest time for which a gang of bare pods may run with fewer pods than its minimum; 0
+    means for ever. The package `kube` enforces it.
     """
 
     name: str

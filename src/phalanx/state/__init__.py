@@ -7,13 +7,13 @@ not on the size of the cluster. This package makes no decisions.
 
 Parts, lowest first:
 
-    classes       demands and gangs, interned: one object for all pods, or jobs, that ask the same
-    dependencies  which jobs wait for which others; arrays; how finished jobs ended
+    classes       demands and gangs, interned: one object for all pods, or jobs, with equal requests
+    dependencies  jobs that wait for other jobs; arrays; the outcomes of finished jobs
     nodes/        the nodes as columns: amounts, attributes, devices, and which pods run where
-    queues/       the queues as a tree, what is charged to each, and what a gang costs
-    pending/      the jobs that wait, and what each waits for
-    run_times     run times of finished jobs, and the expected run times of others; recent submissions
-    running       running jobs: as columns, by expected end, by what they hold
+    queues/       the queues as a tree, the charges of jobs to each queue, and the cost of a gang
+    pending/      the jobs that wait, and the reason why each waits
+    run_times     run times of finished jobs, and the expected run times of other jobs; recent submissions
+    running       running jobs: as columns, sorted by expected end, and by the amounts that they hold
     usage         the decayed past usage of users, for fair shares
     cluster       the whole: `Cluster`, and a `JobRecord` for each live job
 """

@@ -53,7 +53,8 @@ class Demand:
     `costs`: the amounts that each pod is charged to its queue: the shape's own charge if it has one, otherwise `asks`;
     in addition the pod's part of devices.
     `where`: the node constraints.
-    `kind`: the affinity class; None if no affinity term can select such pods, and such pods have no terms.
+    `kind`: the affinity class; None if no affinity term of any pod can select these pods, and they have no terms of
+        their own.
     `unconstrained`: True if node constraints and amounts alone decide which nodes fit, and all fitting nodes are
         equally good.
     `tracked`: whether the pod index counts each pod, because of pod affinity or host ports."""
@@ -79,8 +80,8 @@ class Gang:
     `required_roles`: the roles whose minimum it needs to start.
     `asked`: resource -> request of the minimums of all roles together.
     `due`: the queue's charge for the minimums of all roles, under keys with the empty flavor.
-    `error`: the error in roles or groups, as a sentence; empty: there is none.
-    `minimums`: the minimum number of pods of each role. `none`: a zero for each role.
+    `error`: the error in the roles or groups, as a sentence; empty if there is no error.
+    `minimums`: the minimum number of pods of each role. `none`: a list with 0 for each role.
     `rigid`: whether the gang never has more pods than its minimum.
     `optional`: whether members of its groups may be left out."""
 
@@ -123,8 +124,8 @@ class Gang:
         return all(map(ge, pods, self.minimums))
 
     def does_without(self, role: int, pods: Sequence[int]) -> bool:
-        """Return whether a gang with `pods[role]` pods of each role does not need this role: the role is not required,
-        and it has no pod or the gang has its minimum without it."""
+        """Return whether a gang with `pods[role]` pods of each role can do without the role `role`. It can if the role
+        is not required, and if the role has no pod or the gang reaches its minimum without the role."""
         return role not in self.required_roles and (not pods[role] or self.enough(pods))
 
 
@@ -203,7 +204,8 @@ class InternTable:
 
 
 class AffinityClass:
-    """Pods that the affinity terms of other pods cannot tell apart: equal namespace, labels and terms."""
+    """A class of pods that the affinity terms of other pods cannot distinguish, because these pods have the same
+    namespace, labels and affinity terms."""
 
     __slots__ = ("__weakref__", "away", "labels", "namespace", "near")
 

@@ -33,7 +33,7 @@ from phalanx.state.queues.tree import QueueTree
 from phalanx.state.running import ExpectedEnds, LargestConsumers, RunningPods
 from phalanx.state.usage import DecayedUsage
 
-REMEMBERED = 4096  # the most gangs that are stored together with their flavors
+REMEMBERED = 4096  # the largest number of gangs with flavors that are stored (`with_flavors`)
 
 
 def _refuse(*_: object) -> NoReturn:
@@ -62,12 +62,12 @@ EMPTY_SET: Final = EmptySet()
 class JobRecord:
     """A live job and the decisions about it.
 
-    `placements`: slot -> node; the node is charged.
-    `open`: slot without a node -> (arrival in seconds since the epoch, number of its opening).
-    `nominated`: slot -> the node that it is nominated for while the job waits; the node is charged.
+    `placements`: slot -> its node, which is charged for the slot.
+    `open`: slot without a node -> (its arrival in seconds since the epoch, the number of its opening).
+    `nominated`: slot -> the node to which it is nominated while the job waits. This node is charged for the slot, too.
     `nominated_until_s`: the end of the nomination (seconds since the epoch).
     `leaving`: placed slots whose pods are terminating.
-    `devices`: slot -> names of its devices; of placed and nominated slots.
+    `devices`: slot -> the names of its devices, for placed and nominated slots.
     `attempt`: the number of starts. `preempted`: how often the job was preempted as a whole.
     `reason`: the last reason why it waits.
     `refusal`: the reason why its last start failed; it then waits until `not_before_s` (seconds since the epoch).
@@ -152,7 +152,7 @@ class Cluster:
     `foreign_usage`: resource -> amount that foreign pods hold. `foreign_usage_on`: node -> resource -> amount.
     `jobs_of`: queue -> its live jobs.
     `leaving`: job with terminating pods -> the time by which they must have stopped (seconds since the epoch).
-    `nominated`: jobs that are nominated for nodes.
+    `nominated`: jobs that are nominated to nodes.
     `preempted_at`: queue -> times at which its jobs were preempted (seconds since the epoch).
     `exceeding`: queue above its limit -> since when, as in `core.fold.memory.Memory` (seconds since the epoch).
     `now_s`: the latest of all reported times. `told_s`: the last reported time, which is earlier if the clock was set
@@ -182,7 +182,7 @@ class Cluster:
         self.flavored_gangs: dict[tuple[Gang, tuple[str, ...]], Gang] = {}
         self.pending = Pending()
         self.consumers = LargestConsumers()
-        self.running_pods: RunningPods | None = None  # made when it is first needed
+        self.running_pods: RunningPods | None = None  # created when it is first needed
         self.leaving: dict[str, float] = {}
         self.nominated: dict[str, None] = {}
         self.preempted_at: dict[str, deque[float]] = {}
@@ -197,7 +197,7 @@ class Cluster:
 
     def update_node(self, node: Node) -> None:
         if any(not 0 <= amount <= MAX_AMOUNT for _, amount in node.allocatable):
-            # Larger amounts are cut, because no real node has them.
+            # Amounts above the maximum are reduced to it, because no real node has more.
             node = replace(node, allocatable=bounded_amounts(node.allocatable))
         known = self.columns.node(node.name) is not None
         self.pending.note_growth(self.columns.update(node))
@@ -364,7 +364,7 @@ def time_limit_s(cluster: Cluster, job: Job) -> float | None:
     )
 
 
-MOST_DEMANDS = 1 << 16  # with more demands, the columns are built again, without demands that no pod has
+MOST_DEMANDS = 1 << 16  # with more demands than this, the columns are built again without demands that no pod has
 
 
 def residents(cluster: Cluster) -> RunningPods:
@@ -413,8 +413,8 @@ def spare_pods(record: JobRecord) -> list[int]:
 
 
 def with_their_members(record: JobRecord, slots: Collection[Slot]) -> tuple[Slot, ...]:
-    """Return the slots, in order, together with the remaining slots of each optional member that would be incomplete
-    without them, because a part of such a member is of no use."""
+    """Return the slots, in order. If the release of these slots would leave an optional member of a group incomplete,
+    also return the remaining slots of this member, because a part of such a member is of no use."""
     if not record.gang.optional or record.gang.tree is None:
         return tuple(sorted(slots))
     kept = [slot for slot in record.placements if slot not in slots and slot not in record.leaving]
@@ -425,8 +425,8 @@ def with_their_members(record: JobRecord, slots: Collection[Slot]) -> tuple[Slot
 
 
 def nominated_in(cluster: Cluster, row: int, jobs: Iterable[str]) -> Mapping[str, int]:
-    """Return resource -> amount that nominations of these jobs hold on the row. Pods with shares of devices are left
-    out."""
+    """Return for each resource the amount that nominations of these jobs hold on the row. Pods with shares of devices
+    are left out."""
     found: Counter[str] = Counter()
     for record in (cluster.jobs[job] for job in jobs):
         for slot, node in record.nominated.items():
@@ -443,7 +443,7 @@ def is_overcommitted(cluster: Cluster, row: int, back: Mapping[str, int]) -> boo
 
 
 def nominated_placements(record: JobRecord) -> tuple[Placement, ...]:
-    """Return the placements for which the job is nominated."""
+    """Return the placements to which the job is nominated."""
     return tuple(
         Placement(*slot, node, record.devices.get(slot, ())) for slot, node in sorted(record.nominated.items())
     )

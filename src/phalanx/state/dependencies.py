@@ -22,8 +22,9 @@ class JobDependencies:
     """The index of dependencies.
 
     `dependents`: job -> the live jobs that name this job as a dependency.
-    `active`: array -> its jobs that have one of its slots: running and nominated jobs, and waiting jobs that may start.
-    `passed`: array jobs that cannot start and have given their slot to another job of the array."""
+    `active`: array -> its jobs that have one of its slots. These are running and nominated jobs, and waiting jobs that
+        may start.
+    `passed`: jobs of arrays that cannot start, so that another job of the array has got their slot."""
 
     def __init__(self) -> None:
         self.dependents: dict[str, dict[str, None]] = {}
@@ -42,7 +43,8 @@ class JobDependencies:
             insort(families.setdefault(kin, []), (job.submitted_s, job.id))
 
     def leave(self, job: Job) -> None:
-        """Remove a job that has ended, or whose fields have changed so that it is added again."""
+        """Remove a job from the index, because it has ended, or because its fields have changed. In the second case the
+        caller adds it again."""
         if not (job.after or job.singleton or job.array_cap is not None):
             return
         for dependency in job.after:
@@ -59,8 +61,8 @@ class JobDependencies:
         self.passed.pop(job.id, None)
 
     def ended(self, job: str, outcome: Outcome) -> None:
-        """Store the outcome of a job. When there are twice `KEPT` outcomes, the older ones that no live job names are
-        forgotten."""
+        """Store the outcome of a job. When there are twice `KEPT` outcomes, the oldest outcomes are removed, except
+        those of jobs that a live job names."""
         self.outcomes.pop(job, None)
         self.outcomes[job] = outcome
         if len(self.outcomes) > 2 * KEPT:

@@ -45,11 +45,12 @@ from typing import NamedTuple, TypeAlias
 from phalanx.model.job import Job
 
 KEPT_SUBMISSIONS = 256
-FEWEST = 16  # with fewer known submissions than this, there is no window
+FEWEST = 16  # a window needs at least this many known submissions
 
 
 class Window(NamedTuple):
-    """A span of time (seconds since the epoch) in which every submission is known. `jobs`: in order of submission."""
+    """A span of time (seconds since the epoch) in which every submission is known. `jobs`: the jobs that were submitted
+    in it, in the order of their submission."""
 
     since_s: float
     until_s: float

@@ -7,10 +7,10 @@ columns are derived from the job records when they are first needed. Later only 
 notes them). A cluster without preemption never needs the columns. Entries of a changed job are emptied, and its new
 entries are appended. When half of the entries are empty, all are packed.
 
-*Expected ends.* A job with a time limit ends when the limit has passed, at the latest. The end of a job without a limit
-is unknown. A job that is stopping ends as soon as it can, so its expected end is now. Each start and each end of a job
-keeps the list sorted, so no decision has to sort the running jobs. The run times of finished jobs are stored together
-with this list, for forecasts.
+*Expected ends.* A job with a time limit ends at the latest when the limit has passed. The end of a job without a limit
+is unknown. A job that is stopping ends as soon as it can, so its expected end is now. Whenever a job starts or ends,
+the list is updated so that it stays sorted. So no decision has to sort the running jobs. The run times of finished jobs
+are stored together with this list, for forecasts.
 
 *Largest consumers.* A reason why a job waits names the jobs that hold most of the missing resource. To find them
 without visiting all running jobs, there is a heap of (-amount, job) for each resource for which they were requested
@@ -69,8 +69,8 @@ class RunningPods:
             **{name: np.zeros(FIRST, np.float64) for name in ("started_s", "submitted_s", "checkpoint_s")},
             "tie": np.zeros(FIRST, np.int64),
         }
-        self._written: list[tuple[int, ...]] = []  # entries that `settle` adds to the columns
-        self._told: list[tuple[Any, ...]] = []  # rows of jobs that `settle` writes
+        self._written: list[tuple[int, ...]] = []  # entries that `settle` will add to the columns
+        self._told: list[tuple[Any, ...]] = []  # rows of jobs that `settle` will write
         self._of: dict[int, list[int]] = {}  # job number -> its entries
         self._vacant: list[int] = []
         self._movable: Ints | None = None
@@ -309,7 +309,8 @@ class LargestConsumers:
             heapify(heap)
 
     def largest(self, resource: str, count: int) -> list[tuple[str, Amount]]:
-        """Return the jobs that hold most, (job, amount), largest first; equal ones by name."""
+        """Return the `count` jobs that hold most of the resource, as (job, amount), the largest amount first. Jobs with
+        equal amounts are sorted by name."""
         known = self._largest.get(resource)
         if known is None or known[0] != count:
             known = self._largest[resource] = count, self._found(resource, count)

@@ -24,10 +24,10 @@ from typing import NamedTuple
 from phalanx.model.pod import Amount
 from phalanx.model.queue import Weights
 
-NOTHING = 1e-6  # a smaller usage (billed units times seconds) counts as none
+NOTHING = 1e-6  # a usage below this value (billed units times seconds) is treated as 0
 IDLE = 64
 LN_2 = math.log(2)
-MOST = 1e30  # a larger reported usage is a mistake: no cluster runs that long
+MOST = 1e30  # a reported usage above this value is treated as a mistake, because no cluster runs that long
 
 
 class Price(NamedTuple):
@@ -89,15 +89,15 @@ class DecayedUsage:
         self.default = Price()
         self.prices: dict[str, Price] = {}
         self.associations: dict[str, dict[str, AssociationUsage]] = {}
-        self._idle = 0  # the number of associations that lost their last job since unused ones were last removed
+        self._idle = 0  # the number of associations that have lost their last job since the last removal of unused ones
 
     def enter(self, queue: str, user: str) -> None:
         """Note that a job of the user has entered the queue."""
         self.meter(queue, user).jobs += 1
 
     def leave(self, queue: str, user: str, now_s: float) -> None:
-        """Note that a job of the user has left the queue. Associations that have neither jobs nor usage are removed in
-        time, so that they never become half of all associations."""
+        """Note that a job of the user has left the queue. From time to time, this also removes associations that have
+        neither jobs nor usage, so that they are always less than half of all associations."""
         meter = self.meter(queue, user)
         meter.jobs -= 1
         self._idle += not meter.jobs
@@ -112,7 +112,7 @@ class DecayedUsage:
         return bool(meter.jobs or meter.held) or self.at(meter, now_s) >= NOTHING
 
     def meter(self, queue: str, user: str) -> AssociationUsage:
-        """Return the usage of the user in the queue; make one if there is none."""
+        """Return the usage of the user in the queue. If there is none, create one."""
         meters = self.associations.get(queue)
         if meters is None:
             meters = self.associations[queue] = {}
@@ -122,7 +122,7 @@ class DecayedUsage:
         return meter
 
     def price(self, billing: Weights, half_life_s: float, now_s: float) -> None:
-        """Set the price that counts from now on in all queues without a price of their own."""
+        """Set the price that is used from now on in all queues without a price of their own."""
         price = Price.of(billing, half_life_s)
         if price == self.default:
             return
@@ -131,7 +131,7 @@ class DecayedUsage:
             self._reprice(queue, price, now_s)
 
     def price_queue(self, queue: str, price: Price | None, now_s: float) -> None:
-        """Set the queue's own price, which counts from now on; None removes the queue's own price."""
+        """Set the queue's own price, which is used from now on. None removes the queue's own price."""
         if price == self.prices.get(queue):
             return
         if price is None:
@@ -159,15 +159,15 @@ class DecayedUsage:
         meter.rate = meter.price.rate(held) if meter.price.billing and held else 0.0
 
     def tell(self, queue: str, user: str, usage: float, at_s: float, now_s: float) -> None:
-        """Replace the usage by its value at `at_s`. The amounts that the user holds now count as held since then. A
-        negative or impossibly large usage counts as zero, and a future `at_s` as `now_s`."""
+        """Replace the usage by a reported value, which is the usage at `at_s`. The amounts that the user holds now are
+        charged from `at_s` on. A negative or impossibly large usage counts as zero, and a future `at_s` as `now_s`."""
         meter = self.meter(queue, user)
         meter.usage = usage if 0 <= usage <= MOST else 0.0
         meter.at_s = meter.told_s = min(at_s, now_s) if math.isfinite(at_s) else now_s
         self.bring_forward(meter, now_s)
 
     def backdate(self, queue: str, user: str, held: Mapping[str, Amount], since_s: float, now_s: float) -> None:
-        """Add the usage of `held` since `since_s`, which the reported usage does not include."""
+        """Add the usage of the amounts `held` from `since_s` until now, which the reported usage does not include."""
         meter = self.meter(queue, user)
         meter.usage += meter.price.accrued(meter.price.rate(held), max(0.0, now_s - max(since_s, meter.told_s)))
 

@@ -20,7 +20,7 @@ from phalanx.core.placement.filters import matching
 from phalanx.core.placement.packing import PackedPods
 from phalanx.state.classes import Demand, Gang
 
-Free = dict[str, NDArray[np.int64]]  # resource -> by row, as in `shadow_time`
+Free = dict[str, NDArray[np.int64]]  # resource -> the free amount of each row, as in `shadow_time`
 
 LARGEST = 1 << 14  # the largest product of nodes and pods of the job
 NONE = -1

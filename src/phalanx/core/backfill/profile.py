@@ -39,7 +39,7 @@ from phalanx.state.classes import Demand, Gang
 from phalanx.state.cluster import Cluster
 
 CELLS = 1 << 20
-TRIES = 256  # the most stretches on which one gang is tried
+TRIES = 256  # one gang is tried on at most this many stretches of levels
 SPARE = 64  # levels that are allocated at once
 
 
@@ -177,7 +177,7 @@ class CapacityProfile:
                 return np.zeros(len(some), np.int64)
             held = np.maximum(column[cells], 0) // amount
             most = held if most is None else np.minimum(most, held, out=most)
-        assert most is not None  # every pod asks one of `pods`
+        assert most is not None  # every pod requests at least the resource `pods`
         total: NDArray[np.int64] = most.sum(axis=1)
         return total
 

@@ -55,7 +55,7 @@ from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, minimum_gang
 from phalanx.state.pending.request_class import Request
 
-TRIES = 64  # the most times at which one gang is tried
+TRIES = 64  # one gang is tried at most at this many different times
 MOVES = 8  # the largest number of moves of the first reservation in a cycle, each to let another job start
 
 
@@ -98,8 +98,8 @@ class BackfillReservation:
 
 
 class BackfillForecast:
-    """The cycle's reservations, and the forecast from which they are computed. It is created when a
-    request may need a reservation.
+    """The cycle's reservations, and the forecast of free capacity from which they are computed. The object is created
+    when a request may need a reservation for the first time in the cycle.
 
     `reservations`: the reservations of the cycle, in the order in which they were made. `wanted`: the largest number of
         reservations.
@@ -197,7 +197,7 @@ class BackfillForecast:
     def enter_last_grant(self) -> None:
         """Subtract the capacity of the last grant of this cycle from the forecast."""
         if self.profile is None and not self.reservations:
-            return  # its end is computed when a request needs a reservation
+            return  # the end of the grant is computed when a request needs a reservation
         end_s, gang, placements = self.ends.granted[-1]
         if self.profile is not None:
             self.profile.change(held_by_placements(self.cluster.columns, gang, placements), self.now_s, end_s, -1)

@@ -1,13 +1,13 @@
 """Yield the request classes that may be tried in a cycle, in order. A *request class* has equal requests of one queue.
 An *arena* is a part of the queue tree whose request classes are ordered together.
 
-One mask over all request classes shows which of them may start. The tournament then draws the classes of each arena in
-order, one at a time, and skips classes that may no longer be tried. If there are at most `FEW` request classes, a loop
-examines each class instead, without a mask.
+A mask (an array with one boolean for each request class) shows which classes may start. The tournament
+(`core.order.next_job`) then takes the classes of each arena in order, one at a time, and skips classes that may no
+longer be tried. If there are at most `FEW` request classes, a loop examines each class instead, without a mask.
 
-The order is exactly that of `Tournament.rank`: first the main key of the queue's order, then arrival, then the kind and
-tie of the request. The columns store only the main key and the arrival. If both are equal, kind and tie are read from
-the request objects."""
+The order is exactly that of `Tournament.rank`: first the main sort key of the queue's order, then the arrival of the
+request, then its kind (`Kind`), and at last its name (`QueuedRequest.tie`). The columns store only the main key and the
+arrival. If both are equal, the kind and the name are read from the request objects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ FEW = 64  # up to this number of request classes, a loop over them is faster tha
 Numbers = NDArray[np.intp]
 Floats = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
-ArenaDraws: TypeAlias = tuple[Arena | None, Draws]  # None: slots that replace lost pods
+# An arena, and its request classes in order. None in place of the arena stands for slots that replace lost pods.
+ArenaDraws: TypeAlias = tuple[Arena | None, Draws]
 
 
 class Candidates:
@@ -45,7 +46,8 @@ class Candidates:
     def __init__(self, state: CycleState, reserving: Reserving) -> None:
         self.state, self.pending, self.reserving = state, state.pending, reserving
         self.columns, self.branches = state.pending.columns, state.cluster.tree.branches
-        self.several_arenas = state.cluster.tree.root.split  # if so, trying a class too early may change decisions
+        # With several arenas, a class that is tried too early may change decisions about other queues.
+        self.several_arenas = state.cluster.tree.root.split
 
     def refresh(self) -> None:
         """Bring the caches of the state up to date, and begin the cycle. Only this method and `core.cycle.intake`
@@ -57,7 +59,7 @@ class Candidates:
             peers.changed.clear()
         for placement_class in list(pending.placement_classes.composite):
             find_flavor_classes(cluster, placement_class)
-        pending.changed = True  # until the plan of this cycle is folded
+        pending.changed = True  # folding the plan of this cycle sets it to False
         capacity.bring_up_to_date(cluster)
         if pending.placement_classes.failed:
             forget_mended_failures(pending.placement_classes)
@@ -176,7 +178,7 @@ class Candidates:
         return AccountUsage(self.state.cluster, self.state.now_s, self.state.started)
 
     def priority_of(self, entry: QueuedRequest) -> float:
-        """Return the sum of priority factors of the request, for queues in MULTIFACTOR order."""
+        """Return the multifactor priority of the request, for queues in MULTIFACTOR order."""
         return self.priorities.of(self.state.cluster.jobs[entry.request.job])
 
     @lazy
@@ -187,7 +189,8 @@ class Candidates:
 
     @lazy
     def arena_of_row(self) -> Numbers:
-        """Return for each headroom row the number of its arena."""
+        """Return for each row of the headroom table (`state.pending.headroom`) the number of the arena of its
+        queue."""
         numbers = {arena: number for number, (arena, _) in enumerate(self.arenas)}
         whose = (Arena(self.branches[row.queue].arena.name, row.account) for row in self.pending.headroom.rows)
         return np.array([numbers[arena] for arena in whose], np.intp)
@@ -204,8 +207,8 @@ class Candidates:
         return found
 
     def in_order(self, numbers: Numbers, scores: Floats) -> Draws:
-        """Yield (rank, candidate) in order. If the score and the arrival of two candidates are equal, their kind and
-        tie decide."""
+        """Yield (rank, candidate) in order. `numbers`: the numbers of the request classes. `scores`: the main sort key
+        of each. If two candidates have equal keys and arrivals, the kind and the name of their requests decide."""
         arrivals = self.columns.arrival_s[numbers]
         order = np.lexsort((arrivals, scores))
         found = zip(scores[order].tolist(), arrivals[order].tolist(), numbers[order].tolist(), strict=True)

@@ -8,7 +8,7 @@ free capacity only shrinks, so a closed class stays closed. A closed class f als
 *exact* if counting alone shows whether it fits; need(f) is the number of pods that it needs:
 
     if f is exact and was counted with r pods, r < need(f), then every exact class of one role fails too whose pods
-    ask no less of each resource, on no other nodes, and which needs more than r pods            (dominance)
+    request no less of each resource, may use no other nodes, and which needs more than r pods   (dominance)
 
 The reason is that each pod of such a class takes the place of a pod of f. So only a few classes have to be tried and
 fail: an earlier failure dominates (closes) most of the others.
@@ -44,8 +44,8 @@ from phalanx.state.pending.request_class import Kind, RequestClass
 Mask: TypeAlias = NDArray[np.bool_]
 Placed: TypeAlias = tuple[Gang, str, Sequence[Placement]]  # the gang, the job and the placements of a grant
 
-EXPLAINED = 4  # failed requests of a cycle that get a new reason, at least
-NO_MORE = -1.0  # stored as the need of a closed class
+EXPLAINED = 4  # at least this many failed requests of a cycle get a newly computed reason
+NO_MORE = -1.0  # the value of `need` for a closed class
 
 
 class Live(NamedTuple):
@@ -69,10 +69,10 @@ class KnownFailures:
 
     Set by `begin`:
 
-    `open`: a byte for each class: 1 if no known failure excludes that the class starts. The last byte belongs to no
-        class.
-    `had_room`: a byte for each class: 1 if by counting the class had capacity when the cycle began, and no trial of it
-        had failed."""
+    `open`: a byte for each class: 1 if no known failure shows that the class cannot start. One more byte, for no class,
+        follows at the end.
+    `had_room`: a byte for each class: 1 if, when the cycle began, the free amounts were enough for the class by
+        counting, and no trial of the class had failed."""
 
     open: bytearray
     had_room: bytearray
@@ -86,14 +86,14 @@ class KnownFailures:
         self.disproved: dict[PlacementClassKey, None] = {}
         self.failures = 0
         self.grants: CycleGrants | None = None
-        self._noted = 0  # the number of `placed` that are in `grants`
+        self._noted = 0  # the number of entries of `placed` that are already in `grants`
 
     def begin(self) -> None:
         """Open the classes that fit by counting."""
         self.open = fits(self.classes)
         self._opened = bytes(self.open)
         self.had_room = bytearray(self._opened)
-        self.open_mask = np.frombuffer(self.open, np.bool_)  # follows later changes
+        self.open_mask = np.frombuffer(self.open, np.bool_)  # the same memory as `open`, so it shows later changes
         for each in self.classes.failed:
             self.had_room[each.number] = 0
         self._live: Live | None = None

@@ -34,7 +34,7 @@ def decision(cycle: Cycle) -> Decision:
     waits, waiting_for_event = state.waits, state.waiting_for_event
     if state.actions:
         preempted = (action.job for action in state.actions if isinstance(action, Preempt))
-        outdated_jobs = {*state.withdrawn, *preempted}  # their reasons are outdated
+        outdated_jobs = {*state.withdrawn, *preempted}  # jobs whose last reported reason is outdated
         waiting_for_event = {request: None for request in waiting_for_event if request.job not in outdated_jobs}
         waits = {job: reason for job, reason in waits.items() if job not in outdated_jobs}
     actions: list[Action] = [Place(job, tuple(placements)) for job, placements in state.places.items()]

@@ -34,7 +34,7 @@ from phalanx.state.pending.request_class import (
 )
 
 RENEWED = 100  # cycles after which the reason of a class is computed again
-RENEWED_AT_ONCE = 64  # the most reasons that a cycle computes again after a node changed; the next cycle computes more
+RENEWED_AT_ONCE = 64  # after a node changed, a cycle computes at most this many reasons again; the next cycle continues
 NEXT = 4  # the number of request classes right behind a head that always report the name of the head
 
 # The head that blocks a request (None: no head), and the code of the head's reason.
@@ -85,8 +85,8 @@ class ReasonReporter:
         return reason.code not in ALONE
 
     def short_of_quota(self, candidate: Candidate) -> Reason | None:
-        """Return the reason why quota blocks the request class; None if quota allows it once victims have returned
-        their charges."""
+        """Return the reason why quota blocks the request class; None if quota allows the class after the victims of
+        this cycle have returned their charges."""
         offers = self.state.offers(candidate)
         if any(offer.short is None for offer in offers):
             self.eased = True
@@ -329,7 +329,7 @@ class ReasonReporter:
                     break
         return found
 
-    # ReasonReporter
+    # Single requests
 
     def report_request(self, request: Request, reason: Reason) -> None:
         record = self.cluster.jobs[request.job]

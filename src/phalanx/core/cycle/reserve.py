@@ -74,8 +74,8 @@ class Reserving:
         return self.forecast.place(request, gang)
 
     def could_reserve(self) -> bool:
-        """Return whether some request may get a reservation. That requires that the end of a running, nominated,
-        terminating or waiting job, or of an advance reservation, can be expected."""
+        """Return whether some request may get a reservation. A reservation needs an expected end of some running,
+        nominated, terminating or waiting job, or of an advance reservation."""
         columns, cluster = self.state.pending.columns, self.cluster
         if self.greedy or (self.conservative and self.policy.backfill_depth <= 0):
             return False
@@ -124,7 +124,7 @@ class Reserving:
         if entry.request in self.reserved:
             return True  # the request was tried before in this cycle, and has its reservation
         if not self.may_reserve or request_class.key.kind == Kind.GROWTH or not self.state.draft.free:
-            return False  # growth gets no reservation, and without nodes no request gets one
+            return False  # pods above a minimum get no reservation; on a cluster without nodes no request gets one
         if not self.is_affordable(candidate):
             return False
         forecast, gang = self.forecast, request_class.key.gang
@@ -141,7 +141,7 @@ class Reserving:
         return reserved
 
     def would_reserve(self, candidate: Candidate) -> bool:
-        """Return whether the request, for which nodes have no capacity, would get a reservation now (rule R8)."""
+        """Return whether a request that finds no capacity on nodes would get a reservation now (rule R8)."""
         key, request = candidate.request_class.key, candidate.entry.request
         if not self.may_reserve or key.kind == Kind.GROWTH or not self.state.draft.free:
             return False

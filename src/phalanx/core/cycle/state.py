@@ -43,11 +43,11 @@ NO_CHARGE = Charge("", "", "", (), 0)
 class CycleState:
     """The state of one cycle. `now_s`: seconds since the epoch.
 
-    `draft`, `ledger`: the free capacity of the nodes and the accounts of the queue tree, both with the decisions of
-        this cycle so far. Both can be rewound to a mark.
+    `draft`, `ledger`: the free capacity of the nodes and the charges in the queue tree, both with the decisions of this
+        cycle so far. Both can be restored to an earlier moment, which the caller has marked (`mark`, `rewind`).
     `known`: the requests that are known not to start, and why. The method `open` creates `known` and the draft.
-    `without_returns`: the accounts as they would be if the victims of this cycle had returned no charges. `places`:
-    started job -> the further pods that this cycle has placed for it.
+    `without_returns`: the ledger as it would be if the victims of this cycle had returned no charges. `places`: started
+    job -> the further pods that this cycle has placed for it.
     `granted`: all requests that start.
     `stopped`, `withdrawn`: jobs that this cycle preempts whole, and jobs whose nominations it withdraws.
     `remaining`: request class with a grant -> an iterator over its further requests.
@@ -139,7 +139,7 @@ class CycleState:
         self.starts.append(Start(record.job.id, record.attempt + 1, placements, self.now_s, flavors, limit_s))
 
     def place_slots(self, request: Request, slot: Slot, placements: Sequence[Placement]) -> None:
-        """Place the open slot, and the slots that are placed together with it."""
+        """Add the placements of an open slot to the plan, and those of the slots that are placed together with it."""
         record = self.cluster.jobs[request.job]
         placed = replacement.placements_of_slots(self.cluster, record, slot, placements)
         self.places.setdefault(request.job, []).extend(placed)
@@ -210,7 +210,7 @@ class CycleState:
             return True
         return self.pending.headroom.allows(request_class.row, request_class.placement_class.cost)
 
-    # Their offers
+    # Offers
 
     def offers(self, candidate: Candidate) -> list[FlavorAssignment]:
         """Return the offers for the request, the best first. An offer is an assignment of flavors, with the quota that
@@ -228,7 +228,7 @@ class CycleState:
         ledger = self.ledger_for(candidate.request_class, record)
         return flavor_assignment.flavor_assignments(self.cluster, ledger, key, record.job, given)
 
-    # Who waits
+    # Waiting requests
 
     def still_waits(self, request: Request) -> bool:
         """Return whether the request has not been granted in this cycle, and its job is not stopped."""

@@ -46,7 +46,7 @@ from phalanx.model.reason import ALONE, NEVER, SHORT, Reason
 from phalanx.state.cluster import Cluster, is_incomplete
 from phalanx.state.pending.request_class import Blocker, Candidate, Kind, RequestClass
 
-REQUEST_CLASSES_OF_EFFORT = 256  # to order this many request classes again costs as much as a search for victims
+REQUEST_CLASSES_OF_EFFORT = 256  # sorting this many request classes again costs as much as one search for victims
 FEW_QUEUES = 64  # rule R8: with more waiting queues than this, their first requests are checked only once in a cycle
 
 
@@ -63,7 +63,7 @@ class Cycle:
         self.reporter = ReasonReporter(self.state, self.tournament)
         self.known = self.state.known
         self.growing: dict[str, Growing] = {}  # jobs that may get pods above their minimums
-        # At the last check of queue heads: (number of decisions, `may_reserve`).
+        # The number of decisions, and the value of `may_reserve`, at the last check of queue heads.
         self.weeded: tuple[int, bool] | None = None
         # Request classes that were tried out of turn and denied because of a reservation.
         self.kept_out: set[int] = set()

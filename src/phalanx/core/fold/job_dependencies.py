@@ -201,12 +201,12 @@ def never_satisfied(cluster: Cluster, dependency: Dependency) -> Reason:
 
 
 def ended_text(outcome: Outcome) -> str:
-    """Return the outcome as sentences write it."""
+    """Return the outcome as a part of a sentence."""
     return "was deleted" if outcome is Outcome.DELETED else str(outcome)
 
 
 def dependency_text(cluster: Cluster, dependency: Dependency) -> str:
-    """Return the dependency as sentences write it."""
+    """Return the dependency as a part of a sentence."""
     event = {
         DependencyType.START: "to start",
         DependencyType.OK: "to succeed",

@@ -20,7 +20,7 @@ from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.nodes.groups import ComingNode, FailedRequest, has_arrived
 from phalanx.state.pending.request_class import Blocker, Request
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 300.0, 1800.0  # as the Cluster Autoscaler's back-off
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 300.0, 1800.0  # the same as in the Cluster Autoscaler's back-off
 
 
 def group_seen(cluster: Cluster, event: NodeGroupSeen) -> None:
@@ -144,8 +144,8 @@ def explain_again(cluster: Cluster) -> None:
 
 
 def arriving(cluster: Cluster, node: Node) -> Node:
-    """Return the form in which the state stores the node of a group. A new node, or one that gets the group's label,
-    takes over a placeholder of its group."""
+    """Return the node of a group in the form in which the state stores it. A new node, or a node that gets the group's
+    label, takes over a placeholder of its group."""
     groups = cluster.columns.groups
     if node.name in groups.releasing:
         node = replace(node, unschedulable=True)
@@ -205,7 +205,8 @@ def take_over(cluster: Cluster, group: NodeGroup, placeholder: str, node: Node) 
 
 
 def device_names(promised: tuple[Device, ...], has: tuple[Device, ...]) -> dict[str, str] | None:
-    """Return name of a device of the template -> name of the node's device; None if the devices differ."""
+    """Return a mapping from the name of each device of the template to the name of the node's corresponding device;
+    None if the node has other devices than the template."""
     if [each.resource for each in promised] != [each.resource for each in has]:
         return None
     return {before.name: after.name for before, after in zip(promised, has, strict=True)}

@@ -59,7 +59,8 @@ class AccountUsage:
             self._entered[key] = self._entered.get(key, 0.0) + price.accrued(price.rate(held), entry_s)
 
     def _told_as(self, queue: str) -> tuple[str, ...]:
-        """Return the names under which usage of the queue is stored: jobs of the default queue may name no queue."""
+        """Return the queue names under which usage of the queue is stored. Jobs of the default queue may name no queue,
+        so its usage may also be stored under the empty name."""
         return (queue, "") if queue == self.cluster.policy.default_queue else (queue,)
 
 

@@ -174,7 +174,7 @@ def classic_fair_share(root: AccountAssociation) -> dict[Key, AssociationShare]:
 
 
 def halving(usage: float, part: float) -> float:
-    """Return 2^(-usage / part). The result is one half for a user who has used exactly this part."""
+    """Return 2^(-usage / part). The result is one half if the usage equals the part."""
     return 2.0 ** -(usage / part) if part else 0.0
 
 

@@ -211,7 +211,7 @@ class MultifactorPriority:
 
     @cached_property
     def _whole(self) -> Mapping[str, tuple[int, int]]:
-        """Return resource -> (amount of all nodes, largest amount of one node)."""
+        """Return a mapping from each resource to its total amount on all nodes and its largest amount on one node."""
         columns = self.cluster.columns
         return {
             resource: (int(column.sum()), int(column.max(initial=0)))

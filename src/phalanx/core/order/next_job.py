@@ -111,7 +111,7 @@ class Tournament:
     def __init__(self, tree: QueueTree, ledger: QuotaLedger, field: Field) -> None:
         self.tree, self.ledger, self.field = tree, ledger, field
         self.by_estimate = False
-        self.out_of_turn = False  # the head that is tried now is not the best one (`head_of`)
+        self.out_of_turn = False  # True while a head is tried that is not the best one (`head_of`)
         self.closed: dict[str, Candidate] = {}  # strict queue -> its head that cannot start
         self.left: dict[str, Draws] = {}  # strict queue -> the candidates behind this head
 

@@ -26,8 +26,8 @@ from phalanx.state.pending.placement_class import Capacity
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]
 
-FEW = 64  # up to this product of demands and rows, a loop over the pairs is faster than operations on arrays
-PAIRS = 1 << 18  # the product of demands and rows in one operation, so that the arrays stay in the processor's cache
+FEW = 64  # up to this number of pairs (demand, row), a loop over the pairs is faster than operations on arrays
+PAIRS = 1 << 18  # the number of pairs in one operation on arrays, so that the arrays stay in the processor's cache
 
 
 def bring_up_to_date(cluster: Cluster) -> None:

@@ -31,16 +31,16 @@ Expected: TypeAlias = tuple[tuple[Shape, float], ...]  # (shape, frequency) of t
 # The number of nodes with capacity, and how many of them each filter rejected ("are, by zone, with …").
 Objections: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]
 
-SHUT = -MAX_AMOUNT // 2  # a node with a free amount below this number was closed in this cycle
+SHUT = -MAX_AMOUNT // 2  # a node with a free amount below this number is closed for the rest of the cycle (`shut`)
 RENEW_PART = 25  # the order is renewed when 1/25 of the nodes has lost capacity
 
 
 class Draft:
     """The free capacity of one cycle. A *position* is an index in `node_order`.
 
-    `expected`: the expected pods, for scores by fragmentation. `objections`: for the last pod of each demand that found
-    no node: demand -> (number of nodes with capacity for the pod, (filter, number of these nodes that the filter
-    rejected))."""
+    `expected`: the expected pods, for scores by fragmentation. `objections`: demand -> why the last pod of this demand
+    found no node: the number of nodes with capacity for the pod, and for each filter the number of these nodes that it
+    rejected."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Draft:
         self.rows, self.free, self.views = self.node_order.rows, self.node_order.free, self.node_order.views
         self._allowed: dict[NodeConstraints, fit.Rows | None] = {}
         self._matching: dict[NodeConstraints, fit.Rows | None] = {}
-        # (position, requests, pods), or a function that undoes a change.
+        # An entry of the undo log is (position, requests, pods), or a function that undoes a change.
         self._log: list[tuple[int, Amounts, int] | partial[Any]] = []
         self._given: dict[
             tuple[Demand, int], list[DeviceAllocation]
@@ -251,7 +251,7 @@ class Draft:
         return len(self._log)
 
     def rewind(self, mark: int) -> None:
-        """Restore the draft as it was at the mark."""
+        """Restore the draft to its state at the mark."""
         if len(self._log) > mark:
             self.node_order.loosened += 1
         while len(self._log) > mark:
@@ -339,7 +339,7 @@ class Draft:
         for column, _, amount in columns:
             enough = column >= amount
             fits = enough if fits is None else fits & enough
-        assert fits is not None  # every pod asks one of `pods`
+        assert fits is not None  # every pod requests at least the resource `pods`
         fits = fits if within is None else fits & within
         found = fits.nonzero()[0]
         return int(node_resources.pods_held(self.free, demand.asks, found).sum()) if len(found) else 0

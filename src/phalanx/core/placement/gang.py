@@ -113,8 +113,8 @@ class PlacementAttempt:
         return False
 
     def anyhow(self, unit: GangTree, within: Rows | None) -> bool:
-        """Place the whole subtree without its preferred topology, if it has no required one. Return whether that was
-        possible. This may succeed where an attempt by preferences failed."""
+        """Place the whole subtree without regard to its preferred topology, if it has no required one. Return whether
+        that was possible. It may succeed although an attempt by preferences has failed."""
         return not (unit.requires_topology() or unit.optional()) and self.packed(unit, within, None)
 
     def domains(self, unit: GangTree, within: Rows | None, style: TopologyConstraint) -> Iterator[Rows | None]:

@@ -31,7 +31,7 @@ from phalanx.state.nodes.table import NodeTable
 Column: TypeAlias = NDArray[np.int64]
 
 ORDINARY = {CPU, MEMORY, PODS, "ephemeral-storage"}
-BEHIND = 16.0  # added for each free device resource, so that nodes with a free device come after all nodes without
+BEHIND = 16.0  # added to the looseness for each free device resource, so that nodes with free devices come last
 FEW = 32  # up to this number of nodes, a loop over them is faster than operations on arrays
 MOVED = 24  # if more rows have changed, the order is sorted again
 PROBED = 8  # positions that are examined one by one first, if the last pods fitted among them
@@ -166,7 +166,7 @@ class NodeOrder:
                     fits = enough
                 else:
                     fits &= enough
-            assert fits is not None  # every pod asks one of `pods`
+            assert fits is not None  # every pod requests at least the resource `pods`
             found = fits.tobytes()  # to search in bytes is faster than to build a list
             at = found.find(True)
             self.near = -1 < at < near - start

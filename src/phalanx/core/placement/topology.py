@@ -148,7 +148,8 @@ def topology_constraint(draft: Draft, near: TopologyRequest) -> TopologyConstrai
     layers: list[SliceDepth] = []
     for pods, level in near.slices:
         depth = levels.index(level)
-        # A level that is not finer adds no layer: the larger slice before it requires that level or a finer one.
+        # A layer whose level is not finer than the last one is left out: the larger slice before it already requires
+        # that level or a finer one.
         if pods > 1 and (not layers or depth > layers[-1].depth):
             layers.append(SliceDepth(depth, pods))
     anywhere = TopologyConstraint(levels, -1, near.balanced, tuple(layers), tuple(layers))

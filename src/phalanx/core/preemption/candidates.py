@@ -68,7 +68,8 @@ class VictimCandidates:
         self.rights = rights
         self.placed, self.evicted_slots = context.placed, context.victims
         self.going: dict[int, PreemptionRule] = {}
-        self._aside: dict[bool, dict[str, Counter[Key]]] = {True: {}, False: {}}  # the use is explained in `_judged`
+        # `gang` (the parameter of `_judged`) -> queue -> the charges that the ledger has again in that context.
+        self._aside: dict[bool, dict[str, Counter[Key]]] = {True: {}, False: {}}
         self._lost: dict[str, Counter[Key]] = {}  # queue -> its charge for the evicted candidates
         # (job number, role) -> the number of its pods that were evicted as single candidates.
         self._spared: dict[tuple[int, int], int] = {}

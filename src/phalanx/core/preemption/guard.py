@@ -160,7 +160,7 @@ class ReservationGuard:
 
 
 def victims_of(plan: PreemptionPlan) -> set[tuple[str, tuple[Slot, ...]]]:
-    """Return a mapping: job that is a victim of the plan -> the slots that it releases."""
+    """Return for each victim of the plan the job and the slots that it releases."""
     return {(victim.job, victim.slots) for victim in plan.victims}
 
 

@@ -52,15 +52,15 @@ from phalanx.state.classes import Demand, Gang
 
 OWN = 1  # the tier of gangs of the preemptor's own queue, after those of other queues
 LEAST = -(2**62) - 1  # below every priority
-MANY = 2  # with fewer other queues than this, there is nothing to compare for fairness
+MANY = 2  # fairness is only compared if the candidates belong to at least this many other queues
 MOST_UNITS = 13  # the largest number of candidates of a pool, unless the pool has all candidates
 ALL_SETS = 1 << 13  # all candidates are one pool if they have at most this many sets
 ALL_TRIED = 1024  # if all candidates are one pool: the largest number of its sets that are tried one by one
-NODES = 8  # the most nodes with victims for which pools are tried
+NODES = 8  # pools are tried for at most this many nodes with victims
 NEXT = 8  # the largest number of nodes that are tried as second choices, in all pools together
 SETS = 128  # if there are several pools: the largest number of sets of each pool that are tried one by one
 TRIED_INSTEAD = 32  # sets that are tried as a replacement for one candidate
-MOST_ORDERED = 6  # the most candidates for which another order is tried
+MOST_ORDERED = 6  # other orders of eviction are tried for sets of at most this many candidates
 
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -467,7 +467,7 @@ class Choice:
         eviction."""
         rights, group, went = self.hunt.rights, int(self.field.group[candidate]), list[int]()
         for each in self._in_turn(self._members(extra)):
-            is_alone = not self.candidates.is_gang(each)  # pods above minimums go first, whatever their queue
+            is_alone = not self.candidates.is_gang(each)  # pods above minimums are evicted first, whatever their queue
             richer = is_alone or rights.share_of(int(self.field.group[each])) > rights.share_of(group)
             if not (richer and self.candidates.evict(each)):
                 break

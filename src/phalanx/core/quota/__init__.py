@@ -5,10 +5,9 @@ tree of queues. It also implements Slurm's limits per queue, user, group and job
 
 Parts, lowest first:
 
-    partial            partial admission: the optional members of a gang that are left out
+    partial            partial admission: which optional members of a gang are left out if quota is short
     shares             weighted dominant resource shares
-    ledger             the charges with this cycle's decisions, and the first limit that does not allow a charge
-    flavor_assignment  the assignments of flavors to a gang's roles, the best first; the flavors that the roles of a
-                       gang may get: one of each resource group; the order in which a queue prefers the assignments of
-                       flavors
+    ledger             the charges including this cycle's decisions, and the first limit that does not allow a charge
+    flavor_assignment  the flavors that the roles of a gang may get (one of each resource group), and the assignments of
+                       flavors to roles, in the order in which the queue prefers them
 """

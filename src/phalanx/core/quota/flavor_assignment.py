@@ -48,19 +48,21 @@ from phalanx.state.queues.quota import Charge, Key, gang_cost
 from phalanx.state.queues.rules import ResourceGroup
 from phalanx.state.queues.tree import QueueTree
 
-COMBINATIONS = 64  # the most combinations of flavors that are tried for a gang
+COMBINATIONS = 64  # the largest number of combinations of flavors that are tried for a gang
 COMPARED = frozenset(Operator) - {Operator.GT, Operator.LT}
 
 
 def combinations(
     known: Mapping[str, Flavor], groups: tuple[ResourceGroup, ...], gang: Gang
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the flavors of each role (joined), in the queue's order; at most `COMBINATIONS`."""
+    """Yield the combinations of flavors for the roles of a gang, in the queue's order; at most `COMBINATIONS`. A
+    combination has one name for each role, which joins the role's flavors."""
     return islice(product(*(choices(known, groups, demand) for demand in gang.demands)), COMBINATIONS)
 
 
 def choices(known: Mapping[str, Flavor], groups: tuple[ResourceGroup, ...], demand: Demand) -> list[str]:
-    """Return the flavors that a role may get, in the queue's order: one of each group, joined."""
+    """Return the flavors that a role may get, in the queue's order. Each entry names one flavor of each resource group,
+    joined by `+`."""
     asked = [suitable_flavors(known, group, demand) for group in groups_asked(groups, demand)]
     return [joined_name(each) for each in product(*asked)]
 
@@ -73,12 +75,13 @@ def suitable_flavors(known: Mapping[str, Flavor], group: ResourceGroup, demand: 
 
 
 def groups_asked(groups: tuple[ResourceGroup, ...], demand: Demand) -> list[ResourceGroup]:
-    """Return the groups of which the role requests a resource."""
+    """Return the resource groups with a resource that the role requests."""
     return [group for group in groups if any(group.covers(resource) for resource, _ in demand.costs)]
 
 
 def why_unsuitable(flavor: Flavor | None, shape: Shape) -> str:
-    """Return why such pods may not get the flavor, as in "flavor x …"; empty if they may."""
+    """Return why pods of this shape may not get the flavor, as a sentence that begins with "flavor x"; empty if they
+    may."""
     if flavor is None:
         return ""
     if taint := flavor.untolerated(shape):
@@ -97,7 +100,7 @@ Rank: TypeAlias = tuple[int, ...]
 
 
 class FlavorMode(IntEnum):
-    """How quota allows a flavor."""
+    """How quota allows a job on a flavor."""
 
     FITS = 0  # within the guarantee
     BORROWS = 1
@@ -183,8 +186,8 @@ def preferred_order(modes: Sequence[FlavorMode], wish: FlavorFungibility) -> tup
 
 
 def mode_class(mode: FlavorMode, wish: FlavorFungibility) -> int:
-    """Return the place of the mode in the order of preference: 0 within the guarantee; borrowing and preemption have 1
-    and 2, in the order that the queue wishes."""
+    """Return the place of the mode in the queue's order of preference. A flavor within the guarantee has the place 0;
+    borrowing and preemption have the places 1 and 2, in the order that `wish` states."""
     if mode is FlavorMode.FITS:
         return 0
     return 1 if (mode is FlavorMode.SHORT) == wish.prefer_preemption else 2
@@ -199,9 +202,9 @@ class FlavorAssignment(NamedTuple):
     `gang`: the gang that is placed with it.
     `charge`: the charge of its queue.
     `borrows`: whether the charge exceeds the guarantee of the queue.
-    `short`: the limit that does not allow it now; None: quota allows it. `besides`: other choices of members with the
-    same flavors. It is only set if quota allows none of them. `gang` then has all
-        members."""
+    `short`: the limit that does not allow the charge now; None if quota allows it.
+    `besides`: other choices of members to leave out with the same flavors. It is only set if quota allows none of these
+        choices; `gang` then has all members."""
 
     flavors: tuple[str, ...]
     gang: Gang
@@ -212,7 +215,7 @@ class FlavorAssignment(NamedTuple):
 
 
 def never_allowed(tree: QueueTree, offer: FlavorAssignment) -> QuotaShortfall | None:
-    """Return the shortfall that the offer would have even if no job ran; None if quota would then allow it."""
+    """Return the limit or quota that would not allow the offer even if no job ran; None if all would then allow it."""
     return shortfall(EmptyLedger(tree), tree.branches[offer.charge.queue], offer.charge)
 
 

@@ -24,11 +24,11 @@ from phalanx.state.queues.branch import Branch, post_charge
 from phalanx.state.queues.quota import Charge, Cost, Key, QueueUsage, SubjectUsage
 from phalanx.state.queues.tree import QueueTree
 
-REMEMBERED = 256  # the largest number of shares that are remembered for an account
+REMEMBERED = 256  # the largest number of computed shares that are stored for one branch
 NOTHING = SubjectUsage()
 UNCHARGED = QueueUsage()
 
-RECLAIM_RULES = {Rule.LIMIT, Rule.GUARANTEE, Rule.POOL}  # bounds whose shortage preemption can end
+RECLAIM_RULES = {Rule.LIMIT, Rule.GUARANTEE, Rule.POOL}  # if such a bound does not allow a job, preemption may help
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +207,7 @@ def is_firm(branch: Branch, bound: Bound) -> bool:
 
 
 def may_end(tree: QueueTree, bound: Bound) -> bool:
-    """Return whether preemption can end a shortage of the bound."""
+    """Return whether preemption of other jobs may let the bound allow a job."""
     return bound.rule in RECLAIM_RULES and not is_firm(tree.branches[bound.queue], bound)
 
 
@@ -220,7 +220,9 @@ def subject_shortfall(
     amounts: Rule,
     running: Rule | None = None,
 ) -> QuotaShortfall | None:
-    """Return the first limit of a user, group or job that does not allow the charge; None if all limits allow it."""
+    """Return the first limit of a user, group or job in the queue that does not allow the charge; None if all limits
+    allow it. `tally`: the usage of that user, group or job. `whose`: its name. `amounts`, `running`: the rules that the
+    shortfall names for a limit on amounts, and for a limit on running jobs."""
     if running is not None and limits.running is not None and tally.running + charge.jobs > limits.running:
         return quota_shortfall(Bound(queue, running, whose=whose), charge.jobs, tally.running, limits.running)
     if limits.resources:

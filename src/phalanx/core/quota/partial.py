@@ -53,9 +53,9 @@ QuotaCheck: TypeAlias = Callable[[PartialAdmission], bool]
 
 
 def partial_admissions(gang: Gang, allows: QuotaCheck) -> Iterator[PartialAdmission]:
-    """Yield choices of members to leave out, for a gang that quota does not allow as a whole: first the fullest choice,
-    then one for each kind of optional member, which is left out last. If quota allows no choice, the gang with the
-    fewest members is yielded."""
+    """Yield choices of members to leave out, for a gang that quota does not allow as a whole. The first choice leaves
+    out as few members as possible. One choice follows for each kind of optional member, in which members of this kind
+    are left out last. If quota allows no choice, yield the one with the fewest remaining members."""
     members = optional_members(gang)
     firsts = {each.alike: each for each in reversed(members)}
     for kept in (None, *islice(firsts.values(), trial_limit(gang))):
@@ -107,8 +107,8 @@ def optional_members(gang: Gang) -> list[OptionalMember]:
 
 
 def removable_members(members: Sequence[OptionalMember]) -> list[OptionalMember]:
-    """Return those of the members that may be left out together: of each group, the first ones, as many as it can
-    spare."""
+    """Return the members that may be left out together: for each group its first members in the list, but only as many
+    as the group can do without."""
     left = Counter[str]()
     found = []
     for member in members:
@@ -146,7 +146,7 @@ def reduced_gang(cluster: Cluster, gang: Gang, left_out: PartialAdmission) -> Ga
 
 
 def inner_groups(unit: GangTree) -> Iterator[GangTree]:
-    """Yield the groups in the subtree, itself included."""
+    """Yield the groups in the subtree, including the subtree's own root."""
     if unit.role < 0:
         yield unit
         for member in unit.members:

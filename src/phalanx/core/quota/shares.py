@@ -81,8 +81,8 @@ def fill(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], *,
 
 
 def own_share(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], extra: Cost = ()) -> DominantShare:
-    """Return the share of a queue's own jobs among its children: they have no guarantee and the weight 1. `used`: their
-    usage."""
+    """Return the share of a queue's own jobs, which compete with its child queues like a child without a guarantee and
+    with the weight 1. `used`: the usage of these jobs."""
     together = added(used, extra)
     ratios = [ratio(together.get(key, 0), branch, key, pool) for key in branch.quota.contested or together]
     return DominantShare(0, max(ratios, default=0.0))
@@ -99,7 +99,8 @@ def added(used: Mapping[Key, Amount], extra: Cost) -> Mapping[Key, Amount]:
 
 
 def ratio(beyond: Amount, above: Branch, key: Key, pool: Mapping[Key, int]) -> float:
-    """Return `beyond` as a part of the amount that the branch above can share out."""
+    """Return `beyond`, the usage beyond the guarantee, as a part of the amount that the parent `above` can share out
+    among its children."""
     lendable = above.quota.guaranteed[key] if key in above.quota.stated else pool.get(key, 0)
     if beyond <= 0:
         return 0.0

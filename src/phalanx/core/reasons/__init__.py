@@ -6,8 +6,8 @@ Parts, lowest first:
     consumers    the jobs that hold a resource on the nodes that a pod may use
     preempted    the reasons of victims and of preemptors
     never        the gang would not fit on empty nodes
-    no_capacity  capacity is short now: the resource, the amounts, the jobs that hold it; the time at which
-                 enough of a resource is expected to be released
+    no_capacity  capacity is short now: the resource, the amounts, the jobs that hold it, and the time at which enough
+                 of it is expected to be released
     explain      the choice among these reasons
-    no_quota     a limit or another setting of a queue does not allow the start; quota is short: the numbers
+    no_quota     a setting, a limit or the quota of a queue does not allow the start
 """

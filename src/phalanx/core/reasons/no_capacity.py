@@ -205,7 +205,7 @@ def a_pod(role: Role) -> str:
 
 
 def written(asks: Amounts) -> str:
-    """Return the requests as text, such as `4 cpu, 8Gi memory`. One of the resource `pods`, which every pod requests,
+    """Return the requests as text, such as `4 cpu, 8Gi memory`. The resource `pods`, of which every pod requests one,
     is left out."""
     parts = [f"{format_amount(name, amount)} {name}" for name, amount in asks if (name, amount) != (PODS, 1)]
     return ", ".join(parts) or "one of pods"

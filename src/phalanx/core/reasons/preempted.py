@@ -161,5 +161,5 @@ def pods_text(count: int) -> str:
 
 
 def nodes_text(count: int) -> str:
-    """Return the number of nodes as sentences write it."""
+    """Return the number of nodes as a part of a sentence."""
     return "1 node" if count == 1 else f"{count} nodes"

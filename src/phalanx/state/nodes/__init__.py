@@ -10,6 +10,6 @@ Parts, lowest first:
     devices      the free amounts of each device and of each NUMA zone
     pod_index    the pods on each node, as pod affinity and spread constraints see them
     groups       node groups, requested nodes, failed requests
-    table        `NodeTable`: names and rows, allocatable and free amounts, and all of the above; scores of nodes that
-                 are expensive to compute, kept from cycle to cycle
+    table        `NodeTable`: the names and rows of nodes, their allocatable and free amounts, and all parts above; also
+                 a cache of scores of nodes that are expensive to compute
 """

@@ -73,8 +73,8 @@ class NodeAttributes:
 
     @property
     def remembered(self) -> int:
-        """Return the number of label values and sets of taints that have a code, including those that no node has any
-        more."""
+        """Return how many label values and sets of taints have a code. This includes values and sets that no node has
+        any more."""
         return len(self.values) + len(self.taint_sets)
 
     def resize(self, capacity: int) -> None:

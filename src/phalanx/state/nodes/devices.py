@@ -32,7 +32,7 @@ from phalanx.model.pod import MILLI, ZONE, Amounts, DeviceShare
 
 Table = NDArray[np.int64]
 
-NO_ZONE = -1  # the zone of a device without one
+NO_ZONE = -1  # the zone of a device that is in no NUMA zone
 
 
 class DeviceUse(NamedTuple):
@@ -236,14 +236,14 @@ class DeviceTable:
         return self.zoned[resource]
 
     def _shape(self, devices: int, zones: int) -> None:
-        """Make empty tables for `devices` devices and `zones` zones in a row."""
+        """Create empty tables with space for `devices` devices and `zones` zones in each row."""
         self._most_zones = zones
         shape = (self.capacity, devices)
         self.milli, self.memory, self.size = (np.zeros(shape, np.int64) for _ in range(3))
         self.resource, self.zone = np.full(shape, -1, np.int64), np.full(shape, NO_ZONE, np.int64)
 
     def _widen(self, devices: int, zones: int, *, always: bool = False) -> None:
-        """Make room for `devices` devices and `zones` zones in a row."""
+        """Enlarge the tables so that each row has space for `devices` devices and `zones` zones."""
         widest = self.milli.shape[1]
         if not always and devices <= widest and zones <= self._most_zones:
             return

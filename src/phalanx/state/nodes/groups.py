@@ -28,12 +28,12 @@ class ComingNode(NamedTuple):
 
 
 class FailedRequest(NamedTuple):
-    """The last requests of a group, which failed. All times are in seconds since the epoch.
+    """The failure of a group's last requests for nodes. All times are in seconds since the epoch.
 
     `nodes`: the number of nodes that did not arrive.
     `retry_s`: the time until which no nodes are requested from the group.
     `times`: the number of failures in a row.
-    `text`: the provider's reason; empty if the nodes only did not arrive in time."""
+    `text`: the provider's reason; empty if the nodes did not arrive in time and the provider gave no reason."""
 
     nodes: int
     requested_s: float
@@ -49,9 +49,10 @@ class NodeGroups:
     `coming`: the requested nodes that have not arrived, by name, the earliest request first.
     `releasing`: the nodes that their providers remove; True if a node accepted no pods before.
     `failed`: the last failed request of each group.
-    `idle_since_s`: the time since which each empty node is empty (seconds since the epoch).
-    `notes`: job -> the last message about the nodes that it waits for. `granted`: the jobs whose nodes will come.
-    `tried_at`: the number of changes of ready nodes when jobs that wait for nodes on demand were last tried on them.
+    `idle_since_s`: for each empty node, the time since which it has been empty (seconds since the epoch).
+    `notes`: job -> the last message about the nodes for which it waits. `granted`: the jobs whose nodes will arrive.
+    `tried_at`: the number of changes of ready nodes at the last time when jobs that wait for nodes on demand were tried
+        on the ready nodes.
     `planned_s`: the last time at which nodes were planned for waiting jobs (seconds since the epoch)."""
 
     def __init__(self) -> None:

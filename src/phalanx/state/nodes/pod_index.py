@@ -1,11 +1,12 @@
 """Index the pods on each node, for the rules of pod affinity, topology spread and host ports.
 
-For each affinity class the index has the number of pods on each row. Every charge updates it. A selector adds up the
-classes that match, so its cost depends on the matching classes, not on the running pods. A pod without labels,
-namespace and terms has no class, because no selector can match it.
+For each affinity class the index has the number of pods on each row (node). Every charge to a node updates the index.
+To evaluate a selector, the numbers of the matching classes are added up, so the cost depends on the number of matching
+classes, not on the number of running pods. A pod without labels, namespace and terms has no class, because no selector
+can match it.
 
-`changed`: the classes of which a pod came or went since pending jobs were last examined. Both an arrival and a
-departure can let a pod start that waited because of affinity or spread.
+`changed`: the affinity classes whose pods have been added to or removed from nodes since pending jobs were last
+examined. Both can let a pod start that waits because of affinity or spread.
 """
 
 from __future__ import annotations
@@ -104,8 +105,8 @@ def selector_matches(selector: NodeTerm, namespaces: tuple[str, ...], kind: Affi
 
 
 def requirement_holds(value: str | None, requirement: Requirement) -> bool:
-    """Return whether a label value (None: no such label) meets the requirement. Gt and Lt are for nodes and
-    never hold."""
+    """Return whether a label value meets the requirement. `value`: None if the pod has no such label. The operators Gt
+    and Lt are only for nodes; for pods the result is False."""
     match requirement.operator:
         case Operator.IN:
             return value is not None and value in requirement.values
@@ -115,7 +116,7 @@ def requirement_holds(value: str | None, requirement: Requirement) -> bool:
             return value is not None
         case Operator.DOES_NOT_EXIST:
             return value is None
-    return False  # Gt and Lt are for nodes
+    return False  # Gt and Lt exist only in selectors of nodes
 
 
 def term_matches(term: PodAffinityTerm, namespace: str, kind: AffinityClass | None) -> bool:

@@ -111,7 +111,7 @@ class NodeTable:
         return (node for node in self.nodes if node is not None)
 
     def node(self, name: str) -> Node | None:
-        """Return the node of that name; None if there is none."""
+        """Return the node with this name; None if it does not exist."""
         row = self.row_of.get(name)
         return None if row is None else self.nodes[row]
 
@@ -120,7 +120,7 @@ class NodeTable:
         return Counter(node.group for node in self if node.group)
 
     def update(self, node: Node) -> int:
-        """Write a node that is new or changed; return its row."""
+        """Add a new node, or update a changed one. Return its row."""
         row = self.row(node.name)
         self._allocate(row, dict(node.allocatable))
         self.nodes[row] = node
@@ -215,7 +215,8 @@ class NodeTable:
         return {resource: view[row] for resource, view in self.views.items()}
 
     def least_free(self, row: int) -> int:
-        """Return the lowest free amount of the row, at most zero. Below zero, pods hold more than the node has."""
+        """Return the lowest free amount of the row, or 0 if it is positive. If the result is negative, the pods on the
+        node hold more than the node has."""
         least = 0
         for view in self.views.values():
             if view[row] < least:

@@ -37,7 +37,7 @@ class Rule(StrEnum):
     LIMIT = "limit"  # the queue's ceiling
     GUARANTEE = "guarantee"  # the guarantee of a queue that may not borrow
     POOL = "pool"  # the amount that no queue keeps for itself
-    KEEP = "keep"  # the amount that the queue keeps; beyond it, the queue uses the pool
+    KEEP = "keep"  # the part of its guarantee that the queue does not lend; usage beyond it is charged to the pool
     RUNNING = "running"
     USER = "user"
     USER_RUNNING = "user-running"
@@ -106,8 +106,9 @@ class HeadroomRow(NamedTuple):
 
 
 class Headroom:
-    """The headroom of all rows. `left[place]`: the amount that a bound still admits. `bounds[row]`: (key, place) of
-    each bound of a row. `slack[row]`: (key, place) of each keep on its path."""
+    """The headroom of all rows. `left[place]`: the amount that one bound still admits. `bounds[row]`: for each bound of
+    a row, the number of its resource (key) and its place in `left`. `slack[row]`: the same for each queue on the row's
+    path that keeps an amount for itself."""
 
     def __init__(self) -> None:
         self.keys: dict[str, int] = {}  # resource -> number
@@ -284,8 +285,8 @@ def subjects_of(charge: Charge) -> tuple[Subject, ...]:
 
 
 def table(places: Sequence[Sequence[tuple[int, int]]], keys: int, filler: int) -> NDArray[np.intp]:
-    """Return an array [depth, key, row] with the places of each row and key along the first axis. `filler`: the value
-    of missing places."""
+    """Return an array [depth, key, row]. Along its first axis it has the places in `left` that belong to one row and
+    one key. `places`: for each row, its pairs (key, place). `filler`: the value where there are fewer places."""
     columns: list[list[list[int]]] = []
     depth = 1
     for row in places:
@@ -302,6 +303,6 @@ def table(places: Sequence[Sequence[tuple[int, int]]], keys: int, filler: int) -
 
 
 def upward(amount: Amount) -> float:
-    """Return the amount as a float that is not less than the amount."""
+    """Return the amount as a float. Rounding never makes the float smaller than the amount."""
     found = float(amount)
     return found if found >= amount else float(np.nextafter(found, np.inf))

@@ -54,13 +54,13 @@ class Pending:
 
     `version`: the number of folded events.
     `fresh`: requests that are not received yet.
-    `unreported`: received requests that have no reason yet.
+    `unreported`: received requests that have not reported a reason yet.
     `changed`: whether an event since the last plan may let a request start.
     `changes`: the number of changes that could let a search for victims succeed.
     `searched`: request class -> its failed search, the oldest first.
     `grown`: rows that gained free amounts since placement classes were last examined.
     `reserved`: the first reservation.
-    `hopeless`: requests of array jobs that can never start.
+    `hopeless`: requests of array jobs that can never start at present.
     `capacity`: the columns of the demands of `placement_classes`."""
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class Pending:
     # Requests
 
     def refresh(self, request: Request) -> None:
-        """Take the request out of its class or its timer, so that the next cycle receives it again."""
+        """Remove the request from its class, or remove its timer, so that the next cycle receives it again."""
         self.leave(request)
         self.fresh[request] = None
 
@@ -150,7 +150,7 @@ class Pending:
     # Request classes and placement classes
 
     def _open(self, key: RequestClassKey, first: QueuedRequest, tree: QueueTree) -> RequestClass:
-        """Make the request class, with its first request."""
+        """Create the request class with its first request."""
         branch, terms, is_job = tree.branches[key.queue], key.terms, key.kind == Kind.JOB
         placement_key = PlacementClassKey(
             key.gang,
@@ -302,7 +302,7 @@ class Pending:
             copied.take(request_class)
             other.columns.reported_blocker[copied.number] = self.columns.reported_blocker[request_class.number]
             other.request_class_of.update(dict.fromkeys(copied.requests(), copied))
-        # A class with flavor classes makes these pending, so it comes first.
+        # A class adds its flavor classes itself, so it is copied before them.
         for found in sorted(self.placement_classes, key=lambda found: not found.flavor_classes):
             if (same := other.placement_classes.of_key.get(found.key)) is None:
                 continue

@@ -30,13 +30,14 @@ from phalanx.state.nodes.pod_index import change_may_help
 from phalanx.state.pending.headroom import RUNNING, upward
 from phalanx.state.queues.rules import ResourceGroup
 
-FIRST_COLUMNS = 64  # the first length of a column, which grows by doubling
+FIRST_COLUMNS = 64  # the initial length of a column; its length doubles when it is full
 REMEMBERED = 1 << 16  # the largest number of cached answers about pod affinity
 
 
 class PlacementClassKey(NamedTuple):
-    """The key of a placement class. `flavors`: the flavors of the queues of its requests, by resource group. `whole`:
-    whether all pods are placed at once. `counts`: whether a start counts as a started job."""
+    """The key of a placement class. `flavors`: the flavors that the queues of its requests allow, by resource group.
+    `whole`: True if all pods of a request are placed together. `counts`: True if the start of a request counts against
+    limits on running jobs."""
 
     gang: Gang
     flavors: tuple[ResourceGroup, ...] = ()
@@ -49,8 +50,9 @@ class PlacementClass:
     """A placement class: the demand on nodes that request classes of any queue have in common.
 
     `number`: its place in every column.
-    `demands`: (number in `Capacity`, pods needed) of each role; 0 pods of an optional role.
-    `flavor_classes`: the placement classes of the gang in each flavor; one of them must fit.
+    `demands`: for each role, the number of its demand in `Capacity`, and the number of pods that it needs (0 for an
+        optional role).
+    `flavor_classes`: one placement class for each flavor that the gang may get; one of them must fit.
     `single`: True if the class has one role and no further condition.
     `cost`: the least cost of a request, by key of `Headroom`.
     `references`: the number of request classes that have this placement class, and of placement classes that have it as
@@ -167,7 +169,8 @@ class PlacementClasses:
         return iter(self.of_key.values())
 
     def refer(self, key: PlacementClassKey) -> PlacementClass:
-        """Return the placement class, and count one more reference to it. Create the class if it does not exist."""
+        """Return the placement class with this key, and count one more reference to it. Create the class if it does not
+        exist."""
         found = self.of_key.get(key)
         if found is None:
             number = self._vacant.pop() if self._vacant else len(self.by_number)

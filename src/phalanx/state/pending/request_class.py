@@ -31,7 +31,7 @@ from phalanx.state.classes import Gang
 from phalanx.state.pending.placement_class import PlacementClass
 
 BEHIND_ALL_S = float(2**53)  # later than any submission: seconds since the epoch
-FIRST_LENGTH = 64  # the first length of a column, which grows by doubling
+FIRST_LENGTH = 64  # the initial length of a column; its length doubles when it is full
 
 
 class Blocker:
@@ -91,7 +91,7 @@ class RequestClassKey(NamedTuple):
     slot, its gang is one pod.
     `queue`: the queue of the request; empty for replacements, because their charges are within its quota already."""
 
-    kind: int  # a `Kind`, as the bare integer: it is hashed often
+    kind: int  # a `Kind`, stored as an int because keys are hashed often
     priority: int
     gang: Gang
     queue: str = ""
@@ -111,9 +111,10 @@ class Search(NamedTuple):
 
 
 class QueuedRequest(NamedTuple):
-    """The place of a request in its request class. `tie`: the job's id, or the number of the open slot; for growth, the
-    age and id of its job, and the number. `arrival_s`: for growth, `BEHIND_ALL_S`; for growth of a job with
-    `GangSize.IN_TURN`, the arrival of the job."""
+    """A request with the keys that determine its place in its request class. `arrival_s`: when the request arrived. For
+    a slot above a job's minimum (growth) it is `BEHIND_ALL_S`, or for a job with `GangSize.IN_TURN` the arrival of the
+    job. `tie`: the key that decides between equal arrivals. It is the job's id, or the number of the open slot; for
+    growth, it is the age and id of the job, and the number of the slot."""
 
     arrival_s: float
     tie: str | int | tuple[float, str, int]

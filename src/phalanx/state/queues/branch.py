@@ -32,19 +32,19 @@ class Branch:
     """A queue's place in the tree, with its rules. "On the path" means in the queue or a queue above it.
 
     `queue`: None at the root.
-    `rules`: the settings of the queue, and of those above, that hold for its jobs.
+    `rules`: the settings of the queue, and of the queues above, that apply to its jobs.
     `fault`: the error because of which the queue cannot be used, and its place; it applies to the branch and to all
     branches below it.
     `order`: the order of its jobs and children.
     `strict`: the highest strict queue on the path.
-    `unbounded`: whether no bound on the path keeps a job from starting.
+    `unbounded`: True if no limit or quota on the path can prevent the start of a job.
     `arena`: the highest branch on the path below which one order alone decides which job is next, as in one queue.
-    `split`: whether the branch is an arena and a branch below belongs to another one.
+    `split`: whether the branch is an arena and some branch below belongs to another arena.
     `request_class_queue`: the queue in the key of its jobs' request classes. This is the arena of the branch, if no
     bound, priority factor, preemption or pod-by-pod start distinguishes the jobs of the branch from other jobs of the
     arena; otherwise it is the branch itself.
-    `charged`: own job -> its charge.
-    `relations`: queue -> its relation to this one, once it was asked for."""
+    `charged`: a job of the queue itself -> its charge.
+    `relations`: another queue -> its relation to this queue; a cache of `relation_to`."""
 
     __slots__ = (
         *("account", "arena", "charged", "children", "fault", "name", "order", "parent", "path", "queue", "quota"),
@@ -86,7 +86,8 @@ class Branch:
         )
 
     def is_bounded(self) -> bool:
-        """Return whether a setting of the queue itself may keep a job in it or below from starting."""
+        """Return whether a setting of the queue itself may prevent the start of a job in this queue or in a queue
+        below."""
         if (queue := self.queue) is None:
             return False
         limits = self.rules.limits
@@ -95,11 +96,11 @@ class Branch:
 
     @property
     def counts_firm(self) -> bool:
-        """Return whether the guarantee bounds only the jobs that are not preemptible."""
+        """Return whether only jobs that are not preemptible have to stay within the guarantee."""
         return self.queue is not None and self.queue.borrow is BorrowingPolicy.PREEMPTIBLE
 
     def usage_within_guarantee(self, account: QueueUsage) -> Mapping[Key, Amount]:
-        """Return the usage that may not exceed the guarantee for a job that may not borrow."""
+        """Return the usage that, with the charge of a job that may not borrow, must stay within the guarantee."""
         return account.firm if self.counts_firm else account.total
 
     def relation_to(self, other: Branch) -> QueueRelation:

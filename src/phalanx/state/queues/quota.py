@@ -17,15 +17,16 @@ from phalanx.model.queue import Queue
 from phalanx.state.classes import Gang
 from phalanx.state.queues.rules import NO_LIMITS, JobLimits, ResourceGroup
 
-Key: TypeAlias = tuple[str, str]  # (flavor, resource); the empty flavor: all nodes
+Key: TypeAlias = tuple[str, str]  # (flavor, resource); the empty flavor stands for all nodes
 Cost: TypeAlias = tuple[tuple[Key, Amount], ...]
 
 
 class BranchQuota:
     """The quota of a branch.
 
-    `guaranteed`, `kept`, `limit`: key -> amount; a missing key has no guarantee, no keep, no limit.
-    `stated`: the keys of bounded guarantees that the queue states itself.
+    `guaranteed`, `kept`, `limit`: key -> amount. `kept` is the part of the guarantee that the queue does not lend. For
+    a key that is missing, there is no guarantee, nothing is kept, or there is no limit.
+    `stated`: the keys for which the queue itself states a bounded guarantee.
     `contested`: the keys for which a child has a guarantee; in `TIERED` order also the keys for which a child has a
     weight."""
 
@@ -56,8 +57,8 @@ class BranchQuota:
                 self.kept[key] = max(0, amount - _sane(lends[key]))
 
     def _add_children(self, below: Mapping[Key, int]) -> None:
-        """Add guarantees that the queue does not state itself: for each key, the sum of its children's guarantees; for
-        all nodes, at least the sum over its flavors."""
+        """Add guarantees that the queue does not state itself. For each key, this is the sum of its children's
+        guarantees. For all nodes together, it is at least the sum of the guarantees on its flavors."""
         for key, amount in below.items():
             self.guaranteed.setdefault(key, amount)
         flavored: dict[Key, int] = {}
@@ -101,7 +102,8 @@ def _sane(amount: int) -> int:
 
 
 class Charge(NamedTuple):
-    """The charge of a started or nominated job: to its queue, to the queues above, and to its user and group in each.
+    """The charge of a started or nominated job. It is made to the job's queue and to the queues above, and in each of
+    them to the job's user and group.
 
     `jobs`: the number of running jobs that the charge counts as; 0 for further pods of a started job.
     `preemptible`: whether the job may be preempted."""
@@ -118,8 +120,9 @@ class Charge(NamedTuple):
 def gang_cost(
     gang: Gang, pods: Sequence[int], flavors: tuple[str, ...] = (), groups: tuple[ResourceGroup, ...] = ()
 ) -> Cost:
-    """Return the cost of `pods[role]` pods of each role, by key: for all nodes, and for the flavor of each resource.
-    `groups`: the resource groups of the queue."""
+    """Return the cost of `pods[role]` pods of each role, by key. Each amount is in the cost twice: under the empty
+    flavor, which stands for all nodes, and under the flavor of the resource. `groups`: the resource groups of the
+    queue."""
     if not flavors and gang.minimums == tuple(pods):
         return gang.due
     total: dict[Key, Amount] = {}
@@ -154,8 +157,8 @@ class QueueUsage:
     `firm`: key -> the part of `total` of jobs that are not preemptible.
     `own`: key -> usage of the queue's own jobs; only if it has children.
     `claimed`: key -> own usage and claims of the children.
-    `users`, `groups`, `jobs`: the usage of each user, group and job. Each of the three is only counted if `limits`
-    names a limit of that kind.
+    `users`, `groups`, `jobs`: the usage of each user, of each group and of each job. Each of these three is only
+    counted if `limits` contains a limit of that kind.
     `shares`: charge -> the branch's share with it, until an amount changes (`core.quota.ledger`)."""
 
     __slots__ = ("claimed", "firm", "groups", "jobs", "limits", "own", "running", "shares", "total", "users")

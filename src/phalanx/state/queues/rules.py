@@ -26,10 +26,10 @@ class JobLimits:
     """The kinds of limits that a queue has on users, groups and jobs. "On the path" means in the queue or a queue above
     it.
 
-    `users`, `groups`, `jobs`: whether the queue itself limits each user, each group, or the size of each job.
+    `users`, `groups`, `jobs`: whether the queue itself has limits for each user, for each group, or for each job.
     `by_user`, `by_group`, `by_job`: whether any queue on the path has such a limit.
     `submissions`: whether a queue on the path limits submitted jobs.
-    `longest_s`: the longest time limit that the path allows a job (seconds)."""
+    `longest_s`: the longest time limit of a job that the queues on the path allow (seconds)."""
 
     users: bool = False
     groups: bool = False
@@ -69,7 +69,7 @@ def job_limits(queue: Queue, above: JobLimits) -> JobLimits:
 
 
 def bounds_jobs(limits: Limits) -> bool:
-    """Return whether the limits may keep a job from starting."""
+    """Return whether the limits may prevent the start of a job."""
     return limits.running is not None or bool(limits.resources) or bool(limits.named)
 
 
@@ -78,9 +78,9 @@ class QueueRules:
     """The rules for the jobs of a queue. "On the path" means in the queue or a queue above it.
 
     `starts_whole`: True if each of its jobs is placed as a whole; False if its jobs are placed pod by pod.
-    `states`: the queues on the path that are not open, the nearest first.
-    `flavors`: the resource groups of the queue, else of the nearest queue above that has any.
-    `by_factors`: whether a queue on the path orders by factors.
+    `states`: the queues on the path whose state is not OPEN, the nearest first.
+    `flavors`: the resource groups of the queue; if it has none, those of the nearest queue above that has some.
+    `by_factors`: whether a queue on the path orders jobs by Slurm's priority factors.
     `preempts`, `reclaims`: whether its jobs may preempt any job, and whether they may preempt jobs of other queues."""
 
     starts_whole: bool = True

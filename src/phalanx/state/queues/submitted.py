@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 from phalanx.model.job import Job
 from phalanx.state.queues.branch import Branch
 
-SubmitOrder: TypeAlias = tuple[float, str]  # submitted (seconds since the epoch), id
+SubmitOrder: TypeAlias = tuple[float, str]  # the submission time (seconds since the epoch) and the id of a job
 
 
 class SubmitLimit(NamedTuple):

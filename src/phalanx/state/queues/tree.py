@@ -39,9 +39,9 @@ class QueueTree:
     `keeps`: the keys of which some queue keeps an amount. Only claims of these keys are compared with the pool. If
     there is no such key, claims do not differ from totals.
     `stricts`: the names of strict queues.
-    `trimmed`: the names of queues whose usage above their limit is evicted.
-    `keeps_claimed`: branch -> its claims when no job runs.
-    `eased`: True if a charge was subtracted since the last plan.
+    `trimmed`: the names of queues from which pods are evicted if the usage is above the limit.
+    `keeps_claimed`: branch -> the claims on it when no job runs.
+    `eased`: True if a charge was subtracted since the last plan, so that quota may have become free.
     `charged`, `subjects`: the queues, and the users, groups and jobs, whose charges changed since the headroom (the
     amounts that may still be charged) was last computed.
     `outdated`: queues that changed since the tree was built.
@@ -112,7 +112,7 @@ class QueueTree:
         if len(self.root.children) == 1:
             (only,) = self.root.children.values()
             if only.order not in BY_HOLDINGS:
-                self.root.order = only.order  # an only child gives its order to the root
+                self.root.order = only.order  # if the root has only one child, it takes the order of this child
         for branch in reversed(list(self.root.below())):
             _add_quota(branch, known)
         self.keeps = frozenset(
@@ -161,8 +161,8 @@ class QueueTree:
 
 
 def _add_branch(tree: QueueTree, queues: Mapping[str, Queue], name: str) -> Branch:
-    """Return the queue's branch; make it, and those above it, if they are missing. A queue without a path to the root
-    becomes a child of the root, with a fault."""
+    """Return the queue's branch. If the branch or branches above it are missing, create them. A queue without a path to
+    the root becomes a child of the root, and its branch has a fault."""
     way: list[str] = []
     fault, at = "", name
     while at not in tree.branches:
