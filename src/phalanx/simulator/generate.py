@@ -60,7 +60,7 @@ class LogUniform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawChoice:
-    """A choice among values. `values`: (value, weight)."""
+    """A distribution over a few values. `values`: pairs of a value and its weight."""
 
     values: tuple[tuple[float, float], ...]
 

@@ -8,7 +8,8 @@ The module also computes the bill: the price of the nodes of node groups, and ho
 It has the statistics for measures: means, percentiles, Jain's index, paired confidence intervals. Sums are exact
 (`math.fsum`), so results do not depend on the order of summation.
 
-It also walks through a schedule in time (`spans`, `waits`), with the waiting and running jobs between two changes.
+It also divides a schedule into spans of time without changes (`spans`), and finds the times at which jobs waited
+(`waits`).
 
 All amounts are in the workload's counted resource (processors, GPUs)."""
 
@@ -39,8 +40,9 @@ class Fate:
     `lost_s`: the run time that was lost by preemptions and failures. `preemptions`: how often it was preempted as a
     whole.
     `cascade`: the length of the chain of preemptions that led to the task's last preemption, including this preemption.
-    `told`: its last reported reason to wait. `reason`: its reason to wait at the end of the run; empty if it does not
-    wait."""
+    (In a chain, each preempted job preempts the next one.)
+    `told`: the last reported reason why it waits. `reason`: the reason why it waits at the end of the run; empty if it
+    does not wait."""
 
     __slots__ = (
         *(
@@ -237,7 +239,7 @@ class SweepWait(NamedTuple):
 
 
 def sizes(schedule: Schedule) -> list[float]:
-    """Return the total request of each task."""
+    """Return the total request of each task, in the counted resource."""
     workload, of_roles, found = schedule.workload, dict[int, float](), list[float]()
     device_bytes = workload.device_bytes
     for fate in schedule.fates:
@@ -250,7 +252,7 @@ def sizes(schedule: Schedule) -> list[float]:
 
 
 def held(schedule: Schedule) -> list[float]:
-    """Return the amount that each stint holds."""
+    """Return the amount of the counted resource that each stint holds."""
     workload, fates = schedule.workload, schedule.fates
     whole, found, device_bytes = sizes(schedule), list[float](), workload.device_bytes
     for stint in schedule.stints:
@@ -264,7 +266,7 @@ def held(schedule: Schedule) -> list[float]:
 
 
 def capacity(schedule: Schedule) -> float:
-    """Return the capacity of the cluster: of all nodes that it had at any time."""
+    """Return the capacity of the cluster: the sum over all nodes that it had at any time."""
     workload = schedule.workload
     return sum(dict(node.allocatable).get(workload.counted, 0) for node in schedule.nodes) / workload.unit
 
@@ -292,7 +294,7 @@ def waits(schedule: Schedule) -> Iterator[SweepWait]:
 
 
 def spans(schedule: Schedule) -> Iterator[SweepSpan]:
-    """Yield the window, cut at every change."""
+    """Yield the spans of time without changes that together form the window of the run."""
     size, holds = sizes(schedule), held(schedule)
     changes: list[tuple[float, float, int]] = []  # (time, change of the held amount, index of a new wait; -1: none)
     for stint, amount in zip(schedule.stints, holds, strict=True):

@@ -143,7 +143,7 @@ class Workload:
 
     @property
     def kinds(self) -> tuple[Node, ...]:
-        """Return the nodes, and a node of each group."""
+        """Return the nodes, and one node of each node group."""
         return (*self.nodes, *(each.group.template for each in self.groups))
 
     @property
@@ -176,7 +176,7 @@ def of_role(role: Role, resource: str, device_bytes: float = 0.0) -> float:
 
 
 def of_resource(roles: Sequence[Role], resource: str, device_bytes: float = 0.0) -> float:
-    """Return the sum of all pods' requests of a resource."""
+    """Return the sum of the requests of all pods for a resource."""
     return sum(of_role(role, resource, device_bytes) * role.count for role in roles)
 
 
@@ -239,7 +239,7 @@ LAST = -(2**62)  # the priority of jobs without an estimate
 
 
 class Formula(StrEnum):
-    """A formula; the job with the lowest value comes first."""
+    """The formulas for job priorities (see the third part of the module). The job with the lowest value comes first."""
 
     AREA = "area"
     F1 = "f1"

@@ -1,12 +1,11 @@
 """The simulated cluster.
 
-agenda       the virtual clock, and the order of events at equal times
-disturbance  faults, drawn from a seed, and the failures of nodes; events on their way to the scheduler
-arrivals     when each job is submitted, and the job that the scheduler is given; the run times that the scheduler is
-             given
+agenda       the virtual clock, and the order of happenings at equal times
+disturbance  random faults, such as failures of nodes, and events that reach the scheduler late
+arrivals     when each job is submitted, and which estimate of its run time the scheduler gets
 listing      the true state of each job, and the list of everything with which a scheduler begins
-factory      creates pods, and the rate at which it does
-provider     adds and removes nodes of node groups, with faults, and keeps the bill
+factory      creates pods at a limited rate
+provider     adds and removes nodes of node groups, sometimes with faults, and computes their price
 work         the work of running jobs, and when each ends
 jobs         the jobs, from submission to end
 world        executes plans and reports events

@@ -27,7 +27,7 @@ What = TypeVar("What")
 class AgendaKind(IntEnum):
     """The kinds of happenings, in their order at equal times: the lowest value comes first."""
 
-    OUTLIVED = -2  # an estimate is over while its job still runs
+    OUTLIVED = -2  # the estimated run time of a job is over while the job still runs
     FORESEEN = -1  # a job ends at the limit that the scheduler was given
     SUBMISSION = 0
     NODE = 1  # a node fails or is repaired

@@ -53,7 +53,7 @@ class Disturbance:
         self._drawn: dict[tuple[str, str], int] = {}
 
     def uniform(self, what: str, subject: str) -> float:
-        """Return the next draw of the kind `what` about the subject, in [0, 1)."""
+        """Return the next random number in [0, 1) for a fault of the kind `what` of the subject."""
         nth = self._drawn[what, subject] = self._drawn.get((what, subject), -1) + 1
         return Random(f"{self.seed} {what} {subject} {nth}").random()
 
@@ -91,8 +91,9 @@ class Disturbance:
 
 
 class NodeFaults:
-    """The failures and repairs of nodes. `nodes`: the nodes of the cluster, by name. `send`: returns the events by
-    which the scheduler learns of an event about a node. `lose`: removes a node with the pods on it.
+    """The failures and repairs of nodes. `nodes`: the nodes of the cluster, by name. `send`: a function that returns
+    the events by which the scheduler learns of an event about a node. `lose`: a function that removes a node with the
+    pods on it.
 
     `coming`: the number of future node failures and restarts on the agenda."""
 
@@ -142,7 +143,7 @@ class Messages:
         self._agenda, self._disturbance = agenda, disturbance
         self.era = 0
         self._kept: list[Event] = []
-        self._sent_until_s: dict[str, float] = {}  # subject -> the arrival of its last event
+        self._sent_until_s: dict[str, float] = {}  # subject -> the time at which its last event arrives
 
     @property
     def has_kept(self) -> bool:

@@ -31,7 +31,7 @@ class Creation:
 
 
 class Made(NamedTuple):
-    """A created pod. `number`: the number of the job's start. `last`: the job now has all its pods."""
+    """A created pod. `number`: the number of starts of the job so far. `last`: True if the job now has all its pods."""
 
     job: str
     number: int
@@ -65,9 +65,9 @@ class Factory:
 
 
 class PodController:
-    """Creates the pods of started jobs: at the rate of `creation`; None: all at once. `live`: the jobs, by id. `tell`:
-    returns the events by which the scheduler learns of an event about a job. `ready`: called when all pods of a job
-    with placements exist."""
+    """Creates the pods of started jobs. `creation`: the rate at which pods are created; None if all are created at
+    once. `live`: the jobs, by id. `tell`: a function that returns the events by which the scheduler learns of an event
+    about a job. `ready`: a function that is called when all pods of a job with placements exist."""
 
     def __init__(
         self,

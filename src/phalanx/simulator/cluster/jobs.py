@@ -18,7 +18,7 @@ from phalanx.simulator.cluster.listing import Live
 from phalanx.simulator.cluster.work import JobWork
 from phalanx.simulator.schedule import Fate
 
-GIVEN_UP_AFTER = 1000  # node failures of a job in a row without saved work, after which its user deletes it
+GIVEN_UP_AFTER = 1000  # after this many node failures in a row without saved work, the user deletes the job
 NODE_LOST = Reason(code=ReasonCode.BACKOFF, text="a node that it ran on was lost")
 GAVE_WAY = Reason(code=ReasonCode.PREEMPTED, text="it gave way to another job")
 NO_NODE = Reason(code=ReasonCode.BACKOFF, text="a node that it was to run on is not there")
@@ -28,7 +28,7 @@ class SimulatedJobs:
     """The jobs of a run. `nodes`: the names of the present nodes. `live`: the submitted jobs that have not ended;
     `running`: the jobs that run. Both are by job id. `ended`: the number of ended jobs. `outcomes`: the outcomes of
     ended jobs, for a restarted scheduler. `cascades`: for each preemption, the length of the chain of preemptions up to
-    it. `has_changed`: a job was submitted or has ended since the last round."""
+    it. `has_changed`: True if a job was submitted or has ended since the last round."""
 
     def __init__(
         self,

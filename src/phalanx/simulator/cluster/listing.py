@@ -18,9 +18,9 @@ class Live:
     `number`, `plan`: count its starts and its planned ends, so that a happening that was planned for an earlier start
     or end is ignored.
     `limit_s`: the time limit by which the scheduler plans: the limit of the job, or that of its queue.
-    `rate`: the seconds of work that it does per second.
+    `rate`: how many seconds of its work the job completes per second; 1 with all its pods.
     `worked_s`: the work that it had done at `since_s`. `kept_s`: the saved part of it.
-    `fruitless`: how often one of its nodes failed since work was last saved.
+    `fruitless`: the number of failures of its nodes since its work was last saved.
     `ends_s`: its planned end. `ticket`: the order of that end on the agenda."""
 
     __slots__ = (
@@ -67,8 +67,8 @@ class Live:
         self.job, self.limit_s = replace(self.job, limit_s=limit_s), limit_s
 
     def stop_s(self) -> float | None:
-        """Return the run time after which the job is stopped: its user's limit, otherwise its queue's; None if there is
-        none."""
+        """Return the run time after which the job is stopped: the limit that its user requested, or else the limit of
+        its queue; None if neither has a limit."""
         return self.fate.task.stop_s if self.job.limit_s is not None else self.limit_s
 
     def slots(self) -> list[Slot]:

@@ -19,12 +19,13 @@ from phalanx.simulator.schedule import Rental
 from phalanx.simulator.workload import SimulatedGroup
 
 REFUSED = "the provider has no such nodes now"
-HOPELESS = 100  # requests in a row that fail, after which a run ends
+HOPELESS = 100  # if this many requests fail in a row, the run ends
 
 
 class NodeProvider:
-    """The provider. `nodes`: the nodes of the cluster, by name. `report`: returns the events by which the scheduler
-    learns of an event about a node. `lose`: removes a node from the cluster with the pods on it.
+    """The provider. `nodes`: the nodes of the cluster, by name. `report`: a function that returns the events by which
+    the scheduler learns of an event about a node. `lose`: a function that removes a node from the cluster, together
+    with the pods on it.
 
     `rentals`: the nodes that were paid for. `failures`: how many requested nodes in a row did not arrive."""
 
@@ -43,7 +44,7 @@ class NodeProvider:
         self.rentals: list[Rental] = []
         self.failures = 0
         self._coming: dict[str, tuple[RequestNodes, int]] = {}  # node -> its request, and the number of the request
-        self._since_s: dict[str, float] = {}  # node -> its arrival
+        self._since_s: dict[str, float] = {}  # node -> the time of its arrival
         self._number = 0
         for each in groups:
             for node in each.nodes(each.group.min_nodes):

@@ -17,9 +17,9 @@ from phalanx.simulator.schedule import Stint
 
 
 class JobWork:
-    """The work of all jobs. `checkpoint_s`: the interval at which jobs save their work; None: never. `tell`: returns
-    the events by which the scheduler learns of an event about a job. `over`: ends a job. `stints`: the recorded
-    allocations."""
+    """The work of all jobs. `checkpoint_s`: the interval at which jobs save their work; None if they never do. `tell`:
+    a function that returns the events by which the scheduler learns of an event about a job. `over`: a function that
+    ends a job. `stints`: the recorded allocations."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class JobWork:
             return ()
         live.expect(longer_s)
         self.expect_outliving(live)
-        if live.ends_s == live.began_s + longer_s:  # with the new estimate the end is foreseen
+        if live.ends_s == live.began_s + longer_s:  # the job ends exactly at its new estimate (a *foreseen* end)
             live.plan += 1
             self._agenda.put(live.ends_s, AgendaKind.FORESEEN, partial(self._end, live, live.plan), live.ticket)
         return self._tell(live.job.id, live.adoption())

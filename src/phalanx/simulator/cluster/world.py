@@ -16,8 +16,9 @@ In a run without faults:
   bill.
 - With a `formula`, the formula computes a job's priority when the job is submitted.
 
-Each happening leads to one scheduling pass; `agenda` has the order of the happenings. `disturbance` has the faults and
-the late events, `arrivals` the submissions, `jobs` the life of each job."""
+A *happening* is a change in the simulated cluster at some time, for example a submission or an end. Each happening
+leads to one scheduling pass. `agenda` has the order of the happenings, `disturbance` the faults and the late events,
+`arrivals` the submissions, and `jobs` the life of each job."""
 
 from __future__ import annotations
 
@@ -182,7 +183,8 @@ class SimulatedWorld:
         return [*self.messages.send(node, NodeGone(node)), *self.jobs.lose_node(node)]
 
     def _restart(self) -> Sequence[Event]:
-        """Restart the scheduler with a full list; delayed events for the old one are dropped."""
+        """Restart the scheduler: the new scheduler process gets a full list of all objects. Delayed events for the old
+        process are dropped."""
         assert self.disturbance is not None
         self.agenda.put(self.now_s + self.disturbance.restart_after_s(), AgendaKind.RESTART, self._restart)
         self.messages.restart()
@@ -195,7 +197,8 @@ class SimulatedWorld:
         )
 
     def _is_awaited(self) -> bool:
-        """Return whether the last plan asked for a pass at this time. Requests of earlier plans do not count."""
+        """Return whether the last plan requested a scheduling pass at this time. Requests of earlier plans are
+        ignored."""
         awaited = self._wake_s == self.now_s
         if awaited:
             self._wake_s = inf

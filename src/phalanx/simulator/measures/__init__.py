@@ -1,8 +1,8 @@
 """The measures that docs/guide/simulate.md defines.
 
-fairness       the amount that each party got, relative to its fair part; the max-min fair part of each party;
-               dominant shares
-fragmentation  free devices that no job can use; the numbers of nodes and domains over which gangs were spread; the
-               smallest part of the cluster that would have been enough
+fairness       the max-min fair part of each party (queue or user), and the amount that it got; dominant shares; jobs
+               that were delayed by later submissions
+fragmentation  free devices that no job can use; the number of nodes and domains over which gangs were spread; the
+               smallest part of the cluster into which the running jobs could have been packed
 measure        all measures, by name
 """

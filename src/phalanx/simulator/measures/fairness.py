@@ -45,8 +45,8 @@ from phalanx.model.queue import Queue
 from phalanx.simulator.schedule import Fate, Schedule, capacity, held, jain, mean, sizes, waits, window
 from phalanx.simulator.workload import Task, Workload
 
-LEAST = 1e-9  # the lowest weight: a queue of weight 0 gets only what no other queue demands
-ITSELF = ("", 1.0)  # the place of an inner queue's own jobs, among its children
+LEAST = 1e-9  # a queue of weight 0 has this weight, so that it gets only amounts that no other queue demands
+ITSELF = ("", 1.0)  # the entry (name, weight) for the own jobs of a queue with children, beside its children
 
 Child = TypeVar("Child", str, tuple[str, float])
 Line: TypeAlias = tuple[tuple[str, float], ...]  # (queue, weight), from below the root to a party
@@ -108,7 +108,8 @@ Used = dict[str, float]
 
 
 def parties(schedule: Schedule) -> tuple[list[str], Sequence[Queue]]:
-    """Return the party of each task, and the queues whose tree contains the parties (none if the parties are users)."""
+    """Return the party of each task, and the queues in whose tree the parties are. There are no such queues if the
+    parties are users."""
     tasks = [fate.task for fate in schedule.fates]
     if len({task.queue for task in tasks}) > 1:
         return [task.queue for task in tasks], schedule.queues
@@ -220,7 +221,7 @@ def asked(schedule: Schedule) -> list[str]:
 
 # --- fair start times -------------------------------------------------------------------------------------------------
 
-LEAST_S = 1e-6  # smaller delays are ignored; schedule hashes round times to the same value
+LEAST_S = 1e-6  # shorter delays are ignored; the hash of a schedule rounds times to whole microseconds, too
 
 
 def fair_starts(
@@ -236,7 +237,7 @@ def fair_starts(
     for done, fate in enumerate(sampled(schedule.fates, count), 1):
         missed_s = missed_by_s(schedule, fate, again)
         if missed_s is None:
-            break  # later jobs of the sample that did not wait would bias the result
+            break  # counting only those later jobs of the sample that did not wait would bias the result
         delays.append(missed_s)
         progress(done)
     if not delays:
@@ -270,7 +271,8 @@ def missed_by_s(schedule: Schedule, fate: Fate, again: Callable[[Workload], Sche
 
 
 def until(schedule: Schedule, fate: Fate) -> list[Task]:
-    """Return the tasks that were submitted before the job or with it; at equal times those before it in the trace."""
+    """Return the tasks that were submitted before the job, and the job itself. Among tasks with the same submission
+    time, those that come before the job in the trace are included."""
     last = fate.task.job.submitted_s, fate.index
     both = zip(schedule.workload.tasks, schedule.fates, strict=True)
     return [task for task, other in both if (other.task.job.submitted_s, other.index) <= last]

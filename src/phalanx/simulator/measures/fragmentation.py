@@ -61,7 +61,7 @@ Free = dict[str, NDArray[np.float64]]  # resource -> the free amount of each nod
 
 
 def fragmentation(schedule: Schedule) -> dict[str, float]:
-    """Return the measures; empty for a cluster of one node, on which pods are only counted."""
+    """Return the measures of fragmentation; empty for a cluster of one node, on which pods have no placement."""
     if len(schedule.nodes) < 2 or not capacity(schedule):
         return {}
     counted, has = schedule.workload.counted, capacity(schedule) * schedule.workload.unit
@@ -120,7 +120,7 @@ def asks(shape: Shape, device_bytes: float) -> dict[str, float]:
 
 
 def sampled(schedule: Schedule) -> Iterator[Free]:
-    """Yield the free amounts at evenly spaced times of the window."""
+    """Yield the free amounts of each node at `SAMPLES` evenly spaced times of the run."""
     since_s, until_s = window(schedule)
     row_of = {node.name: row for row, node in enumerate(schedule.nodes)}
     free = capacities(schedule)
@@ -177,7 +177,7 @@ Gang = tuple[Job, Counter[str]]
 
 
 def closeness(schedule: Schedule) -> dict[str, Any]:
-    """Return the measures; empty for a cluster of one node, or if no gang ran."""
+    """Return the measures of closeness; empty for a cluster of one node, or if no gang ran."""
     nodes = schedule.nodes
     gangs = list(started(schedule)) if len(nodes) > 1 else []
     if not gangs:
@@ -264,14 +264,14 @@ def domains(topologies: Iterable[Topology], nodes: Sequence[Node]) -> Iterator[t
 
 
 CELL = "cell"
-PART = 0.9  # the percentile over the orders
+PART = 0.9  # the result is this quantile of the results of all random orders
 
 
 def compaction(
     schedule: Schedule, policy: Policy, step: LoopStep, orders: int, stopped: Callable[[], bool] = lambda: False
 ) -> dict[str, float]:
-    """Return the measures; empty for a cluster of one node, if no job ran, or if `stopped` returns True. `orders`: the
-    number of random orders."""
+    """Return the measures of cell compaction; empty for a cluster of one node, if no job ran, or if `stopped` returns
+    True. `orders`: the number of random orders in which nodes are removed."""
     nodes, jobs = schedule.nodes, busiest(schedule)
     if len(nodes) < 2 or not jobs:
         return {}
@@ -293,7 +293,8 @@ def fewest(jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy, step: Loo
 
 
 def busiest(schedule: Schedule) -> list[Job]:
-    """Return the jobs that ran at the busiest time (the first one), each with the pods that it held then."""
+    """Return the jobs that ran at the busiest time of the schedule, each with the pods that it held then. If several
+    times are equally busy, the first one is used."""
     span = max(spans(schedule), key=lambda span: span.busy, default=None)
     if span is None:
         return []

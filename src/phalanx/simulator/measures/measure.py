@@ -1,8 +1,8 @@
 """The measures of a schedule, by their documented names (docs/guide/simulate.md defines each).
 
-The docstrings of this module use these letters for a job: s is its submission, b its first start, e its end, p its run
-time that was not lost, n its size in the counted resource (processors, GPUs). C is the capacity of the cluster. Jobs
-that never ended count in `jobs` and `unfinished` only.
+The docstrings of this module use these letters for a job: s is its submission time, b the time of its first start, e
+the time of its end, p its run time without lost work, n its size in the counted resource (processors, GPUs). C is the
+capacity of the cluster. Jobs that never ended are only counted in `jobs` and `unfinished`.
 
 The first part measures deadlines: the number of admitted jobs, the jobs that ended in time, the lateness of the other
 jobs, and the attained value. The trace may give the *worth* of a job's end by certain times (Chronus, SoCC'21: a soft
@@ -108,7 +108,7 @@ def measure(schedule: Schedule) -> dict[str, Any]:
 
 
 def speed(schedule: Schedule, done: int) -> dict[str, float]:
-    """Return the times of the run on this machine, and the number of passes."""
+    """Return the elapsed times of the simulation on this machine, and its number of scheduling passes."""
     since_s, until_s = window(schedule)
     per_s = 1.0 / schedule.wall_s if schedule.wall_s else 0.0
     return {
@@ -123,13 +123,13 @@ def speed(schedule: Schedule, done: int) -> dict[str, float]:
 
 
 def wait_s(fate: Fate) -> float:
-    """Return the wait, b - s."""
+    """Return the wait of a job before its first start: b - s."""
     assert fate.start_s is not None
     return fate.start_s - fate.task.job.submitted_s
 
 
 def jct_s(fate: Fate) -> float:
-    """Return the job completion time (turnaround, flow): e - s."""
+    """Return the completion time of a job, also called turnaround or flow time: e - s."""
     assert fate.end_s is not None
     return fate.end_s - fate.task.job.submitted_s
 
@@ -253,7 +253,8 @@ def lost(schedule: Schedule) -> float:
 
 
 def by(schedule: Schedule, groups: Sequence[str]) -> dict[str, dict[str, float | None]]:
-    """Return the main measures of each group of jobs. Means and percentiles of a group without ended jobs are None."""
+    """Return the main measures of each group of jobs. `groups`: the group of each job. Means and percentiles of a group
+    without ended jobs are None."""
     members: dict[str, list[Fate]] = {}
     for fate, group in zip(schedule.fates, groups, strict=True):
         members.setdefault(group, []).append(fate)
@@ -270,8 +271,8 @@ def by(schedule: Schedule, groups: Sequence[str]) -> dict[str, dict[str, float |
 
 
 def by_month(schedule: Schedule) -> dict[str, Any]:
-    """Return the measures by month of submission, if there is more than one. A log is one sample, but its months are
-    several (Frachtenberg and Feitelson 2005)."""
+    """Return the measures for each month of submission; empty if the trace covers only one month. A whole log is a
+    single sample, while its months are several samples (Frachtenberg and Feitelson 2005)."""
     submitted_s = [fate.task.job.submitted_s for fate in schedule.fates]
     since_s = min(submitted_s, default=0.0)
     months = [str(int((at_s - since_s) // MONTH_S) + 1) for at_s in submitted_s]
@@ -289,7 +290,7 @@ def size_class(size: float) -> str:
 
 
 def natural(name: str) -> tuple[int, float, str]:
-    """Return a sort key: numbers by their value, then names."""
+    """Return a sort key by which numbers are sorted by their value and come before names."""
     first = name.split("-")[0]
     if name == "<1":
         return (0, 0.5, name)

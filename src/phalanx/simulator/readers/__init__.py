@@ -1,6 +1,7 @@
 """Readers of traces in published formats.
 
-lines      the records of a file, and errors with file, line and column; jobs that only state their number of GPUs
+lines      the records of a file, and errors with file, line and column; also pods for jobs of which the trace has only
+           the number of GPUs
 chronus    Chronus (SoCC'21)
 muri       Muri (SIGCOMM'22)
 openb      Alibaba's cluster-trace-gpu-v2023

@@ -30,8 +30,8 @@ from phalanx.model.node import Node
 from phalanx.model.pod import CPU
 from phalanx.simulator.workload import GPU, MILLI_CPU, Task, Workload, gang, in_order
 
-SHOWN = 10  # the number of faults that are listed one by one
-LONGEST_S = 9e9  # 285 years; times may be seconds since 1970
+SHOWN = 10  # at most this many faults are listed one by one
+LONGEST_S = 9e9  # 285 years, because times may be in seconds since 1970
 PACKED = b"\x1f\x8b"  # the first bytes of a gzip file (RFC 1952)
 MARK = b"\xef\xbb\xbf"  # the mark that some editors write before UTF-8
 
@@ -46,7 +46,7 @@ class TraceError(PhalanxError):
 
 
 class BadRecord(Exception):
-    """A record is invalid. `column`: the place in its line, counted from 1."""
+    """An error in a record. `column`: the position of the error in its line; the first character has the number 1."""
 
     def __init__(self, why: str, column: int | None = None, line: int | None = None) -> None:
         super().__init__(why)
@@ -62,7 +62,8 @@ class SourceFile:
         self.dropped: Counter[str] = Counter()
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield (number from 1, text) of each line; invalid UTF-8 is shown escaped and is no error."""
+        """Yield the number and the text of each line; the first line has the number 1. Invalid UTF-8 is no error; it is
+        replaced by escape sequences."""
         number = 0
         try:
             with opened(self.path) as file:
@@ -206,7 +207,7 @@ def wrong(row: dict[str, str], column: str, why: str) -> BadRecord:
 
 
 def told(faults: Iterable[str]) -> list[str]:
-    """Return the first faults as lines, and a line with the number of the others."""
+    """Return the first `SHOWN` faults, each as a line, and a line with the number of further faults."""
     every = list(faults)
     rest = len(every) - SHOWN
     return [*every[:SHOWN], *([f"… and {rest} more of that kind"] if rest > 0 else [])]

@@ -72,8 +72,8 @@ def read(
 
 
 def following(tasks: list[Task]) -> list[Task]:
-    """Return the tasks; a preceding job counts only if it is part of the run and has a lower number. So no task waits
-    for ever."""
+    """Return the tasks. A reference to a preceding job is removed if that job is not part of the run or has a higher
+    number, so that no task waits for ever."""
     known = {task.job.id for task in tasks}
     return [
         task

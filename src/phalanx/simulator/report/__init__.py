@@ -1,6 +1,6 @@
 """Reports of schedules.
 
 chart    inline SVG
-picture  a schedule, reduced to the data that a page draws
+picture  the data of a schedule that a page shows
 page     one self-contained HTML page; one style sheet, light and dark
 """

@@ -77,7 +77,7 @@ footer{{margin-top:44px;color:var(--soft);font-size:13px}}
 """
 
 
-# The columns of the comparison: (heading, measure, format, whether less is better).
+# The columns of the comparison: (heading, name of the measure, format, True if a lower value is better).
 MEASURES = (
     ("jobs finished", "finished", "{:,.0f}", False),
     ("mean wait", "mean_wait_s", "duration", True),
@@ -166,7 +166,8 @@ def comparison(pictures: Sequence[Picture], rows: Sequence[Mapping[str, Any]]) -
 
 
 def best_of(rows: Sequence[Mapping[str, Any]], name: str, *, less: bool) -> float | None:
-    """Return the best value; None if all values are equal."""
+    """Return the best value of a measure among all rows; None if all values are equal. `less`: True if a lower value is
+    better."""
     values: list[float] = [row[name] for row in rows if isinstance(row.get(name), int | float)]
     if len(set(values)) < 2:
         return None

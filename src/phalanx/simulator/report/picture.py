@@ -121,8 +121,8 @@ def picture(schedule: Schedule) -> Picture:
 def used_by(
     schedule: Schedule, of: Sequence[str], since_s: float, until_s: float
 ) -> tuple[tuple[str, ...], tuple[tuple[float, ...], ...]]:
-    """Return the parties with the highest demand, and the amount that each used per bin. The last one may be all others
-    together."""
+    """Return the parties with the highest demand, and the amount that each used in each bin. If there are more parties,
+    the last entry stands for all remaining parties together."""
     bin_s = max(until_s - since_s, 1e-9) / BINS
     bins: list[Used] = [{} for _ in range(BINS)]
     for stint, amount in zip(schedule.stints, held(schedule), strict=True):
@@ -137,8 +137,8 @@ def used_by(
 
 
 def ranked_by_work(schedule: Schedule, of: Sequence[str]) -> list[str]:
-    """Return the parties by their requested work, the highest first. For a task that runs for ever only its size
-    counts."""
+    """Return the parties, sorted by the total work of their tasks, the highest first. The work of a task that never
+    ends is its size alone."""
     total: Used = {}
     for fate, party, size in zip(schedule.fates, of, sizes(schedule), strict=True):
         run_s = min(fate.task.run_s, fate.task.stop_s or inf)
@@ -197,7 +197,7 @@ def look(schedule: Schedule, of: Sequence[str], names: Sequence[str], queued: Se
     nodes = used[:LOOK_NODES]
     row_of = {node: row for row, node in enumerate(nodes)}
     colour = {party: at for at, party in enumerate(names)}
-    stacks: list[list[tuple[float, float, float]]] = [[] for _ in nodes]  # per row: (end, low, high) of the bars so far
+    stacks: list[list[tuple[float, float, float]]] = [[] for _ in nodes]  # row -> (end, low, high) of its bars so far
     bars: list[Bar] = []
     for stint in sorted(chosen, key=lambda each: (each.start_s, each.task)):
         job = schedule.fates[stint.task].task.job

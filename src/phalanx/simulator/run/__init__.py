@@ -1,7 +1,7 @@
-"""Runs.
+"""Run simulations.
 
-setup     one way to schedule: a policy with its queues
-play      one run; the peak memory of the process; the time of each decision
+setup     one way to schedule: a policy with its queues, and the rate at which pods are created
+play      one run, with the time of each decision and the peak memory of the process
 feasible  find jobs that can never run, before a run
 forward   simulate the jobs of a live cluster, without further submissions
 """

@@ -27,7 +27,7 @@ STAYS = NEVER | {
     ReasonCode.QUEUE_HELD,
     ReasonCode.QUEUE_CLOSED,
 }
-KINDS = 4096  # the most kinds of jobs that are tried; further ones are noticed when they do not start
+KINDS = 4096  # at most this many kinds of jobs are tried; jobs of further kinds are noticed when they do not start
 
 
 class Nobody:
@@ -61,7 +61,7 @@ def why_never(cluster: Cluster, job: Job, policy: Policy, step: LoopStep) -> str
     asked = replace(alone(job), submitted_s=0.0, begin_s=None, deadline_s=None)
     plan = step(cluster, [Submitted(asked)], policy, 0.0, Nobody())
     if any(isinstance(action, Start) and not action.placements for action in plan.actions):
-        first = tuple(Slot(at, 0) for at in range(len(job.roles)))  # its pods are placed one by one
+        first = tuple(Slot(at, 0) for at in range(len(job.roles)))  # the pods of such a job are placed one by one
         plan = step(cluster, [Opened(job.id, first)], policy, 0.0, Nobody())
     over: Event = Finished(job.id)
     step(cluster, [over], policy, 0.0, Nobody())

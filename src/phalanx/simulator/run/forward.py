@@ -33,7 +33,7 @@ from phalanx.state.cluster import Cluster, JobRecord
 
 Happening: TypeAlias = Callable[[], Sequence[Event]]
 
-PASSES = 200_000  # the most scheduling passes of one simulation
+PASSES = 200_000  # the largest number of scheduling passes of one simulation
 LACKING = Reason(code=ReasonCode.BACKOFF, text="pods of its minimum found no node in time")
 
 
@@ -125,7 +125,8 @@ class Ahead:
         self.courses: dict[str, Course] = {}
         self.waiting: dict[str, None] = {}
         self.unlimited: dict[str, None] = {}
-        self._number: dict[str, int] = {}  # job -> number of its starts and evictions, to ignore outdated happenings
+        # Job -> the number of its starts and evictions. A planned happening with another number is outdated.
+        self._number: dict[str, int] = {}
         self._unheard: list[Event] = []
         self._wake_s: float | None = None
 
@@ -309,14 +310,14 @@ class Ahead:
     # Time
 
     def _renew(self, job: str) -> None:
-        """Cancel all planned happenings of the job."""
+        """Cancel everything that is planned to happen to the job."""
         self._number[job] += 1
 
     def _tell_in(self, after_s: float, job: str, event: Event, kind: AgendaKind = AgendaKind.POD) -> None:
         self._call_in(after_s, job, lambda: (event,), kind)
 
     def _call_in(self, after_s: float, job: str, what: Happening, kind: AgendaKind = AgendaKind.POD) -> None:
-        """Plan a happening for the job after `after_s`. The happening is dropped if the job has started again or has
+        """Let `what` happen to the job after `after_s` seconds. It does not happen if the job has started again or has
         left the cluster by then."""
         number = self._number[job]
         self.agenda.put(self.now_s + after_s, kind, lambda: what() if self._number[job] == number else ())

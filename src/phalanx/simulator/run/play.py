@@ -122,7 +122,8 @@ class TimedApplier(Protocol):
 
 
 class Stopwatch:
-    """A world that measures decisions. `took_s`: the time of each decision, in order."""
+    """A wrapper around a world, which measures how long each decision takes. `took_s`: the duration of each decision,
+    in order."""
 
     def __init__(self, world: TimedApplier) -> None:
         self.world = world
@@ -153,7 +154,7 @@ def peak_rss_bytes() -> int:
 
 # --- the run ----------------------------------------------------------------------------------------------------------
 
-REPORT_EVERY = 512  # passes between two progress reports
+REPORT_EVERY = 512  # the number of scheduling passes between two progress reports
 
 
 class LoopStep(Protocol):
@@ -176,8 +177,8 @@ def play(
     progress: Callable[[int], None] = lambda done: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Schedule:
-    """Return the schedule. `progress`: called with the number of ended jobs. `stopped`: if it returns True, the run
-    ends early and the schedule so far is returned."""
+    """Simulate the workload, and return the schedule. `progress`: a function that is called with the number of ended
+    jobs. `stopped`: a function; when it returns True, the run ends early and the schedule so far is returned."""
     fates = [Fate(index, task) for index, task in enumerate(queued(workload.tasks, setup))]
     queues = queues_of(setup, workload.tasks)
     world = world_of(workload, setup, fates, queues, estimates, seed, faults, checkpoint_s)
@@ -269,7 +270,8 @@ def expecting(policy: Policy, workload: Workload) -> Policy:
 
 
 def queued(tasks: Iterable[Task], setup: Setup) -> Iterable[Task]:
-    """Return the tasks, each in its queue: the trace's, or the only queue of a `flat` setup."""
+    """Return the tasks with the queues to which they are submitted: the queues of the trace, or the only queue of a
+    `flat` setup."""
     return tasks if setup.flat else (replace(task, job=in_queue(task.job, task.queue)) for task in tasks)
 
 

@@ -27,8 +27,8 @@ class Setup:
     flat: bool = True
     of_each: Queue | None = None  # the template of queues that the trace names but `queues` does not
     about: str = ""
-    rounds: Rounds | None = None  # the order of jobs if all are chosen anew in rounds; None: there are no rounds
-    formula: Formula | None = None  # the formula of job priorities; None: there is none
+    rounds: Rounds | None = None  # the order of jobs in rounds (see `simulator.workload`); None: there are no rounds
+    formula: Formula | None = None  # the formula of job priorities; None: jobs keep their own priorities
     creation: Creation | None = None  # the rate of pod creation; None: pods are created at once
 
 
