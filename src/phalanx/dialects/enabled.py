@@ -70,15 +70,15 @@ ON_CLUSTERS: Final = (*(name for name in DIALECTS if name != APP_WRAPPER), KUBEF
 
 
 FIGURES: Final = Imported[Callable[[], Figures[Any]]]({KUEUE: "kueue.answers.figures:KueueFigures"})
-# dialect -> the kinds of its answers whose writes are recorded as events
+# dialect -> the kinds of objects for which Phalanx records events when it writes them
 RECORDED: Final[Mapping[str, tuple[Kind, ...]]] = {KUEUE: (WORKLOADS, PROVISIONING_REQUESTS), YUNIKORN: (PODS,)}
-# dialect -> a function that returns the events of a write
+# dialect -> a function that returns the events to record for one write
 EVENTS: Final = Imported[Occurrences]({KUEUE: "kueue.events:occurrences", YUNIKORN: "yunikorn.journal:occurrences"})
 # dialect -> a function that makes its journal from the unique id of this process
 JOURNALS: Final = Imported[Callable[[str], Journal]]({YUNIKORN: "yunikorn.journal:ApplicationJournal"})
-# API group, or the first part of a path outside API groups -> the dialect that answers there
+# API group, or the first part of a path outside API groups -> the dialect that serves requests for it
 ANSWERED: Final[Mapping[str, str]] = {KUEUE_VISIBILITY: KUEUE, YUNIKORN_REST: YUNIKORN}
-# dialect -> its view
+# dialect -> the function that computes its responses (`frame.dialect.View`)
 VIEWS: Final = Imported[View[Any]]({KUEUE: "kueue.answers.pending:visible", YUNIKORN: "yunikorn.rest:dashboards"})
 # path -> a function that checks a posted text; its response does not depend on the scheduler's state
 CHECKS: Final = Imported[Callable[[bytes], dict[str, Any]]](

@@ -5,8 +5,8 @@ Parts, lowest first:
 
     selectors     label selectors
     pod_requests  the requests of a pod, as kube-scheduler counts them; amounts as quantities of the Kubernetes API
-    fields        the use of another API's fields
-    dialect       a dialect as a value: definitions, gangs, answers
-    peer_reasons  the codes by which other schedulers name Phalanx's reasons
-    moved         the Phalanx equivalent of another scheduler's object
+    fields        how Phalanx uses each field of another scheduler's API
+    dialect       the interface that every dialect implements
+    peer_reasons  the codes that other schedulers use for the reasons why jobs wait
+    moved         the Phalanx equivalents of another scheduler's objects, for migrations
 """

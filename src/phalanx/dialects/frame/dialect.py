@@ -3,9 +3,10 @@ three parts.
 
 - *Definitions* are the other scheduler's objects for queues, quotas, flavors and priorities. `Dialect.define`
   translates them to queues of Phalanx's one queue tree.
-- *Gangs* are pods that start together, such as the pods of a job. `Dialect.options_of` translates the labels and
-  annotations of jobs and pods to Phalanx's own options. `Dialect.claim` returns what the definitions require of one
-  gang: its queue in the tree, its priority, and the reason why it may not start.
+- *Gangs* are pods that start together, such as the pods of a job. `Dialect.options_of` translates the other scheduler's
+  labels and annotations on jobs and pods to Phalanx's own labels and annotations, which are called *options* here.
+  `Dialect.claim` returns the settings of one gang that follow from the definitions: its queue in the tree, its
+  priority, and the reason why it may not start.
 - *Answers* are objects and statuses that Phalanx writes so that users of the other scheduler's API see its decisions.
   `Dialect.answer` and `Dialect.statuses` compute them.
 
@@ -78,10 +79,11 @@ class DeviceAsk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
-    """A pod that exists only in the scheduler and represents an object that needs capacity, such as a reservation. The
-    scheduler queues and places the stand-in like a real pod. Then it writes the chosen node into the object's status
-    (`Definitions.placed`). `kind`, `key`: the represented object. `pod`: a pod object with the represented object's uid
-    and a name that no real pod can have. `asks`: the resource requests of the stand-in."""
+    """A stand-in: a pod that exists only in the scheduler. It represents an object that needs capacity, such as a
+    Reservation of Koordinator. The scheduler queues and places the stand-in like a real pod. Then it writes the chosen
+    node into the status of the represented object (`Definitions.placed`). `kind`, `key`: the represented object. `pod`:
+    a pod object with the represented object's uid and a name that no real pod can have. `asks`: the resource requests
+    of the stand-in."""
 
     kind: Kind
     key: str
@@ -185,11 +187,11 @@ class Owner(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """The options of one gang that its own objects (jobs or pods) state. A dialect's `claim` reads them.
+    """The options of one gang that its own objects (jobs or pods) state. A dialect's function `claim` reads them.
 
     `gang`: the gang's id. `queue`: the queue name in the labels of its objects. `options`: the options of Phalanx and
-    of the dialect. `requests`: the resource requests of its pods, without repetitions. `owner`: the first object that
-    forms the gang. `priority`: the highest priority of its pods."""
+    of the dialect. `requests`: the different resource requests of its pods. `owner`: the first object that forms the
+    gang. `priority`: the highest priority of its pods."""
 
     gang: str
     namespace: str
@@ -248,7 +250,7 @@ class Claim:
     """The settings that a dialect's definitions contain for one gang. `Dialect.claim` returns them.
 
     `queue`: the gang's queue in the tree; empty for the default queue.
-    `priority`: a priority that replaces the priority of the gang's pods; None if the priority of the pods holds.
+    `priority`: a priority that replaces the priority of the gang's pods; None if the gang has the priority of its pods.
     `blocked`: why the gang may not start even if there is capacity for it. `drained`: True if the gang may not run
     either, so that Phalanx stops it. `options`: Phalanx options that replace the options of the gang's objects.
     `roles`: for a gang of bare pods, the settings of each role. Pods of roles without settings start with the gang, but
@@ -258,20 +260,20 @@ class Claim:
     `gate`: why the gang may not run yet although its nodes and quota are reserved. While `gate` is set, Phalanx resumes
     no Job of the gang. `silent`: True if Phalanx writes no answers for the gang.
     `updates`: for each pod set, the fields that Phalanx adds to its pod template when the gang starts and has no gate.
-    `about`: the kind and key of an answer object that affects the gang. The object need not exist yet and contains no
-    reference to the gang. Phalanx reconciles the gang when the object changes.
+    `about`: the kind and key of an object that Phalanx writes and that affects the gang. The object need not exist yet,
+    and it contains no reference to the gang. Phalanx reconciles the gang when the object changes.
     `evicted_as`: type and reason of the condition that Phalanx sets on a bare pod before it evicts the pod.
     `queues`: further queues for the tree that no definition declares, with parents before their children. A queue of
     this kind exists as long as the claim of at least one gang contains it.
-    `charging`: a function that computes the amounts that a pod counts against the quota of its queue; None if the pod's
-    requests count.
+    `charging`: a function that computes from the requests of a pod the amounts that are charged to its queue; None if
+    the requests themselves are charged.
     `account`: the name under which the gang's usage is summed in its queue; empty for the name of its user.
     `submitted_s`: when the gang was submitted (seconds since the epoch); None for the creation time of its oldest
     object.
     `clusters`: the other clusters that may run the gang. None: the gang runs in this cluster, or in any other cluster
     if its Jobs request another cluster.
-    `note`: a part of a sentence about the nodes that an autoscaler shall create for the gang, and whether these nodes
-    will come.
+    `note`: a part of a sentence about the nodes that an autoscaler creates for the gang, and whether it is certain that
+    these nodes will arrive.
     `hold_s`: the number of seconds for which a started gang keeps capacity for its later pods; None for the default of
     all gangs."""
 
@@ -343,9 +345,9 @@ class PodSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eviction:
-    """The way in which a gang lost its nodes since the last `Told` of this gang. `reason`: why. `preempted`: True if
-    the gang was preempted; False if the scheduler took back its start. `preemptor`: the gang that preempted it, if that
-    gang is known."""
+    """The loss of a gang's nodes since the last state of the gang was passed to the dialect (`Told`). `reason`: why the
+    gang lost its nodes. `preempted`: True if the gang was preempted; False if the scheduler took back its start.
+    `preemptor`: the gang that preempted it, if this gang is known."""
 
     reason: Reason
     preempted: bool = False
@@ -358,8 +360,8 @@ class Told:
 
     `owners`: the objects that form the gang, oldest first. `kind`: the kind of these objects; PodGroup if they are bare
     pods. `options`: the gang's Phalanx options. `queue`: its queue in the tree.
-    `reason`: why the gang waits. `evicted`: how it lost its nodes, if this happened since the last view. `created_s`:
-    when it was created (seconds since the epoch)."""
+    `reason`: why the gang waits. `evicted`: how the gang lost its nodes, if it lost them since the last state was
+    passed to the dialect. `created_s`: when the gang was created (seconds since the epoch)."""
 
     id: str
     namespace: str
@@ -389,13 +391,13 @@ class Answer:
     `body`: the object that Phalanx creates if it is missing; None if Phalanx must not create it.
     `spec`: the desired fields of the spec of an existing object. `status`: the desired status; None if Phalanx must not
     write the status.
-    `finalizers`: the desired finalizers; None if the present finalizers stay.
+    `finalizers`: the desired finalizers; None if Phalanx does not change the finalizers.
     `annotations`: the desired annotations. `metadata`: further desired metadata, namely labels and owner references.
     `again_s`: when the answer must be computed again even if nothing changes before (seconds since the epoch).
     `plain`: True if the kind has no status subresource, so that Phalanx writes the status together with the other
     fields.
-    `gone`: True if the object must be deleted. `uid`: the uid that the object must have to be deleted; empty if any uid
-    will do."""
+    `gone`: True if the object must be deleted. `uid`: Phalanx deletes the object only if it has this uid; empty if the
+    uid does not matter."""
 
     kind: Kind
     key: str

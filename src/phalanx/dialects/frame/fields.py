@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Becomes:
-    """A field whose value Phalanx translates to the field `field` of its own model. `how`: the difference in meaning,
-    if there is any."""
+    """A field whose value Phalanx translates to the field `field` of its own model. `how`: how Phalanx uses the value,
+    as users read it."""
 
     field: str
     how: str = ""
@@ -26,7 +26,8 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A field that Phalanx writes as the other scheduler would write it. `how`: the difference, if there is any."""
+    """A field that Phalanx writes as the other scheduler would write it. `how`: the values, or the difference from the
+    other scheduler, as users read them."""
 
     how: str = ""
 

@@ -14,8 +14,8 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """The result for one object. `object`: its name. `becomes`: its Phalanx equivalent. `notes`: the differences
-    between the two."""
+    """One object and its Phalanx equivalent. `object`: the kind and name of the object. `becomes`: the equivalent, as a
+    text. `notes`: one sentence for each part of the object that has no effect."""
 
     object: str
     becomes: str

@@ -3,9 +3,7 @@ the Kubernetes API without loss.
 
 The requests of a pod are the sum over its containers and sidecars. If an init container and the sidecars before it
 request more, their sum is used instead. The pod's overhead is added. (The source is
-k8s.io/component-helpers/resource.PodRequests.)
-
-Amounts as quantities of the Kubernetes API, without loss."""
+k8s.io/component-helpers/resource.PodRequests.)"""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ def as_job(
     status: Object | None = None,
     **spec: Any,
 ) -> Object:
-    """Return a role as a Job. `words`: default annotations for properties for which a Job has no field."""
+    """Return a role as a batch/v1 Job. `obj`: the framework's job. `count`: the number of pods of the role. `words`:
+    annotations for properties that have no field in a Job, used unless the object itself has them."""
     meta, labels = obj["metadata"], dict(obj["metadata"].get("labels") or {})
     annotations = _of_role(meta.get("annotations") or {}, role)
     said = {**annotations, **labels}
@@ -80,7 +81,7 @@ def as_job(
 
 
 def words_of_role(role: str, words: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return the annotations of the object that set the options `words` for one role."""
+    """Return annotations with which the whole object sets the options `words` for one role only."""
     return {f"{key}.{role.lower()}" if key in BY_ROLE else key: text for key, text in words.items()}
 
 
@@ -102,8 +103,8 @@ def ended(status: Object, **words: str) -> Object:
 
 
 def manager(name: str | None, own: str) -> str | None:
-    """Return the controller that manages an object in place of the kind's own operator; None if the operator itself
-    manages it."""
+    """Return the value of `managedBy` for the Job: the controller that manages the object in place of the kind's own
+    operator; None if the operator manages it. `name`: the object's field `managedBy`. `own`: the operator's name."""
     return None if name == own else name
 
 
@@ -111,7 +112,7 @@ def manager(name: str | None, own: str) -> str | None:
 
 
 def patched(value: Object, patch: Object) -> Object:
-    """Return the value after a merge patch."""
+    """Return the value after the merge patch `patch` was applied to it."""
     found = dict(value)
     for key, new in patch.items():
         if new is None:

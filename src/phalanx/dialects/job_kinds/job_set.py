@@ -24,7 +24,7 @@ _TEMPLATE = ("template", "spec", "template")
 
 @dataclass(frozen=True, slots=True)
 class JobSets:
-    """`job_kinds.form.Framework` of JobSet."""
+    """The implementation of `job_kinds.form.Framework` for JobSet."""
 
     kind: Kind = field(default=JOB_SETS, init=False)
     suspend: tuple[str, ...] = field(default=("suspend",), init=False)

@@ -35,8 +35,8 @@ _SCALES = _container("autoscaler", "500m", "512Mi")
 
 @dataclass(frozen=True, slots=True)
 class Ray:
-    """`job_kinds.form.Framework` of Ray's kinds. `cluster`: the path of the cluster's spec. `submitted`: True if a
-    submitter may run beside the cluster."""
+    """The implementation of `job_kinds.form.Framework` for one of Ray's kinds. `cluster`: the path of the RayCluster's
+    spec in the object's spec. `submitted`: True if a submitter pod may run in addition to the cluster."""
 
     kind: Kind
     cluster: tuple[str, ...] = ()

@@ -58,8 +58,8 @@ TABLE: Mapping[str, Use] = {
 
 @dataclass(frozen=True, slots=True)
 class ReplicaTypes:
-    """`job_kinds.form.Framework` of these kinds. `specs`: the field with the replica types. `operator`: the
-    `managedBy` value of its own operator."""
+    """The implementation of `job_kinds.form.Framework` for one of these kinds. `specs`: the field with the replica
+    types. `operator`: the value of `managedBy` with which the kind's own operator manages the job."""
 
     kind: Kind
     specs: str

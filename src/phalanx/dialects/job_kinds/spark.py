@@ -34,7 +34,7 @@ _AGAIN = ("OnFailure", "Always")
 
 @dataclass(frozen=True, slots=True)
 class SparkApplications:
-    """`job_kinds.form.Framework` of SparkApplication."""
+    """The implementation of `job_kinds.form.Framework` for SparkApplication."""
 
     kind: Kind = field(
         default=Kind(

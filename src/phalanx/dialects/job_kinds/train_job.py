@@ -25,7 +25,7 @@ OPERATOR = "trainer.kubeflow.org/trainjob-controller"
 
 @dataclass(frozen=True, slots=True)
 class TrainJobs:
-    """`job_kinds.form.Framework` of TrainJob."""
+    """The implementation of `job_kinds.form.Framework` for TrainJob."""
 
     kind: Kind = field(default=TRAIN_JOBS, init=False)
     suspend: tuple[str, ...] = field(default=("suspend",), init=False)

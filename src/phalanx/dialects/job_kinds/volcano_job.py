@@ -46,7 +46,7 @@ def ended(obj: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class VolcanoJobs:
-    """`job_kinds.form.Framework` of Volcano's Job."""
+    """The implementation of `job_kinds.form.Framework` for Volcano's Job."""
 
     kind: Kind = JOBS
     suspend: tuple[str, ...] = field(default=(), init=False)

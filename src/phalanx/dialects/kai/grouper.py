@@ -1,15 +1,11 @@
 """Find the gang of a pod as KAI's pod grouper does, but from the pod alone.
 
 The annotation `pod-group-name` of a pod names the pod's PodGroup. Without this annotation, the gang follows from the
-kind of the pod's owner. The owner states the number of pods of the gang (`owners`). The PodGroup has the name that KAI
-would give it: `pg-OWNER-UID`.
+kind of the pod's owner, and the owner states the number of pods of the gang. The PodGroup has the name that KAI would
+give it: `pg-OWNER-UID`.
 
-
-Source: pkg/podgrouper/podgrouper/plugins of v0.17.0.
-
-`shape_of` computes the number of pods of each role of an owner's gang, by KAI's rules for the kind of the owner.
-
-If KAI has no rule for the kind, the gang needs one pod. A gang waits until Phalanx has read its owner.
+`shape_of` computes the number of pods that the gang of an owner needs, by KAI's rules for the kind of the owner. If KAI
+has no rule for the kind, the gang needs one pod. A gang waits until Phalanx has read its owner.
 
 
 Source: pkg/podgrouper/podgrouper/plugins of v0.17.0."""
@@ -157,7 +153,7 @@ def _of_owner(owner: OwnerName, labels: Mapping[str, Any]) -> KaiGroup:
 
 BATCH_MIN_MEMBER: Final = f"{kinds.PREFIX}batch-min-member"
 _HIGHEST: Final = 8  # chains of owners are followed up to this length
-_MOST_LEAVES: Final = 10_000  # sub-groups of one gang
+_MOST_LEAVES: Final = 10_000  # the largest number of sub-groups of one gang
 ROOT: Final = ":podgroup"  # the name of the group for the whole gang; no sub-group can have this name
 
 
@@ -182,7 +178,7 @@ ONE: Final = OwnerShape()
 
 
 def shape_of(kind: str, obj: Object) -> OwnerShape:
-    """Return the size of an owner's gang."""
+    """Return the number of pods that an owner's gang needs. `kind`: the kind of the owner. `obj`: the owner."""
     read = _RULES.get(kind)
     return ONE if read is None else read(obj)
 
@@ -194,8 +190,8 @@ def sizes(owner: OwnerName, objects: Objects) -> Kind | None:
 
 
 def lineage(first: OwnerName, namespace: str, objects: Objects) -> tuple[Object | None, tuple[Kind, str] | None]:
-    """Return the topmost owner of the pods that Phalanx watches, and an owner in the chain that Phalanx has not read
-    yet. `first`: the controller of the pods."""
+    """Return the topmost of those owners of the pods that Phalanx watches, and the kind and key of an owner in the
+    chain that Phalanx has not read yet; None for each that does not exist. `first`: the controller of the pods."""
     top, next_up = None, first
     for _ in range(_HIGHEST):
         if (kind := _kind(next_up, (*kinds.OWNERS, *kinds.ABOVE), objects)) is None:

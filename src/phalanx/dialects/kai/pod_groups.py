@@ -84,8 +84,8 @@ class PodGroupTerms:
 
 
 def claim(defined: KaiDefinitions, said: Said, objects: Objects) -> Claim | None:
-    """Return the claim of a gang from the definitions, its PodGroup and its owner; None if the gang does not belong to
-    KAI."""
+    """Return the settings of a gang (`frame.dialect.Claim`), which follow from the definitions, from its PodGroup and
+    from its owner; None if the gang does not belong to KAI."""
     if not kinds.queue_of(said.queue):
         return None
     found = terms(defined, said, objects)
@@ -296,8 +296,8 @@ def _labels(defined: KaiDefinitions, near: tuple[str, str, str]) -> tuple[str, s
 
 
 def _near(defined: KaiDefinitions, group: Object) -> Object:
-    """Return the group with its topology constraint as Phalanx options. If the constraint has both levels, the required
-    level is used."""
+    """Return the sub-group with its topology constraint in the form of Phalanx's options. If the constraint has a
+    required and a preferred level, the required level is used."""
     said = group.get("near") or {}
     keys = ("topology", "requiredTopologyLevel", "preferredTopologyLevel")
     near = (str(said.get(keys[0]) or ""), str(said.get(keys[1]) or ""), str(said.get(keys[2]) or ""))
@@ -311,7 +311,8 @@ def _near(defined: KaiDefinitions, group: Object) -> Object:
 def _wrapped(
     groups: list[Object], roles: Mapping[str, RoleClaim], preferred: str
 ) -> tuple[list[Object], dict[str, RoleClaim]]:
-    """Return the groups and roles, put into one group for the whole gang. This group has the preferred level."""
+    """Return the groups and roles of a gang inside one more group, which contains the whole gang and has the preferred
+    level."""
     if groups and groups[0]["name"] == ROOT:
         return [{**groups[0], "preferredCloseness": preferred}, *groups[1:]], dict(roles)
     inside = {name: RoleClaim(minimum=one.minimum, group=one.group or ROOT) for name, one in roles.items()}

@@ -45,7 +45,7 @@ GPU: Final = "nvidia.com/gpu"
 # KAI's resource name -> (resource, Phalanx units per KAI unit)
 RESOURCES: Final[Mapping[str, tuple[str, int]]] = {"cpu": ("cpu", 1), "memory": ("memory", 10**6), "gpu": (GPU, 1)}
 UNLIMITED: Final = -1
-_TOO_MUCH: Final = 2 * MAX_AMOUNT  # larger values are reduced to this one and reported as too large
+_TOO_MUCH: Final = 2 * MAX_AMOUNT  # larger values are reduced to this value, which is then reported as too large
 CONSOLIDATE: Final = "phalanx.dev/consolidate"  # annotation of a queue, "true" or "false"
 ROOT: Final = "kai-scheduler/queues"  # the queue above all Queues; no Queue has this name
 PRIORITY: Final = 100  # the default priority of a queue

@@ -194,8 +194,8 @@ def _status(
 def _condition(
     defined: KaiDefinitions, told: Told, found: PodGroupTerms, old: Object, objects: Objects, now: str
 ) -> Object:
-    """Return the condition of an unschedulable gang. If the content did not change, the old condition is returned.
-    Otherwise the new condition gets the next number."""
+    """Return the scheduling condition of a gang that cannot be scheduled. If its content did not change, return the old
+    condition; otherwise the new condition gets the next `transitionID`."""
     assert told.reason is not None
     text = f"{told.reason.code}: {told.reason.text}"
     kai = word(told.reason.code, Peer.KAI, told.reason.numbers)

@@ -68,7 +68,7 @@ def _of_workload(told: Told, workload: Object | None, after: Object) -> Iterator
 
 
 def _said(conditions: Conditions) -> str:
-    """Return the text why no quota is reserved, without its numbers, because these change often."""
+    """Return the message why no quota is reserved, with its numbers removed, because these change often."""
     return "" if conditions.is_true("QuotaReserved") else conditions.reason("QuotaReserved")
 
 

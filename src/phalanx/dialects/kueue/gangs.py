@@ -1,4 +1,5 @@
-"""Translate Kueue's labels and annotations on jobs and pods to Phalanx options.
+"""Translate Kueue's labels and annotations on jobs and pods to Phalanx's *options*, which are the labels and
+annotations by which Phalanx's own users set the same.
 
 A job with the label `kueue.x-k8s.io/queue-name` belongs to this dialect. If the job also has Phalanx's queue label,
 Phalanx's label counts and the job does not belong to this dialect. A *pod group* of Kueue is a gang of bare pods. It is
@@ -57,8 +58,8 @@ class Layer(msgspec.Struct):
 
 
 def options_of(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the Phalanx options of an object. They are empty if the object has Phalanx's queue label, or if it names
-    no LocalQueue and is not managed without one either."""
+    """Return the Phalanx options of an object. They are empty if the object has Phalanx's queue label. They are also
+    empty if the object names no LocalQueue, unless Kueue's Configuration manages jobs without a queue name."""
     labels, annotations = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
     name = labels.get(kinds.QUEUE_LABEL) or ""
     if _QUEUE in labels or not (name or annotations.get(UNQUEUED) == "true"):

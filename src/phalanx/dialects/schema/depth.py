@@ -1,6 +1,6 @@
 """Check the depth and the size of users' YAML before the YAML loader, which is written in C, reads it. Deeply nested
-lists overflow the stack of that loader and crash the process. A text with a hundred thousand names blocks all other
-requests while the loader creates an object for each name."""
+lists overflow the stack of that loader and crash the process. While the loader creates the objects for a text with a
+hundred thousand names, the process serves no other request."""
 
 from __future__ import annotations
 

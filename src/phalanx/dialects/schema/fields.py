@@ -49,7 +49,7 @@ def written(path: Path) -> str:
 
 
 class Fields:
-    """A mapping that the caller reads field by field. If a field is absent or null, its default is returned."""
+    """A mapping that the caller reads field by field. If a field is absent or null, the methods return a default."""
 
     def __init__(self, values: Any, path: Path = ()) -> None:
         if not isinstance(values, Mapping):
@@ -118,8 +118,8 @@ class Fields:
         return 0 if value is None else _amount(resource, value, (*self.path, name))
 
     def amounts(self, name: str) -> Bounds:
-        """Return the quantity of each resource in a field. Quantities of 0 are kept, and negative quantities are
-        errors."""
+        """Return the quantity of each resource in a field. The result includes quantities of 0. Raise Misread for a
+        negative quantity."""
         path = (*self.path, name)
         found = {resource: _amount(resource, value, (*path, resource)) for resource, value in self._pairs(name)}
         return tuple(sorted(found.items()))

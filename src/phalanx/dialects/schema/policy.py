@@ -1,4 +1,6 @@
-"""Parses the settings of a whole cluster (`--policy FILE`) into a `model.policy.Policy`.
+"""Parse the settings of a whole cluster (`--policy FILE`), flavors and reservations.
+
+`read_policy` reads a policy file such as this one:
 
 backfill: conservative
 backfillDepth: 1000
@@ -8,9 +10,8 @@ factors: {age: 1000, fairShare: 10000, maxAge: 7d, qos: 500, qosValues: {high: 1
 halfLife: 14d
 billing: {cpu: 0.001, nvidia.com/gpu: 10}
 
-Parses a flavor: the `spec` of the Flavor resource (`phalanx.dev/v1`), and of flavors in files.
-
-Parses a reservation: the `spec` of the Reservation resource (`phalanx.dev/v1`), and of reservations in files."""
+`read_flavor` and `read_reservation` read the `spec` of a Flavor or Reservation (`phalanx.dev/v1`), from the API server
+or from a file."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def read_policy(values: Any) -> Policy:
 
 
 def read_topologies(said: Fields) -> tuple[Topology, ...]:
-    """Return the field `topologies` of the settings. Raises Misread."""
+    """Return the topologies in the field `topologies` of a policy. Raise Misread if one is invalid."""
     return tuple(_topology(one) for one in said.each("topologies"))
 
 
@@ -84,7 +85,7 @@ _OPERATORS, _EFFECTS = ("Equal", "Exists"), ("", "NoSchedule", "PreferNoSchedule
 
 
 def read_flavor(name: str, spec: Any) -> Flavor:
-    """Raises Misread."""
+    """Return the flavor with this spec. Raise Misread if a field is invalid."""
     said = Fields(spec, ("spec",))
     found = Flavor(
         name=name,

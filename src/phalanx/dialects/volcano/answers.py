@@ -45,9 +45,9 @@ OVERCOMMIT: Final = 1.2  # the default of Volcano's argument overcommit-factor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimant:
-    """A PodGroup that wants to be admitted. `queue`: its queue in the tree. `asks`: its minResources. `holds`: the
-    amounts that its pods hold. `waits`: True if its phase is Pending. `rank`: its sort key in the order of jobs; the
-    PodGroup with the lowest key comes first."""
+    """A PodGroup, as the rules of admission see it. `queue`: its queue in the tree. `asks`: its minResources. `holds`:
+    the amounts that its pods hold. `waits`: True if its phase is Pending, so that it waits for admission. `rank`: its
+    sort key in the order of jobs; the PodGroup with the lowest key is admitted first."""
 
     key: str
     queue: str
@@ -65,7 +65,7 @@ def taken_up(
     in `paths`, only its own capability is checked."""
     used: dict[str, Asked] = {"": {}}
     for each in claimants:
-        if not each.waits:  # queues are charged the minResources only; the cluster is also charged the pods beyond them
+        if not each.waits:  # a queue is charged only minResources; the cluster is charged all amounts of its pods
             _charge(used, ("",), _larger(each.asks, each.holds))
             _charge(used, paths.get(each.queue, (each.queue,)), each.asks or each.holds)
     for each in sorted((one for one in claimants if one.waits), key=lambda one: one.rank):

@@ -153,7 +153,7 @@ def _claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim |
         groups, roles = _partitions(defined.hyper_nodes, group, said.options)
     except LookupError as error:
         return Claim(queue=own or theirs, blocked=Reason(code=ReasonCode.INVALID, text=str(error.args[0])))
-    if not _CLOSENESS.isdisjoint(said.options):  # these take precedence over the PodGroup's
+    if not _CLOSENESS.isdisjoint(said.options):  # topology options of the pods take precedence over the PodGroup's
         options = {}
     options |= _sparing(said)
     if groups:

@@ -175,7 +175,8 @@ def notes(config_map: Object) -> Iterator[str]:
 
 
 def told(text: str) -> Iterator[str]:
-    """Yield one text about the use of each setting. Users read these texts when they plan a migration."""
+    """Yield one sentence about the use of each setting in the configuration with this text. Users read these sentences
+    when they plan a migration."""
     try:
         found = read_configuration(text)
     except VolcanoConfigurationError as error:

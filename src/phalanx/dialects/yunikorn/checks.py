@@ -40,14 +40,15 @@ QUEUE_NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 _USER = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
 _GROUP = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
 _RULE = re.compile(r"[_a-zA-Z][a-zA-Z0-9_]*")
-_SPECIAL = re.compile(r"[\^$*+?()\[{}|]")  # a single name with one of these is a regular expression
+# If a list has only one name, and the name has one of these characters, the name is a regular expression.
+_SPECIAL = re.compile(r"[\^$*+?()\[{}|]")
 _QUANTITY = re.compile(r"\s*([0-9]+)\s*([mkMGTPE]i?)?\s*")
 _UNITS = {"": 1, **{letter: 1000**at for at, letter in enumerate("kMGTPE", 1)}}
 _UNITS |= {f"{letter.upper()}i": 1024**at for at, letter in enumerate("kMGTPE", 1)}
 _MOST = 2**63 - 1
 _NODE_ORDERS = ("", "fair", "binpacking")
 
-# name of a user or group -> the bound that holds for it so far
+# name of a user or group -> the smallest limit of this user or group in the queues examined so far
 ResourceBounds: TypeAlias = Mapping[str, Mapping[str, int]]
 CountBounds: TypeAlias = Mapping[str, int]
 

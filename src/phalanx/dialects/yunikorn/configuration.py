@@ -144,7 +144,7 @@ class QueuePartition(_Fields, frozen=True):
 
 
 class YuniKornConfiguration(_Fields, frozen=True):
-    """The file."""
+    """The whole content of `queues.yaml`."""
 
     partitions: tuple[QueuePartition, ...] = ()
     checksum: str = ""
@@ -156,7 +156,7 @@ def parse(text: str) -> tuple[YuniKornConfiguration, Lines]:
     if len(text.encode()) > MOST_BYTES:
         raise YuniKornConfigurationError(1, f"the file has more than {MOST_BYTES} bytes")
     try:
-        require_shallow(text, 2 * MOST_VALUES)  # each value has a name, too
+        require_shallow(text, 2 * MOST_VALUES)  # twice, because names of values are counted, too
         node = next(iter(yaml.compose_all(text, yaml.CSafeLoader)), None)
     except yaml.YAMLError as error:
         mark, said = getattr(error, "problem_mark", None), " ".join(str(error).split())

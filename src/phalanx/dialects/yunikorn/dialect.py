@@ -184,9 +184,9 @@ def _claim(defined: YuniKornDefinitions, said: Said, objects: Objects) -> Claim 
 
 
 def _answer(defined: YuniKornDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
-    """Yield the answers for an application that waits. If the application is rejected, or if its gang has waited for
-    too long, its pods fail or are marked. Otherwise the answers are computed again when the gang's waiting time is
-    over."""
+    """Yield the changes to the pods of an application that waits. If the application is rejected, or if its gang has
+    waited for too long, its pods fail or get an annotation with which they start one by one. Otherwise the changes are
+    computed again when the gang's waiting time is over."""
     if told.stage is not Stage.WAITING or defined.fault:
         return
     pods = [pod for pod in told.owners if pod.get("kind") == PODS.name and _waits(pod)]
@@ -203,7 +203,7 @@ def _answer(defined: YuniKornDefinitions, told: Told, objects: Objects, now: str
         return
     if (due_s := told.created_s + within_s) > read_moment(now):
         yield Answer(kind=PODS, key=_key(pods[0]), again_s=due_s)
-    else:  # all pods are marked first, so that the gang cannot start while its pods fail one after the other
+    else:  # all pods are annotated first, so that the gang cannot start while its pods fail one after the other
         mark = {GIVEN_UP: HARD if is_hard(told.options) else SOFT}
         yield from (Answer(kind=PODS, key=_key(pod), annotations=mark) for pod in pods)
 
@@ -224,8 +224,8 @@ YUNIKORN: Final = Dialect(
 class Submission:
     """The result of submitting an application. `queue`: the full name of its queue; for a rejected application, the
     full name of the queue that it names. `fault`: why the application is rejected; empty if it is not rejected.
-    `whose`: the options that name its user and group. `queues`: the queues that are created for it. `by_share`: True if
-    its queue sorts its applications by share."""
+    `whose`: the options with its user and group. `queues`: the queues that are created for it. `by_share`: True if its
+    queue has the sort policy `fair`, so that the application with the lowest share is next."""
 
     queue: str
     fault: str = ""
@@ -313,8 +313,8 @@ def unpacked(data: str) -> str:
 
 
 def _too_large(asks: Mapping[str, int], queue: str, queues: Iterable[Queue]) -> str:
-    """Return a resource whose amount in `asks` exceeds the limit of the queue or of a queue above it; empty if there is
-    no such resource."""
+    """Return the name of a resource for which the request `asks` exceeds the limit of the queue or of a queue above it;
+    empty if there is no such resource."""
     limits = {each.name: dict(each.quotas[0].limit) for each in queues if each.quotas}
     full = QUEUE_PREFIX + queue
     while full.startswith(QUEUE_PREFIX) and full != QUEUE_PREFIX:
@@ -353,7 +353,7 @@ def _failed(pods: Iterable[Object], reason: str, message: str) -> Iterator[Answe
 
 @lru_cache(maxsize=4)  # the configuration must not be parsed again when a namespace changes
 def _definitions(text: str) -> YuniKornDefinitions:
-    """Raises YuniKornConfigurationError."""
+    """Return the definitions in a configuration with this text. Raise YuniKornConfigurationError if it is invalid."""
     found = msgspec.structs.replace(read(text), checksum=sha256(text.encode()).hexdigest().upper())
     translation = translate(found)
     queues, named = tuple(_queues(translation)), {full: QUEUE_PREFIX + full for full in translation.names}

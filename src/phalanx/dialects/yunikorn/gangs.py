@@ -1,4 +1,5 @@
-"""Translate the labels and annotations of YuniKorn's pods to Phalanx's options.
+"""Translate YuniKorn's labels and annotations on pods to Phalanx's *options*, which are the labels and annotations by
+which Phalanx's own users set the same.
 
 A pod with `schedulerName: yunikorn` belongs to an application, which its labels or annotations name. If the first pod
 of the application has task groups, all pods of the application form one gang. The first pod starts only when the
@@ -37,10 +38,12 @@ _MIN, _RESOURCES = f"{_OURS}min-available", f"{_OURS}min-resources"
 _THEIRS = "yunikorn.apache.org/"
 TASK_GROUPS, TASK_GROUP = f"{_THEIRS}task-groups", f"{_THEIRS}task-group-name"
 USER, GROUPS, _USER_INFO = f"{_THEIRS}username", f"{_THEIRS}groups", f"{_THEIRS}user.info"
-# The options of an application's pod with its queue, and with its wish not to be preempted: the value of its
-# annotation, or a colon and its PriorityClass. The options of the oldest pod count.
+# Two options of an application's pod, of which those of the oldest pod apply. The first one has the pod's queue. The
+# second one has the value of the annotation `allow-preemption` or, without the annotation, a colon and the pod's
+# PriorityClass.
 OLDEST_QUEUE, OLDEST_WISH = "yunikorn/queue", "yunikorn/wish"
-# A mark on pods whose gang was given up: they start one by one (`SOFT`), or fail (`HARD`).
+# An annotation on the pods of a gang that has waited for too long: the pods start one by one (`SOFT`), or fail
+# (`HARD`).
 GIVEN_UP: Final = f"{_OURS}gang-given-up"
 SOFT, HARD = "soft", "hard"
 _PARAMETERS, _UNWILLING = f"{_THEIRS}schedulingPolicyParameters", f"{_THEIRS}allow-preemption"
@@ -141,7 +144,7 @@ def is_application(options: Mapping[str, str]) -> bool:
 
 
 def is_given_up(options: Mapping[str, str]) -> bool:
-    """Return whether these options belong to a gang that was given up, so that its pods start one by one."""
+    """Return whether these options belong to a gang that waited for too long, so that its pods start one by one."""
     return options.get(_GIVEN_UP) == SOFT
 
 
@@ -201,8 +204,8 @@ def queue_of(queue: str, options: Mapping[str, str]) -> str:
 
 
 def _parameters(notes: Mapping[str, Any]) -> dict[str, str]:
-    """Return options with the style and the time-out of a gang, if its pod has scheduling parameters, and with the mark
-    of a gang that YuniKorn's rules gave up."""
+    """Return the options with the style (Soft or Hard) and the time-out of a gang, if its pod has scheduling
+    parameters. If the gang has waited for too long, the result also has the annotation that marks its pods."""
     found = {_GIVEN_UP: str(notes.get(GIVEN_UP, ""))}
     if text := str(notes.get(_PARAMETERS, "")):
         said = {name.lower(): value for name, value in _PARAMETER.findall(text)}
@@ -233,7 +236,7 @@ def _user(labels: Mapping[str, Any], notes: Mapping[str, Any]) -> tuple[str, str
 
 
 def _task_group(said: Mapping[str, Any]) -> TaskGroup:
-    """Raises ValueError."""
+    """Return the task group that one entry of the annotation describes. Raise ValueError if the entry is invalid."""
     name, members, resources = said.get("name"), said.get("minmember"), said.get("minresource")
     if not isinstance(name, str) or not name or not isinstance(resources, Mapping) or not resources:
         raise ValueError("a task group has a name and resources")

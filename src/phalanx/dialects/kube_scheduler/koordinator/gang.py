@@ -93,8 +93,8 @@ def _gang(labels: Mapping[str, Any], notes: Mapping[str, Any], namespace: str) -
 
 
 def _of_group(queue: str, gangs: list[str], said: Said, pod_groups: Mapping[str, Object]) -> Claim:
-    """Return the claim of a group of gangs. It has one role for each gang of the group, with the minimum of the
-    gang."""
+    """Return the settings (`frame.dialect.Claim`) of a group of gangs. They have one role for each gang of the group,
+    with the minimum of this gang."""
     roles = {}
     for gang in gangs:
         name = gang.removeprefix(MARK)

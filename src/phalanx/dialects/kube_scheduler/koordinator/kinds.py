@@ -36,7 +36,7 @@ AFFINITY, EXACT, ALLOCATED, DEVICES_ALLOCATED = (
     for word in ("reservation-affinity", "exact-match-reservation", "reservation-allocated", "device-allocated")
 )
 PRIORITY, PRIORITY_CLASS, QOS = (f"koordinator.sh/{word}" for word in ("priority", "priority-class", "qosClass"))
-# Priorities of the classes koord-*.
+# The range of priorities of each PriorityClass koord-*.
 BANDS = {"prod": (9000, 9999), "mid": (7000, 7999), "batch": (5000, 5999), "free": (3000, 3999)}
 
 GANG = f"gang.{SCHEDULING}/"  # annotations
@@ -54,7 +54,7 @@ LENT, WEIGHT, NAMESPACES, LIMIT = (
 IS_ROOT, TOTAL = f"{QUOTA}is-root", f"{QUOTA}total-resource"
 ROOT, SYSTEM, DEFAULT = (f"koordinator-{which}-quota" for which in ("root", "system", "default"))
 
-_OTHERS = frozenset({"default-scheduler", "phalanx"})  # such pods are Koordinator's only with its labels
+_OTHERS = frozenset({"default-scheduler", "phalanx"})  # Koordinator's rules apply to such pods only with its labels
 _OWN_JOB = "phalanx.dev/job"
 _TREE, _SAID = "koordinator/", "koordinator-quota/"
 

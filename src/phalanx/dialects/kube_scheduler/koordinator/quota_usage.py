@@ -60,8 +60,8 @@ def child_requests(quotas: Quotas, own: Mapping[str, Asked]) -> dict[str, Asked]
 
 
 def request(quota: ElasticQuota, inner: Asked) -> Asked:
-    """Return the request of a quota: `inner`, the requests of its pods and children, but at least its `min` if it does
-    not lend that."""
+    """Return the request of a quota. It is `inner`, the sum of the requests of its pods and its child quotas, but at
+    least its `min` if the quota does not lend its `min`."""
     if quota.lent:
         return inner
     return {name: max(inner.get(name, 0), quota.least.get(name, 0)) for name in {**inner, **quota.least}}
@@ -225,7 +225,7 @@ def _total(objects: Objects, outside: Iterable[Asked]) -> Asked:
 
 
 def _over(named: Mapping[str, int], found: Asked) -> Asked:
-    """Return the amounts of the resources that the quota names, with 0 for absent ones."""
+    """Return the amount in `found` of each resource that the quota names; 0 for a resource that `found` lacks."""
     return {resource: found.get(resource, 0) for resource in sorted(named)}
 
 

@@ -313,7 +313,7 @@ def statuses(everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[A
             yield Answer(kind=kinds.RESERVATIONS, key=key, status=new, again_s=again_s)
 
 
-_LATEST_S = 4e9  # an expiry after this time (seconds since the epoch) gets no timer
+_LATEST_S = 4e9  # for an expiry after this time (seconds since the epoch), no timer is set
 
 
 def _used(pod: Object) -> str:

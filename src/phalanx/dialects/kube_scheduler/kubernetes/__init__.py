@@ -5,6 +5,6 @@ Parts, lowest first:
 
     kinds    its kinds, by version
     groups   finds the gang of a pod, applies its PodGroup, and writes the conditions of the PodGroup
-    tables   the effect of every field
-    dialect  the dialect itself, as `frame.Dialect`
+    tables   the use of every field
+    dialect  the interface that every dialect implements (`frame.dialect`), for Kubernetes' own gangs
 """

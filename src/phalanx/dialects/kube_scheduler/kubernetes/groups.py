@@ -28,7 +28,7 @@ OBJECT: Final = f"{kinds.GROUP}/group"  # the option of a pod that names its Pod
 # The option of a pod in 1.35 that names its Workload, and the group in it.
 OF_WORKLOAD: Final = f"{kinds.GROUP}/workload"
 _SCHEDULERS: Final = frozenset({"phalanx", "default-scheduler"})  # pods of other schedulers are left alone
-_UNSPOKEN: Final = frozenset({ReasonCode.WAITING_FOR_MEMBERS, ReasonCode.BEHIND_HEAD})  # the gang was not tried yet
+_UNSPOKEN: Final = frozenset({ReasonCode.WAITING_FOR_MEMBERS, ReasonCode.BEHIND_HEAD})  # the gang was not tried
 _SCHEDULED, _TARGET = "Scheduled", "DisruptionTarget"
 
 

@@ -1,4 +1,4 @@
-"""Tables of the effect of every field of Workload and PodGroup, and of the fields of pods that name them.
+"""State how Phalanx uses every field of Workload and PodGroup, and the fields by which pods name them.
 
 The page docs/dialects/kubernetes.md is generated from these tables.
 """

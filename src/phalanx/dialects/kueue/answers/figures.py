@@ -200,7 +200,8 @@ class KueueFigures:
     # --- gauges -------------------------------------------------------------------------------------------------------
 
     def look(self, defined: KueueDefinitions, everyone: Iterable[Told], objects: Objects) -> None:
-        """Compute the gauges from all gangs and from the existing objects. Drop the series of deleted queues."""
+        """Compute the gauges from all gangs and from the existing objects. Remove the time series of deleted
+        queues."""
         gangs = list(everyone)
         queues, locals_ = uses(defined, gangs)
         found: dict[str, dict[Key, float]] = {name: {} for name, metric in METRICS.items() if metric.type == "gauge"}
@@ -231,7 +232,7 @@ class KueueFigures:
         self._forget(defined)
 
     def _forget(self, defined: KueueDefinitions) -> None:
-        """Drop the series of deleted queues."""
+        """Remove the time series of deleted queues."""
         local = {(each.name, each.namespace) for each in defined.local_queues.values()}
         for name in METRICS:
             series: dict[Key, Any] = self._counts.get(name) or self._waits.get(name) or {}

@@ -147,7 +147,7 @@ class CohortTree:
 
 
 def kept_amount(node: QuotaNode, cell: Cell, quota: int) -> int:
-    """Return the part of the quota that the node does not lend."""
+    """Return the part of the quota of a ClusterQueue or Cohort that it does not lend to the cohort."""
     return max(0, quota - node.lending[cell]) if cell in node.lending else 0
 
 

@@ -96,7 +96,7 @@ def _values(values: Sequence[str]) -> Object:
 
 
 def _beginning(values: Sequence[str]) -> str:
-    """Return the longest common prefix."""
+    """Return the longest common prefix of the values."""
     return "".join(each[0] for each in takewhile(lambda each: len(set(each)) == 1, zip(*values, strict=False)))
 
 

@@ -61,7 +61,7 @@ def incomplete(told: Told) -> bool:
 
 
 def waits_for_room(told: Told) -> bool:
-    """Return whether the gang waits and the scheduler has found a reason why it cannot start at present."""
+    """Return whether the gang waits, and the scheduler has tried it and found a reason why it cannot start now."""
     return told.stage is Stage.WAITING and told.reason is not None and told.reason.code not in _UNSPOKEN
 
 
@@ -479,8 +479,8 @@ def _evicted(told: Told, eviction: Eviction, said: Conditions) -> None:
 
 
 def _preempted_by(told: Told, eviction: Eviction) -> str:
-    """Return the reason of a preemption. If the core's reason is known, it is used. After a restart it is not known, so
-    the reason is derived from the queues of both gangs."""
+    """Return the reason of a preemption. It is the reason that the scheduler reported for the eviction. After a restart
+    of the scheduler this reason is unknown, so it is derived from the queues of both gangs."""
     if known := str(eviction.reason.numbers.get("kueue") or ""):
         return known
     same = eviction.preemptor is None or eviction.preemptor.queue == told.queue

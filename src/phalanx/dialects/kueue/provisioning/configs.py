@@ -22,9 +22,9 @@ class Config:
     """A ProvisioningRequestConfig.
 
     `managed`: nodes are requested only for pod sets that request one of these resources; empty: for all pod sets.
-    `attempts`: the number of failed requests after each of which another request is made. The pause before the first of
-    these is `base_s` seconds; it doubles each time, up to `most_s`. `selectors`: for each key of a nodeSelector that
-    the pods get, the name of the detail in the request's status that contains the value.
+    `attempts`: how many failed ProvisioningRequests of a job are followed by another request. The pause after the first
+    failure is `base_s` seconds; it doubles with each further failure, up to `most_s` seconds. `selectors`: for each key
+    of the nodeSelector that the pods get, the name of the detail in the request's status that contains the value.
     `merges`: True if identical pod sets of the job become one pod set of the request. `by_needs`: True if pod sets are
     already identical when their scheduling requirements are equal."""
 

@@ -95,8 +95,9 @@ def _is_alike(said: WorkloadPodSet, own: PodSet) -> bool:
 
 
 def _says(said: Any, own: Any, *, amount: bool = False) -> bool:
-    """Return whether `own` has all fields of `said` with equal values. Lists must have the same length. `amount`: True
-    if the values are quantities, so that different spellings of the same amount are equal."""
+    """Return whether `own` (a value of the job) has all fields of `said` (the value in the Workload) with equal values.
+    Lists must have the same length. `amount`: True if the values are quantities, so that different spellings of the
+    same amount are equal."""
     if isinstance(said, Mapping) and isinstance(own, Mapping):
         return all(key in own and _says(each, own[key], amount=amount or key in _AMOUNTS) for key, each in said.items())
     if isinstance(said, list) and isinstance(own, list):
@@ -230,7 +231,7 @@ def _own_priority(workload: WorkloadView | None) -> int | None:
 
 
 def _held(workload: WorkloadView) -> Reason | None:
-    """Return the reason if the state of the gang's Workload forbids the gang to start."""
+    """Return the reason why the state of the gang's Workload forbids the gang to start; None if it may start."""
     if (workload.get("spec") or {}).get("active") is False:
         return Reason(code=ReasonCode.HELD, text="The workload is deactivated", numbers={"by": "deactivated"})
     return checks.failed_to_start(workload.get("status") or {})
