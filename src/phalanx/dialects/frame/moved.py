@@ -14,7 +14,7 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """One object and its Phalanx equivalent. `object`: the kind and name of the object. `becomes`: the equivalent, as a
+    """An object and its Phalanx equivalent. `object`: the kind and name of the object. `becomes`: the equivalent, as a
     text. `notes`: one sentence for each part of the object that has no effect."""
 
     object: str
