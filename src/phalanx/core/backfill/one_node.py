@@ -51,7 +51,7 @@ class OneNode:
         with their ends. `ends`: the running jobs in the order of their ends."""
         draft, need = self.draft, gang.asked
         for demand in gang.demands:
-            if draft.matching(demand.where) is not None:
+            if draft.allowed(demand.where) is not None:
                 return False
         left = {resource: view[0] for resource, view in draft.views.items()}
         if left[PODS] < SHUT:

@@ -270,7 +270,7 @@ class OneNodeProfile:
         known = self.known.get(gang)
         if known is None:
             plain = len(gang.roles) == 1 and gang.rigid and gang.simple and self.draft.ordinary(gang.demands[0])
-            plain = plain and self.draft.matching(gang.demands[0].where) is None
+            plain = plain and self.draft.allowed(gang.demands[0].where) is None
             each = zip(gang.demands, gang.minimums, strict=True)
             amounts = tuple((name, amount * minimum) for demand, minimum in each for name, amount in demand.asks)
             held = HeldCapacity(np.array([self.row]), {name: np.array([amount]) for name, amount in amounts})

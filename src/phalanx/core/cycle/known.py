@@ -33,7 +33,7 @@ from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.core.reasons import explain, no_quota
-from phalanx.core.reasons.consumers import CycleGrants
+from phalanx.core.reasons.no_capacity import CycleGrants
 from phalanx.model.job import Placement
 from phalanx.model.reason import NEVER, Reason
 from phalanx.state.classes import Gang, NodeConstraints
@@ -186,7 +186,7 @@ class KnownFailures:
         all usable nodes match."""
         number = self._wheres.get(where)
         if number is None:
-            number = self._wheres[where] = 0 if self.draft.matching(where) is None else len(self._wheres) + 1
+            number = self._wheres[where] = 0 if self.draft.allowed(where) is None else len(self._wheres) + 1
         return number
 
     # What is known
@@ -236,16 +236,13 @@ class KnownFailures:
 
     # Why not
 
-    def lacking(self, offer: FlavorAssignment, lack: Lack) -> Reason:
-        """Return the reason why an offer within quota finds no capacity. All requests of the placement class share this
-        reason."""
+    def explain(self, gang: Gang, lack: Lack) -> Reason:
+        """Return the reason why an offer within quota, with this gang, finds no capacity. All requests of the placement
+        class share this reason."""
         if isinstance(lack, WouldDelayReservation):
             return lack.reason
         if isinstance(lack, Reason):
             return lack
-        return self.explain(offer.gang, lack)
-
-    def explain(self, gang: Gang, lack: PlacementShortfall) -> Reason:
         reason = explain.why_not(self.cluster, self.draft, gang, lack, self.granted_so_far())
         for counts in (True, False):
             if (key := PlacementClassKey(gang, counts=counts)) in self.classes.of_key:

@@ -126,8 +126,6 @@ class CycleState:
         """End the cycle. Store the order of the draft's nodes for the next cycle."""
         if self.draft.columns is self.cluster.columns:
             self.draft.leave()
-        if self.known.grants is not None:
-            self.known.grants.forget()
 
     @lazy
     def leaving(self) -> LeavingPods:

@@ -266,9 +266,10 @@ class Cycle:
         if not request_class.placement_class.key.whole:
             return []
         searches = request_class.number in self.state.search_classes
-        known = self.known.known_reason(request_class, offer, searches=searches)
-        if known is not None:
-            return known
+        # The caller has examined the request's own placement class already (`must_try`).
+        if searches or offer.flavors or offer.gang is not request_class.key.gang:
+            if (known := self.known.known_reason(request_class, offer, searches=searches)) is not None:
+                return known
         gang = offer.gang if offer.gang.rigid else first_pass_gang(self.state, request, offer)
         outcome = self.reserving.place(request, gang)
         if not isinstance(outcome, list | WouldDelayReservation):
@@ -382,7 +383,7 @@ class Cycle:
         """Deny the request. `lacks`: (offer, obstacle) for each offer that quota allows: the shortfall of its
         placement, or the reservation that it would delay."""
         key = candidate.request_class.key
-        found = [self.known.lacking(offer, lack) for offer, lack in lacks]
+        found = [self.known.explain(offer.gang, lack) for offer, lack in lacks]
         held = any(isinstance(lack, WouldDelayReservation) for _, lack in lacks)
         if held and self.tournament.out_of_turn:
             self.kept_out.add(candidate.request_class.number)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.placement.filters import matching
+from phalanx.state.classes import NodeConstraints
 from phalanx.state.cluster import Cluster
 from phalanx.state.nodes.table import NodeTable
 from phalanx.state.pending.placement_class import Capacity
@@ -91,11 +92,11 @@ def count_few(known: Capacity, columns: NodeTable, grown: Collection[int], *, fa
     ready = [row for row in columns.row_of.values() if facts.ready[row]]
     usable = [row for row in ready if min([view[row] for view in views.values()], default=0) >= 0]
     for demand, number in known.number_of.items():
-        matches = None if matching.matches_all(facts, demand.where) else matching.matching(facts, demand.where)
+        matches = matching.matching(facts, demand.where).data
         known.room[number] = 0.0
         for row in usable:
             pods = min([views[name][row] // amount if name in views else 0 for name, amount in demand.asks])
-            if pods and (matches is None or matches[row]):
+            if pods and matches[row]:
                 known.room[number] += pods
                 if failed and row in grown:
                     known.grown[number] = True
@@ -182,9 +183,13 @@ def pods(
 
 def matched(known: Capacity, columns: NodeTable, numbers: Ints, rows: Ints) -> NDArray[np.bool_]:
     """Return a mask, [demand, row]: True if the node matches the pod's node constraints."""
-    found = np.ones((len(numbers), len(rows)), np.bool_)
+    found, masks = np.ones((len(numbers), len(rows)), np.bool_), dict[NodeConstraints, matching.Rows | None]()
     for at, number in enumerate(numbers.tolist()):
-        demand = known.demands[number]
-        if demand is not None and not matching.matches_all(columns.attributes, demand.where):
-            found[at] = matching.matching(columns.attributes, demand.where)[rows]
+        if (demand := known.demands[number]) is None:
+            continue
+        if demand.where not in masks:
+            mask = matching.matching(columns.attributes, demand.where)[rows]
+            masks[demand.where] = None if mask.all() else mask
+        if (matches := masks[demand.where]) is not None:
+            found[at] = matches
     return found

@@ -55,7 +55,6 @@ class Draft:
         self.few = self.node_order.few
         self.rows, self.free, self.views = self.node_order.rows, self.node_order.free, self.node_order.views
         self._allowed: dict[NodeConstraints, fit.Rows | None] = {}
-        self._matching: dict[NodeConstraints, fit.Rows | None] = {}
         # An entry of the undo log is (position, requests, pods), or a function that undoes a change.
         self._log: list[tuple[int, Amounts, int] | partial[Any]] = []
         self._given: dict[
@@ -291,22 +290,11 @@ class Draft:
             self._log.clear()
 
     def allowed(self, where: NodeConstraints) -> fit.Rows | None:
-        """Return the mask of positions whose nodes match the constraints; None if all match."""
+        """Return the mask of positions whose nodes match the constraints; None if all nodes of the draft match."""
         if where not in self._allowed:
-            rows = self.matching(where)
-            allowed = None if rows is None else rows[self.rows]
-            self._allowed[where] = allowed
+            found = fit.matching(self.columns.attributes, where)[self.rows]
+            self._allowed[where] = None if found.all() else found
         return self._allowed[where]
-
-    def matching(self, where: NodeConstraints) -> fit.Rows | None:
-        """Return the mask of rows whose nodes match the constraints; None if all nodes of the draft match."""
-        if where not in self._matching:
-            rows = None
-            if not fit.matches_all(self.columns.attributes, where):
-                rows = fit.matching(self.columns.attributes, where)
-                rows = None if bool(rows[self.rows].all()) else rows
-            self._matching[where] = rows
-        return self._matching[where]
 
     def asked(self, demand: Demand) -> list[tuple[Column, memoryview[int], int]] | None:
         """Return (free amounts by position, a view of them, requested amount) for each requested resource; None if no
@@ -323,7 +311,7 @@ class Draft:
     def room(self, demand: Demand, within: fit.Rows | None = None) -> int:
         """Return the total number of pods of the demand that fit. `within`: the mask of positions that count; None:
         all."""
-        if self.few and within is None and self.matching(demand.where) is None:
+        if self.few and within is None and self.allowed(demand.where) is None:
             asked = self.node_order.asked(demand)
             if asked is None:
                 return 0
@@ -378,13 +366,10 @@ class Draft:
         return [0 if column is None else int(np.maximum(within_rows(column, allowed), 0).sum()) for column in columns]
 
     def overfull(self, where: NodeConstraints) -> int:
-        """Return the number of matching nodes that are overcommitted."""
-        facts = self.columns.attributes
-        matching = fit.matching(facts, where)
-        shut = int(matching[self.overcommitted].sum()) if self.overcommitted else 0
-        if self.few and len(self.rows) == fit.ready_nodes(facts) and fit.matches_all(facts, where):
-            return shut  # the draft has all other ready nodes, and they are not overcommitted
-        return shut + int((matching & ~node_resources.not_overcommitted(self.columns)).sum())
+        """Return the number of matching nodes that are overcommitted: those that the draft leaves out or has closed."""
+        matching = fit.matching(self.columns.attributes, where)
+        left_out = np.count_nonzero(matching) - np.count_nonzero(matching[self.rows])
+        return int(left_out + matching[self.overcommitted].sum()) if self.overcommitted else int(left_out)
 
 
 def within_rows(column: Column, rows: fit.Rows | None) -> Column:

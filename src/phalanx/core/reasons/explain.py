@@ -23,9 +23,8 @@ from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.filters import matching as fit
 from phalanx.core.placement.filters import node_resources
 from phalanx.core.placement.gang import PlacementShortfall, place
-from phalanx.core.reasons.consumers import CycleGrants
 from phalanx.core.reasons.never import by_itself, filtered_out, never_fits, no_domain, singular
-from phalanx.core.reasons.no_capacity import a_pod, no_room, nodes, written
+from phalanx.core.reasons.no_capacity import CycleGrants, a_pod, no_room, nodes, written
 from phalanx.model.job import Role
 from phalanx.model.node import NodeGroup
 from phalanx.model.pod import PODS, format_amount
@@ -45,7 +44,7 @@ def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
     reason = (
         never(cluster, draft, gang, near)
         or near
-        or filtered_out(draft, gang, shortfall)
+        or (filtered_out(draft, gang, shortfall) if draft.objections else None)
         or no_room(cluster, draft, gang, shortfall, granted)
     )
     if cluster.columns.groups.known and reason.more_nodes_help:
@@ -146,10 +145,13 @@ def holds(group: NodeGroup, demand: Demand) -> bool:
 def never(cluster: Cluster, draft: Draft, gang: Gang, near: Reason | None = None) -> Reason | None:
     """Return the reason why the gang would not fit on empty nodes; None if it may fit. `near`: the reason of a failed
     placement for which no domain was large enough."""
-    reason = never_by_counting(cluster, gang)
+    required = ((gang.demands[at], gang.roles[at]) for at in gang.required_roles)
+    alone = (impossible(cluster, demand, role) for demand, role in required if role.minimum)
+    reason = next((each for each in alone if each), None)
     if reason is None and near is not None and near.code is ReasonCode.NEVER_FITS:
         reason = near
-    reason = reason or together(cluster, gang) or never_fits(cluster, draft, gang)
+    if reason is None and (gang.tree is not None or len(gang.roles) != 1 or not gang.demands[0].unconstrained):
+        reason = together(cluster, gang) or never_fits(cluster, draft, gang)  # else counting decides
     return reason and unless_room_is_kept(cluster, draft, gang, reason)
 
 
@@ -192,15 +194,6 @@ def fits_unkept(cluster: Cluster, draft: Draft, gang: Gang, unkept: NodeTable) -
         known = not isinstance(place(Draft(unkept, draft.topologies), alone), PlacementShortfall)
         fit.cache_answer(attributes, (fits_unkept, gang), known)
     return known
-
-
-def never_by_counting(cluster: Cluster, gang: Gang) -> Reason | None:
-    """Return the reason if a role by itself would not fit on empty nodes; None otherwise."""
-    for at in gang.required_roles:
-        demand, role = gang.demands[at], gang.roles[at]
-        if role.minimum and (reason := impossible(cluster, demand, role)):
-            return reason
-    return None
 
 
 def queue_unknown(cluster: Cluster, record: JobRecord, default_queue: str) -> Reason:

@@ -62,8 +62,6 @@ def singular(text: str) -> str:
 def never_fits(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | None:
     """Return the reason why the gang would not fit on empty nodes; None if it may fit. The answer is cached with the
     node attributes."""
-    if gang.tree is None and len(gang.roles) == 1 and gang.demands[0].unconstrained:
-        return None  # counting decides for these gangs
     facts = cluster.columns.attributes
     known: tuple[Reason | None] | None = facts.derived.get((never_fits, gang))
     if known is None:

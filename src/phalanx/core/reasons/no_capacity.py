@@ -19,17 +19,118 @@ from itertools import islice
 from math import inf
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from phalanx.core.placement.draft import Draft
+from phalanx.core.placement.filters import matching
 from phalanx.core.placement.packing import PlacementShortfall
-from phalanx.core.reasons.consumers import CycleGrants, ResourceConsumers
-from phalanx.model.job import Role
+from phalanx.model.job import Placement, Role
 from phalanx.model.pod import PODS, Amount, Amounts, format_amount, json_number
 from phalanx.model.reason import DAY_S, LazyReason, Reason, ReasonCode, format_time_of_day
-from phalanx.state.classes import Gang
+from phalanx.state.classes import Gang, NodeConstraints
 from phalanx.state.cluster import Cluster, time_limit_s
-from phalanx.state.running import LEAVING_S
+from phalanx.state.running import LEAVING_S, LargestConsumers
 
 LOOKED_AT = 256  # the largest number of expected ends that are examined; a later release is unknown
+LARGEST = 3  # the number of holders that a reason names
+SEARCHED = 64  # the number of largest holders that are examined to find the largest ones on some of the nodes
+NOTHING: Amount = 0
+PODS_EXAMINED = 4096  # the most pods that are examined for amounts on some of the nodes; further jobs are left out
+
+
+class CycleGrants(LargestConsumers):
+    """The grants of a cycle so far: jobs and their placements. `given`: job -> its grants. `found_on`: the amounts that
+    jobs hold of a resource on some of the nodes, as far as a reason has asked for them since the last grant."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: dict[str, list[tuple[Gang, Sequence[Placement]]]] = {}
+        self.found_on: dict[tuple[str, NodeConstraints], dict[str, Amount]] = {}
+
+    def note(self, gang: Gang, job: str, placements: Sequence[Placement]) -> None:
+        """Note a grant."""
+        self.found_on.clear()
+        self.given.setdefault(job, []).append((gang, placements))
+        for role, demand in enumerate(gang.demands):
+            pods = sum([placement.role == role for placement in placements])
+            if pods:
+                self.change(job, demand.costs, pods)
+
+
+class ResourceConsumers:
+    """The amounts of one resource that jobs hold on the nodes that a pod may use. The grants of this cycle count.
+
+    The cluster state stores how much each job holds on all nodes together (`state.running.LargestConsumers`). If a
+    selector, taints, a flavor or cordons exclude nodes, the amounts on the remaining nodes are computed job by job,
+    beginning with the largest job, until the largest jobs on these nodes are known."""
+
+    def __init__(self, cluster: Cluster, granted: CycleGrants, resource: str, where: NodeConstraints) -> None:
+        self.cluster, self.granted, self.resource = cluster, granted, resource
+        usable = matching.matching(cluster.columns.attributes, where)
+        self.usable = None if np.count_nonzero(usable) == len(cluster.columns.row_of) else usable.data
+        self.held: Mapping[str, Amount] = cluster.consumers.held.get(resource, {})
+        self.given: Mapping[str, Amount] = granted.held.get(resource, {})
+        self._known = granted.found_on.setdefault((resource, where), {})
+        self._pods = 0  # the number of pods that were examined so far
+
+    def by(self, job: str) -> Amount:
+        """Return the amount that the job holds on these nodes."""
+        if self.usable is None:
+            return self.held.get(job, 0) + self.given.get(job, 0)
+        if job not in self._known:
+            self._known[job] = self._looked_up(job) if self._pods < PODS_EXAMINED else 0
+        return self._known[job]
+
+    def _looked_up(self, job: str) -> Amount:
+        record, total = self.cluster.jobs[job], NOTHING
+        pods = [(slot.role, node, record.gang) for slot, node in record.placements.items()]
+        for gang, placements in self.granted.given.get(job, ()):
+            pods += [(each.role, each.node, gang) for each in placements]
+        self._pods += len(pods)
+        for role, node, gang in pods:
+            if self.is_usable(node):
+                total += dict(gang.demands[role].costs).get(self.resource, 0)
+        return total
+
+    def is_usable(self, node: str) -> bool:
+        """Return whether the pod may use the node."""
+        return self.usable is None or bool(self.usable[self.cluster.columns.row_of[node]])
+
+    def largest(self) -> tuple[tuple[str, Amount, str], ...]:
+        """Return the largest consumers of the resource: (job, amount, its queue)."""
+        cluster, held, given = self.cluster, self.held, self.given
+        most = LARGEST if self.usable is None else SEARCHED
+        in_all = cluster.consumers.largest(self.resource, most)
+        if given:
+            more = list(given.items()) if len(given) <= most else self.granted.largest(self.resource, most)
+            jobs = dict.fromkeys([job for job, _ in (*in_all, *more)])
+            both = sorted([(-held.get(job, 0) - given.get(job, 0), job) for job in jobs])
+            in_all = [(job, -amount) for amount, job in both]
+        found: list[tuple[Amount, str]] = []
+        for job, amount in in_all:
+            if len(found) == LARGEST and -found[-1][0] >= amount:
+                break
+            if there := self.by(job):
+                found = sorted([*found, (-there, job)])[:LARGEST]
+        return tuple(
+            [(job, -amount, cluster.jobs[job].job.queue or cluster.policy.default_queue) for amount, job in found]
+        )
+
+    def by_others(self) -> int:
+        """Return the amount that pods of other schedulers hold on these nodes."""
+        if self.usable is None:
+            return self.cluster.foreign_usage.get(self.resource, 0)
+        held = ((node, amounts.get(self.resource, 0)) for node, amounts in self.cluster.foreign_usage_on.items())
+        return sum(amount for node, amount in held if amount and self.is_usable(node))
+
+    def nominated(self) -> int:
+        """Return the amount on these nodes that is nominated to jobs, without jobs that start in this cycle."""
+        has, total = self.granted.held.get(self.resource, {}), 0
+        for record in (self.cluster.jobs[job] for job in self.cluster.nominated if job not in has):
+            for slot, node in record.nominated.items():
+                if self.is_usable(node):
+                    total += record.gang.demands[slot.role].amounts.get(self.resource, 0)
+        return total
 
 
 def consumers_text(held: Sequence[tuple[str, Amount, str]], resource: str) -> str:
@@ -151,9 +252,11 @@ class NoRoom(NamedTuple):
 def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShortfall, granted: CycleGrants) -> Reason:
     """Return the reason of a gang that lacks capacity alone. `granted`: the grants of this cycle so far."""
     demand, left = gang.demands[shortfall.role], shortfall.left
-    free, at = draft.free_in_all(demand), scarcest(demand.asks, left)
-    resource, asked = demand.asks[at]
-    holds = granted.holds(cluster, resource, demand.where)
+    free = draft.free_in_all(demand)
+    # The scarcest resource: the largest amount left on one node is the smallest part of the request. Equal parts are
+    # ordered by name.
+    _, resource, at = min((left[at][1] / amount, name, at) for at, (name, amount) in enumerate(demand.asks))
+    asked, holds = demand.asks[at][1], ResourceConsumers(cluster, granted, resource, demand.where)
     missing = max(gang.asked[resource] - free[at], asked - left[at][1])
     facts = NoRoom(
         gang,
@@ -163,7 +266,7 @@ def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
         left,
         tuple(free),
         resource,
-        holds.largest,
+        holds.largest(),
         enough(cluster, missing, holds),
         holds.by_others() if cluster.foreign_usage else 0,
         draft.overfull(demand.where),
@@ -179,13 +282,6 @@ def enough(cluster: Cluster, missing: Amount, holds: ResourceConsumers) -> tuple
         missing += holds.nominated()
     until_s = expected_release_s(cluster, missing, holds.by, holds.given)
     return None if until_s is None else (until_s, days(cluster, until_s))
-
-
-def scarcest(asks: Amounts, left: Amounts) -> int:
-    """Return the index of the request that is hardest to satisfy: the largest amount left on one node is the smallest
-    part of the request. Equal parts are ordered by name."""
-    parts = [(left[at][1] / amount, name, at) for at, (name, amount) in enumerate(asks)]
-    return min(parts)[2]
 
 
 def met(asks: Mapping[str, int], left: Mapping[str, int], resource: str, placed: int) -> str:

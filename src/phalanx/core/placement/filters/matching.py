@@ -38,24 +38,6 @@ def matching(facts: NodeAttributes, where: NodeConstraints) -> Rows:
     return passed
 
 
-def matches_all(facts: NodeAttributes, where: NodeConstraints) -> bool:
-    """Return whether every ready node matches the constraints. The answer is cached with the attributes."""
-    known: bool | None = facts.derived.get((matches_all, where))
-    if known is None:
-        known = int(np.count_nonzero(matching(facts, where))) == ready_nodes(facts)
-        cache_answer(facts, (matches_all, where), known)
-    return known
-
-
-def ready_nodes(facts: NodeAttributes) -> int:
-    """Return the number of ready nodes. The answer is cached with the attributes."""
-    known: int | None = facts.derived.get(ready_nodes)
-    if known is None:
-        known = int(np.count_nonzero(facts.ready))
-        cache_answer(facts, ready_nodes, known)
-    return known
-
-
 def selected(facts: NodeAttributes, where: NodeConstraints) -> Rows:
     """Return the mask of rows with a node that matches the selector and the node affinity, apart from readiness and
     taints."""

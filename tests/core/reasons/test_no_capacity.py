@@ -10,7 +10,7 @@ import pytest
 
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold_plan
-from phalanx.core.reasons.consumers import LARGEST, CycleGrants, ResourceConsumers
+from phalanx.core.reasons.no_capacity import LARGEST, CycleGrants, ResourceConsumers
 from phalanx.model.job import Job
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
@@ -50,5 +50,5 @@ def test_the_largest_are_those_counted_pod_by_pod(seed: int, zone: str) -> None:
     asking = book.interned.gang(on(zone, "asks", 1, 1).roles).demands[0]
     found = ResourceConsumers(book, CycleGrants(), "cpu", asking.where)
     assert {name: found.by(name) for name in counted} == dict(counted)
-    assert [amount for _, amount, _ in found.largest] == [amount for _, amount in counted.most_common(LARGEST)]
-    assert all(counted[name] == amount for name, amount, _ in found.largest)
+    assert [amount for _, amount, _ in found.largest()] == [amount for _, amount in counted.most_common(LARGEST)]
+    assert all(counted[name] == amount for name, amount, _ in found.largest())
