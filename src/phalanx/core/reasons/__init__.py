@@ -3,7 +3,6 @@ at which this amount is expected to be released.
 
 Parts, lowest first:
 
-    consumers    the jobs that hold a resource on the nodes that a pod may use
     preempted    the reasons of victims and of preemptors
     never        the gang would not fit on empty nodes
     no_capacity  capacity is short now: the resource, the amounts, the jobs that hold it, and the time at which enough
