@@ -267,9 +267,9 @@ class Cycle:
             return []
         searches = request_class.number in self.state.search_classes
         # The caller has examined the request's own placement class already (`must_try`).
-        if searches or offer.flavors or offer.gang is not request_class.key.gang:
-            if (known := self.known.known_reason(request_class, offer, searches=searches)) is not None:
-                return known
+        is_other = bool(offer.flavors) or offer.gang is not request_class.key.gang
+        if (searches or is_other) and (known := self.known.known_reason(request_class, offer, searches=searches)):
+            return known
         gang = offer.gang if offer.gang.rigid else first_pass_gang(self.state, request, offer)
         outcome = self.reserving.place(request, gang)
         if not isinstance(outcome, list | WouldDelayReservation):
