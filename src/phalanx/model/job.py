@@ -175,7 +175,7 @@ class Phase(StrEnum):
     """The phases of a live job. `core.fold.transitions` has the legal transitions. A finished job has no phase."""
 
     QUEUED = "queued"
-    STARTING = "starting"  # the start is decided; the world resumes the job and binds its pods at the barrier
+    STARTING = "starting"  # the start is decided; the world resumes the job, and binds its pods when all of them exist
     RUNNING = "running"  # every pod of its minimum was bound
     STOPPING = "stopping"  # preempted as a whole: the job holds its nodes until its pods are gone, then waits again
 

@@ -432,7 +432,7 @@ def add_job(cluster: Cluster, job: Job) -> JobRecord:
 
 
 def describe(cluster: Cluster, record: JobRecord, job: Job, gang: Gang) -> None:
-    """Store the job, which requests `gang`, in the record. Equal roles are stored once for all jobs."""
+    """Store the job and its gang in the record. Equal roles are stored only once for all jobs."""
     if record.job is not job:
         leave_queue(cluster, record.job)
         cluster.dependencies.leave(record.job)

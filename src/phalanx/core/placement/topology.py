@@ -330,7 +330,7 @@ def holding(draft: Draft, demand: Demand, within: Rows | None) -> tuple[Indices,
     for column, _, amount in columns:
         enough = column >= amount
         fits = enough if fits is None else fits & enough
-    assert fits is not None  # every pod asks one of `pods`
+    assert fits is not None  # every pod requests at least the resource `pods`
     at = fits.nonzero()[0]
     return at, np.minimum(node_resources.pods_held(draft.free, demand.asks, at), UNBOUNDED)
 

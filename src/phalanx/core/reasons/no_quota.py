@@ -401,7 +401,7 @@ def use(cluster: Cluster, ledger: QuotaLedger, job: str, key: Key) -> Amount:
     """Return the charge of the job for the key. The grants of this cycle count."""
     charge, granted = cluster.jobs[job].charge, ledger.of_jobs.get(job, ())
     if charge is None and not granted:
-        return 0  # the quick answer for waiting jobs
+        return 0  # waiting jobs are charged nothing; this check saves time, because most jobs wait
     charges = granted if charge is None else [charge, *granted]
     total: Amount = sum([dict(each.cost).get(key, 0) for each in charges])
     return total

@@ -423,8 +423,8 @@ class Occurrence(NamedTuple):
     warning: bool = False
 
 
-# A function of a gang, an answer object before a write (None: the write created it) and the object after the write. It
-# returns the events that the other scheduler would record.
+# A function that returns the events that the other scheduler would record when Phalanx writes an object. Its parameters
+# are the gang, the object before the write (None if the write created it), and the object after the write.
 Occurrences: TypeAlias = Callable[[Told, Object | None, Object], Iterable[Occurrence]]
 Defined = TypeVar("Defined", bound=Definitions)
 Read = TypeVar("Read", bound=Definitions, contravariant=True)

@@ -135,7 +135,8 @@ class Ahead:
         return self.agenda.now_s
 
     def beginning(self) -> Sequence[Event]:
-        """Set up the course of every job in the cluster state; return the events that follow at once."""
+        """Create the course of every job in the cluster state. Return the events that happen at the begin of the
+        simulation."""
         events: list[Event] = []
         for name, coming in self.book.columns.groups.coming.items():
             self._expect_node(name, coming.expected_s)

@@ -291,7 +291,8 @@ class Pending:
         self.look_at_hopeless()
 
     def copy(self, tree: QueueTree) -> Pending:
-        """Return a copy for a copy of the tree. The pods that nodes hold are counted again."""
+        """Return a copy of this object. `tree`: the copy of the queue tree to which the new object belongs. The copy
+        counts again how many pods the nodes hold."""
         other = Pending()
         other.headroom.build(tree)
         other.version, other.changes, other.changed = self.version, self.changes, True

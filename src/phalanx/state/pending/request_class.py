@@ -87,8 +87,8 @@ PLAIN = Terms()
 
 
 class RequestClassKey(NamedTuple):
-    """The key of a request class: all values on which the decision about a request depends. If the request is for a
-    slot, its gang is one pod.
+    """The key of a request class: all values on which the decision about a request depends. The gang of a request for a
+    single slot has one pod.
     `queue`: the queue of the request; empty for replacements, because their charges are within its quota already."""
 
     kind: int  # a `Kind`, stored as an int because keys are hashed often

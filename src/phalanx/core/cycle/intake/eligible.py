@@ -63,8 +63,8 @@ def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reaso
 
 
 def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
-    """Return the reason why the limits of its queues would not let the job start even if no other job ran; None if they
-    would."""
+    """Return the reason why the limits of the job's queue, or of a queue above, would not let the job start even if no
+    other job ran; None if these limits would let it start."""
     longest_s, limit_s = branch.rules.limits.longest_s, record.job.limit_s
     if longest_s is not None and limit_s is not None and limit_s > longest_s:
         return no_quota.never(
@@ -87,7 +87,8 @@ def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason
 
 
 def beyond_ceiling(cluster: Cluster, branch: Branch, record: JobRecord, pods: Sequence[int]) -> Reason | None:
-    """Return the reason for the first ceiling that `pods` pods of each role exceed, whatever flavors they get."""
+    """Return the reason that names the first ceiling (limit of a queue) that `pods[role]` pods of each role exceed,
+    whatever flavors they get; None if they exceed no ceiling."""
     if not branch.rules.flavors:
         return ceiling_reason(branch, record, gang_cost(record.gang, pods))
     found = None
@@ -100,7 +101,8 @@ def beyond_ceiling(cluster: Cluster, branch: Branch, record: JobRecord, pods: Se
 
 
 def no_suitable_flavor(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
-    """Return why no flavor of some resource group suits a role; None if each role has a suitable one."""
+    """Return why some role finds no suitable flavor in some resource group; None if each role finds one in each
+    group."""
     for demand in record.gang.demands:
         for group in flavor_assignment.groups_asked(branch.rules.flavors, demand):
             found = [
@@ -114,7 +116,8 @@ def no_suitable_flavor(cluster: Cluster, branch: Branch, record: JobRecord) -> R
 
 
 def ceiling_reason(branch: Branch, record: JobRecord, cost: Cost) -> Reason | None:
-    """Return the reason for the first ceiling on the path to the root that is below `cost`."""
+    """Return the reason that names the first ceiling, from the queue up, that is below `cost`; None if there is
+    none."""
     for each in branch.path:
         if each.queue is None:
             continue

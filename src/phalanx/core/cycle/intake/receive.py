@@ -79,7 +79,8 @@ def enter(state: CycleState, branch: Branch, record: JobRecord, request: Request
     key, entry = request_class_of(cluster, branch, record, request, slots)
     found = pending.enter(key, entry, cluster.tree)
     if key in pending.searched and record.preempted < cluster.jobs[found.first.request.job].preempted:
-        # This job was preempted less often, so its search may succeed although the search of the first request failed.
+        # This job was preempted less often than the job of the first request, so its search for victims may succeed
+        # although the search of the first request failed.
         del pending.searched[key]
     state.received.append(request)
 
@@ -95,7 +96,7 @@ def request_class_of(
     whole = branch.rules.starts_whole
     if slot is not None and slots is not None and whole and not is_growth(record, slot):
         limit_s = branch.rules.limits.time_limit_s(job)
-        # The pods end when their job ends, so each job has its own class.
+        # The estimated end of these pods is the end of their job, so each job has a class of its own.
         terms = PLAIN if limit_s is None else Terms(limit_s=limit_s, job=job.id)
         entry = QueuedRequest(*record.open[slot], request)
         return RequestClassKey(int(Kind.REPLACEMENT), job.priority, slots, "", terms), entry
@@ -118,8 +119,9 @@ def request_class_of(
 
 
 def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
-    """Return the terms of the job's request: the fields of the job that decide beside its gang and its priority.
-    `by_person`: True if users and groups matter, because there are advance reservations."""
+    """Return the terms of the job's request: the fields of the job on which the decision depends, in addition to its
+    gang and its priority. `by_person`: True if the decision depends on the user and the group, because there are
+    advance reservations."""
     factors, by_usage = branch.rules.by_factors, branch.order is QueueOrder.USAGE
     plain = DETAILS(job) == PLAIN_DETAILS and branch.rules.limits.longest_s is None
     if plain and not (by_person or branch.rules.limits.by_user or branch.rules.limits.by_group or factors or by_usage):

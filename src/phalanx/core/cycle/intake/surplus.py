@@ -59,8 +59,8 @@ class Growing:
 
 
 def first_pass_gang(state: CycleState, request: Request, offer: FlavorAssignment) -> Gang:
-    """Return the part of the offer's gang that is placed in the first pass. The gang is not rigid: it can start with
-    fewer pods than it requests."""
+    """Return the part of the offer's gang that is placed in the first pass. Precondition: the gang can start with fewer
+    pods than it requests."""
     if takes_all_at_once(state.cluster.jobs[request.job]):
         return flavor_assignment.capped_gang(state.cluster, state.ledger, offer)
     return minimum_gang(state.cluster, offer.gang)

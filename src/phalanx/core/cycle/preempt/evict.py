@@ -143,7 +143,7 @@ def keep_nomination(draft: Draft, cluster: Cluster, gang: Gang, placements: Sequ
         int(draft.rows[position]): position for position in np.isin(draft.rows, list(at)).nonzero()[0].tolist()
     }
     for placement in placements:
-        # The draft has no overcommitted nodes, so such a node has no position.
+        # A node that is already overcommitted is not on the draft, so it has no position there.
         if (position := position_of.get(rows[placement.node])) is not None:
             draft.occupy(position, gang.demands[placement.role], placement.devices)
     overfull = [each for each in position_of.values() if any(view[each] < 0 for view in draft.views.values())]

@@ -46,7 +46,7 @@ from phalanx.state.pending.request_class import (
 )
 
 EFFORT = 256
-JOBS_OF_EFFORT = 128  # for every 128 running jobs, the cost of a search is higher by 1
+JOBS_OF_EFFORT = 128  # the cost of a search increases by 1 for every 128 running jobs
 DELAYED = -1  # a value of `Search.changes`: the preemption delay of the queue is not over
 
 
@@ -245,8 +245,8 @@ class CyclePreemption:
 
     def await_change(self, key: RequestClassKey) -> None:
         """Note that neither an eviction nor time helps the request class, so that it searches again only after running
-        jobs have changed. Without this note the class would search in each cycle, and use up the effort that other
-        classes need for their searches."""
+        jobs have changed. Without this note the class would search in each cycle, so that the budget of a cycle might
+        not be enough for the searches of other classes."""
         self.state.searched[key] = Search(self.pending.changes, inf, self.reserved)
 
     def take_over(

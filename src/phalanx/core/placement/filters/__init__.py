@@ -5,6 +5,6 @@ Parts, lowest first:
     matching        node selector, node affinity, taints, readiness
     node_resources  how many pods with given requests fit on each node
     devices         devices by name, shares of devices, NUMA zones
-    affinity        pod affinity and anti-affinity, topology spread, host ports; and preferences; pods counted by
-                    selector and topology domain
+    affinity        pod affinity and anti-affinity, topology spread, host ports, preferences of pods for nodes; counts
+                    of pods by selector and topology domain
 """

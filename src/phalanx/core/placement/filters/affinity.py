@@ -153,8 +153,8 @@ class PodCounts:
 
 
 def ports_conflict(port: HostPort, other: HostPort) -> bool:
-    """Return whether the two ports cannot both be open on one node: same number and protocol, and one of them on every
-    address, or both on the same."""
+    """Return whether the two ports cannot both be open on one node. That is so if they have the same number and
+    protocol, and if they are on the same address or one of them is on every address."""
     if (port.number, port.protocol) != (other.number, other.protocol):
         return False
     everywhere = {"", "0.0.0.0"}  # noqa: S104  # compared with, not bound to
@@ -224,7 +224,7 @@ class PodAffinity:
             )
 
     def is_first(self, counts: Counts | None = None) -> bool:
-        """Return whether the terms select the pod itself, but no running pod in any domain."""
+        """Return whether the required affinity terms select the pod itself, but no running pod in any domain."""
         if counts is None:
             counts = self.pod_counts.selected(self.near, self.shape.namespace)
         if any(self.pod_counts.by_domain(counts, term.topology)[0].any() for term in self.near):

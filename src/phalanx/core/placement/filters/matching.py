@@ -22,7 +22,7 @@ Rows: TypeAlias = NDArray[np.bool_]
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable")
 REMEMBERED = 4096  # the largest number of cached answers
-CELLS = 1 << 26  # the largest sum of rows over all cached answers; a row takes one or eight bytes
+CELLS = 1 << 26  # the largest total number of rows in all cached answers; a row takes one byte or eight bytes
 
 
 def matching(facts: NodeAttributes, where: NodeConstraints) -> Rows:
@@ -111,7 +111,7 @@ def is_untolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
 
 
 def _in(facts: NodeAttributes, column: NDArray[np.int32] | None, values: tuple[str, ...]) -> Rows:
-    """Return the mask of rows whose value is one of these."""
+    """Return the mask of rows whose value in the column is one of `values`."""
     codes = [facts.codes[value] for value in values if value in facts.codes]
     if column is None or not codes:
         return np.zeros(facts.capacity, np.bool_)

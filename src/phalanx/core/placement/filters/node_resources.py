@@ -33,7 +33,7 @@ def pods_held(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, rows: NDA
             return np.zeros(len(rows), np.int64)
         pods = column[rows] if amount == 1 else column[rows] // amount
         most = pods if most is None else np.minimum(most, pods, out=most)
-    assert most is not None  # every pod asks one of `pods`
+    assert most is not None  # every pod requests at least the resource `pods`
     return np.maximum(most, 0, out=most)
 
 

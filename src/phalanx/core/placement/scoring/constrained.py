@@ -1,10 +1,16 @@
 """Place constrained pods one by one, each on the node that passes the filters and scores best.
 
-For each pod the nodes are reduced in this order: nodes that hold it by amounts; nodes that pass every filter
-(`core.placement.filters.affinity`: affinity, spread, host ports; `core.placement.filters.devices`: shares, NUMA zones);
-the nodes that the pod prefers most; nodes on which a share opens no free device; the best by the scoring strategy
-(`core.placement.scoring.score`); the first in packing order. So the pod's preferences come before the policy, and the
-result is deterministic.
+For each pod, the nodes are reduced step by step to these:
+
+1. nodes that have the requested amounts;
+2. nodes that pass every filter (`core.placement.filters.affinity`: affinity, spread, host ports;
+   `core.placement.filters.devices`: shares of devices, NUMA zones);
+3. the nodes that the pod prefers most;
+4. if the pod requests a share of a device: nodes with a device that is already shared and has enough left;
+5. the best nodes by the scoring strategy (`core.placement.scoring.score`);
+6. the first node in packing order.
+
+So the pod's preferences come before the policy, and the result is deterministic.
 
 Pods of a gang that are already placed on the draft count when the next pod of the gang is placed. If the pods have
 affinity to their own kind and no such pod runs yet, the domain of the first pod binds all others. So the domains that
@@ -35,7 +41,7 @@ Positions = NDArray[np.intp]
 def fill_constrained(
     draft: Draft, demand: Demand, role: int, count: int, shares: list[tuple[int, int, int]], within: Rows | None
 ) -> int:
-    """Take capacity for `count` pods, as `packing.fill` does. Return the number of pods that found none."""
+    """Take capacity for `count` pods, as `packing.fill` does. Return the number of pods that found no capacity."""
     for inside in own_domains(draft, demand, count, within):
         mark, before = draft.mark(), len(shares)
         if not one_by_one(draft, demand, role, count, shares, inside):
@@ -140,7 +146,7 @@ def preferences(draft: Draft, demand: Demand) -> Iterator[Callable[[Positions], 
 
 
 def at_rows(draft: Draft, rows: Rows, found: Positions) -> Rows:
-    """Return the mask of rows at these positions."""
+    """Return the entries of the mask `rows` for the rows at these positions."""
     return rows[draft.rows[found]]
 
 

@@ -45,10 +45,10 @@ from phalanx.state.nodes.table import NodeTable
 
 POPULAR = 0.95  # the most frequent shapes that together have this part of all pods are the typical pods
 STRANDED = 1 / 5  # the weight of a stranded device, relative to a fragment
-WANTED = 1 / 4  # the weight of a free device with twice the average demand, relative to a fragment
+WANTED = 1 / 4  # the weight, relative to a fragment, of a free device for which the demand is twice the average
 SCARCE = 1 / 20  # the weight of the case that no further pod comes, beside the expected pods (`remnants`)
-UNTIDY = 1 / 400  # the weight of a free device, relative to a lost one: 2.5 thousandths per device
-ROWS = 256  # rows in one operation: the tables stay in the processor's cache
+UNTIDY = 1 / 400  # the weight of a free device, relative to a fragmented one: 2.5 thousandths for each free device
+ROWS = 256  # the number of rows in one operation, so that the arrays stay in the processor's cache
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -85,7 +85,7 @@ class TypicalPods:
         self.total = sum(weight for _, weight in popular) or 1.0
         self.weight = np.array(
             [weight for _, weight in popular], np.float64
-        )  # the weights are integers, so their sums are exact in any order
+        )  # the weights are integers, so their sums do not depend on the order of summation
         self.cpu_per_device = cpu_per_device(columns, weighted, resource)
         interned = InternTable()
         demands = [interned.demand(shape) for shape, _ in popular]
@@ -141,12 +141,12 @@ def cpu_per_device(columns: NodeTable, weighted: Sequence[tuple[Shape, float]], 
 
 
 def remnants(weighted: Sequence[tuple[Shape, float]], resource: str) -> Floats:
-    """Return an array: entry x is the number of thousandths that are expected to be left in the end of a device with x
-    free thousandths.
+    """Return an array V. V(x) is the number of thousandths of a device that are expected to stay unused in the end, if
+    x thousandths of the device are free now.
 
-    Let p(m) be the part of the expected pods that request m thousandths of a device, and s = `SCARCE`. Then V(x) = (s x
-    + sum of p(m) V(x - m)) / (s + sum of p(m)), over m <= x: either a pod comes that fits, or no pod comes any more.
-    The value is rounded, so that it is the same on every machine."""
+    Let p(m) be the part of the expected pods that request m thousandths of a device, and s = `SCARCE` the weight of the
+    case that no further pod is placed. Then V(x) = (s x + sum of p(m) V(x - m)) / (s + sum of p(m)), where the sums are
+    over all m <= x. The values are rounded, so that they are the same on every machine."""
     parts: dict[int, float] = {}
     for shape, weight in weighted:
         asks = device_request(shape, resource)

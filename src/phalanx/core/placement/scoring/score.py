@@ -201,7 +201,8 @@ def stock(draft: Draft, found: Positions) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def left_after(draft: Draft, demand: Demand, found: Positions) -> tuple[Floats, Floats]:
-    """Return the free cpu and devices after the pod is placed, as parts of the largest node's."""
+    """Return the free cpu and the free devices of each of these positions after the pod is placed, as parts of the cpu
+    and the devices of the largest node."""
     most_cpu, most_devices = largest(draft)
     asks, (free, left) = device_request(demand.shape, counted(draft)), stock(draft, found)
     return (free - asks.cpu) / most_cpu, (left.sum(axis=1) - asks.devices * asks.milli) / most_devices

@@ -272,8 +272,9 @@ def workload_status(
 
 
 def _lost(told: Told, old: Mapping[str, Any]) -> Eviction | None:
-    """Return the eviction of the gang. If a gang waited for nodes from an autoscaler and is held now, it has lost its
-    quota. In this case Kueue evicts its Workload."""
+    """Return the eviction of the gang since its last state; None if it was not evicted. A gang that waited for nodes
+    from an autoscaler, and is held now, has lost its quota. This counts as an eviction, because Kueue then evicts its
+    Workload."""
     reason = told.reason
     if told.evicted is not None or told.stage is not Stage.WAITING or reason is None or "admission" not in old:
         return told.evicted
