@@ -177,7 +177,7 @@ class Phase(StrEnum):
     QUEUED = "queued"
     STARTING = "starting"  # the start is decided; the world resumes the job, and binds its pods when all of them exist
     RUNNING = "running"  # every pod of its minimum was bound
-    STOPPING = "stopping"  # preempted as a whole: the job holds its nodes until its pods are gone, then waits again
+    STOPPING = "stopping"  # preempted as a whole; the job holds its nodes until its pods are gone, and then waits again
 
 
 MAX_PODS = 150_000  # the largest number of pods of one job; Kubernetes is tested with this number of pods

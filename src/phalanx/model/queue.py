@@ -69,8 +69,8 @@ class Strategy(StrEnum):
 class VictimOrder(StrEnum):
     """The order in which permitted victims are chosen (`core.preemption.victim_sets`)."""
 
-    FAIREST = "fairest"  # from the queue with the highest share at that time; within a queue the cheapest
-    CHEAPEST = "cheapest"  # the cheapest of all queues; of equally cheap victims the fairest
+    FAIREST = "fairest"  # victims of the queue with the highest share at that time; within a queue the cheapest victim
+    CHEAPEST = "cheapest"  # the cheapest victims of all queues; among equally cheap victims, as FAIREST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

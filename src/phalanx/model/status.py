@@ -37,7 +37,7 @@ class ResourceUsage:
 class QueuePosition:
     """A pending job's position in its queue, from 1.
 
-    `code`: the code of the job's reason to wait.
+    `code`: the code of the reason why the job waits.
     `start_s`: the expected start (seconds since the epoch); None if unknown."""
 
     job: str

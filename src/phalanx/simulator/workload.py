@@ -97,7 +97,7 @@ class Task:
     pods ran.
     `worth`: the value of the job if it ends by certain times. A job that has only a deadline has the value 1 if it ends
     by the deadline.
-    `overruns`: True if the job is not stopped at its limit; the limit is then only known to the scheduler.
+    `overruns`: True if the job is not stopped at its limit; the scheduler then still plans with the limit.
     `follows`: the id of a preceding job. The task is submitted `think_s` after that job's end; without `think_s`, at
     that end or at `submitted_s`, whichever is later."""
 
@@ -258,7 +258,7 @@ class Formula(StrEnum):
 
 # --- orders in rounds -------------------------------------------------------------------------------------------------
 
-PER_S = 1000  # priorities are integers, in milliseconds
+PER_S = 1000  # priorities are integers, so the remaining time is given in milliseconds
 
 
 class Rounds(StrEnum):

@@ -322,7 +322,8 @@ class Cluster:
         return found
 
     def reason(self, job: str) -> Reason | None:
-        """Return the last reason why the job waits. All requests of a request class have the same reason."""
+        """Return the last reason why the job waits; None if there is none. All requests of a request class have the
+        same reason."""
         request_class = self.pending.request_class_of.get(Request(job))
         known = None if request_class is None else self.pending.reason_of(request_class)
         return self.jobs[job].reason if known is None else known

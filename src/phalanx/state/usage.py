@@ -59,7 +59,7 @@ class AssociationUsage:
     (`Job.association`).
 
     `usage`: billed units times seconds at `at_s` (seconds since the epoch).
-    `held`, `rate`: what the user has held since then, and its price in billed units.
+    `held`, `rate`: the amounts that the user has held since then, and their price per second in billed units.
     `price`: the price of its usage. `told_s`: the time up to which the world has reported the usage.
     `jobs`: live jobs of the user in the queue."""
 
@@ -192,7 +192,7 @@ class DecayedUsage:
         return kept + meter.price.accrued(meter.rate, after_s)
 
     def bring_forward(self, meter: AssociationUsage, now_s: float) -> None:
-        """Bring the usage forward to `now_s`."""
+        """Replace the stored usage by its value at `now_s`, and set `at_s` to `now_s`."""
         if now_s > meter.at_s:
             if meter.usage or meter.rate:
                 meter.usage = self.at(meter, now_s)

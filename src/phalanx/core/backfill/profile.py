@@ -224,7 +224,7 @@ INFINITE_S = float("inf")
 
 class Asked(NamedTuple):
     """The requests of a gang. `amounts`: (resource, amount) for the whole minimum of each role. `held`: the capacity of
-    the gang if counting alone decides whether it fits; None if it must be placed."""
+    the gang if counting alone decides whether it fits; None if the gang must be placed on a draft to decide that."""
 
     amounts: tuple[tuple[str, int], ...]
     held: HeldCapacity | None

@@ -257,7 +257,7 @@ class ReleaseBlock:
 
 @contextmanager
 def limited_to(draft: Draft, kept: Free) -> Iterator[None]:
-    """Return a context in which the draft has no more capacity than `kept`."""
+    """Return a context in which the free amounts of the draft are reduced to at most `kept`."""
     less = {}
     for name, column in draft.free.items():
         less[name] = np.maximum(column - kept[name][draft.rows], 0)

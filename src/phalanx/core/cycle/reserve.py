@@ -82,7 +82,7 @@ class Reserving:
         if cluster.ends.order or cluster.reservations or cluster.leaving:
             return True
         if cluster.nominated and self.forecast.ends.anyone_ends():
-            return True  # a nominated job counts as running
+            return True  # a nominated job is treated like a running one, so its end can be expected
         return bool((np.isfinite(columns.limit_s) & (columns.placement_class >= 0)).any())
 
     def victims_leave(self) -> bool:
@@ -90,7 +90,7 @@ class Reserving:
         may get one now."""
         could_before, were_unforeseen, self.hopeful = self.may_reserve, bool(self.unforeseen), None
         self.unforeseen = set()
-        if self.reserved:  # a reservation whose nodes were taken may have ended
+        if self.reserved:  # the first reservation may have been removed, because other jobs took its nodes
             self.reserved.intersection_update(each.request for each in self.forecast.reservations)
         known = not self.greedy and (not self.forecast.open or self.forecast.ends.anyone_ends())
         self.may_reserve = self.forecast.open if known else self.could_reserve()

@@ -111,7 +111,7 @@ class CycleState:
         if cluster.nominated and cluster.leaving:
             wider = with_overcommitted(cluster, self.draft, self.leaving)
             if wider is not None:
-                cluster.columns.node_order = self.draft.node_order  # it is unused, so the next cycle can update it
+                cluster.columns.node_order = self.draft.node_order  # nothing was placed, so the next cycle can use it
                 self.draft = wider
         self.known = KnownFailures(cluster, self.draft, self.ledger, self.placed)
 

@@ -153,7 +153,8 @@ def clear_charge(cluster: Cluster, record: JobRecord) -> None:
 
 
 def rebuild_tree(cluster: Cluster) -> None:
-    """Build the queue tree, its charges and its pool again, because queues, flavors or nodes have changed."""
+    """Build the queue tree, its charges and its pool (the capacity of the cluster) again, because queues, flavors or
+    nodes have changed."""
     tree = cluster.tree
     if tree.stale:
         tree.build(cluster.queues, cluster.flavors)
@@ -225,7 +226,8 @@ def backdate(cluster: Cluster, record: JobRecord) -> None:
 
 
 def enter_start(cluster: Cluster, record: JobRecord) -> None:
-    """Count the start as usage at once, if the queue of the job is ordered by usage."""
+    """Add the usage of a start (`UsageTerms.entry_s`) to the past usage of the job's account, if the queue of the job
+    is ordered by usage."""
     job, entry_s = record.job, cluster.entry_s(record.job)
     if entry_s:
         cluster.usage.enter_start(job.queue, job.association, used_resources(record), entry_s, cluster.now_s)

@@ -337,7 +337,7 @@ def preempt(cluster: Cluster, action: Preempt) -> None:
     mark_leaving(cluster, record, record.placements, action.grace_s)
     recent = cluster.preempted_at.setdefault(cluster.queue_of(record.job), deque(maxlen=REMEMBERED))
     while recent and recent[0] <= cluster.now_s - HOUR_S:
-        recent.popleft()  # budgets count the last hour
+        recent.popleft()  # preemption budgets limit the number of preemptions in the last hour
     recent.append(cluster.now_s)
     clear_charge(cluster, record)
     cluster.ends.set(action.job, LEAVING_S)

@@ -34,7 +34,7 @@ CIRCLE_STEPS = 1000  # a longer circle is not recognised, and its jobs wait
 
 
 class DependencyState(Enum):
-    """The state of a dependency: met, not yet met, or never."""
+    """The state of a dependency: it is met, it is not yet met, or it can never be met."""
 
     YES = auto()
     NOT_YET = auto()

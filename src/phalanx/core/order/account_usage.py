@@ -4,8 +4,8 @@ has used least comes first.
 The usage of an account is its decayed usage (`state.usage`), divided by its shares. The usage of a child queue is the
 sum over all accounts in this queue and the queues below it, divided by the queue's weight. An account without shares
 comes last. A job that starts in a cycle adds to the usage at once, as if it had run for some time
-(`UsageTerms.entry_s`); this usage is kept (`core.fold.charging`). So two accounts with many jobs and equal usage start
-jobs in turns."""
+(`UsageTerms.entry_s`). This usage stays in the state after the cycle (`core.fold.charging`). So two accounts with many
+jobs and equal usage start jobs in turns."""
 
 from __future__ import annotations
 

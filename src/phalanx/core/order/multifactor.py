@@ -230,7 +230,8 @@ class MultifactorPriority:
         return 1.0 - size if factors.small_first else size
 
     def _asked(self, gang: Gang) -> tuple[float, tuple[tuple[str, float], ...]]:
-        """Return the size of the gang, and its requested part of each resource."""
+        """Return the size factor of the gang, and for each resource the part of the cluster's capacity that it
+        requests."""
         known = self._asks.get(gang)
         if known is None:
             amounts, whole = gang.asked, self._whole

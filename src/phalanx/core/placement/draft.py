@@ -168,7 +168,7 @@ class Draft:
             self._take_devices(position, demand, self.ledger.choice(int(self.rows[position]), devices), -1)
 
     def occupy(self, position: int, demand: Demand, devices: Sequence[str] = ()) -> None:
-        """Place a pod that runs, or will run, on these devices of the position."""
+        """Add a pod that runs or will run at the position, on these devices of the node."""
         self.put(position, demand, 1)
         if devices:
             self._take_devices(position, demand, self.ledger.choice(int(self.rows[position]), devices))

@@ -273,7 +273,7 @@ class PlacementAttempt:
             inside = codes == code if within is None else (codes == code) & within
             while placed < count:
                 mark, pods = self.mark(), min(style.slice_pods, count - placed)
-                if not code and pods > 1:  # nodes in no domain hold no slices, but a single pod cannot be split
+                if not code and pods > 1:  # nodes in no domain hold no slices, except slices of a single pod
                     break
                 if self.filled(role, pods, inside, each) < pods:
                     self.rewind(mark)

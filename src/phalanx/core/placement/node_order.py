@@ -35,10 +35,10 @@ BEHIND = 16.0  # added to the looseness for each free device resource, so that n
 FEW = 32  # up to this number of nodes, a loop over them is faster than operations on arrays
 MOVED = 24  # if more rows have changed, the order is sorted again
 PROBED = 8  # positions that are examined one by one first, if the last pods fitted among them
-CHUNK = 4096  # positions compared at once: most gangs fit in the first
+CHUNK = 4096  # the number of positions that are compared in one operation; most gangs need only the first operation
 NONE: Final[memoryview[Any]] = np.zeros(0).data
 REMEMBERED = 1024  # the largest number of demands whose requests are stored
-ROUNDED = 1 - 1e-9  # sums of parts may differ in their last bits
+ROUNDED = 1 - 1e-9  # a tolerance, because sums of fractions may differ in their last bits
 
 
 class ResourceColumn(NamedTuple):

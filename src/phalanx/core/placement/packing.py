@@ -72,7 +72,7 @@ class PlacementShortfall(NamedTuple):
 
     `wanted`: the number of pods in the gang's minimum. `placed`: the number of these pods that were placed when `role`
         found no more capacity.
-    `left`: per requested resource of the role, the largest amount that was then free on one matching node.
+    `left`: for each requested resource of the role, the largest amount that was then free on one matching node.
     `nearest`: the domain that came closest, if the nodes together would hold the gang, but no domain of the requested
     level does."""
 

@@ -104,7 +104,7 @@ UNBOUNDED = 2**31  # larger numbers of pods on one node count as this number
 
 
 class SliceDepth(NamedTuple):
-    """A layer of slices: `pods` pods are not split over domains of the level at `depth`."""
+    """A layer of slices: `pods` pods form a slice, and all of them are in one domain of the level at `depth`."""
 
     depth: int
     pods: int

@@ -59,7 +59,7 @@ ALL_TRIED = 1024  # if all candidates are one pool: the largest number of its se
 NODES = 8  # pools are tried for at most this many nodes with victims
 NEXT = 8  # the largest number of nodes that are tried as second choices, in all pools together
 SETS = 128  # if there are several pools: the largest number of sets of each pool that are tried one by one
-TRIED_INSTEAD = 32  # sets that are tried as a replacement for one candidate
+TRIED_INSTEAD = 32  # at most this many sets are tried as a replacement for one candidate
 MOST_ORDERED = 6  # other orders of eviction are tried for sets of at most this many candidates
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -269,7 +269,8 @@ class Choice:
         if not self.hunt.at_once and not self.hunt.named:
             for role, demand in zip(self.hunt.gang.roles, self.hunt.gang.demands, strict=True):
                 enough &= self._room(demand) >= role.minimum
-        # With keeps, the amounts of victims do not show how much quota they return.
+        # If queues keep a part of their guarantee for themselves, the amounts of victims do not show how much quota
+        # their eviction returns.
         keeps = self.candidates.cluster.tree.keeps
         if not keeps and (short := self.hunt.quota_short()) is not None:
             enough &= self._summed([self._charged(each, short) for each in self.pool], np.float64) >= missing_amount(

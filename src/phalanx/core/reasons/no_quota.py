@@ -161,7 +161,8 @@ def misconfigured(branch: Branch) -> Reason:
 
 
 def held(queue: Queue, own: str) -> Reason:
-    """Return the reason of a held queue. `own`: the job's queue, which may be below the held one."""
+    """Return the reason of a job that waits because `queue` is held. `own`: the job's queue, which is `queue` or a
+    queue below it."""
     what = "held" if queue.state is QueueState.HELD else "closed"
     return Reason(
         code=ReasonCode.QUEUE_HELD,
@@ -318,7 +319,7 @@ def gives_back(cluster: Cluster, ledger: QuotaLedger, bound: Bound, job: str) ->
 
 
 def counts(bound: Bound, record: JobRecord, path: Sequence[Branch]) -> bool:
-    """Return whether the job's charge counts for the bound. `path`: the path of its queue."""
+    """Return whether the job's charge counts for the bound. `path`: the path of the bound's queue up to the root."""
     branch = next((branch for branch in path if branch.name == bound.queue), None)
     if branch is None or (is_firm(branch, bound) and record.job.preemptible):
         return False
@@ -385,7 +386,7 @@ def candidates(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> list[str]
         most = (job for job, _ in cluster.consumers.largest(bound.key[1], LOOKED_AT // 10))
         found = dict.fromkeys((*most, *ledger.of_jobs))
         jobs = [job for job in found if cluster.queue_of(cluster.jobs[job].job) in names]
-    path = tree.branch(bound.queue).path  # all of the jobs are below it
+    path = tree.branch(bound.queue).path  # all of the jobs are in the bound's queue or below it
     return [job for job in jobs if counts(bound, cluster.jobs[job], path)]
 
 

@@ -146,7 +146,8 @@ class Definitions:
         return {}
 
     def part_use(self, pod: Object) -> PartUse | None:
-        """Return the parts of nodes (`NodePart`) that the pod may use or requires; None if it may use no part."""
+        """Return the reserved parts of nodes (`NodePart`) that the pod may use, or must use; None if it may use no such
+        part."""
         return None
 
     def placed(self, stand_in: StandIn, node: str, now: str) -> Object:

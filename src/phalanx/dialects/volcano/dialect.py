@@ -35,7 +35,7 @@ VOLCANO: Final = Dialect(
         kinds.COLOCATIONS,
     ),
     by_status={kinds.QUEUES: ("state",)},
-    # NODES are read to count the nodes in HyperNodes and to sum the amounts of all nodes
+    # Phalanx reads the nodes to count those in each HyperNode, and to sum up the amounts of all nodes.
     answer_kinds=(kinds.POD_GROUPS, kinds.QUEUES, kinds.HYPER_NODES, NODES),
     crds="volcano/definitions.json",
     policies=POLICIES,

@@ -73,7 +73,8 @@ def fits(bound: Mapping[str, int], asked: Mapping[str, int]) -> bool:
 
 
 def least(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    """Return, for each resource, the smaller of its two bounds. If only one side has a bound, return that bound."""
+    """Return for each resource the smaller one of its two limits. If a resource has a limit in only one of the
+    mappings, the result has this limit."""
     return {name: min(each[name] for each in (one, other) if name in each) for name in (*one, *other)}
 
 

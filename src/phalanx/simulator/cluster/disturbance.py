@@ -170,7 +170,7 @@ class Messages:
         self._kept += events
 
     def with_kept(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Return the events of a scheduling pass: the events that were kept for it, then these."""
+        """Return the events of a scheduling pass: first the events that were kept for this pass, then `events`."""
         if not self._kept:
             return events
         found, self._kept = (*self._kept, *events), []

@@ -74,7 +74,7 @@ class NodeProvider:
         return [*groups, *coming]
 
     def close(self) -> None:
-        """End the bill: the nodes that are still present are paid until now."""
+        """End the bill: nodes that still exist are charged until now."""
         for name in list(self._since_s):
             self._end(name)
 

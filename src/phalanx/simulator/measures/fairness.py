@@ -49,7 +49,7 @@ LEAST = 1e-9  # a queue of weight 0 has this weight, so that it gets only amount
 ITSELF = ("", 1.0)  # the entry (name, weight) for the own jobs of a queue with children, beside its children
 
 Child = TypeVar("Child", str, tuple[str, float])
-Line: TypeAlias = tuple[tuple[str, float], ...]  # (queue, weight), from below the root to a party
+Line: TypeAlias = tuple[tuple[str, float], ...]  # (queue, weight) for each queue from the root's child down to a party
 
 
 def lines_of(parties: Iterable[str], queues: Sequence[Queue], default: str, counted: str) -> dict[str, Line]:
@@ -172,7 +172,8 @@ def rounds(
 
 
 def spread(into: list[Used], party: str, amount: float, start_s: float, end_s: float, round_s: float) -> None:
-    """Add `amount` times its seconds to each round between `start_s` and `end_s`."""
+    """Add a use of `amount` from `start_s` to `end_s` to the party's use in each round: the amount, times the seconds
+    that lie in the round."""
     at = min(int(start_s // round_s), len(into) - 1)
     while start_s < end_s:
         until_s = end_s if at == len(into) - 1 else min(end_s, (at + 1) * round_s)

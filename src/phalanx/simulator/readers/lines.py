@@ -1,8 +1,8 @@
 """Read the records of a trace file, and report errors with file, line and column.
 
-A *record* is a line of a log or a row of a table. An unreadable record is reported with its place. `skip` counts it and
-continues; `stop` ends the reading. Files that gzip compressed are recognised by their first bytes. A truncated file is
-reported like any other error.
+A *record* is a line of a log or a row of a table. An unreadable record is reported with its file, line and column. With
+`skip` the reader counts the record and continues; with `stop` it ends. Files that gzip compressed are recognised by
+their first bytes. A truncated file is reported like any other error.
 
 Times are at most `LONGEST_S`, because larger floats cannot represent microseconds.
 

@@ -257,7 +257,7 @@ def policy_for(setup: Setup, workload: Workload) -> Policy:
 
 
 def knowing(policy: Policy, workload: Workload) -> Policy:
-    """Return the policy with the workload's topologies, unless it has its own."""
+    """Return the policy with the topologies of the workload, unless the policy has topologies of its own."""
     return policy if policy.topologies else replace(policy, topologies=workload.topologies)
 
 

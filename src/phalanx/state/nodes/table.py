@@ -292,8 +292,8 @@ class NodeTable:
         return other
 
     def with_free(self, free: dict[str, NDArray[np.int64]]) -> NodeTable:
-        """Return a read-only copy of the table with the free amounts `free`. Only its arrays may be read, not its
-        views."""
+        """Return a read-only copy of the table with the free amounts `free`. Read the arrays of the copy, not its
+        memoryviews, which belong to the original."""
         other = NodeTable.__new__(NodeTable)
         other.__dict__.update(self.__dict__)
         other.free = free

@@ -280,7 +280,7 @@ def bounds_of_subjects(branch: Branch, row: HeadroomRow) -> Iterable[tuple[Subje
 
 
 def subjects_of(charge: Charge) -> tuple[Subject, ...]:
-    """Return the user, the group and the job whose limits the charge counts for."""
+    """Return the user, the group and the job against whose limits the charge counts."""
     return ("user", charge.user), ("group", charge.group), ("job", charge.job)
 
 

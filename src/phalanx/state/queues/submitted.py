@@ -1,8 +1,8 @@
 """Limits on submitted jobs (Slurm's MaxSubmitJobs) of a queue, a user or a group, and the live jobs under each.
 
 A limit of n admits the n jobs that were submitted first; jobs that were submitted later wait until one of these jobs is
-over. So the state alone determines the admitted jobs; the order in which events reported the jobs does not matter. The
-module has a list of jobs only for the limits that some queue sets."""
+over. So the state alone determines the admitted jobs; the order in which events reported the jobs does not matter. A
+list of jobs is only kept for limits that some queue sets."""
 
 from __future__ import annotations
 

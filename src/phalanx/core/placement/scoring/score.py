@@ -170,7 +170,7 @@ def least_lost(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 def gains_at(draft: Draft, demand: Demand, found: Positions) -> Floats | None:
     """Return the gain of each device, as [index in `found`, device], by the measure and rounding of the strategy; None
-    if no pods are expected. Rounding makes equal gains equal on any machine."""
+    if no pods are expected. Because of the rounding, the gains are the same on every machine."""
     if (typical := typical_pods(draft)) is None:
         return None
     free, left = stock(draft, found)

@@ -1,8 +1,8 @@
 """Compute the past usage of LocalQueues for the field `admissionFairSharingStatus`. A LocalQueue has this field if its
 ClusterQueue orders jobs by the past usage of its LocalQueues.
 
-At every sampling interval, the consumed amounts decay by the half-life, and the amounts in use at that time are added
-as if they had been in use for the whole interval:
+Once in each sampling interval, the consumed amounts decay by the half-life. Then the amounts that are in use at that
+time are added, as if they had been in use for the whole interval:
 
 
     consumed = consumed * 2^(-elapsed / halfLife) + use * (1 - 2^(-interval / halfLife))

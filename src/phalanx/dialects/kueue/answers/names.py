@@ -20,7 +20,7 @@ from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions
 
 IS_GROUP = f"{kinds.PREFIX}is-group-workload"
-_LONGEST_PREFIX = 252 - 5  # of 253 characters, the last six are a hyphen and a part of a hash
+_LONGEST_PREFIX = 252 - 5  # names have at most 253 characters, and end with a hyphen and five characters of a hash
 _GROUP = "phalanx.dev/job"
 
 

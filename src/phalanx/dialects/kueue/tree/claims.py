@@ -8,7 +8,7 @@ without a quota, and AdmissionChecks.
 A *prebuilt* Workload is created before its job, and the job names it with `kueue.x-k8s.io/prebuilt-workload-name`.
 
 The job waits until a Workload of that name exists and has no other owner. Then the job becomes the Workload's owner,
-and the Workload's priority and maximum execution time hold for the job. If the Workload and the job describe different
+and the Workload's priority and maximum execution time apply to the job. If the Workload and the job describe different
 pods, the Workload is finished as OutOfSync, and the job does not start. Deleting the Workload stops its job. Container
 fields that the Workload leaves out are not compared, because the server adds defaults to a Job but not to a Workload.
 

@@ -1,7 +1,7 @@
 """Read Kueue's `Configuration` from the ConfigMap `kueue-manager-config` of `kueue-system`, as Kueue's controller does.
 
 Settings about jobs have an effect in Phalanx; settings about the process of Kueue's controller have none. If the
-ConfigMap is missing or cannot be read, Kueue's defaults hold.
+ConfigMap is missing or cannot be read, Kueue's defaults apply.
 
 
 Sources: apis/config/v1beta2/{configuration_types,defaults}.go of v0.19.2.
@@ -134,7 +134,7 @@ class KueueConfiguration:
 
     `fair`: True if fair sharing is on. `strategies`: its preemption strategies, in order.
     `start_timeout_s`: the time within which the pods of an admitted job must become ready.
-    `excluded`: prefixes of the names of resources that no quota counts.
+    `excluded`: prefixes of resource names; a resource whose name has such a prefix is not charged to quotas.
     `transformations`: resources that are charged as other resources, either instead of or in addition to themselves.
     `undeclared`: True if a resource for which the ClusterQueue has no quota is not charged.
     `managed`: selects the namespaces whose jobs are queued.

@@ -97,15 +97,15 @@ class WorkloadView(TypedDict, total=False):
 
 
 def workload_of(obj: Mapping[str, Any]) -> WorkloadView:
-    """Return the object with the type of a Workload."""
+    """Return the same object, typed as a Workload."""
     return cast("WorkloadView", obj)
 
 
 def status_of(status: Mapping[str, Any]) -> WorkloadStatus:
-    """Return the status with the type of a Workload's status."""
+    """Return the same status, typed as the status of a Workload."""
     return cast("WorkloadStatus", status)
 
 
 def object_of(state: WorkloadCheck) -> dict[str, Any]:
-    """Return the state of a check with the type of a part of an object that Phalanx writes."""
+    """Return the state of a check as a plain dict, so that it can become a part of an object that Phalanx writes."""
     return cast("dict[str, Any]", state)

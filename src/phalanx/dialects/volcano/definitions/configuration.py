@@ -157,7 +157,7 @@ def _mappings(listed: Any, name: str) -> list[Mapping[str, Any]]:
 
 
 _MILLI: Final = 1000
-_MOST_NODES: Final = 1 << 14  # the size of the cache; the objects change often, and many nodes have equal zones
+_MOST_NODES: Final = 1 << 14  # the size of a cache of parsed Numatopologies, many of which have equal contents
 
 
 def read_zones(objects: Mapping[str, Object]) -> Mapping[str, tuple[Zone, ...]]:
