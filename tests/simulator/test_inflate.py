@@ -11,8 +11,8 @@ from phalanx.simulator.readers import openb
 from phalanx.simulator.run.play import allocated, expecting, frequencies, inflated, play
 from phalanx.simulator.run.setup import built_in
 from phalanx.simulator.workload import GPU, Workload, of_resource
+from tests.cli.test_simulate import objects
 from tests.simulator.builders import DATA
-from tests.simulator.test_command import objects
 
 NODES, PODS = DATA / "openb-nodes.csv", DATA / "openb-pods.csv"
 

@@ -1,7 +1,7 @@
 """Attacks of one user on another and on root by Slurm's commands: each is refused, or affects only the attacker.
 
 Further attacks are in the tests of the attacked parts: `test_api_sight`, `test_queues_of_accounts`,
-`test_a_namespace_each`, `test_shown_ledger`, and with real users `tests/cli/test_users_apart.py`.
+`test_a_namespace_each`, `test_cluster_ledger_shown`, and with real users `tests/cli/test_users_apart.py`.
 """
 
 from __future__ import annotations

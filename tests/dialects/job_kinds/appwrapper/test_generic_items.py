@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phalanx.dialects.job_kinds.appwrapper.generic_items import demand, read
 from phalanx.dialects.job_kinds.appwrapper.job_form import APP_WRAPPER
-from tests.dialects.job_kinds.appwrapper.test_first_generation import POD, job, wrapper
+from tests.dialects.job_kinds.appwrapper.wrappers import POD, job, wrapper
 
 
 def test_its_pods_are_found_where_mcad_finds_them_and_labelled_as_mcad_labels_them() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.job_kinds.appwrapper.job_form import APP_WRAPPER
-from tests.dialects.job_kinds.appwrapper.test_first_generation import job, wrapper
+from tests.dialects.job_kinds.appwrapper.wrappers import job, wrapper
 
 
 def test_its_priority_is_that_of_its_pods_to_the_queue() -> None:

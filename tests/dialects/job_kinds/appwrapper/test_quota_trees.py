@@ -6,7 +6,7 @@ from phalanx.dialects.frame.dialect import Claim, Object, Said
 from phalanx.dialects.job_kinds.appwrapper import kinds, quota_trees
 from phalanx.dialects.job_kinds.appwrapper.job_form import APP_WRAPPER
 from phalanx.model.queue import Quota
-from tests.dialects.job_kinds.appwrapper.test_first_generation import job, wrapper
+from tests.dialects.job_kinds.appwrapper.wrappers import job, wrapper
 
 
 def subtree(tree: str, parent: str, **nodes: Object) -> Object:

@@ -7,7 +7,7 @@ import pytest
 from phalanx.client.kind import NODES
 from phalanx.dialects.kube_scheduler.koordinator import kinds
 from phalanx.dialects.kube_scheduler.koordinator.dialect import KOORDINATOR
-from tests.dialects.kube_scheduler.koordinator.test_tree import Q, queue, quota
+from tests.dialects.kube_scheduler.koordinator.test_quota_tree import Q, queue, quota
 
 
 def test_a_profile_makes_a_root_where_no_quota_of_the_name_is() -> None:

@@ -19,7 +19,7 @@ from phalanx.errors import PhalanxError
 from phalanx.model.policy import BackfillOrder
 from phalanx.model.queue import QueueOrder
 
-LOG = Path(__file__).parent / "data" / "kth-sp2-4000.swf.gz"
+LOG = Path(__file__).parents[1] / "simulator" / "data" / "kth-sp2-4000.swf.gz"
 SEARCHED, ASIDE = 220, 80
 
 

@@ -165,28 +165,6 @@ def test_the_example_is_played_as_it_is_typed(tmp_path: Path, capsys: pytest.Cap
         ("jobs:\n- {run: 1, array: 99999999}\n", "2: jobs[0].array: 99999999 is no whole number from 1 to 10000000"),
         ("jobs:\n- {run: 1, worth: {1h: -1}}\n", "2: jobs[0].worth.1h: -1 is no number of at least 0"),
         ("jobs:\n- {run: 1, deadline: tomorrow}\n", "2: jobs[0].deadline: 'tomorrow' is no length of time; write"),
-        (
-            "nodes:\n- {taints: [{key: a, effect: Never}]}\n",
-            "2: nodes[0].taints[0].effect: 'Never' is none of",
-        ),
-        ("nodes:\n- {taints: [{value: a}]}\n", "2: nodes[0].taints[0].key: it has no key"),
-        ("nodes:\n- {devices: [{name: a}, {name: a}]}\n", "2: nodes[0].devices: there are two devices 'a'"),
-        (
-            "nodes:\n- allocatable: {nvidia.com/gpu: 3}\n  devices: [{name: a, count: 4}]\n",
-            "3: nodes[0].devices: 4 devices of nvidia.com/gpu are listed, but allocatable says 3",
-        ),
-        ("nodes:\n- {devices: [{name: a, memory: -1}]}\n", "2: nodes[0].devices[0].memory: -1 is negative"),
-        ("topologies:\n- {levels: []}\n", "2: topologies[0].levels: a topology has one level at least"),
-        ("reservations:\n- {name: a, start: 0, end: 1}\n", "2: reservations[0].nodes: it reserves no nodes"),
-        (
-            "nodes: [{name: n}]\nreservations:\n- {name: a, start: 2h, end: 1h, nodes: [n]}\n",
-            "3: reservations[0].end: it ends before it begins",
-        ),
-        (
-            "nodes: [{name: n}]\nreservations:\n- {name: a, start: 1h, end: 2h, nodes: [n-0]}\n",
-            "3: reservations[0].nodes[0]: there is no node 'n-0', and no entry of nodes of that name",
-        ),
-        ("reservations:\n- {start: 0}\n", "2: reservations[0].name: it has no name"),
         ("generate: {slice: 1}\n", "1: generate.slice: 1 is no text"),
     ],
 )
@@ -200,19 +178,6 @@ def test_who_names_a_reservation_that_there_is_not_does_not_wait_for_ever(tmp_pa
     with pytest.raises(PhalanxError) as raised:
         read(tmp_path, "nodes: [{name: n}]\njobs: [{id: a, run: 1, reservation: course}]\n")
     assert "own.yaml: job a asks for the reservation course, but there is none at all" in str(raised.value)
-
-
-def test_a_cluster_s_file_says_its_racks_and_reservations(tmp_path: Path) -> None:
-    cluster = (
-        "topologies: [{levels: [rack]}]\n"
-        "nodes: [{name: n, count: 2, labels: {rack: a}}]\n"
-        "reservations: [{name: r, start: 1, end: 2, nodes: [n]}]\n"
-    )
-    found = read(tmp_path, "jobs: [{id: a, run: 1, reservation: r}]\n", cluster)
-    assert [each.levels for each in found.topologies] == [("rack",)]
-    assert [(each.start_s, each.nodes) for each in found.reservations] == [(1, ("n-0", "n-1"))]
-    with pytest.raises(PhalanxError, match="the reservation s is of the node m, which the cluster does not have"):
-        read(tmp_path, "reservations: [{name: s, start: 1, end: 2, nodes: [m]}]\n", cluster)
 
 
 ONE_NODE = "nodes: [{name: n, allocatable: {cpu: 4}}]\n"

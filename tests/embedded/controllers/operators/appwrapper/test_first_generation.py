@@ -7,22 +7,10 @@ from typing import Any
 from phalanx.dialects.frame.dialect import Object
 from phalanx.embedded.controllers.operators.appwrapper.first_generation import step
 from phalanx.embedded.controllers.operators.appwrapper.phases import Do, PhaseStep, Seen
+from tests.dialects.job_kinds.appwrapper.wrappers import job, wrapper
 
 NOW_S = 1_000_000.0
 DEMAND: Object = {"totalcpu": 500, "totalmemory": 0, "totalgpu": 0}
-POD = {
-    "restartPolicy": "Never",
-    "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "500m"}}}],
-}
-
-
-def job(name: str = "j") -> Object:
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"template": {"spec": POD}}}
-
-
-def wrapper(*items: Object, labels: dict[str, str] | None = None, **spec: Any) -> Object:
-    meta = {"name": "aw", "namespace": "space", "uid": "u", "labels": labels or {}}
-    return {"metadata": meta, "spec": {"suspend": True, "resources": {"GenericItems": list(items)}, **spec}}
 
 
 def pods(**phases: int) -> list[Object]:

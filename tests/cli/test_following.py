@@ -17,7 +17,7 @@ from phalanx.client.kind import JOBS, NODES, Kind
 from phalanx.client.tally import Tally
 from phalanx.dashboard.rows import Facts, PageState
 from phalanx.kube.install.definitions import QUEUES
-from tests.dashboard.test_rows import gpu_job, gpu_node
+from tests.cli.page_clusters import gpu_job, gpu_node
 from tests.kube.double import Api, Client, Object
 
 

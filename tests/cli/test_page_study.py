@@ -13,7 +13,7 @@ from phalanx.dashboard.rows import Board
 from phalanx.errors import PhalanxError
 from phalanx.model.event import Submitted
 from tests.cli.test_replay import BEGINNING, job, record
-from tests.simulator.test_command import simulate
+from tests.cli.test_simulate import simulate
 
 WORKLOAD = """
 nodes:

@@ -1,6 +1,6 @@
 """Kueue's metrics with its dialect enabled, for its dashboards and alerts.
 
-`PHALANX_REWRITE=1 pytest tests/kube/test_kueue_metrics.py` writes the table of docs/dialects/kueue.md again.
+`PHALANX_REWRITE=1 pytest tests/dialects/kueue/test_figures.py` writes the table of docs/dialects/kueue.md again.
 """
 
 from __future__ import annotations
@@ -187,4 +187,5 @@ def test_the_page_lists_every_metric() -> None:
     now = TABLE.sub(lambda found: found[1] + "\n" + "\n".join(rows) + "\n\n" + found[3], page)
     if os.environ.get("PHALANX_REWRITE"):
         PAGE.write_text(now)
-    assert page == now, "the metrics have changed: PHALANX_REWRITE=1 .venv/bin/pytest tests/kube/test_kueue_metrics.py"
+    hint = "PHALANX_REWRITE=1 .venv/bin/pytest tests/dialects/kueue/test_figures.py"
+    assert page == now, f"the metrics have changed: {hint}"

@@ -29,11 +29,11 @@ from tests.dialects.kueue.test_pending import workload
 from tests.dialects.kueue.written import cluster_queue, group, local_queue
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.waiting import until
-from tests.extensions.aggregation.test_front_proxy import DATA
-from tests.extensions.aggregation.test_serving import PENDING, client_of
+from tests.extensions.test_aggregation_front_proxy import DATA
+from tests.extensions.test_aggregation_serving import PENDING, client_of
 from tests.kube.double import node
 
-DEPLOY = Path(__file__).parents[3] / "deploy"
+DEPLOY = Path(__file__).parents[2] / "deploy"
 META = ("name", "labels", "annotations", "ownerReferences")
 RBAC = "rbac.authorization.k8s.io"
 ROLES = Kind(group=RBAC, plural="clusterroles", name="ClusterRole", namespaced=False)

@@ -2,69 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 
-from phalanx.cli.cluster.live_state import Snapshot
-from phalanx.cli.files.policy_file import settings_from
 from phalanx.cli.views import queue_view
 from phalanx.cli.views.job import reading
-from phalanx.cli.views.page.following import snapshot_of
-from phalanx.cli.views.page.rows import state_of
-from phalanx.cli.views.page.sooner import answer, outlook
-from phalanx.client.kind import JOBS, NODES, PODS
-from phalanx.dashboard.rows import Facts, PageState
-from phalanx.errors import PhalanxError
-from phalanx.kube.install.definitions import QUEUES, RESERVATIONS
-from phalanx.kube.routing.settings import KubeSettings
-from phalanx.model.event import RunTold
-from phalanx.model.job import Job, Role
-from phalanx.model.pod import Shape, amounts
-from tests.kube.double import Api, Object, job, node, pod
-
-NOW_S = 1_781_618_520.0
-GIB = 2**30
-
-
-def gpu_node(name: str, gpus: int = 8, **labels: str) -> Object:
-    made = node(name, 64)
-    made["status"]["allocatable"]["nvidia.com/gpu"] = str(gpus)
-    made["metadata"]["labels"] = {"kubernetes.io/hostname": name, **labels}
-    return made
-
-
-def gpu_job(name: str, pods: int, gpus: int, **said: str) -> Object:
-    made = job(name, pods, **said)
-    [container] = made["spec"]["template"]["spec"]["containers"]
-    container["resources"]["requests"]["nvidia.com/gpu"] = str(gpus)
-    return made
-
-
-def cluster(*objects: tuple[Any, Object], runs: tuple[RunTold, ...] = ()) -> Snapshot:
-    api = Api()
-    api.put(QUEUES, {"metadata": {"name": "default"}, "spec": {}})
-    for kind, obj in objects:
-        api.put(kind, obj)
-    kinds = {kind: found for kind, found in api.objects.items() if kind in (JOBS, PODS, NODES, QUEUES, RESERVATIONS)}
-    return snapshot_of(kinds, KubeSettings(patient=False), settings_from(""), NOW_S, runs=runs)
-
-
-def seen(snapshot: Snapshot) -> PageState:
-    return state_of(snapshot, outlook(snapshot.cluster, snapshot.now_s), Facts())
-
-
-MIXED = (
-    (NODES, gpu_node("gpu-1", rack="a")),
-    (NODES, gpu_node("gpu-2", rack="a")),
-    (JOBS, gpu_job("fits", 2, 4, time_limit="2h")),
-    (JOBS, gpu_job("waits", 2, 8, time_limit="1h")),
-    (JOBS, gpu_job("never", 1, 16)),
-    (JOBS, gpu_job("held", 1, 1, hold="true")),
-    (PODS, pod("notebook", "4", queue="default")),
-    (PODS, pod("foreign", "8", scheduler="default-scheduler", node="gpu-1")),
-)
+from phalanx.client.kind import JOBS, NODES
+from tests.cli.page_clusters import MIXED, NOW_S, cluster, gpu_job, gpu_node, seen
+from tests.kube.double import job, node
 
 
 def test_each_job_is_as_phalanx_jobs_has_it() -> None:
@@ -137,34 +82,6 @@ def test_expected_starts_are_those_of_the_forecast_and_say_what_is_not_known() -
     run = state.played["default/waits"]
     assert run.end_s == pytest.approx(run.start_s + 3600)
     assert dict(run.places) == {"gpu-1": 8, "gpu-2": 8}
-
-
-def told(name: str, run_s: float) -> RunTold:
-    shape = Shape(requests=amounts({"cpu": 1000, "nvidia.com/gpu": 4, "pods": 1}))
-    return RunTold(Job(id=name, queue="default", roles=(Role(name="", count=2, minimum=2, shape=shape),)), run_s)
-
-
-def test_what_would_start_it_sooner_is_played_forward() -> None:
-    snapshot = cluster(*MIXED)
-    reason = snapshot.reasons["default/waits"]
-    asked = answer(snapshot.cluster, "default/waits", "", reason, NOW_S)
-    assert asked["start_s"] == pytest.approx(NOW_S + 7200)
-    keys = {one["key"] for one in asked["changes"]}
-    assert {"pods", "nodes", "priority"} <= keys
-    assert all(one["command"] for one in asked["changes"])
-    more = answer(snapshot.cluster, "default/waits", "nodes", reason, NOW_S)
-    assert more["start_s"] == pytest.approx(NOW_S)
-    fewer = answer(snapshot.cluster, "default/waits", "pods", reason, NOW_S)
-    assert fewer["start_s"] == pytest.approx(NOW_S)
-    assert snapshot.cluster.jobs["default/waits"].job.roles[0].count == 2, "the cluster itself is not changed"
-
-
-def test_what_cannot_be_changed_is_refused() -> None:
-    snapshot = cluster(*MIXED)
-    with pytest.raises(PhalanxError, match="no waiting job"):
-        answer(snapshot.cluster, "default/none", "", None, NOW_S)
-    with pytest.raises(PhalanxError, match="no change"):
-        answer(snapshot.cluster, "default/waits", "magic", None, NOW_S)
 
 
 def test_hostile_names_are_rows_like_any_others() -> None:
