@@ -134,7 +134,7 @@ def annotation_causes(annotations: Mapping[str, str], path: str) -> list[Cause]:
     causes: list[Cause] = []
     size = 0
     for key, value in annotations.items():
-        size += len(key) + len(value)
+        size += len(key.encode()) + len(value.encode())
         causes += (invalid_value(path, key, problem) for problem in formats.qualified_name(key.lower()))
     if size > ANNOTATIONS_LIMIT_BYTES:
         causes.append(too_long(path, ANNOTATIONS_LIMIT_BYTES))

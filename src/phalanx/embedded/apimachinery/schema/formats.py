@@ -196,9 +196,16 @@ def port_name(text: str) -> Problems:
     return tuple(found)
 
 
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Return the address. As in Go, an address has no zone (`%eth0`). Raises ValueError."""
+    if "%" in text:
+        raise ValueError(text)
+    return ipaddress.ip_address(text)
+
+
 def ip(text: str) -> Problems:
     try:
-        ipaddress.ip_address(text)
+        _address(text)
     except ValueError:
         return ("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",)
     return ()
@@ -208,7 +215,7 @@ def outer_ip(text: str) -> Problems:
     """Check that an address is one that other machines can reach, such as no loopback address
     (ValidateNonSpecialIP)."""
     try:
-        address = ipaddress.ip_address(text)
+        address = _address(text)
     except ValueError:
         return ("must be a valid IP address",)
     if address.is_unspecified:
@@ -222,15 +229,19 @@ def outer_ip(text: str) -> Problems:
     return ()
 
 
+_CIDR = re.compile("[^%/]+/[0-9]+")
 _LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 
 
 def cidr(text: str) -> Problems:
+    """Check a network in CIDR notation. As in Go, it has no zone, and the length of its prefix is no netmask."""
     try:
+        if not _CIDR.fullmatch(text):
+            raise ValueError(text)
         ipaddress.ip_network(text, strict=False)
     except ValueError:
         return ("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",)
-    return () if "/" in text else ("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",)
+    return ()
 
 
 def path_segment(text: str) -> Problems:

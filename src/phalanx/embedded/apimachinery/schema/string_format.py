@@ -19,6 +19,7 @@ _UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?([0-9a-f])[0-9a-f]{3}-?[0-9a-
 _DURATION = re.compile(r"[-+]?(\d+(\.\d*)?\s*(ns|us|µs|ms|s|m|h|d|w|[a-z]+)\s*)+", re.IGNORECASE)
 _HOST_PART = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _HOST = re.compile(rf"(?=.{{1,253}}$){_HOST_PART}(\.{_HOST_PART})*")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 
 
@@ -83,10 +84,22 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[str], bool]:
     return lambda value: pattern.fullmatch(value) is not None
 
 
+def _date(value: str) -> object:
+    if _DATE.fullmatch(value) is None:  # date.fromisoformat accepts other forms, too
+        raise ValueError(value)
+    return date.fromisoformat(value)
+
+
 def _date_time(value: str) -> object:
     if _DATE_TIME.fullmatch(value) is None:
         raise ValueError(value)
     return datetime.fromisoformat(value.upper().replace(" ", "T"))
+
+
+def _ipv6(value: str) -> object:
+    if "%" in value:  # Go's addresses have no zones
+        raise ValueError(value)
+    return ipaddress.IPv6Address(value)
 
 
 def _uri(value: str) -> object:
@@ -101,14 +114,14 @@ _CHECKS: Mapping[str, Callable[[str], bool]] = {
     "bsonobjectid": _matches(re.compile("[0-9a-fA-F]{24}")),
     "cidr": lambda value: not formats.cidr(value),
     "creditcard": lambda value: _CARD.fullmatch(re.sub("[^0-9]+", "", value)) is not None,
-    "date": _parses(date.fromisoformat),
+    "date": _parses(_date),
     "datetime": _parses(_date_time),
     "duration": _matches(_DURATION),
     "email": lambda value: "@" in value and not value.startswith("@") and not value.endswith("@"),
     "hexcolor": _matches(re.compile("#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})")),
     "hostname": _matches(_HOST),
     "ipv4": _parses(ipaddress.IPv4Address),
-    "ipv6": _parses(ipaddress.IPv6Address),
+    "ipv6": _parses(_ipv6),
     "isbn": lambda value: _is_isbn(value, 10) or _is_isbn(value, 13),
     "isbn10": lambda value: _is_isbn(value, 10),
     "isbn13": lambda value: _is_isbn(value, 13),
@@ -117,7 +130,7 @@ _CHECKS: Mapping[str, Callable[[str], bool]] = {
     "mac": _matches(re.compile(rf"{_HEX}((:{_HEX})+|(-{_HEX})+)|({_HEX}){{2}}(\.({_HEX}){{2}})+")),
     "password": lambda value: True,
     "rgbcolor": _matches(re.compile(rf"rgb\(\s*{_BYTE}\s*(,\s*{_BYTE}\s*){{2}}\)")),
-    "ssn": _matches(re.compile(r"\d{3}[- ]?\d{2}[- ]?\d{4}")),
+    "ssn": _matches(re.compile("[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}")),
     "uri": _parses(_uri),
     "uuid": _matches(_UUID),
     **{f"uuid{digit}": _matches(_uuid(digit)) for digit in "345"},
