@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from phalanx.slurm.commands.accounting import sacct
-from phalanx.slurm.commands.cluster.verbs import update_asked
-from phalanx.slurm.commands.cluster.verbs.nodes import entity_of
 from phalanx.slurm.commands.jobs import sprio
 from phalanx.slurm.jobs import fields
 from phalanx.slurm.jobs.ask import Ask
@@ -50,18 +48,6 @@ def test_what_sacct_cannot_read(option: str, text: str, why: str) -> None:
         sacct._require_readable({option: text})
     assert why in error.value.text
     sacct._require_readable({"ncpus": "+3", "nnodes": " 1", "reason": "AssocGrpCpuLimit,none"})
-
-
-def test_values_of_scontrol_update(capsys: pytest.CaptureFixture[str]) -> None:
-    for name, value in {"numcpus": "4-2", "numtasks": "-1", "contiguous": "x", "mailtype": "x", "timemin": "x"}.items():
-        with pytest.raises(Usage):
-            update_asked.require_readable({name: value})
-    assert update_asked.require_readable({"numcpus": "2-4", "numtasks": "+3", "shared": "5", "mailtype": "end,fail"})
-    assert not update_asked.require_readable({"numnodes": "1-"})
-    assert capsys.readouterr().err == 'scontrol: error: Invalid numeric value "1-" for requested node count.\n'
-    assert [entity_of(one) for one in ("part", "RES", "nodename", "job", "no", "jobname")] == [
-        "partitionname", "reservationname", "nodename", "jobid", "", "",
-    ]  # fmt: skip
 
 
 def test_a_sweep_is_the_same_for_its_seed_and_begins_with_the_jobs_that_it_looks_at() -> None:

@@ -184,6 +184,6 @@ def _name(shares: int) -> str:
 def _read_shares(text: str) -> int:
     if text.lower() == "parent" or text == str(PARENT_SHARES):
         return -1
-    if not text.isdigit():
+    if not text.isdecimal():
         raise PhalanxError(f"Fairshare={text} is no whole number")
     return int(text)

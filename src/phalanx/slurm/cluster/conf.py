@@ -205,7 +205,7 @@ def _gpus(gres: str) -> Iterator[int]:
     for entry in re.sub(r"\([^)]*\)", "", gres).split(","):
         name, *more = entry.split(":")
         if name == "gpu":
-            yield int(more[-1]) if more and more[-1].isdigit() else 1
+            yield int(more[-1]) if more and more[-1].isdecimal() else 1
 
 
 def _partition(site: Site, words: dict[str, str], tell: Tell) -> None:
@@ -256,7 +256,7 @@ def read_gres(text: str, file: str = "gres.conf") -> list[Told]:
 
 
 def number_of(said: str, text: str) -> int:
-    if not text.isdigit():
+    if not text.isdecimal():
         raise PhalanxError(f"{said}: {text} is no whole number")
     return int(text)
 

@@ -154,7 +154,7 @@ def _change(api: Api, here: Site, made: Reservation, said: dict[str, str], doing
     users, accounts = said.get("users", said.get("user")), said.get("accounts", said.get("account"))
     if users is not None:
         made.users = [one for one in users.split(",") if one]
-        if any(not one.lstrip("-").isdigit() and not is_user(one.lstrip("-")) for one in made.users):
+        if any(not one.lstrip("-").isdecimal() and not is_user(one.lstrip("-")) for one in made.users):
             raise Usage(f"{doing}Invalid user id")
     if accounts is not None:
         made.accounts = [one for one in accounts.split(",") if one]

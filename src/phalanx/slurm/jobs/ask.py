@@ -210,7 +210,7 @@ class Asks:
         # In JSON a quote inside of a text is escaped, so `,"task":` can only be the field.
         before, mark, after = annotations.get(ASK, "").partition(',"task":')
         task, _, rest = after.partition(",")
-        if not mark or not task.isdigit():
+        if not mark or not task.isdecimal():
             return read_ask(annotations)
         if (known := self._known.get((before, rest))) is None:
             if (known := read_ask(annotations)) is not None:

@@ -117,7 +117,7 @@ def chosen(said: Mapping[str, str | None], states: frozenset[str] = frozenset())
 
 
 def _user(text: str) -> str:
-    if text.isdigit():
+    if text.isdecimal():
         try:
             return pwd.getpwuid(int(text)).pw_name
         except KeyError:
@@ -128,7 +128,7 @@ def _user(text: str) -> str:
 def is_user(name: str) -> bool:
     """Return whether the operating system knows the user of that name or number."""
     try:
-        pwd.getpwuid(int(name)) if name.isdigit() else pwd.getpwnam(name)
+        pwd.getpwuid(int(name)) if name.isdecimal() else pwd.getpwnam(name)
     except (KeyError, OverflowError):
         return False
     return True

@@ -112,7 +112,7 @@ def _power(text: str, now_s: float) -> str:
     match text.split():
         case ["resuming", *_]:
             return "#"
-        case ["suspending", until] if until.isdigit() and now_s < int(until):
+        case ["suspending", until] if until.isdecimal() and now_s < int(until):
             return "%"
         case _:
             return "~"

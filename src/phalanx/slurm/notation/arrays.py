@@ -39,7 +39,7 @@ def read_array(text: str, most: int) -> Array:
             raise ArrayError(text)
         tasks.update(range(first, last + 1, by))
         step = step or by
-    throttle = int(cap) if percent and cap.isdigit() else 0
+    throttle = int(cap) if percent and cap.isdecimal() else 0
     return Array(tasks=tuple(sorted(tasks)), throttle=throttle, step=step or 1)
 
 

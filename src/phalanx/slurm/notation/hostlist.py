@@ -34,7 +34,7 @@ def compress(names: Iterable[str], *, ordered: bool = False) -> str:
 
 
 def sort_key(name: str) -> list[tuple[int, int | str]]:
-    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part]
+    return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"(\d+)", name) if part]
 
 
 def _written(prefix: str, numbers: Sequence[tuple[str, int]]) -> str:

@@ -11,7 +11,7 @@ _BEFORE_S = 60
 
 def number_of(text: str) -> int | None:
     """Return the number of `USR1`, `SIGUSR1` or `10`; None if the signal does not exist."""
-    if text.isdigit():
+    if text.isdecimal():
         return int(text) if 0 < int(text) < 65 else None
     name = text.upper() if text.upper().startswith("SIG") else f"SIG{text.upper()}"
     found = getattr(signal, name, None)

@@ -95,7 +95,7 @@ def read(api: Api, text: str, task: int | None = None, own: int | None = None) -
             continue
         if kind == "expand" or kind.startswith("afterburst"):
             raise DependencyError("Requested operation not supported on this system")
-        if kind.isdigit() and not jobs:
+        if kind.isdecimal() and not jobs:
             kind, jobs = "afterany", kind
         if kind not in _KINDS or not jobs:
             raise DependencyError(PROBLEM)

@@ -123,7 +123,7 @@ def _require_readable(said: Mapping[str, str | None]) -> None:
             raise Usage(f"sacct: error: str_2_job_flags: Invalid job flag {flag}")
     for group in filter(None, (said.get("group") or "").split(",")):
         try:
-            grp.getgrgid(int(group)) if group.isdigit() else grp.getgrnam(group)
+            grp.getgrgid(int(group)) if group.isdecimal() else grp.getgrnam(group)
         except (KeyError, OverflowError):
             raise Usage(f"sacct: error: Invalid group id: {group}") from None
     if said.get("qos"):
@@ -220,9 +220,9 @@ def _named(said: dict[str, str | None]) -> tuple[list[Id], dict[int, str]]:
             ids += read_ids(base)
         except NoJob:
             raise Usage(f"sacct: fatal: Bad job/step specified: {part}") from None
-        if dot and not (step.isdigit() or step in _STEPS):
+        if dot and not (step.isdecimal() or step in _STEPS):
             raise Usage(f"sacct: fatal: Bad step specified: {base}")
-        if dot and base.isdigit():
+        if dot and base.isdecimal():
             steps[int(base)] = step
     if any(one.number == 0 for one in ids):  # job 0 is all jobs of all users
         said |= {"allusers": None, "starttime": said.get("starttime") or "1970-01-01"}
@@ -277,7 +277,7 @@ def _only_user(said: Mapping[str, str | None]) -> str:
     """Return the only user whose jobs are selected; "": jobs of several users are."""
     if "user" in said:
         name = said["user"] or ""
-        if name.isdigit():
+        if name.isdecimal():
             try:
                 return pwd.getpwuid(int(name)).pw_name
             except KeyError:
@@ -418,7 +418,7 @@ def _fits(job: Job, said: Mapping[str, str | None]) -> bool:
 
 def _require_user(user: str) -> None:
     try:
-        pwd.getpwuid(int(user)) if user.isdigit() else pwd.getpwnam(user)
+        pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)
     except (KeyError, OverflowError):
         raise Usage(f"sacct: error: Invalid user id: {user}") from None
 

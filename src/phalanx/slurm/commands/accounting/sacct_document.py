@@ -87,7 +87,7 @@ def _step(line: SacctLine) -> dict[str, Any]:
         "statistics": {"CPU": {"actual_frequency": 0}, "energy": {"consumed": 0}},
         "step": {
             "job_id": job.number, "het": {"component": None},
-            "id": int(line.step) if line.step.isdigit() else line.step, "name": step.name,
+            "id": int(line.step) if line.step.isdecimal() else line.step, "name": step.name,
         },
         "task": {"distribution": step.layout},
     }  # fmt: skip

@@ -409,7 +409,7 @@ def _reserved(asked: Asked) -> None:
 
 def _top(asked: Asked) -> None:
     text = asked.said.get("topcount", "10")
-    if not text.isdigit():
+    if not text.isdecimal():
         say(f"sreport: error: Invalid value for TopCount ({text})")
         text, asked.wrong = "10", True
     sums = _by_user_and_account(asked)

@@ -93,7 +93,7 @@ def _users(typed: Sequence[tuple[str, str | None]]) -> list[str]:
     listed = ",".join(value or "" for name, value in typed if name == "users" and value != "-1")
     for one in filter(None, listed.split(",")):
         try:
-            name = pwd.getpwuid(int(one)).pw_name if one.isdigit() else one
+            name = pwd.getpwuid(int(one)).pw_name if one.isdecimal() else one
         except (KeyError, OverflowError):
             raise Usage(f"Invalid user id: {one}") from None
         names += [name] if name not in names else []

@@ -179,7 +179,7 @@ def _wrong_argument(verb: str, rest: Sequence[str]) -> str:
             return "missing argument for keyword:cancel_reboot"
         return f"too few arguments for keyword:{verb}" if verb in _NEED_ONE else ""
     value = rest[0]
-    if verb in _ARGUMENTS and not value.isdigit() and (verb != "setdebug" or value.lower() not in _LEVELS):
+    if verb in _ARGUMENTS and not value.isdecimal() and (verb != "setdebug" or value.lower() not in _LEVELS):
         return f"invalid {_ARGUMENTS[verb]}: {value}"
     if verb == "setdebugflags" and value[:1] not in ("+", "-"):
         return f"invalid debug flag: {value}\nUsage: setdebugflags [+|-]NAME"

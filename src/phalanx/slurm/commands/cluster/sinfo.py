@@ -115,7 +115,7 @@ def _check(typed: Sequence[tuple[str, str | None]]) -> None:
 
 
 def _every_s(text: str | None) -> float:
-    if text is not None and (not text.isdigit() or not int(text)):
+    if text is not None and (not text.isdecimal() or not int(text)):
         raise Usage(f"sinfo: error: Error: invalid entry for --iterate={text}")
     return float(text or 0)
 

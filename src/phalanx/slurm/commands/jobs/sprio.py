@@ -97,7 +97,7 @@ def _check(typed: Sequence[tuple[str, str | None]]) -> None:
 
 def _require_ids(text: str) -> None:
     for one in filter(None, text.split(",")):
-        if not one.isdigit() or not int(one):
+        if not one.isdecimal() or not int(one):
             raise Usage(f"sprio: error: Invalid job id: {one}")
 
 
@@ -113,7 +113,7 @@ def _sorted(lines: list[PriorityLine], said: Mapping[str, str | None]) -> list[P
 
         def value(line: PriorityLine, show: Callable[[PriorityLine], str] = show) -> tuple[float, str]:
             text = show(line)
-            return (float(text), "") if text.replace(".", "", 1).isdigit() else (0.0, text)
+            return (float(text), "") if text.replace(".", "", 1).isdecimal() else (0.0, text)
 
         lines = sorted(lines, key=value, reverse=key.strip().startswith("-"))
     return lines

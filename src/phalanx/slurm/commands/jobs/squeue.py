@@ -95,7 +95,7 @@ def _check(typed: Sequence[tuple[str, str | None]]) -> None:
 
 
 def _every_s(text: str | None) -> float:
-    if text is not None and (not text.isdigit() or not int(text)):
+    if text is not None and (not text.isdecimal() or not int(text)):
         raise Usage(f"squeue: error: --iterate={text}")
     return float(text or 0)
 

@@ -107,7 +107,7 @@ _NAMES: dict[str, Field[StepLine]] = {
 }
 # As in Slurm, other letters of --sort change nothing.
 _KEYS: dict[str, Callable[[StepLine], Any]] = {
-    "i": lambda line: (line.job.number, int(line.name) if line.name.isdigit() else float("inf")),
+    "i": lambda line: (line.job.number, int(line.name) if line.name.isdecimal() else float("inf")),
     "M": lambda line: -int(line.since_s),
     "P": lambda line: line.job.ask.partition,
     "S": lambda line: int(line.since_s),
@@ -143,7 +143,7 @@ def _running(found: Sequence[Job]) -> list[StepLine]:
     """Return the running steps in the order of Slurm's controller: by job, then `batch`, then by number."""
     runs = [job for job in found if job.state in ("RUNNING", "SUSPENDED")]
     return [
-        StepLine(job=job, name=name, record=job.steps.get(int(name)) if name.isdigit() else None)
+        StepLine(job=job, name=name, record=job.steps.get(int(name)) if name.isdecimal() else None)
         for job in sorted(runs, key=lambda job: (job.base, job.ask.task or 0))
         for name in sorted(pages.steps(job), key=lambda name: (name != "batch", len(name), name))
     ]

@@ -95,9 +95,9 @@ def _require_ids(text: str) -> None:
     """Refuse a list of jobs in Slurm's words. Raises Usage."""
     for one in filter(None, text.split(",")):
         base, under, task = one.partition(".")[0].partition("_")
-        if not one[:1].isdigit():
+        if not one[:1].isdecimal():
             raise Usage(f"sstat: fatal: Bad job/step specified: {one}")
-        if under and not task[:1].isdigit():
+        if under and not task[:1].isdecimal():
             raise Usage(f"sstat: fatal: Bad job array element specified: {base}")
 
 

@@ -147,7 +147,7 @@ _DEBUG_LEVELS = ("quiet", "fatal", "error", "info", "verbose", "debug", "debug2"
 
 def _debug_level(text: str) -> int:
     """Return the number of a level of --slurmd-debug; as in Slurm, an unknown name is beyond all levels."""
-    if text.isdigit():
+    if text.isdecimal():
         return int(text)
     return _DEBUG_LEVELS.index(text.lower()) if text.lower() in _DEBUG_LEVELS else len(_DEBUG_LEVELS)
 
@@ -287,7 +287,7 @@ def _fit_nodes(said: dict[str, str | None]) -> None:
 
 
 def _within(said: Said, command: Sequence[str], job: str) -> int:
-    if not job.isdigit():
+    if not job.isdecimal():
         raise Usage(f"srun: error: Unable to confirm allocation for job {job}: Invalid job id specified")
     try:
         place = allocation(Api.open(), int(job))
@@ -415,7 +415,7 @@ def _on(parts: Sequence[_Part], job: str) -> int:
         kill_s=_kill_s(said),
         **_around_tasks(said),
         kill_on_bad_exit="kill-on-bad-exit" in said and said.get("kill-on-bad-exit") != "0",
-        first_input=int(said_input) if said_input is not None and said_input.isdigit() else ALL,
+        first_input=int(said_input) if said_input is not None and said_input.isdecimal() else ALL,
     )
 
     def work() -> dict[int, int]:

@@ -31,7 +31,7 @@ def named_by(around: Mapping[str, str], job: str, number: int) -> Callable[[str 
     }  # fmt: skip
 
     def named(pattern: str | None, task: int) -> str | None:
-        if not pattern or pattern == "all" or pattern.isdigit():
+        if not pattern or pattern == "all" or pattern.isdecimal():
             return None
         if pattern == "none":
             return os.devnull
@@ -46,7 +46,7 @@ def source_of(said: Said, named: Callable[[str | None, int], str | None], task: 
     text = said.get("input")
     if text is None or text in ("all", str(task)):
         return None
-    if text.isdigit() or text == "none":
+    if text.isdecimal() or text == "none":
         return os.devnull
     path = os.path.join(said.get("chdir") or os.getcwd(), named(text, task) or os.devnull)
     try:
@@ -149,7 +149,7 @@ def _numbers(text: str) -> list[int]:
     found: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
-        if not first.isdigit() or (last and not last.isdigit()):
+        if not first.isdecimal() or (last and not last.isdecimal()):
             raise Usage(f"srun: error: invalid task range specification ({text})")
         found += range(int(first), int(last or first) + 1)
     return found

@@ -247,9 +247,9 @@ def _nodes(command: str, option: str, text: str) -> None:
             raise Usage(f'{command}: error: "{text}" is not a valid node count', 255)
     if not least and not most:
         raise Usage(f'{command}: error: "{text}" is not a valid node count', 255)
-    if least.isdigit() and text.endswith("-"):
+    if least.isdecimal() and text.endswith("-"):
         most = "-1"
-    if least.isdigit() and re.fullmatch(r"-?\d+", most) and int(least) > int(most):
+    if least.isdecimal() and re.fullmatch(r"-?\d+", most) and int(least) > int(most):
         raise Usage(f"{command}: error: Maximum node count {most} is less than minimum node count {least}", 255)
 
 

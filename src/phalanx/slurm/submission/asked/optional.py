@@ -57,7 +57,7 @@ def _frequency_s(text: str) -> bool:
     s)."""
     for part in text.split(","):
         what, _, count = part.rpartition("=")
-        if what.lower() in ("", "task") and count.isdigit() and not 0 < int(count) <= _MEASURED_S:
+        if what.lower() in ("", "task") and count.isdecimal() and not 0 < int(count) <= _MEASURED_S:
             return True
     return False
 
@@ -104,7 +104,7 @@ def _licenses(ask: Ask, said: Options, site: Site) -> str:
             ask.shown["Licenses"] = ""
         return ""
     name, _, count = text.replace("*", ":").partition(":")
-    if name not in site.licenses or not (count or "1").isdigit():
+    if name not in site.licenses or not (count or "1").isdecimal():
         raise Usage(f"{FAILED}Invalid license specification")
     if (count or "1") != "1" or "," in text or "%" in (said.get("array") or ""):
         raise Usage(

@@ -125,7 +125,7 @@ def _who(said: Options) -> pwd.struct_passwd:
     if os.getuid() != 0:
         raise Usage("sbatch: error: --uid only permitted by root user", 255)
     try:
-        return pwd.getpwuid(int(text)) if text.isdigit() else pwd.getpwnam(text)
+        return pwd.getpwuid(int(text)) if text.isdecimal() else pwd.getpwnam(text)
     except KeyError:
         raise Usage(f'sbatch: error: --uid="{text}" invalid', 255) from None
 

@@ -211,9 +211,9 @@ def _asks_no_nodes(said: Options) -> bool:
 def _nodes(text: str) -> tuple[int, int]:
     """Return the least and the greatest number of nodes. Raises Usage, in Slurm's words."""
     least, dash, most = text.partition("-")
-    if dash and least in ("", "0") and most.isdigit():
+    if dash and least in ("", "0") and most.isdecimal():
         least = "1"
-    if dash and least.isdigit() and (not most or (most.isdigit() and int(least) > int(most))):
+    if dash and least.isdecimal() and (not most or (most.isdecimal() and int(least) > int(most))):
         shown = most or "-1"
         raise Usage(f"sbatch: error: Maximum node count {shown} is less than minimum node count {least}", 255)
     try:

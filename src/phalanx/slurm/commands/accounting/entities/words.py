@@ -118,7 +118,7 @@ def may(here: Site, *accounts: str) -> bool:
 def shares_of(text: str) -> int:
     if text.lower() == "parent":
         return -1
-    if not text.isdigit():
+    if not text.isdecimal():
         raise Usage(
             f"sacctmgr: error: Invalid value for FairShare ({text})\n Unknown option: fairshare={text}\n"
             " Use keyword 'where' to modify condition"

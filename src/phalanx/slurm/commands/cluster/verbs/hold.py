@@ -71,7 +71,7 @@ def pids_of(words: Sequence[str]) -> int:
     """Carry out `listpids`, which lists the processes of steps on this node. The list is empty, because processes in
     pods are not visible to the command."""
     job = words[0] if words else ""
-    if job and not job[0].isdigit():
+    if job and not job[0].isdecimal():
         raise Usage(f'"{job}" does not look like a jobid')
     print("PID      JOBID    STEPID   LOCALID GLOBALID", flush=True)
     raise Usage(f"JobId={job} does not exist on node (null)." if job else "No job steps exist on this node.")
@@ -88,7 +88,7 @@ def message_of(words: Sequence[str]) -> int:
     """errnumstr NUMBER: the text of an error of the system, or of Slurm."""
     if not words:
         raise Usage("one arguments required for keyword:errnumstr")
-    if not words[0].isdigit():
+    if not words[0].isdecimal():
         raise Usage("numeric arguments required for keyword:errnumstr")
     number = int(words[0][:9])
     print(_ERRORS.get(number) or os.strerror(number))
@@ -99,7 +99,7 @@ def wait_for(words: Sequence[str]) -> int:
     """wait_job JOB: until the nodes of a job that starts are ready. As in Slurm, a job that waits is not running."""
     if not words:
         raise Usage("too few arguments for keyword:wait_job")
-    if not words[0][:1].isdigit():
+    if not words[0][:1].isdecimal():
         raise Usage(f"Invalid job_id {words[0]}")
     number = int(_leading(words[0]))
     if not number:

@@ -280,7 +280,7 @@ def _show_steps(text: str, oneline: bool) -> int:
     number names all steps."""
     read = _STEP.match(text)
     number, task, step = (int(read[1]), read[3], read[4] or "") if read else (0, None, "")
-    if step and not step.isdigit() and step not in _NAMED_STEPS:
+    if step and not step.isdecimal() and step not in _NAMED_STEPS:
         step = "0"
     known = jobs(Api.open(), [number] if number else None)
     if number and not known:

@@ -140,7 +140,7 @@ def _named(api: Api, text: str, said: dict[str, str]) -> tuple[list[Job], list[s
         try:
             found += with_ended(api, part)
         except Usage:
-            if _ONE_LINE & said.keys() and part.isdigit():
+            if _ONE_LINE & said.keys() and part.isdecimal():
                 raise Usage(f"{_NO_STATE} {part}: Invalid job id specified") from None
             missing.append(part)
     return found, missing
@@ -160,9 +160,9 @@ def _require_readable(said: dict[str, str]) -> bool:
     for name in ("starttime", "eligibletime", "deadline"):
         if name in said:
             _at(said[name])
-    if said.get("requeue", "") and not said["requeue"].isdigit():
+    if said.get("requeue", "") and not said["requeue"].isdecimal():
         raise Usage(f"scontrol: error: Invalid Requeue value: {said['requeue']}")
-    if said.get("priority", "") and not said["priority"].isdigit():
+    if said.get("priority", "") and not said["priority"].isdecimal():
         raise Usage(f"scontrol: error: Invalid Priority value: {said['priority']}")
     return update_asked.require_readable(said)
 

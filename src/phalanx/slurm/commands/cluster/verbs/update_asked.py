@@ -269,8 +269,8 @@ def _gres(ask: Ask, value: str) -> None:
     kind, *rest = value.split(":")
     if value and kind != "gpu":
         raise Refusal("Invalid generic resource (gres) specification")
-    ask.gpus_per_node = (amounts.read_count(rest[-1]) if rest and rest[-1].isdigit() else 1) if value else 0
-    ask.gpu_type = rest[0] if rest and not rest[0].isdigit() else ""
+    ask.gpus_per_node = (amounts.read_count(rest[-1]) if rest and rest[-1].isdecimal() else 1) if value else 0
+    ask.gpu_type = rest[0] if rest and not rest[0].isdecimal() else ""
     ask.gpus, ask.tres_per_node = 0, f"gres:{value}"
 
 

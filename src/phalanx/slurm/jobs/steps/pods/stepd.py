@@ -216,7 +216,7 @@ def _children(pid: int) -> list[int]:
     lists children."""
     found = []
     for name in os.listdir("/proc"):
-        if name.isdigit():
+        if name.isdecimal():
             with suppress(OSError, IndexError), open(f"/proc/{name}/stat") as file:
                 if int(file.read().rpartition(")")[2].split()[1]) == pid:
                     found.append(int(name))

@@ -31,7 +31,7 @@ def told(job: Mapping[str, Any]) -> dict[int, Pod]:
     found: dict[int, Pod] = {}
     for name, text in (job["metadata"].get("annotations") or {}).items():
         index = name.removeprefix(POD)
-        if name.startswith(POD) and index.isdigit():
+        if name.startswith(POD) and index.isdecimal():
             with suppress(msgspec.MsgspecError):  # edited by hand
                 started, *pod = msgspec.json.decode(text, type=tuple[str, str, str, str])
                 if started == _started(job):
