@@ -1,4 +1,4 @@
-"""scontrol wait_job, notify, hold and requeue of several jobs, and what --quiet keeps back, in the words of Slurm 22.05."""
+"""scontrol on several jobs, and what --quiet keeps back, in the words of Slurm 22.05."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -23,9 +22,9 @@ def entry(name: str, start_s: float, end_s: float | None, cpus: int = 2, **more:
     return JobEntry(uid=name, job=name, requested=amounts, state=state, end_s=end_s, starts=(start,), **words)  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def book(tmp_path: Path) -> Iterator[Book]:
-    url = url_of(tmp_path / "ledger.sqlite3")
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Book]:
+    url = url_of(tmp_path_factory.mktemp("used") / "ledger.sqlite3")
     with Ledger.open(url) as ledger:
         ledger.put(
             [
