@@ -27,7 +27,7 @@ from tests.kube.test_bind_barrier import play
 from tests.kube.test_kueue import conditions, job, stage_with
 from tests.metrics.exposition import Series, series
 
-PAGE = Path(__file__).parents[2] / "docs" / "dialects" / "kueue.md"
+PAGE = Path(__file__).parents[3] / "docs" / "dialects" / "kueue.md"
 TABLE = re.compile(r"(<!-- metrics -->\n)(.*?)(<!-- end of metrics -->)", re.DOTALL)
 
 

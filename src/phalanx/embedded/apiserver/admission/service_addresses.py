@@ -68,12 +68,18 @@ def _is_address(text: str) -> bool:
 
 
 def _node_ports(service: Object, taken: set[int], held: set[int]) -> None:
-    """Assign a free node port to each port of the service that has none. `taken`: the node ports of other services.
-    `held`: the node ports that the service had before."""
+    """Assign a free node port to each port of the service that has none. A port that the service has by two protocols,
+    such as 53 by TCP and by UDP, has one node port. `taken`: the node ports of other services. `held`: the node ports
+    that the service had before."""
     ports = service["spec"].get("ports", ())
     stated = held | {port["nodePort"] for port in ports if port.get("nodePort")}
+    of_port = {port.get("port"): port["nodePort"] for port in reversed(ports) if port.get("nodePort")}
+    assigned = set[tuple[int | None, int]]()
     for index, port in enumerate(ports):
-        wanted = port.get("nodePort")
+        wanted = port.get("nodePort") or of_port.get(port.get("port"), 0)
+        if (port.get("port"), wanted) in assigned:
+            port["nodePort"] = wanted
+            continue
         if not wanted:
             wanted = next((one for one in NODE_PORTS if one not in taken and one not in stated), 0)
             if not wanted:
@@ -87,6 +93,8 @@ def _node_ports(service: Object, taken: set[int], held: set[int]) -> None:
             _refuse(service, invalid_value(f"spec.ports[{index}].nodePort", wanted, text))
         port["nodePort"] = wanted
         taken.add(wanted)
+        assigned.add((port.get("port"), wanted))
+        of_port.setdefault(port.get("port"), wanted)
 
 
 def _refuse(service: Object, cause: Cause) -> None:

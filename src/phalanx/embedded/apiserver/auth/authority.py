@@ -143,10 +143,11 @@ def ensure(pki: Path, host: str) -> None:
     """Create the missing files in `pki`: ca.crt, ca.key, server.crt, server.key. Raises `PhalanxError`."""
     try:
         pki.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not (pki / "ca.crt").exists() or not (pki / "ca.key").exists():
-            _make_authority(pki)
         names = server_names(host)
-        if not _still_good(pki / "server.crt", names) or not (pki / "server.key").exists():
+        is_signed = (pki / "ca.crt").exists() and (pki / "ca.key").exists()
+        if not is_signed:
+            _make_authority(pki)
+        if not is_signed or not _still_good(pki / "server.crt", names) or not (pki / "server.key").exists():
             _make_server(pki, names)
     except (OSError, ValueError) as error:
         cure = "Make the directory readable and writable for this user"

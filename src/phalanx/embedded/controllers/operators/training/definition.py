@@ -131,7 +131,7 @@ def _environment(job: Object, replica: TrainingReplica) -> list[dict[str, str]]:
     first = next(replicas(job))
     nodes = sum(count(spec) for spec in replica_specs(job).values())
     processes = str(job["spec"].get("nprocPerNode") or "auto")
-    each = int(processes) if processes.isdigit() else 1
+    each = int(processes) if processes.isdecimal() else 1
     listens = str(port(job, first.type))
     found = {
         "PYTHONUNBUFFERED": "1",
