@@ -19,7 +19,7 @@ def entry(name: str, start_s: float, end_s: float | None, cpus: int = 2, **more:
     state = State.RUNNING if end_s is None else State.COMPLETED
     start = StartEntry(at_s=start_s, state=state, end_s=end_s, allocated=amounts)
     words = {"user": "ada", "account": "lab", "submit_s": 90.0, "eligible_s": 95.0} | more
-    return JobEntry(uid=name, job=name, requested=amounts, state=state, end_s=end_s, starts=(start,), **words)  # type: ignore[arg-type]
+    return JobEntry(uid=name, job=name, requested=amounts, state=state, end_s=end_s, starts=(start,), **words)  # type: ignore[arg-type]  # as in the entry
 
 
 @pytest.fixture(scope="module")
