@@ -39,7 +39,7 @@ def test_a_worker_says_when_a_job_would_start_and_why_not_at_once() -> None:
                 return Present(
                     cluster=stage.cluster,
                     admission=world.caches.admission,
-                    defaults=world.watch.defaults(),
+                    defaults=world.watch.defaults,
                     now_s=stage.now_s,
                 )
 

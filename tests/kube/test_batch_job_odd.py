@@ -13,7 +13,7 @@ from tests.kube.double import Object, job
 from tests.kube.odd_objects import with_words, words
 from tests.kube.test_odd_objects import starts_whole_or_says_why
 
-DEFAULTS = GangDefaults(largest={"cpu": 4000, "pods": 110})
+DEFAULTS = GangDefaults(largest=lambda: {"cpu": 4000, "pods": 110})
 
 META = {"uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
 

@@ -15,7 +15,7 @@ from phalanx.model.job import Job
 from tests.kube import double
 
 AROUND = AdmissionDefaults()
-DEFAULTS = GangDefaults(largest={"cpu": 4000})
+DEFAULTS = GangDefaults(largest=lambda: {"cpu": 4000})
 
 
 def declared(*objects: dict[str, Any], defaults: GangDefaults = DEFAULTS) -> Job:
@@ -128,7 +128,7 @@ def test_a_lone_pod_is_a_job_of_its_own() -> None:
 
 
 def test_pod_by_pod_nobody_waits_for_members() -> None:
-    defaults = GangDefaults(largest={}, gang=lambda queue: False)
+    defaults = GangDefaults(largest=dict, gang=lambda queue: False)
     job = declared(double.pod("p", job="t", min_available="3", min_resources="cpu=3"), defaults=defaults)
     assert (job.blocked, [role.count for role in job.roles]) == (None, [1])
 
@@ -146,7 +146,7 @@ def test_a_job_from_another_cluster_keeps_its_time_if_that_is_signed_for_it() ->
         notes = {"phalanx.dev/submitted": key.submission(100.0, uid).text()}
         manifest["metadata"] |= {"creationTimestamp": "1970-01-01T01:23:20Z", "annotations": notes}
         installed = Installation(record_key=key)
-        defaults = GangDefaults(largest={"cpu": 4000}, submitted_s=installed.submitted_s)
+        defaults = GangDefaults(largest=lambda: {"cpu": 4000}, submitted_s=installed.submitted_s)
         assert declared(manifest, defaults=defaults).submitted_s == expected_s
 
 

@@ -29,7 +29,7 @@ from tests.kube.odd_objects import CHAIN, DEEP, NESTED, job_parts, junk, pod_par
 from tests.kube.stage import Stage
 from tests.kube.test_bind_barrier import play, settle
 
-DEFAULTS = GangDefaults(largest={"cpu": 4000, "pods": 110})
+DEFAULTS = GangDefaults(largest=lambda: {"cpu": 4000, "pods": 110})
 
 HEALTHY = {"first", "second"}
 

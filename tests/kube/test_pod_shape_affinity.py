@@ -204,14 +204,14 @@ def test_who_changes_while_all_are_read_again_is_read_with_the_rest() -> None:
             await stage.turn()
             stage.put(apart("a", 1))
             stage.caches.deliver(all=True)
-            rest = stage.world.watch.read_again()
+            rest = stage.world.watch.workloads.read_again()
             next(rest), next(rest)  # the Job was read, and the pods are listed
             for name in ("p", "q"):
                 stage.finish(name, "Running")
             stage.caches.deliver(all=True)
             for _ in rest:
                 pass
-            read = stage.world.watch._workloads._pods.values()
+            read = stage.world.watch.workloads._pods.values()
             assert [one.shape.labels for one in read if one.name in "pq"] == [(("app", "web"),)] * 2
             await stage.until(lambda: "n2" in stage.api.bound().values())
 
@@ -224,11 +224,11 @@ def test_only_who_carries_the_label_is_read_again() -> None:
         stage.put(*(pod(f"p{number}") for number in range(3)))
         async with stage.scheduler():
             await stage.turn()
-            before = dict(stage.world.watch._workloads._pods)
+            before = dict(stage.world.watch.workloads._pods)
             stage.put(apart("a", 1))
             stage.caches.deliver(all=True)
-            for _ in stage.world.watch.read_again():
+            for _ in stage.world.watch.workloads.read_again():
                 pass
-            assert all(stage.world.watch._workloads._pods[uid] is one for uid, one in before.items())
+            assert all(stage.world.watch.workloads._pods[uid] is one for uid, one in before.items())
 
     clockwork.run(scene())

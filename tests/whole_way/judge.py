@@ -44,7 +44,7 @@ def miscounted(stage: Stage) -> Iterator[str]:
     charged = Counter(
         (name, node) for name, record in stage.cluster.jobs.items() for node in record.placements.values()
     )
-    gang_of = stage.world.watch.gang_of_pod
+    gang_of = stage.world.watch.workloads.gang_of_pod
     exist = Counter(
         (gang_of(pod["metadata"]["uid"]) or "nobody", pod["spec"]["nodeName"])
         for pod in on_nodes(stage)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of objects. `plural`: its name in paths. `name`: its name in objects (`kind`)."""
 
-    group: str = ""
-    version: str = "v1"
     plural: str
     name: str
+    group: str = ""
+    version: str = "v1"
     namespaced: bool = True
 
     @property

@@ -155,7 +155,7 @@ class KubeWorld:
             self.watch.capacity.dialects,
             self.gangs,
             informers,
-            gang_of_pod=self.watch.gang_of_pod,
+            gang_of_pod=self.watch.workloads.gang_of_pod,
             served=self.caches.watches,
             now_s=clock,
             effects=self.effects,
@@ -175,7 +175,8 @@ class KubeWorld:
 
     def join(self, clusters: OtherClusters) -> None:
         """Send the jobs that are placed on nodes of these clusters to the clusters."""
-        self.clusters, self.watch.choose = clusters, clusters.choose
+        self.clusters = clusters
+        self.watch.choose_clusters(clusters.choose)
         clusters.join(
             ManagerWorld(
                 wake=self._wake,
@@ -202,7 +203,7 @@ class KubeWorld:
             _, past = await asyncio.gather(self.caches.sync(self._api), load_usage(self._api))
             await self.watch.follow()
             self._routed = True
-            await _run_in_slices(self.watch.read_again())
+            await _run_in_slices(self.watch.workloads.read_again())
             self._define()
             self._out += past  # queues are known, which may count it otherwise, and nothing that runs
             for steps in (
@@ -243,14 +244,17 @@ class KubeWorld:
         if not self._routed:
             self._routed = True
             self.watch.subscribe()
-        _run_all(self._carry_out(), self.watch.read_again())
+        if self._decided:
+            _run_all(self._carry_out())
+        _run_all(self.watch.workloads.read_again())
         self._define()
         if self.nodes is not None:
             self._out = [*self.nodes.events(), *self._out]  # groups are reported before their nodes
         if self.clusters is not None:
             self._out = [*self.clusters.events(), *self._out]
-        _run_all(self._reconciler.recover(self.watch.defaults))
-        self._reconciler.mark_due(self.watch.with_headroom())
+        if not self._reconciler.recovered:
+            _run_all(self._reconciler.recover(self.watch.defaults))
+        self._reconciler.mark_due(self.watch.headroom.quotas.unblocked_gangs())
         _run_all(self._reconciler.reconcile(self.watch.defaults), self._see_foreign_pods())
         if self.watch.headroom.quotas.has_changes:
             self._news.set()
@@ -296,7 +300,7 @@ class KubeWorld:
         await self._breaches.relist_if_due(self.caches.list_again)
         await _run_in_slices(self._carry_out())
         await self._until_news(timeout_s)
-        await _run_in_slices(self.watch.read_again())
+        await _run_in_slices(self.watch.workloads.read_again())
         if len(self._reconciler) > _MANY:
             await _run_in_slices(self._reconciler.reconcile(self.watch.defaults))
 
@@ -322,13 +326,13 @@ class KubeWorld:
 
     def _see_foreign_pods(self) -> Iterator[None]:
         """Report the changes of foreign pods (pods that Phalanx does not schedule) to the core, pod by pod."""
-        for event in self.watch.foreign_pods():
+        for event in self.watch.workloads.foreign_pods.events():
             self._tell(event)
             yield
 
     def _start(self, gang: GangLifecycle, action: Start) -> None:
         """Resume the Jobs of the gang, unless an earlier start has reserved the rest of the namespace's quota."""
-        whole = self.watch.defaults().gang(gang.queue)
+        whole = self.watch.defaults.gang(gang.queue)
         reason = self.watch.headroom.refusal(gang) if whole else None
         if reason is None:
             decisions.start(gang, action, whole=whole)

@@ -26,7 +26,7 @@ def read(**annotations: str) -> Job:
     obj["spec"]["template"]["metadata"] = {"annotations": said}
     around = AdmissionDefaults(words=lambda kind, meta, scheduler: options_of(kind, meta))
     members = GangMembers(id="default/j", jobs=[read_job(obj, around)], pods=[])
-    return gang_spec(members, GangDefaults(largest={"cpu": 4000})).job
+    return gang_spec(members, GangDefaults(largest=lambda: {"cpu": 4000})).job
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from phalanx.model.reason import Reason
 from tests.kube import double
 
 SHAPES = ShapeCache()
-DEFAULTS = GangDefaults(largest={})
+DEFAULTS = GangDefaults(largest=dict)
 PLACED = (Placement(0, 0, "n1"), Placement(0, 1, "n1"))
 
 

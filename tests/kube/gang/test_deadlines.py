@@ -26,7 +26,7 @@ def test_a_start_that_is_not_bound_is_overdue_after_the_time_of_the_barrier() ->
 
 
 def test_pods_that_are_not_ready_in_time_have_their_nodes_avoided() -> None:
-    defaults = GangDefaults(largest={}, start_timeout_s=lambda queue: 10.0)
+    defaults = GangDefaults(largest=dict, start_timeout_s=lambda queue: 10.0)
     effects, gang = running(defaults)
     now = deadlines(gang, defaults)
     assert list(now.overdue()) == []

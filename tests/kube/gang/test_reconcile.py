@@ -59,7 +59,7 @@ def test_the_barrier_has_a_time() -> None:
 
 
 def test_after_three_starts_whose_pods_were_not_ready_it_is_held() -> None:
-    defaults = GangDefaults(largest={}, start_timeout_s=lambda queue: 10.0)
+    defaults = GangDefaults(largest=dict, start_timeout_s=lambda queue: 10.0)
     effects, gang = running(defaults)
     gang.history.timeouts = 2
     effects.time_s += 10.0

@@ -361,7 +361,7 @@ def think(
         wrong=dict(world.queues.wrong),
         now_s=now_s,
         partial=partial or not decides,
-        reading=(world.caches.admission, world.watch.defaults()),
+        reading=(world.caches.admission, world.watch.defaults),
     )
 
 

@@ -147,7 +147,7 @@ def _visible(
         lambda: Present(
             cluster=glance.cluster,
             admission=world.caches.admission,
-            defaults=world.watch.defaults(),
+            defaults=world.watch.defaults,
             now_s=clock(),
         )
     )

@@ -52,15 +52,15 @@ DIALECT = "dialect"  # key of the dialect's name in an object's options; no vali
 
 class DialectWatch:
     """The definitions of other schedulers, and their claims on gangs. `defined`: a map from a dialect to its
-    definitions, as they were last read. `claimed`: a map from a gang to its dialect. `silent`: the gangs on whose
-    objects their dialect writes no status. `written`: the annotations that Phalanx writes. `objects`: the caches of
-    those of a dialect's kinds that the API server serves. The following are functions. `note`: called with the settings
-    of an object that have no effect. `invalid`: called with a definition that cannot be read. `news`: called when a
-    user writes an object on which the dialect reports status and that belongs to no gang yet. `places_changed`: called
-    when nodes get other labels of declared topologies, or other parts. `pods_changed`: called with changes of
-    stand-ins, and of pods that may use other parts of nodes than before. `tell`: passes events about claimed queues to
-    the core. `stand_ins`: a map from an object's uid to the stand-in, the pod by which the scheduler represents this
-    object."""
+    definitions, as they were last read. `stale`: the dialects whose definitions changed since then. `claimed`: a map
+    from a gang to its dialect. `silent`: the gangs on whose objects their dialect writes no status. `written`: the
+    annotations that Phalanx writes. `objects`: the caches of those of a dialect's kinds that the API server serves. The
+    following are functions. `note`: called with the settings of an object that have no effect. `invalid`: called with a
+    definition that cannot be read. `news`: called when a user writes an object on which the dialect reports status and
+    that belongs to no gang yet. `places_changed`: called when nodes get other labels of declared topologies, or other
+    parts. `pods_changed`: called with changes of stand-ins, and of pods that may use other parts of nodes than before.
+    `tell`: passes events about claimed queues to the core. `stand_ins`: a map from an object's uid to the stand-in, the
+    pod by which the scheduler represents this object."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class DialectWatch:
         # Gang -> an answer object (`Claim.about`) whose changes also concern it.
         self._about: dict[str, tuple[Kind, str]] = {}
         self._gangs_about: dict[tuple[Kind, str], set[str]] = {}
-        self._stale = dict.fromkeys(self.dialects)
+        self.stale = dict.fromkeys(self.dialects)
         self._last: dict[str, Objects] = {}  # dialect -> the objects with its definitions
         both = (kind for each in self.dialects.values() for kind in (*each.definition_kinds, *each.answer_kinds))
         self.kinds = tuple(dict.fromkeys(both))
@@ -103,11 +103,11 @@ class DialectWatch:
                 self._on_answer(dialect, change)
             counting = dialect.by_status.get(change.kind, ())
             if change.kind in dialect.definition_kinds and self._differs(change, counting):
-                self._stale[name] = None
+                self.stale[name] = None
                 if (about := dialect.gang_of(change.new or change.old or {})) in self.claimed:
                     self._mark(about)
                 self.tell_unused(name, change.kind, change.new)
-        return bool(self._stale)
+        return bool(self.stale)
 
     def _differs(self, change: Change, by_status: tuple[str, ...] = ()) -> bool:
         if change.old is None or change.new is None:
@@ -141,15 +141,10 @@ class DialectWatch:
         for text in self.dialects[dialect].notes(kind.name, obj) if obj is not None else ():
             self._note(kind, obj or {}, text)
 
-    @property
-    def stale(self) -> bool:
-        """Return whether definitions changed since they were read."""
-        return bool(self._stale)
-
     def events(self) -> Iterable[Event]:
         """Yield the events about all differences since the last call, and mark the gangs that these differences may
         affect."""
-        stale, self._stale = self._stale, {}
+        stale, self.stale = self.stale, {}
         for name in stale:
             if (defined := self._read(self.dialects[name])) is None:
                 continue

@@ -184,17 +184,14 @@ class _Space:
 
 
 class ResourceQuotas:
-    """The ResourceQuotas of all namespaces, and the demands on them."""
+    """The ResourceQuotas of all namespaces, and the demands on them. `limited`: the namespaces that have a quota."""
 
     def __init__(self) -> None:
-        self._spaces: dict[str, _Space] = {}
-
-    def limited(self, namespace: str) -> bool:
-        return namespace in self._spaces
+        self.limited: dict[str, _Space] = {}
 
     @property
     def has_changes(self) -> bool:
-        return any(space.grown and space.waiting for space in self._spaces.values())
+        return any(space.grown and space.waiting for space in self.limited.values())
 
     # --- quotas and pods --------------------------------------------------------------------------------------------
 
@@ -202,9 +199,9 @@ class ResourceQuotas:
         """Add or replace a quota. `pods`: a function that returns the known pods of the quota's namespace. It is called
         for the first quota of a namespace."""
         namespace = obj["metadata"]["namespace"]
-        space = self._spaces.get(namespace)
+        space = self.limited.get(namespace)
         if space is None:
-            space = self._spaces[namespace] = _Space()
+            space = self.limited[namespace] = _Space()
             for pod in pods():
                 self.see_pod(pod)
         ledger = space.ledgers[obj["metadata"]["name"]] = ResourceQuotaUsage(obj)
@@ -215,14 +212,14 @@ class ResourceQuotas:
         space.grown = True
 
     def lose_quota(self, obj: Object) -> None:
-        space = self._spaces.get(obj["metadata"]["namespace"])
+        space = self.limited.get(obj["metadata"]["namespace"])
         if space is not None:
             space.ledgers.pop(obj["metadata"]["name"], None)
             space.grown = True
 
     def see_pod(self, obj: Object) -> None:
         meta = obj["metadata"]
-        space = self._spaces.get(meta["namespace"])
+        space = self.limited.get(meta["namespace"])
         if space is None:
             return
         if (obj.get("status") or _NONE).get("phase") in ("Succeeded", "Failed"):
@@ -237,7 +234,7 @@ class ResourceQuotas:
                 ledger.add(ledger.pods, demand)
 
     def lose_pod(self, namespace: str, uid: str) -> None:
-        space = self._spaces.get(namespace)
+        space = self.limited.get(namespace)
         if space is None or uid not in space.pods:
             return
         _, demand = space.pods.pop(uid)
@@ -247,7 +244,7 @@ class ResourceQuotas:
 
     def reserve(self, namespace: str, gang: str, demand: QuotaDemand) -> None:
         """Reserve quota for the pods that a starting gang has yet to create; an empty `demand` ends the reservation."""
-        space = self._spaces.get(namespace)
+        space = self.limited.get(namespace)
         if space is None or (old := space.promises.get(gang, ())) == demand:
             return
         space.promises[gang] = demand
@@ -262,12 +259,12 @@ class ResourceQuotas:
 
     def obstacle(self, namespace: str, demand: QuotaDemand) -> Reason | None:
         """Return why the quotas would not allow to create all pods of this demand now; None if they would."""
-        space = self._spaces.get(namespace)
+        space = self.limited.get(namespace)
         return _first(space, namespace, demand) if space is not None else None
 
     def wait(self, namespace: str, gang: str, demand: QuotaDemand) -> None:
         """Note that the gang waits until the quotas have headroom for this demand. An empty `demand` ends the wait."""
-        if (space := self._spaces.get(namespace)) is None:
+        if (space := self.limited.get(namespace)) is None:
             return
         if demand:
             space.waiting[gang] = demand
@@ -278,7 +275,7 @@ class ResourceQuotas:
         """Return the waiting gangs whose demand the quotas would admit now. Only namespaces whose headroom may have
         grown are checked."""
         found = []
-        for namespace, space in self._spaces.items():
+        for namespace, space in self.limited.items():
             if space.grown and space.waiting:
                 found += [gang for gang, demand in space.waiting.items() if _first(space, namespace, demand) is None]
             space.grown = False

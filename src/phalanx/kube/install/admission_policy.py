@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import replace
 from enum import Enum
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
@@ -302,7 +301,7 @@ async def _install(api: Connection, version: str, *, make: bool) -> ApiRefusal |
     """Return the error if the policies do not exist and cannot be created in this version of the API; otherwise None.
     If `make` is False, only check whether the policies exist."""
     for kind, body in INSTALLED:
-        there = replace(kind, version=version)
+        there = kind._replace(version=version)
         try:
             await api.get(there, body["metadata"]["name"])
             continue

@@ -28,10 +28,13 @@ class Fence:
         self._invalid = invalid
         self._told: dict[str, str] = {}  # uid -> the reported error
 
-    def around(self, take: Take) -> Take:
+    def around(self, *takes: Take) -> Take:
+        """Return a function that passes a change to all `takes`, in this order."""
+
         def fenced(change: Change) -> None:
             try:
-                take(change)
+                for take in takes:
+                    take(change)
             except Exception as error:  # the other objects are read after any error
                 self._tell(change, error)
             else:

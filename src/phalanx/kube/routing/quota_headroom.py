@@ -37,7 +37,8 @@ class QuotaHeadroom:
         pods = self._pods.setdefault(meta["namespace"], {})
         if change.new is not None:
             pods[meta["uid"]] = change.new
-            self.quotas.see_pod(change.new)
+            if meta["namespace"] in self.quotas.limited:
+                self.quotas.see_pod(change.new)
             return
         pods.pop(meta["uid"], None)
         if not pods:
@@ -48,18 +49,18 @@ class QuotaHeadroom:
         """Return the reason for which the ResourceQuotas of the namespace would refuse to create these pods now, or
         None."""
         namespace = needs[0][0].namespace if needs else ""
-        return self.quotas.obstacle(namespace, self._demand(needs)) if self.quotas.limited(namespace) else None
+        return self.quotas.obstacle(namespace, self._demand(needs)) if namespace in self.quotas.limited else None
 
     def refusal(self, gang: GangLifecycle) -> Reason | None:
         """Check the gang as `obstacle` does. This is called right before the gang is resumed, because another gang may
         have reserved the quota since the first check."""
-        return self.obstacle(_needed(gang))
+        return self.obstacle(_needed(gang)) if gang.id.partition("/")[0] in self.quotas.limited else None
 
     def settle(self, gang: GangLifecycle) -> None:
         """Update the quota that is reserved for the gang, or the quota for which the gang waits. This is called
         whenever one of the two may have changed."""
         namespace = gang.id.partition("/")[0]
-        if not self.quotas.limited(namespace):
+        if namespace not in self.quotas.limited:
             return
         promised: PodsToCreate = []
         if isinstance(gang.state, Starting) and gang.state.parts.start.record.gang:

@@ -17,10 +17,11 @@ log = logging.getLogger(__name__)
 
 
 class GangReconciler:
-    """The marked gangs. `gangs`: all gangs, by id. `key`: the key that signs the records of starts. `wake`: a function
-    that is called when a gang is marked. `settled`: a function that is called for each marked gang after it was
-    reconciled, with the gang's id and the gang, or with None instead of the gang if it no longer exists. The generators
-    yield after each gang, so that other tasks can run in between."""
+    """The marked gangs. `gangs`: all gangs, by id. `key`: the key that signs the records of starts. `recovered`: True
+    once the starts of an earlier process are reported. `wake`: a function that is called when a gang is marked.
+    `settled`: a function that is called for each marked gang after it was reconciled, with the gang's id and the gang,
+    or with None instead of the gang if it no longer exists. The generators yield after each gang, so that other tasks
+    can run in between."""
 
     def __init__(
         self,
@@ -33,7 +34,7 @@ class GangReconciler:
         self._gangs, self._clock, self._key, self._wake, self._settled = gangs, clock, key, wake, settled
         self._timers = GangTimers()
         self._marked: dict[str, None] = {}
-        self._recovered = False
+        self.recovered = False
 
     def __len__(self) -> int:
         return len(self._marked)
@@ -53,13 +54,12 @@ class GangReconciler:
         set."""
         return self._timers.next_s
 
-    def recover(self, defaults: Callable[[], GangDefaults]) -> Iterator[None]:
+    def recover(self, defaults: GangDefaults) -> Iterator[None]:
         """Report the state that an earlier process left to the core. This happens only once."""
-        if not self._recovered:
-            self._recovered = True
-            yield from recover(list(self._gangs.values()), defaults(), self._key)
+        self.recovered = True
+        return recover(list(self._gangs.values()), defaults, self._key)
 
-    def reconcile(self, defaults: Callable[[], GangDefaults]) -> Iterator[None]:
+    def reconcile(self, defaults: GangDefaults) -> Iterator[None]:
         """Reconcile the marked gangs, one after the other. A gang that has ended may still report ended pods, until the
         pods are deleted. An exception while a gang is reconciled affects only that gang."""
         marked, self._marked = self._marked, {}
@@ -68,7 +68,7 @@ class GangReconciler:
             gang = self._gangs.get(name)
             try:
                 if gang is not None:
-                    advance(gang, defaults())
+                    advance(gang, defaults)
                     self._timers.set(name, gang.wake_s)
                 self._settled(name, gang)
             except Exception:  # the other gangs are reconciled after any error

@@ -8,7 +8,7 @@ owner of the gangs later reconciles each marked gang, once for all changes that 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from phalanx.client.connection import Object
@@ -16,7 +16,7 @@ from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
 from phalanx.kube.gang.effects import Member
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
-from phalanx.kube.gang.spec.gang_spec import Choose, GangDefaults, SubmissionTime, any_cluster
+from phalanx.kube.gang.spec.gang_spec import Choose, GangDefaults, SubmissionTime
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.routing.caches import STORAGE, ObjectCaches
 from phalanx.kube.routing.capacity_watch import CapacityWatch
@@ -64,8 +64,8 @@ class OtherClusters(Protocol):
 
 
 class ClusterWatch:
-    """The routing of all watched kinds. `gangs`: all gangs, by id. `gang_of`: a function that returns a gang, and
-    creates it if it does not exist. `tell`: a function that passes events to the core. `mark`: a function that marks a
+    """The routing of all watched kinds. `defaults`: the defaults of all gangs. `gangs`: all gangs, by id. `new_gang`: a
+    function that creates a gang. `tell`: a function that passes events to the core. `mark`: a function that marks a
     gang to be reconciled. `wake`: a function that is called after a change that may affect the core or a gang.
     `invalid`: a function that is called with an object that cannot be read, and the error. `note`: a function that is
     called with settings of an object that have no effect, and the reason."""
@@ -84,15 +84,12 @@ class ClusterWatch:
         note: Callable[[Kind, Object, str], None],
         submitted_s: SubmissionTime = lambda text, uid, created_s: created_s,
     ) -> None:
-        self._caches, self._gangs, self._new_gang = caches, gangs, new_gang
-        self._tell, self._mark, self._wake, self._submitted_s = tell, mark, wake, submitted_s
-        self.choose: Choose = any_cluster
+        self._caches, self._gangs = caches, gangs
+        self._tell, self._mark, self._wake = tell, mark, wake
         self.headroom = QuotaHeadroom(caches)
         self._fence = Fence(invalid)
-        around = self._fence.around
-        self._take_job, self._take_pod = around(self._on_job), around(self._on_pod)
-        self._take_node = around(self._on_node)
-        self._storage = VolumeUsers(caches, {JOBS: self._take_job, PODS: self._take_pod, NODES: self._take_node})
+        self._takes: dict[Kind, Take] = {}
+        self._storage = VolumeUsers(caches, self._takes)
         self.capacity = CapacityWatch(
             with_places=self._storage.node,
             clock=clock,
@@ -106,14 +103,35 @@ class ClusterWatch:
         )
         caches.words = self.capacity.dialects.options_of
         self.capacity.dialects.pods_changed = self._on_other_pods
-        self._workloads = WorkloadWatch(
+        self.workloads = WorkloadWatch(
             caches,
             self._storage,
             self.capacity.allocations,
-            gang_of=self._gang,
+            self._takes,
+            gangs=gangs,
+            new_gang=new_gang,
             changed=mark,
             as_defined=self.capacity.dialects.as_defined,
         )
+        around = self._fence.around
+        self._takes[JOBS] = around(self.workloads.on_job)
+        self._takes[PODS] = around(lambda change: wake(), self.headroom.on_pod, self.workloads.on_pod)
+        self._takes[NODES] = around(self.capacity.on_node)
+        self.defaults = GangDefaults(
+            default_queue=caches.settings.default_queue,
+            gang=self.capacity.queues.gang,
+            start_timeout_s=self.capacity.queues.start_timeout_s,
+            staleness_grace_s=self.capacity.queues.staleness_grace_s,
+            largest=self.capacity.largest,
+            headroom=self.headroom.obstacle,
+            claim=self.capacity.dialects.claim,
+            dialects=bool(self.capacity.dialects.dialects),
+            submitted_s=submitted_s,
+        )
+
+    def choose_clusters(self, choose: Choose) -> None:
+        """Ask `choose` from now on for the clusters to which a gang may be sent."""
+        self.defaults = replace(self.defaults, choose=choose)
 
     def subscribe(self) -> None:
         """Route every change from now on. The objects that already exist are routed at once."""
@@ -137,14 +155,14 @@ class ClusterWatch:
         around = self._fence.around
         order: tuple[tuple[Kind, Take], ...] = (
             (RESOURCE_QUOTAS, around(self._on_quota)),
-            (NODES, self._take_node),
+            (NODES, self._takes[NODES]),
             *((kind, around(self._storage.on_change)) for kind in STORAGE),
             (FLAVORS, around(self.capacity.on_flavor)),
             (RESERVATIONS, around(self.capacity.on_reservation)),
             *((kind, around(self._on_definition)) for kind in self._defined()),
             (QUEUES, around(self.capacity.on_queue)),
-            *((kind, self._take_job) for kind in self._caches.job_kinds),
-            (PODS, self._take_pod),
+            *((kind, self._takes[JOBS]) for kind in self._caches.job_kinds),
+            (PODS, self._takes[PODS]),
         )
         return [(kind, take) for kind, take in order if self._caches.watches(kind)]
 
@@ -153,46 +171,7 @@ class ClusterWatch:
         except that changes of Volcano's Jobs are passed to both."""
         return (kind for kind in self.capacity.dialects.kinds if kind not in self._caches.gang_kinds)
 
-    def read_again(self) -> Iterator[None]:
-        """Read those objects again, in pieces, whose shape changes because a selector for pods uses a new label."""
-        yield from self._workloads.read_again(self._take_job, self._take_pod)
-
-    def gang_of_pod(self, uid: str) -> str | None:
-        """Return the gang of a pod, whether or not the pod has finished; None if the pod was deleted or belongs to no
-        gang."""
-        return self._workloads.gang_of_pod(uid)
-
-    def foreign_pods(self) -> Iterator[Event]:
-        """Yield events about the changed usage of pods that is charged to no gang."""
-        return self._workloads.foreign_pods.events()
-
-    def with_headroom(self) -> Iterator[str]:
-        """Yield the gangs that waited for a ResourceQuota and would be admitted now."""
-        yield from self.headroom.quotas.unblocked_gangs()
-
-    def defaults(self) -> GangDefaults:
-        """Return the present defaults of all gangs."""
-        queues = self.capacity.queues
-        return GangDefaults(
-            default_queue=self._caches.settings.default_queue,
-            gang=queues.gang,
-            start_timeout_s=queues.start_timeout_s,
-            staleness_grace_s=queues.staleness_grace_s,
-            largest=self.capacity.largest(),
-            headroom=self.headroom.obstacle,
-            claim=self.capacity.dialects.claim,
-            dialects=bool(self.capacity.dialects.dialects),
-            submitted_s=self._submitted_s,
-            choose=self.choose,
-        )
-
     # --- changes --------------------------------------------------------------------------------------------------
-
-    def _gang(self, id: str) -> GangLifecycle:
-        gang = self._gangs.get(id)
-        if gang is None:
-            gang = self._gangs[id] = self._new_gang(id)
-        return gang
 
     def _tell_now(self, events: tuple[Event, ...]) -> None:
         for event in events:
@@ -209,12 +188,9 @@ class ClusterWatch:
             self._wake()
 
     def _on_other_pods(self, changes: Iterable[Change]) -> None:
-        take = self._fence.around(self._workloads.on_pod)
+        take = self._fence.around(self.workloads.on_pod)
         for change in changes:
             take(change)
-
-    def _on_node(self, change: Change) -> None:
-        self.capacity.on_node(change)
 
     def _on_quota(self, change: Change) -> None:
         self.headroom.on_quota(change)
@@ -224,11 +200,3 @@ class ClusterWatch:
         for gang in self._gangs.values():
             if gang.waits and gang.queue == queue:
                 self._mark(gang.id)
-
-    def _on_job(self, change: Change) -> None:
-        self._workloads.on_job(change)
-
-    def _on_pod(self, change: Change) -> None:
-        self._wake()
-        self.headroom.on_pod(change)
-        self._workloads.on_pod(change)

@@ -8,7 +8,7 @@ count as pods of the framework's job.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change
@@ -27,22 +27,26 @@ from phalanx.model.pod import Amounts
 
 
 class WorkloadWatch:
-    """The routing of Jobs and pods to their gangs. `gang_of`: a function that returns the gang with an id, and creates
-    it if it does not exist. `changed`: a function that is called with the gang of a changed object. `as_defined`: a
-    function that returns a pod with the changes that the dialects' definitions make."""
+    """The routing of Jobs and pods to their gangs. `takes`: for Jobs and for pods, a function that reads an object
+    again. `gangs`: all gangs, by id. `new_gang`: a function that creates a gang. `changed`: a function that is called
+    with the gang of a changed object. `as_defined`: a function that returns a pod with the changes that the dialects'
+    definitions make."""
 
     def __init__(
         self,
         caches: ObjectCaches,
         storage: VolumeUsers,
         allocations: NodeAllocations,
+        takes: Mapping[Kind, Take],
         *,
-        gang_of: Callable[[str], GangLifecycle],
+        gangs: dict[str, GangLifecycle],
+        new_gang: Callable[[str], GangLifecycle],
         changed: Callable[[str], None],
         as_defined: Callable[[Pod, Object], Pod],
     ) -> None:
         self._caches, self._storage, self._allocations = caches, storage, allocations
-        self._gang_of, self._changed, self._as_defined = gang_of, changed, as_defined
+        self._takes, self._gangs, self._new_gang = takes, gangs, new_gang
+        self._changed, self._as_defined = changed, as_defined
         self._ancestors = Ancestors(lambda: caches.job_kinds, caches.objects)
         self._members: dict[str, tuple[str, ...]] = {}  # uid of an object -> its gang members
         self._job_gang: dict[str, GangLifecycle] = {}  # Job uid -> its gang
@@ -52,7 +56,7 @@ class WorkloadWatch:
         self._selecting = 0  # the number of label keys, used by pod selectors, that the read shapes contain
         self.foreign_pods = ForeignPods(self._pods, self._excess)
 
-    def read_again(self, on_job: Take, on_pod: Take) -> Iterator[None]:
+    def read_again(self) -> Iterator[None]:
         """Read those objects again whose shape changes because a selector for pods uses a new label: the label then
         becomes part of the shape of all pods that have it. The generator yields after each object, so that other tasks
         can run in between."""
@@ -60,7 +64,7 @@ class WorkloadWatch:
         while new := list(selecting)[self._selecting :]:
             self._selecting += len(new)
             for kind in (*self._caches.job_kinds, PODS):
-                objects, take = self._caches.objects(kind), on_pod if kind is PODS else on_job
+                objects, take = self._caches.objects(kind), self._takes[PODS if kind is PODS else JOBS]
                 for key in list(objects):
                     yield
                     obj = objects.get(key)
@@ -115,7 +119,7 @@ class WorkloadWatch:
             for pod_uid in self._pods_of.get(uid, ()) if job is not None else ():
                 self._route(self._pods[pod_uid])  # the Job belongs to no gang, so the gang of its pods may change
             return
-        gang = self._job_gang[uid] = self._gang_of(name)
+        gang = self._job_gang[uid] = self._gangs.get(name) or self._add(name)
         gang.see_job(job)
         self._changed(gang.id)
         if before is not gang:
@@ -182,9 +186,13 @@ class WorkloadWatch:
             del self._pod_gang[pod.uid]
             self._changed(before.id)
         if name is not None:
-            gang = self._pod_gang[pod.uid] = self._gang_of(name)
+            gang = self._pod_gang[pod.uid] = self._gangs.get(name) or self._add(name)
             gang.see_pod(pod)
             self._changed(gang.id)
+
+    def _add(self, name: str) -> GangLifecycle:
+        gang = self._gangs[name] = self._new_gang(name)
+        return gang
 
     def _named_gang(self, pod: Pod) -> str | None:
         if pod.owner is not None:

@@ -54,14 +54,8 @@ class ApiEffects:
         self.reporter = EventReporter(api, clock, report_rate, self.may_write, lambda: self.writer.unsent > 0)
         self.jobs = JobWrites(self.writer, informers, flavors, conclude, key)
         self.pods = PodWrites(self.writer, informers, conclude, key, dialects)
-        self._clock, self._tell, self._conclude = clock, tell, conclude
+        self.now_s, self.emit_event, self._conclude = clock, tell, conclude
         self._told: dict[str, set[str]] = {}  # object uid -> what was reported about its settings
-
-    def now_s(self) -> float:
-        return self._clock()
-
-    def emit_event(self, event: Event) -> None:
-        self._tell(event)
 
     def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
         if not (isinstance(about, Pod) and about.stands_in):  # the dialect itself reports on its object

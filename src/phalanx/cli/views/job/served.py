@@ -152,7 +152,7 @@ class ServedViews:
             wrong=self._world.queues.wrong,
             now_s=now_s,
             starts={job: _at(start_s) for job, start_s in starts.items() if job in cluster.jobs},
-            reading=(self._world.caches.admission, self._world.watch.defaults()),
+            reading=(self._world.caches.admission, self._world.watch.defaults),
         )
 
 

@@ -180,6 +180,7 @@ def _kind_of(member: BatchJob | Pod) -> str:
     return member.adapter.kind.name if isinstance(member, BatchJob) else PODS.name
 
 
+LargestNode: TypeAlias = Callable[[], Mapping[str, int]]  # returns the largest amount of each resource on any node
 PodsToCreate: TypeAlias = Sequence[tuple[BatchJob, int]]  # Jobs, and the number of pods that each has yet to create
 
 
@@ -190,16 +191,16 @@ SubmissionTime: TypeAlias = Callable[[str | None, str, float], float]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangDefaults:
     """The defaults of all gangs: the queue of jobs that name no queue; whether a queue starts its jobs as gangs; the
-    largest amount of each resource on any node; the reason for which a namespace's quotas would refuse pods of these
-    Jobs; how long a gang of a queue may run with only a part of its bare pods; and the settings that dialects declare
-    for a gang (`dialects`: True if any dialect is enabled). `submitted_s`: a function that returns when an object was
-    submitted. `choose`: a function that returns the clusters to which a gang may be sent."""
+    largest amount of each resource on any node now; the reason for which a namespace's quotas would refuse pods of
+    these Jobs; how long a gang of a queue may run with only a part of its bare pods; and the settings that dialects
+    declare for a gang (`dialects`: True if any dialect is enabled). `submitted_s`: a function that returns when an
+    object was submitted. `choose`: a function that returns the clusters to which a gang may be sent."""
 
     default_queue: str = "default"
     gang: Callable[[str], bool] = lambda queue: True
     start_timeout_s: Callable[[str], float | None] = lambda queue: None
     staleness_grace_s: Callable[[str], float] = lambda queue: 0.0
-    largest: Mapping[str, int]
+    largest: LargestNode
     headroom: Callable[[PodsToCreate], Reason | None] = lambda needs: None
     claim: Callable[[Said], Claim | None] = lambda said: None
     dialects: bool = False
@@ -399,7 +400,7 @@ def _needs(members: GangMembers, rows: Sequence[RoleSource]) -> PodsToCreate:
 # --- roles --------------------------------------------------------------------------------------------------------
 
 
-def _rows(members: GangMembers, gang: bool, largest: Mapping[str, int]) -> list[RoleSource]:
+def _rows(members: GangMembers, gang: bool, largest: LargestNode) -> list[RoleSource]:
     rows = [_job_role(job, size) for job in members.jobs if (size := members.size(job))]
     if members.jobs or not gang:
         return rows + bare_pod_roles(members.pods, len(members.pods))
@@ -454,14 +455,14 @@ def _by_role(pods: Sequence[Pod]) -> Mapping[str, int]:
     return Counter(pod.options.get(labels.ROLE, "") for pod in pods)
 
 
-def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: Mapping[str, int]) -> list[RoleSource]:
+def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: LargestNode) -> list[RoleSource]:
     """Return the roles of a declared group. The pods that must start together are the oldest pods of each role and the
     oldest pods of the whole group. If one pod is enough, any single pod may start, because the oldest pod may fit on no
     node."""
     if group.by_priority:
         pods = sorted(pods, key=lambda pod: -pod.priority)  # stable: of equal priorities the oldest is first
     rows = bare_pod_roles(pods, group.minimum, group.of_role)
-    count, size = equal_pieces(remaining_resources(group.whole, (pod.requests for pod in pods)), None, largest)
+    count, size = equal_pieces(remaining_resources(group.whole, (pod.requests for pod in pods)), None, largest())
     if group.minimum == 1 and len(rows) > 1 and not (group.of_role or count):
         rows = [(replace(role, minimum=1, group=ANY_ONE), source) for role, source in rows]
     return rows + ([_unborn(count, size, pods[0])] if count else [])
@@ -496,10 +497,10 @@ def _bare_role(number: int, first: Pod, count: int, minimum: int) -> Role:
     )
 
 
-def _held(members: GangMembers, whole: str, minimum: int | None, largest: Mapping[str, int]) -> RoleSource | None:
+def _held(members: GangMembers, whole: str, minimum: int | None, largest: LargestNode) -> RoleSource | None:
     rest = remaining_resources(read_resources(whole), (pod.requests for pod in members.pods))
     missing = None if minimum is None else minimum - len(members.pods)
-    count, size = equal_pieces(rest, missing, largest)
+    count, size = equal_pieces(rest, missing, largest())
     return _unborn(count, size, members.pods[0]) if count else None
 
 
