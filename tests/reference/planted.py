@@ -281,15 +281,15 @@ OBJECT_BUGS = (
         "objects",
         "seats that a smaller Job no longer uses are kept",
         "kube/gang/seats/seating.py",
-        "self._barrier.release(self._seats.surplus(number, seats))",
+        "self._barrier.release(self._seats.surplus(row.number, seats))",
         "pass",
     ),
     Bug(
         "objects",
         "the capacity of a node is not checked before the first binding",
         "kube/gang/seats/bind_barrier.py",
-        "if allocations.fits(seat.node, shape):",
-        "if True:",
+        "        lost = self._claim(seats)\n        if lost:",
+        "        lost = set[str]()\n        if lost:",
     ),
     Bug(
         "objects",

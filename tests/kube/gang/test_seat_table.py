@@ -19,10 +19,10 @@ def test_an_index_keeps_its_seat() -> None:
     seats.plan(Placement(0, ordinal, f"n{ordinal}") for ordinal in range(3))
     meta = {"annotations": {"batch.kubernetes.io/job-completion-index": "1"}}
     first = a_pod("a", job="j", meta=meta)
-    assert seats.take(0, first) == Slot(0, 1)
+    assert seats.take(0, first).slot == Slot(0, 1)
     seats.leave("a", 0.0)
     seats.take(0, a_pod("other", job="j"))
-    assert seats.take(0, a_pod("b", job="j", meta=meta)) == Slot(0, 1)
+    assert seats.take(0, a_pod("b", job="j", meta=meta)).slot == Slot(0, 1)
 
 
 def test_of_vacant_seats_those_without_a_node_go_first_and_then_the_highest() -> None:
@@ -37,8 +37,8 @@ def test_a_pod_that_was_over_before_the_last_was_bound_counts_as_started() -> No
     seats = table(2, 2)
     seats.plan(Placement(0, ordinal, "n") for ordinal in range(2))
     for name in ("a", "b"):
-        slot = seats.take(0, a_pod(name, job="j"))
-        seats.mark(slot, ready=True, bound=True)
+        seat = seats.take(0, a_pod(name, job="j"))
+        seats.mark(seat, ready=True, bound=True)
         seats.leave(name, 0.0)
     assert seats.started()
     assert seats.minimum_bound == 0

@@ -26,10 +26,8 @@ class Scene:
 
     def see(self, *pods: Pod) -> None:
         for pod in pods:
-            self.start.objects.pods[pod.uid] = pod
-            self.seating.see(pod.uid)
-        for pod in self.seating.fresh():
-            self.seating.look_at(pod)
+            self.start.objects.pods[pod.uid], self.start.objects.changed_pods[pod.uid] = pod, None
+        self.seating.seat_pods()
         self.barrier.advance()
 
     def lose(self, pod: Pod) -> None:

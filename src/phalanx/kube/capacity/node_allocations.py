@@ -8,6 +8,8 @@ server has not answered yet.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from phalanx.model.node import HARD, Node, Taint, tolerates
 from phalanx.model.pod import Amounts, Shape, Toleration
 
@@ -47,6 +49,18 @@ class NodeAllocations:
         used = self._used.setdefault(node, {})
         for name, value in requests:
             used[name] = used.get(name, 0) + value
+
+    def claim(self, wanted: Iterable[tuple[str, str, Shape]]) -> set[str]:
+        """Charge pods to their nodes. `wanted`: the uid, the node and the shape of each pod. Return the pods whose node
+        lacks the capacity; these are charged to no node."""
+        lost: set[str] = set()
+        for uid, node, shape in wanted:
+            self.release(uid)
+            if self.fits(node, shape):
+                self.allocate(uid, node, shape.requests)
+            else:
+                lost.add(uid)
+        return lost
 
     def release(self, uid: str) -> None:
         node, requests = self._held.pop(uid, ("", ()))

@@ -164,7 +164,7 @@ class Departure:
                 self._suspending[job.uid] = 0
                 self._suspend(job)
         for pod in self._start.objects.pods.values():
-            if self._start.elsewhere and self._start.is_recorded(pod) and pod.phase == "Pending":
+            if self._start.record.cluster and self._start.is_recorded(pod) and pod.phase == "Pending":
                 self._effects.pods.send(self._start.id, pod, None, lambda answer, text: None)
         self.evict_bare()
 

@@ -13,12 +13,14 @@ from phalanx.model.job import Outcome
 
 class GangObjects:
     """The objects of one gang. `id`: the gang's id in the core. `jobs`: the existing Jobs, by uid. `pods`: the pods
-    that exist and have not ended, by uid."""
+    that exist and have not ended, by uid. `changed_pods`: the pods that were created or changed since pods last got
+    seats."""
 
     def __init__(self, id: str) -> None:
         self.id = id
         self.jobs: dict[str, BatchJob] = {}
         self.pods: dict[str, Pod] = {}
+        self.changed_pods: dict[str, None] = {}
         self._succeeded: dict[str, set[str]] = {}  # Job uid -> its pods that have succeeded and still exist
         self._outcomes: dict[str, Outcome] = {}  # outcomes of Jobs and bare pods that have ended
 
@@ -37,6 +39,7 @@ class GangObjects:
         if pod.over and self.job_of(pod) is None:
             self._outcomes[pod.uid] = Outcome.SUCCEEDED if pod.phase == "Succeeded" else Outcome.FAILED
         self.pods.pop(pod.uid, None)
+        self.changed_pods.pop(pod.uid, None)
 
     def size(self, job: BatchJob) -> int:
         """Return the number of pods that the Job could still use at once. Pods that have succeeded are subtracted, even

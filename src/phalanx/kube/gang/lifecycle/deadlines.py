@@ -24,14 +24,16 @@ def earliest_s(*times_s: float) -> float:
 
 
 class StartDeadlines:
-    """The deadlines of one start at one moment. `wake_s`: the time of the next deadline (seconds since the epoch; 0:
-    there is none)."""
+    """The deadlines of one start at one moment. `wake_s`: the time of the next deadline, or the given time if that is
+    earlier (seconds since the epoch; 0: there is none)."""
 
-    def __init__(self, state: Starting | Running, history: StartHistory, defaults: GangDefaults) -> None:
+    def __init__(
+        self, state: Starting | Running, history: StartHistory, defaults: GangDefaults, wake_s: float = 0.0
+    ) -> None:
         self.state, self.parts, self.history, self.defaults = state, state.parts, history, defaults
         self.effects = state.parts.start.effects
         self.queue = state.parts.start.spec.job.queue
-        self.now_s, self.wake_s = self.effects.now_s(), 0.0
+        self.now_s, self.wake_s = self.effects.now_s(), wake_s
 
     def overdue(self) -> Iterator[TakeBack]:
         """Yield the deadlines that have passed. After a deadline that does not evict pods, a start with bare pods on
@@ -70,7 +72,7 @@ class StartDeadlines:
         """Return the time at which the start is taken back unless its pods are bound by then (seconds since the epoch).
         0 means never."""
         start, timeouts = self.parts.start, self.effects.timeouts
-        if not start.record.gang or start.elsewhere:
+        if not start.record.gang or start.record.cluster:
             return 0.0
         if isinstance(self.state, Starting):
             return start.since_s + timeouts.barrier_s(start.seats.least)
@@ -111,7 +113,7 @@ class StartDeadlines:
         seats, hold_s = start.seats, start.spec.hold_s
         hold_s = self.effects.timeouts.hold_s if hold_s is None else hold_s
         vacant = seats.vacant_of_pods()
-        if not barrier.gate_open or not vacant or not start.record.gang or start.elsewhere:
+        if not barrier.gate_open or not vacant or not start.record.gang or start.record.cluster:
             return
         ends = {slot: max(start.record.at_s, seats[slot].lost_s) + hold_s for slot in vacant}
         barrier.release(slot for slot, end_s in ends.items() if end_s <= self.now_s)

@@ -83,9 +83,7 @@ class GangLifecycle:
         if pod.over:
             self.lose_pod(pod)
             return
-        self.objects.pods[pod.uid] = pod
-        if self.state.parts is not None:
-            self.state.parts.seating.see(pod.uid)
+        self.objects.pods[pod.uid], self.objects.changed_pods[pod.uid] = pod, None
 
     def lose_pod(self, pod: Pod, *, gone: bool = False) -> None:
         self.objects.end_pod(pod, gone=gone)

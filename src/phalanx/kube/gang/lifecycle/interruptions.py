@@ -44,7 +44,7 @@ def drain_reason(claim: Claim | None) -> Reason | None:
 def forbidden_cluster(parts: StartedParts, claim: Claim | None) -> TakeBack | None:
     """Return why a start in another cluster must be taken back, if the gang's dialect does not allow that cluster;
     otherwise None."""
-    cluster = parts.start.elsewhere
+    cluster = parts.start.record.cluster
     if claim is None or allows(claim, cluster):
         return None
     text = f"cluster {cluster} was not nominated for it"

@@ -45,7 +45,8 @@ def _declare(gang: GangLifecycle, waiting: Waiting, defaults: GangDefaults) -> N
         gang.effects.emit_event(Submitted(spec.job))
     if spec.note != (known.note if known is not None else ("", False)):
         gang.effects.emit_event(NodesNoted(gang.id, *spec.note))
-    gang.wake_s = earliest_s(gang.wake_s, *gang.history.left_out.values())
+    if gang.history.left_out:
+        gang.wake_s = earliest_s(gang.wake_s, *gang.history.left_out.values())
 
 
 def _await_gate(gang: GangLifecycle, starting: Starting, defaults: GangDefaults) -> None:
@@ -88,11 +89,9 @@ def _advance_start(gang: GangLifecycle, parts: StartedParts, defaults: GangDefau
     parts.barrier.advance()
     if isinstance(gang.state, Starting) and _is_bound(parts):
         _run(gang, parts, defaults)
-    wake_s: tuple[float, ...] = parts.elastic.offer(), parts.elastic.withdraw()
-    parts.elastic.resize()
+    gang.wake_s = parts.elastic.advance()
     if isinstance(gang.state, Starting | Running):
-        wake_s = _check_time(gang, gang.state, defaults), *wake_s
-    gang.wake_s = earliest_s(*wake_s)
+        gang.wake_s = _check_time(gang, gang.state, defaults)
 
 
 def _lost_a_member(gang: GangLifecycle, parts: StartedParts) -> bool:
@@ -108,12 +107,9 @@ def _lost_a_member(gang: GangLifecycle, parts: StartedParts) -> bool:
 def _seat_pods(gang: GangLifecycle, parts: StartedParts) -> None:
     """Give seats to new pods, and adapt the seats to the sizes of the Jobs. If another cluster runs the start, send new
     bare pods to that cluster."""
-    is_elsewhere = bool(parts.start.elsewhere)
-    for pod in parts.seating.fresh():
-        if is_elsewhere:  # pods that run in another cluster get no seat in this one
-            continue
-        parts.seating.look_at(pod)
-        if isinstance(gang.state, Running) and gang.state.readiness.see(pod):
+    pods = parts.seating.seat_pods()
+    for pod in pods if isinstance(gang.state, Running) else ():
+        if gang.state.readiness.see(pod):
             gang.history.forgive()
     parts.seating.fit(parts.elastic.seats_of)
     if isinstance(gang.state, Running):
@@ -122,14 +118,14 @@ def _seat_pods(gang: GangLifecycle, parts: StartedParts) -> None:
 
 
 def _is_bound(parts: StartedParts) -> bool:
-    bound = parts.start.elsewhere or (parts.barrier.gate_open and parts.start.seats.started())
+    bound = parts.start.record.cluster or (parts.barrier.gate_open and parts.start.seats.started())
     return bool(bound) and not parts.start.resuming
 
 
 def _run(gang: GangLifecycle, parts: StartedParts, defaults: GangDefaults) -> None:
     """Note that all pods are bound. If the queue limits the time until all pods are ready, that time begins now."""
     timed = defaults.start_timeout_s(parts.start.spec.job.queue) is not None and parts.start.record.gang
-    is_watched = timed and not parts.start.elsewhere
+    is_watched = timed and not parts.start.record.cluster
     unready = [uid for uid, pod in gang.objects.pods.items() if not pod.ready] if is_watched else ()
     gang.enter(Running(parts=parts, readiness=Readiness(gang.effects.now_s(), unready)))
     parts.start.phase, gang.history.failures = Phase.RUNNING, 0
@@ -138,9 +134,9 @@ def _run(gang: GangLifecycle, parts: StartedParts, defaults: GangDefaults) -> No
 
 
 def _check_time(gang: GangLifecycle, started: Starting | Running, defaults: GangDefaults) -> float:
-    """Take the start back if a deadline has passed. Return the time of the next deadline in seconds since the epoch (0
-    if there is none)."""
-    deadlines = StartDeadlines(started, gang.history, defaults)
+    """Take the start back if a deadline has passed. Return the time of the next deadline, or `gang.wake_s` if that is
+    earlier (seconds since the epoch; 0 if there is neither)."""
+    deadlines = StartDeadlines(started, gang.history, defaults, gang.wake_s)
     for overdue in deadlines.overdue():
         take_back(gang, started.parts, overdue)
         if not started.parts.start.going_on:

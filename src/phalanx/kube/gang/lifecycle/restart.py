@@ -53,7 +53,7 @@ def adopt(gang: GangLifecycle, begun: UnfinishedStart) -> None:
     seats = GangSeats(begun.spec.job.roles, begun.spec.sources)
     parts = parts_of(gang, GangStart(gang.effects, gang.objects, begun.spec, begun.record, seats))
     recall_seats(parts.start, parts.barrier, parts.elastic)
-    if parts.start.elsewhere or (parts.barrier.gate_open and seats.started()):
+    if parts.start.record.cluster or (parts.barrier.gate_open and seats.started()):
         unready = [uid for uid, pod in gang.objects.pods.items() if pod.node and pod.phase == "Pending"]
         gang.enter(Running(parts=parts, readiness=Readiness(gang.effects.now_s(), unready)))
         parts.start.phase = Phase.RUNNING

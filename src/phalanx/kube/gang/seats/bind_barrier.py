@@ -10,10 +10,11 @@ take.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from phalanx.kube.gang.effects import WriteOutcome
 from phalanx.kube.gang.seats.gang_start import GangStart
+from phalanx.kube.gang.seats.seat_table import Seat
 from phalanx.kube.read.pod import Pod
 from phalanx.model.event import Opened, Released
 from phalanx.model.job import Slot
@@ -23,13 +24,13 @@ _MOST_REST_S = 30.0
 
 
 class BindBarrier:
-    """The barrier of one start. `gate_open`: True once the barrier was reached. `pending`: the slots whose pods can be
-    bound and are not bound yet. `resting`: the slots whose binding was refused, each with the time at which the core is
-    asked for another node."""
+    """The barrier of one start. `gate_open`: True once the barrier was reached. `pending`: the seats whose pods can be
+    bound and are not bound yet, by slot. `resting`: the slots whose binding was refused, each with the time at which
+    the core is asked for another node."""
 
     def __init__(self, start: GangStart, *, gate_open: bool) -> None:
         self.gate_open = gate_open
-        self.pending: dict[Slot, None] = {}
+        self.pending: dict[Slot, Seat] = {}
         self.resting: dict[Slot, float] = {}
         self._start, self._seats, self._effects = start, start.seats, start.effects
         self._selected: dict[str, tuple[str, float]] = {}  # pod -> the node on its claims, the time of the write
@@ -43,26 +44,25 @@ class BindBarrier:
     def forget(self, uid: str) -> None:
         """Note that the pod has ended or was deleted."""
         self._selected.pop(uid, None)
-        if (slot := self._seats.slot_of.get(uid)) is not None:
-            self.pending.pop(slot, None)
+        if (seat := self._seats.of_pod.get(uid)) is not None:
+            self.pending.pop(seat.slot, None)
 
-    def settle(self, slot: Slot) -> None:
-        """Note that the pod in this slot is bound."""
-        self._seats[slot].sent = False
-        self.pending.pop(slot, None)
-        self._seats.mark(slot, ready=True, bound=True)
+    def settle(self, seat: Seat) -> None:
+        """Note that the pod of this seat is bound."""
+        seat.sent = False
+        self.pending.pop(seat.slot, None)
+        self._seats.mark(seat, ready=True, bound=True)
         self.gate_open = True
 
-    def open(self, slots: Iterable[Slot]) -> None:
+    def open(self, seats: Iterable[Seat]) -> None:
         """Report seats that need a node to the core, which then plans nodes for them."""
-        slots = tuple(slots)
-        for slot in slots:
-            seat = self._seats[slot]
+        seats = tuple(seats)
+        for seat in seats:
             seat.node, seat.devices, seat.asked, seat.sent = "", (), True, False
-            self._seats.mark(slot, ready=False, bound=False)
-            self.pending.pop(slot, None)
-        if slots:
-            self._effects.emit_event(Opened(self._start.id, slots))
+            self._seats.mark(seat, ready=False, bound=False)
+            self.pending.pop(seat.slot, None)
+        if seats:
+            self._effects.emit_event(Opened(self._start.id, tuple(seat.slot for seat in seats)))
 
     def release(self, slots: Iterable[Slot]) -> None:
         """Give vacant seats back to the core."""
@@ -87,7 +87,7 @@ class BindBarrier:
         due = [slot for slot, at_s in self.resting.items() if at_s <= now_s]
         for slot in due:
             del self.resting[slot]
-        self.open(slot for slot in due if slot in self._seats and self._seats[slot].pod)
+        self.open(seat for slot in due if slot in self._seats and (seat := self._seats[slot]).pod)
 
     def _reached(self) -> bool:
         if self._start.resuming or not self._seats.complete() or self._select_nodes():
@@ -99,8 +99,7 @@ class BindBarrier:
         """Return whether pods that could be bound wait for volumes. Every `_SELECT_S` seconds, write the node on their
         volume claims again, because the volume provisioner may have rejected the node and removed it."""
         now_s, waits = self._effects.now_s(), False
-        for slot in self.pending:
-            seat = self._seats[slot]
+        for seat in self.pending.values():
             pod = self._start.objects.pods[seat.pod]
             if not pod.unplaced or seat.sent:
                 continue
@@ -115,69 +114,60 @@ class BindBarrier:
     def _reserve(self) -> bool:
         """Check the nodes once more before the first binding. Either charge all pods to their nodes, or plan the pods
         whose nodes lack the capacity again."""
-        allocations = self._effects.allocations
-        taken, lost = [], []
-        for slot in self.pending:
-            seat = self._seats[slot]
-            shape = self._start.objects.pods[seat.pod].shape
-            if allocations.fits(seat.node, shape):
-                allocations.allocate(seat.pod, seat.node, shape.requests)
-                taken.append(seat.pod)
-            else:
-                lost.append(slot)
+        seats = tuple(self.pending.values())
+        lost = self._claim(seats)
         if lost:
-            for uid in taken:
-                allocations.release(uid)
-            self.open(lost)
+            for seat in seats:
+                self._effects.allocations.release(seat.pod)
+            self.open(seat for seat in seats if seat.pod in lost)
         return not lost
 
+    def _claim(self, seats: Sequence[Seat]) -> set[str]:
+        """Charge the pods of these seats to their nodes. Return the pods whose node lacks the capacity."""
+        pods = self._start.objects.pods
+        return self._effects.allocations.claim([(seat.pod, seat.node, pods[seat.pod].shape) for seat in seats])
+
     def _bind(self) -> None:
-        allocations, lost = self._effects.allocations, []
         self._select_nodes()
-        for slot in list(self.pending):
-            seat = self._seats[slot]
-            pod = self._start.objects.pods[seat.pod]
-            if seat.sent or pod.unplaced:
-                continue
-            allocations.release(pod.uid)
-            if not allocations.fits(seat.node, pod.shape):
-                lost.append(slot)
-                continue
-            allocations.allocate(pod.uid, seat.node, pod.requests)
-            seat.sent = True
-            self._send(pod, seat.node, seat.devices)
+        pods = self._start.objects.pods
+        seats = [seat for seat in self.pending.values() if not seat.sent and not pods[seat.pod].unplaced]
+        lost = self._claim(seats)
+        for seat in seats:
+            if seat.pod not in lost:
+                seat.sent = True
+                self._send(pods[seat.pod], seat.node, seat.devices)
         if lost:
             self._start.since_s = self._effects.now_s()
-            self.open(lost)
+            self.open(seat for seat in seats if seat.pod in lost)
 
     def _send(self, pod: Pod, node: str, devices: tuple[str, ...]) -> None:
-        record = self._start.record if self._start.objects.job_of(pod) is None else None
+        is_bare = pod.owner is None or pod.owner[1] not in self._start.objects.jobs
 
         def answered(answer: WriteOutcome, text: str) -> None:
             self._answered(pod, node, answer)
 
+        record = self._start.record if is_bare else None
         self._effects.pods.bind(self._start.id, pod, node, devices, record, answered)
 
     def _answered(self, pod: Pod, node: str, answer: WriteOutcome) -> None:
-        slot = self._seats.slot_of.get(pod.uid)
+        seat = self._seats.of_pod.get(pod.uid)
         if answer is not WriteOutcome.DONE:
             self._effects.allocations.release(pod.uid)
-        if slot is None or pod.uid not in self._start.objects.pods:
+        if seat is None or pod.uid not in self._start.objects.pods:
             return
-        seat = self._seats[slot]
         if pod.pinned and answer is WriteOutcome.DONE:
             return  # the pod's gate was removed: the pod's own scheduler binds it, and the watch reports the binding
         seat.sent = False
         if seat.bound or seat.node != node:
             return
         if answer is WriteOutcome.DONE:
-            self.settle(slot)
+            self.settle(seat)
         elif answer in {WriteOutcome.REFUSED, WriteOutcome.CHANGED}:
             seat.refusals += 1
             seat.node = ""
-            self._seats.mark(slot, ready=False, bound=False)
-            self.pending.pop(slot, None)
-            self.resting[slot] = self._effects.now_s() + min(_MOST_REST_S, 0.1 * 2.0**seat.refusals)
+            self._seats.mark(seat, ready=False, bound=False)
+            self.pending.pop(seat.slot, None)
+            self.resting[seat.slot] = self._effects.now_s() + min(_MOST_REST_S, 0.1 * 2.0**seat.refusals)
 
 
 class Readiness:

@@ -27,8 +27,8 @@ from collections.abc import Iterable, Sequence
 from phalanx.kube.gang.effects import WriteOutcome
 from phalanx.kube.gang.seats.bind_barrier import BindBarrier
 from phalanx.kube.gang.seats.gang_start import GangStart
-from phalanx.kube.gang.seats.seat_table import RoleSeats
-from phalanx.kube.gang.spec.gang_spec import BarePods, JobPods
+from phalanx.kube.gang.seats.seat_table import RoleSeats, Seat
+from phalanx.kube.gang.spec.gang_spec import BarePods
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.workload.batch_job import BatchJob
@@ -55,8 +55,8 @@ class ElasticParallelism:
     def grant(self, counts: Sequence[int]) -> None:
         """Allow elastic Jobs to run as many pods as were placed. `counts`: the number of placed pods of each role."""
         for row, count in zip(self._seats.rows, counts, strict=True):
-            if isinstance(row.source, JobPods) and row.least < row.role.count:
-                self.granted[row.source.uid] = max(count, row.least)
+            if row.job and (least := row.least) < row.role.count:
+                self.granted[row.job] = max(count, least)
 
     def see_job(self, known: BatchJob, job: BatchJob) -> Reason | None:
         """Return the reason for which a change of the Job's size ends the start; None if the start goes on."""
@@ -77,7 +77,7 @@ class ElasticParallelism:
         """Return the number of seats for the Job. While seats are being given up, this is the number of seats that
         remain; otherwise it is the number of pods that the Job can use."""
         size = self._start.objects.size(job)
-        shrinking = any(self._start.job_of_role(slot.role) is job for slot in self.leaving)
+        shrinking = any(self._seats.rows[slot.role].job == job.uid for slot in self.leaving)
         return min(size, self.granted.get(job.uid, size)) if shrinking else size
 
     # --- shrink ----------------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ class ElasticParallelism:
         for number in dict.fromkeys(slot.role for slot in going):
             self._lower(number)
         for slot in going:
-            bare = not isinstance(self._seats.rows[slot.role].source, JobPods)
+            bare = not self._seats.rows[slot.role].job
             if bare and (pod := self._start.objects.pods.get(self._seats[slot].pod)):
                 self._evict(pod, decided.grace_s)
 
@@ -104,7 +104,7 @@ class ElasticParallelism:
         has = sum(bool(seat.node or seat.pod) for seat in row.seats.values())
         going = sum(slot.role == number for slot in self.leaving)
         row.left_out = row.left_out or len(row.seats) - going < row.role.minimum
-        if (job := self._start.job_of_role(number)) is not None:
+        if (job := self._start.objects.jobs.get(row.job)) is not None:
             self.granted[job.uid] = min(max(row.least, has - going), self.granted.get(job.uid, job.parallelism))
 
     def _evict(self, pod: Pod, grace_s: float | None, refusals: int = 0) -> None:
@@ -128,8 +128,8 @@ class ElasticParallelism:
 
     def _stays(self, pod: Pod) -> None:
         """Keep the seat of the pod, because a PodDisruptionBudget forbids its eviction, and report that to the core."""
-        slot = self._seats.slot_of.get(pod.uid)
-        if slot is not None and self.leaving.pop(slot, None) is not None:
+        seat = self._seats.of_pod.get(pod.uid)
+        if seat is not None and self.leaving.pop(seat.slot, None) is not None:
             self._start.forbid_preemption()
 
     def end_shrinking(self) -> None:
@@ -144,10 +144,17 @@ class ElasticParallelism:
 
     def _too_many(self, number: int) -> bool:
         row = self._seats.rows[number]
-        if not isinstance(row.source, JobPods):
+        if not row.job:
             return True  # bare pods are evicted by name
-        job = self._start.job_of_role(number)
+        job = self._start.objects.jobs.get(row.job)
         return job is not None and len(row.seats) > self.granted.get(job.uid, job.parallelism)
+
+    def advance(self) -> float:
+        """Offer empty seats to the core, give up pods that get no node, and set the parallelism of the Jobs. Return the
+        time at which this must be done again even if nothing changes (0 means never)."""
+        times_s = self.offer(), self.withdraw()
+        self.resize()
+        return min((at_s for at_s in times_s if at_s), default=0.0)
 
     # --- grow -----------------------------------------------------------------------------------------------------
 
@@ -157,19 +164,17 @@ class ElasticParallelism:
         wanted = self._start.phase is Phase.RUNNING and self._start.spec.job.size.grows
         if not wanted or self.leaving:
             return 0.0
-        new: list[Slot] = []
-        for number, row in enumerate(self._seats.rows):
-            for _ in range(self._missing(number, row)):
+        new: list[Seat] = []
+        for row in self._seats.rows:
+            for _ in range(self._missing(row)):
                 if self._effects.now_s() < self._offer_s:
                     return self._offer_s
-                ordinal = row.next_ordinal()
-                row.add(ordinal)
-                new.append(Slot(number, ordinal))
+                new.append(row.add(row.next_ordinal()))
         self._barrier.open(new)
         return 0.0
 
-    def _missing(self, number: int, row: RoleSeats) -> int:
-        job = self._start.job_of_role(number)
+    def _missing(self, row: RoleSeats) -> int:
+        job = self._start.objects.jobs.get(row.job)
         if job is None or job.uid not in self.granted or not job.queued:
             return 0
         return self._start.objects.size(job) - len(row.seats)
@@ -178,20 +183,21 @@ class ElasticParallelism:
         """Note that these seats have nodes now. Each Job may then run as many pods as it has seats that have a node or
         a pod."""
         for number in sorted({slot.role for slot in slots if slot.role < len(self._seats.rows)}):
-            job = self._start.job_of_role(number)
+            row = self._seats.rows[number]
+            job = self._start.objects.jobs.get(row.job)
             if job is not None and job.uid in self.granted:
-                planned = sum(bool(seat.node or seat.pod) for seat in self._seats.rows[number].seats.values())
+                planned = sum(bool(seat.node or seat.pod) for seat in row.seats.values())
                 self.granted[job.uid] = max(self.granted[job.uid], min(planned, job.requested_parallelism))
 
     def withdraw(self) -> float:
         """Lower the number of granted pods of each Job whose seats in excess of its minimum have had no node for
         `place_s` seconds, because the pods of these seats would only wait. Return the time at which the next number
         must be lowered (0 means never)."""
-        due_s = [self._withdraw(number, row) for number, row in enumerate(self._seats.rows)]
+        due_s = [self._withdraw(row) for row in self._seats.rows]
         return min((at_s for at_s in due_s if at_s), default=0.0)
 
-    def _withdraw(self, number: int, row: RoleSeats) -> float:
-        job = self._start.job_of_role(number)
+    def _withdraw(self, row: RoleSeats) -> float:
+        job = self._start.objects.jobs.get(row.job)
         if job is None or job.uid not in self.granted or self._start.phase is not Phase.RUNNING:
             return 0.0
         placed = max(row.least, sum(bool(seat.node) for seat in row.seats.values()))
@@ -225,7 +231,8 @@ class ElasticParallelism:
                 self._refused.pop(job.uid, None)
                 self._resizing.discard(job.uid)
 
-        why = next((reason for slot, reason in self.leaving.items() if self._start.job_of_role(slot.role) is job), None)
+        rows, leaving = self._seats.rows, self.leaving.items()
+        why = next((reason for slot, reason in leaving if rows[slot.role].job == job.uid), None)
         if why is not None:
             self._effects.report(job, "Preempted", f"{why.code}: {why.text}", warning=True)
         self._effects.jobs.resize(self._start.id, job, parallelism, answered)

@@ -10,7 +10,7 @@ from phalanx.dialects.frame.dialect import PodUpdate
 from phalanx.kube.gang.effects import NO_UPDATE, Effects
 from phalanx.kube.gang.objects import GangObjects
 from phalanx.kube.gang.seats.seat_table import GangSeats
-from phalanx.kube.gang.spec.gang_spec import GangSpec, JobPods
+from phalanx.kube.gang.spec.gang_spec import GangSpec
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob, pod_set_names
@@ -33,6 +33,7 @@ class GangStart:
         self, effects: Effects, objects: GangObjects, spec: GangSpec, record: StartRecord, seats: GangSeats
     ) -> None:
         self.effects, self.objects, self.spec, self.record, self.seats = effects, objects, spec, record, seats
+        self.id = objects.id
         self.phase = Phase.STARTING
         self.since_s = effects.now_s()
         self.guarded_s = 0.0
@@ -65,33 +66,19 @@ class GangStart:
         return cls(effects, objects, spec, record, seats)
 
     @property
-    def id(self) -> str:
-        return self.objects.id
-
-    @property
-    def elsewhere(self) -> str:
-        """Return the other cluster that runs the gang; "" if the gang runs in this cluster. If another cluster runs the
-        gang, none of its pods runs in this cluster."""
-        return self.record.cluster
-
-    @property
     def why_there(self) -> str:
         """Return why the other cluster was chosen for the gang; empty if no other cluster was chosen."""
         choice = self.spec.choice
-        return choice.why(self.elsewhere) if choice is not None and self.elsewhere else ""
+        return choice.why(self.record.cluster) if choice is not None and self.record.cluster else ""
 
     @property
     def going_on(self) -> bool:
         """Return True unless the start is being taken back."""
         return self.phase is not Phase.STOPPING
 
-    def job_of_role(self, role: int) -> BatchJob | None:
-        source = self.seats.rows[role].source
-        return self.objects.jobs.get(source.uid) if isinstance(source, JobPods) else None
-
     def flavor_of(self, job: BatchJob) -> str:
         """Return the name of the node flavor that the pods of this Job get; empty if they get none."""
-        role = self.seats.role_of(JobPods(job.uid))
+        role = self.seats.of_job.get(job.uid)
         return self.record.flavors[role] if role is not None and role < len(self.record.flavors) else ""
 
     def update_of(self, job: BatchJob) -> PodUpdate:
@@ -103,15 +90,13 @@ class GangStart:
     def short_member(self) -> str:
         """Return a text about a member Job that will not create the pods that this start needs; "" if every Job
         will."""
-        for row in self.seats.rows:
-            if isinstance(row.source, JobPods) and row.reached < row.least:
-                job = self.objects.jobs.get(row.source.uid)
-                if job is None or (job.finished and job.outcome is not Outcome.SUCCEEDED):
-                    return f"its member {row.role.name} {'was deleted' if job is None else 'ended'}"
-                left = self.objects.size(job) if job.ours else 0
-                seen = self.objects.has_succeeded(job) or row.reached - row.bound + left >= row.least
-                if not seen:
-                    return f"its member {row.role.name} asks for {left} pods now, and not for {row.least}"
+        for row in self.seats.short_of_jobs():
+            job = self.objects.jobs.get(row.job)
+            if job is None or (job.finished and job.outcome is not Outcome.SUCCEEDED):
+                return f"its member {row.role.name} {'was deleted' if job is None else 'ended'}"
+            left, least = self.objects.size(job) if job.ours else 0, row.least
+            if row.reached - row.bound + left < least and not self.objects.has_succeeded(job):
+                return f"its member {row.role.name} asks for {left} pods now, and not for {least}"
         return ""
 
     def bare_pods(self) -> list[Pod]:
@@ -123,11 +108,11 @@ class GangStart:
 
     def _runs_elsewhere(self, pod: Pod) -> bool:
         """Return whether another cluster has started the pod."""
-        return bool(self.elsewhere) and pod.phase != "Pending"
+        return bool(self.record.cluster) and pod.phase != "Pending"
 
     def unsent_pods(self) -> list[Pod]:
         """Return the bare pods that another cluster must run and that do not carry the record of this start yet."""
-        pods = self.objects.pods.values() if self.elsewhere else ()
+        pods = self.objects.pods.values() if self.record.cluster else ()
         bare = (pod for pod in pods if self.objects.job_of(pod) is None and not pod.node and not pod.going)
         return [pod for pod in bare if not self.is_recorded(pod) and pod.uid not in self.resuming]
 
@@ -138,8 +123,8 @@ class GangStart:
 
     def on_its_way(self, pod: Pod) -> bool:
         """Return whether the pod's binding was sent, while the watch may not show the node yet."""
-        slot = self.seats.slot_of.get(pod.uid)
-        return slot is not None and (self.seats[slot].sent or self.seats[slot].bound)
+        seat = self.seats.of_pod.get(pod.uid)
+        return seat is not None and (seat.sent or seat.bound)
 
     def prefer_nodes(self, preference: NodePreference | None) -> None:
         """Set the nodes that pods of the gang without a node prefer from now on."""
@@ -167,10 +152,10 @@ class GangStart:
         first = next(iter(self.objects.jobs.values()), None) or next(iter(self.objects.pods.values()), None)
         if first is None:
             return
-        if self.elsewhere:
-            self.effects.report(first, "Scheduled", f"Sent to cluster {self.elsewhere}")
+        if self.record.cluster:
+            self.effects.report(first, "Scheduled", f"Sent to cluster {self.record.cluster}")
             return
-        nodes = [seat.machine for _, seat in self.seats.all() if seat.bound]
+        nodes = [seat.machine for seat in self.seats.all() if seat.bound]
         where = nodes[0] if len(set(nodes)) == 1 else f"{len(set(nodes))} nodes"
         what = "its pod" if len(nodes) == 1 else f"its {len(nodes)} pods, together,"
         self.effects.report(first, "Scheduled", f"Bound {what} to {where}")

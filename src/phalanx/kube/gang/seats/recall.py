@@ -8,7 +8,6 @@ from dataclasses import replace
 from phalanx.kube.gang.seats.bind_barrier import BindBarrier
 from phalanx.kube.gang.seats.elastic import ElasticParallelism
 from phalanx.kube.gang.seats.gang_start import GangStart
-from phalanx.kube.gang.seats.seat_table import pod_source
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.job import Slot
 from phalanx.model.reason import Reason, ReasonCode
@@ -17,8 +16,8 @@ from phalanx.model.reason import Reason, ReasonCode
 def recall_seats(start: GangStart, barrier: BindBarrier, elastic: ElasticParallelism) -> None:
     """Give the existing pods their seats again, and add the seats of missing pods. If a pod is bound, mark the bind
     barrier as open."""
-    for number, row in enumerate(start.seats.rows):
-        row.left_out = _was_left_out(start.job_of_role(number))
+    for row in start.seats.rows:
+        row.left_out = _was_left_out(start.objects.jobs.get(row.job))
     _seat_pods(start, barrier)
     if start.record.gang:
         _add_missing_seats(start, elastic)
@@ -31,16 +30,15 @@ def _was_left_out(job: BatchJob | None) -> bool:
 
 
 def _seat_pods(start: GangStart, barrier: BindBarrier) -> None:
-    pods = () if start.elsewhere else start.objects.pods.values()
+    pods = () if start.record.cluster else start.objects.pods.values()
     for pod in sorted(pods, key=lambda pod: (not pod.node, not pod.pin, pod.created_s, pod.name)):
-        number = start.seats.role_of(pod_source(pod, start.objects.jobs))
+        number = start.seats.role_of_pod(pod, start.objects.jobs)
         if number is None or (pod.going and not pod.node):
             continue
-        slot = start.seats.take(number, pod)
+        seat = start.seats.take(number, pod)
         if pod.node or pod.pin:
-            seat = start.seats[slot]
             seat.node, seat.sent, seat.devices = pod.node or pod.pin, not pod.node, pod.devices
-            start.seats.mark(slot, ready=True, bound=bool(pod.node))
+            start.seats.mark(seat, ready=True, bound=bool(pod.node))
             start.effects.allocations.allocate(pod.uid, seat.node, pod.requests)
             barrier.gate_open = True
 
@@ -50,8 +48,8 @@ def _add_missing_seats(start: GangStart, elastic: ElasticParallelism) -> None:
     gets as many seats as the Job was granted. But there are no more seats than were placed at the start or have a pod
     on a node. For pods that the user has added since then, nodes are requested from the core as usual."""
     rows, counts = start.seats.rows, list[int]()
-    for number, row in enumerate(rows):
-        job = start.job_of_role(number)
+    for row in rows:
+        job = start.objects.jobs.get(row.job)
         grows = job is not None and row.least < row.role.count
         counts.append(min(row.role.count, job.parallelism) if job is not None and grows else row.role.count)
     asked_since = sum(counts) - max(start.record.seats, start.seats.taken)
@@ -73,7 +71,7 @@ def _recall_leaving(start: GangStart, elastic: ElasticParallelism) -> None:
     size. A replacement of such a pod requests a node of its own. The replacement of any other terminating pod gets the
     node of that pod."""
     for number, row in enumerate(start.seats.rows):
-        job = start.job_of_role(number)
+        job = start.objects.jobs.get(row.job)
         kept = row.least if job is None else elastic.granted.get(job.uid, row.taken)
         pods = {ordinal: start.objects.pods.get(seat.pod) for ordinal, seat in row.seats.items() if seat.node}
         going = [ordinal for ordinal, pod in pods.items() if pod is not None and pod.going]

@@ -18,13 +18,14 @@ from phalanx.kube.read.pod import Pod
 from phalanx.model.job import Placement, Role, Slot
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Seat:
-    """A slot of a started gang, and its pod. `node`: the node that the core granted; "" if there is none. `devices`:
-    the devices of the node that the pod gets. `asked`: True if a node was requested from the core. `sent`: True if a
-    binding was sent and the API server has not answered it. `lost_s`: the time at which the seat lost its last pod, in
-    seconds since the epoch; 0 if the seat never had a pod."""
+    """A slot of a started gang, and its pod (its uid; "" if the slot has no pod). `node`: the node that the core
+    granted; "" if there is none. `devices`: the devices of the node that the pod gets. `asked`: True if a node was
+    requested from the core. `sent`: True if a binding was sent and the API server has not answered it. `lost_s`: the
+    time at which the seat lost its last pod, in seconds since the epoch; 0 if the seat never had a pod."""
 
+    slot: Slot
     node: str = ""
     devices: tuple[str, ...] = ()
     pod: str = ""
@@ -45,11 +46,14 @@ class Seat:
 
 @dataclass(slots=True)
 class RoleSeats:
-    """The seats of one role. `seats`: ordinal -> seat. `vacant`: the ordinals of seats without a pod. `left_out`: True
-    if this start runs without the role, because the role's group does not need it."""
+    """The seats of one role. `number`: the role's number in the job. `job`: the uid of the Job that creates its pods;
+    "" if no Job does. `seats`: ordinal -> seat. `vacant`: the ordinals of seats without a pod. `left_out`: True if this
+    start runs without the role, because the role's group does not need it."""
 
+    number: int
     role: Role
     source: PodSource
+    job: str = ""
     seats: dict[int, Seat] = field(default_factory=dict)
     vacant: dict[int, None] = field(default_factory=dict)
     index: dict[int, int] = field(default_factory=dict)  # completion index of a pod -> the ordinal of its last seat
@@ -74,7 +78,7 @@ class RoleSeats:
         return len(self.seats) - len(self.vacant)
 
     def add(self, ordinal: int, node: str = "") -> Seat:
-        seat = self.seats[ordinal] = Seat(node=node)
+        seat = self.seats[ordinal] = Seat(Slot(self.number, ordinal), node)
         self.vacant[ordinal] = None
         return seat
 
@@ -82,11 +86,8 @@ class RoleSeats:
         return max(self.seats, default=-1) + 1
 
 
-def pod_source(pod: Pod, jobs: Iterable[str]) -> PodSource:
-    """Return the source of the pod: its Job, if the Job is a member of the gang, or else the bare pods with its role
-    and shape."""
-    if pod.owner is not None and pod.owner[1] in jobs:
-        return JobPods(pod.owner[1])
+def bare_pods_like(pod: Pod) -> BarePods:
+    """Return the bare pods with the pod's role and shape, as a source."""
     return BarePods(pod.options.get(ROLE, ""), pod.shape)
 
 
@@ -94,8 +95,12 @@ class GangSeats:
     """All seats of a gang. `rows[i]` is role `i` of the job in the core."""
 
     def __init__(self, roles: Iterable[Role] = (), sources: Iterable[PodSource] = ()) -> None:
-        self.rows = [RoleSeats(role, source) for role, source in zip(roles, sources, strict=True)]
-        self.slot_of: dict[str, Slot] = {}  # pod uid -> its seat
+        self.rows: list[RoleSeats] = []
+        self.of_pod: dict[str, Seat] = {}  # pod uid -> its seat
+        self.of_job: dict[str, int] = {}  # Job uid -> the role of its pods
+        self.held: int | None = None  # the role whose seats are reserved for pods that are created later
+        for role, source in zip(roles, sources, strict=True):
+            self.add_role(role, source)
 
     def __getitem__(self, slot: Slot) -> Seat:
         return self.rows[slot.role].seats[slot.ordinal]
@@ -103,19 +108,39 @@ class GangSeats:
     def __contains__(self, slot: Slot) -> bool:
         return slot.role < len(self.rows) and slot.ordinal in self.rows[slot.role].seats
 
-    def all(self) -> Iterator[tuple[Slot, Seat]]:
-        for number, row in enumerate(self.rows):
-            for ordinal, seat in row.seats.items():
-                yield Slot(number, ordinal), seat
+    def all(self) -> Iterator[Seat]:
+        for row in self.rows:
+            yield from row.seats.values()
 
     def role_of(self, source: PodSource) -> int | None:
-        return next((number for number, row in enumerate(self.rows) if row.source == source), None)
+        if isinstance(source, JobPods):
+            return self.of_job.get(source.uid)
+        return next((row.number for row in self.rows if row.source == source), None)
+
+    def role_of_pod(self, pod: Pod, jobs: Collection[str]) -> int | None:
+        """Return the role of the pod; None if no role is planned for such pods. `jobs`: the uids of the gang's Jobs."""
+        if pod.owner is not None and pod.owner[1] in jobs:
+            return self.of_job.get(pod.owner[1])
+        return self.role_of(bare_pods_like(pod))
 
     @property
     def roles(self) -> tuple[Role, ...]:
         return tuple(row.role for row in self.rows)
 
+    def short_of_jobs(self) -> list[RoleSeats]:
+        """Return the roles of Jobs of whose minimum some pods were never bound."""
+        return [row for row in self.rows if row.reached < row.least and row.job]
+
     # --- planning -------------------------------------------------------------------------------------------------
+
+    def add_role(self, role: Role, source: PodSource) -> RoleSeats:
+        row = RoleSeats(len(self.rows), role, source, source.uid if isinstance(source, JobPods) else "")
+        self.rows.append(row)
+        if row.job:
+            self.of_job.setdefault(row.job, row.number)
+        elif isinstance(source, FuturePods) and self.held is None:
+            self.held = row.number
+        return row
 
     def leave_out(self, placed: Collection[int]) -> None:
         """Note the roles that the start left out, because none of their pods was placed."""
@@ -136,20 +161,19 @@ class GangSeats:
         return unknown
 
     def placements(self) -> tuple[Placement, ...]:
-        found = ((slot, seat) for slot, seat in self.all() if seat.node)
-        return tuple(Placement(slot.role, slot.ordinal, seat.node, seat.devices) for slot, seat in found)
+        return tuple(Placement(*seat.slot, seat.node, seat.devices) for seat in self.all() if seat.node)
 
     def wanting(self) -> tuple[Slot, ...]:
         """Return the slots without a node, and note that nodes for these slots are requested from the core."""
-        found = [(slot, seat) for slot, seat in self.all() if not seat.node]
-        for _, seat in found:
+        found = [seat for seat in self.all() if not seat.node]
+        for seat in found:
             seat.asked = True
-        return tuple(slot for slot, _ in found)
+        return tuple(seat.slot for seat in found)
 
     # --- taking ---------------------------------------------------------------------------------------------------
 
-    def take(self, role: int, pod: Pod) -> Slot:
-        """Give the pod a seat, and return the slot of that seat. The pod gets the seat that its completion index had
+    def take(self, role: int, pod: Pod) -> Seat:
+        """Give the pod a seat, and return that seat. The pod gets the seat that its completion index had
         before, or the seat that its annotation names. Otherwise it gets a vacant planned seat, any vacant seat, or a
         new seat, in this order. (To shrink, a Job controller deletes the pods with the highest indexes, and the core
         gives up the highest ordinals.)"""
@@ -163,38 +187,37 @@ class GangSeats:
         del row.vacant[ordinal]
         if pod.index is not None:
             row.index[pod.index] = ordinal
-        row.seats[ordinal].pod = pod.uid
-        slot = self.slot_of[pod.uid] = Slot(role, ordinal)
-        return slot
+        seat = self.of_pod[pod.uid] = row.seats[ordinal]
+        seat.pod = pod.uid
+        return seat
 
-    def leave(self, uid: str, now_s: float) -> Slot | None:
-        """Vacate the seat of a pod that has ended or was deleted, and return its slot; None if the pod had no seat. The
+    def leave(self, uid: str, now_s: float) -> Seat | None:
+        """Vacate the seat of a pod that has ended or was deleted, and return the seat; None if the pod had no seat. The
         seat keeps its node."""
-        slot = self.slot_of.pop(uid, None)
-        if slot is None:
+        seat = self.of_pod.pop(uid, None)
+        if seat is None:
             return None
-        row, seat = self.rows[slot.role], self[slot]
-        self.mark(slot, ready=False, bound=False)
+        self.mark(seat, ready=False, bound=False)
         seat.pod, seat.sent, seat.lost_s = "", False, now_s
-        row.vacant[slot.ordinal] = None
-        return slot
+        self.rows[seat.slot.role].vacant[seat.slot.ordinal] = None
+        return seat
 
-    def hand_over(self, slot: Slot) -> str:
+    def hand_over(self, seat: Seat) -> str:
         """Move a pod of the same role from a seat without a node to this vacant seat with a node. Return the pod; "" if
         no pod waits for a node. The replacement of the pod that had the vacant seat then gets the seat without a
         node."""
-        row, seat = self.rows[slot.role], self[slot]
+        row = self.rows[seat.slot.role]
         waits = (ordinal for ordinal, other in row.seats.items() if other.pod and not other.node)
         if not seat.node or (ordinal := next(waits, None)) is None:
             return ""
         former = row.seats[ordinal]
         seat.pod, former.pod, former.lost_s = former.pod, "", seat.lost_s
-        row.vacant[ordinal] = row.vacant.pop(slot.ordinal)
-        self.slot_of[seat.pod] = slot
+        row.vacant[ordinal] = row.vacant.pop(seat.slot.ordinal)
+        self.of_pod[seat.pod] = seat
         return seat.pod
 
-    def mark(self, slot: Slot, *, ready: bool, bound: bool) -> None:
-        row, seat = self.rows[slot.role], self[slot]
+    def mark(self, seat: Seat, *, ready: bool, bound: bool) -> None:
+        row = self.rows[seat.slot.role]
         row.ready += ready - seat.ready
         row.bound += bound - seat.bound
         seat.ready, seat.bound = ready, bound
@@ -242,8 +265,7 @@ class GangSeats:
 
     def vacant_of_pods(self) -> list[Slot]:
         """Return the seats without a pod, for roles whose pods no Job creates."""
-        rows = ((number, row) for number, row in enumerate(self.rows) if not isinstance(row.source, JobPods))
-        return [Slot(number, ordinal) for number, row in rows for ordinal in row.vacant]
+        return [Slot(row.number, ordinal) for row in self.rows if not row.job for ordinal in row.vacant]
 
     def surplus(self, role: int, wanted: int) -> list[Slot]:
         """Return the vacant seats of the role in excess of `wanted` seats. Seats without a node come first, then the

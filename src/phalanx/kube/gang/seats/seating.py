@@ -9,9 +9,9 @@ from dataclasses import replace
 from phalanx.dialects.frame.dialect import PodUpdate
 from phalanx.kube.gang.seats.bind_barrier import BindBarrier
 from phalanx.kube.gang.seats.gang_start import GangStart
-from phalanx.kube.gang.seats.seat_table import GangSeats, pod_source
+from phalanx.kube.gang.seats.seat_table import RoleSeats, Seat, bare_pods_like
 from phalanx.kube.gang.spec.declared_roles import pods_in_pieces
-from phalanx.kube.gang.spec.gang_spec import BarePods, FuturePods, JobPods, PodSource, charged
+from phalanx.kube.gang.spec.gang_spec import JobPods, charged
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.template.pod_shape import covers
@@ -26,31 +26,22 @@ _REPLACED = frozenset({labels.MIN_RESOURCES, labels.REPLACES_FAILED})
 class Seating:
     def __init__(self, start: GangStart, barrier: BindBarrier) -> None:
         self._start, self._barrier, self._seats = start, barrier, start.seats
-        self._fresh: dict[str, None] = dict.fromkeys(start.objects.pods)  # new or changed pods
+        start.objects.changed_pods = dict.fromkeys(start.objects.pods)
 
     # --- pods change ----------------------------------------------------------------------------------------------
 
-    def see(self, uid: str) -> None:
-        self._fresh[uid] = None
-
-    def fresh(self) -> list[Pod]:
-        """Return the pods that were created or changed since the last call."""
-        found, self._fresh = self._fresh, {}
-        return [self._start.objects.pods[uid] for uid in found]
-
     def vacate(self, pod: Pod) -> None:
         """Note that the pod has ended or was deleted."""
-        self._fresh.pop(pod.uid, None)
         self._barrier.forget(pod.uid)
-        slot = self._seats.leave(pod.uid, self._start.effects.now_s())
-        if slot is None:
+        seat = self._seats.leave(pod.uid, self._start.effects.now_s())
+        if seat is None:
             return
         if pod.rejected:
-            self._seats[slot].node = ""  # the pod's replacement releases the charge and needs another node
-        if self._start.objects.job_of(pod) is None and self._is_over(pod, slot):
-            self._barrier.release([slot])
-        elif slot not in self._start.leaving and (heir := self._seats.hand_over(slot)):
-            self.see(heir)
+            seat.node = ""  # the pod's replacement releases the charge and needs another node
+        if self._start.objects.job_of(pod) is None and self._is_over(pod, seat.slot):
+            self._barrier.release([seat.slot])
+        elif seat.slot not in self._start.leaving and (heir := self._seats.hand_over(seat)):
+            self._start.objects.changed_pods[heir] = None
 
     def _is_over(self, pod: Pod, slot: Slot) -> bool:
         """Return True if the pod's seat ends with the pod: if it is a bare pod that nobody replaces, or if its seat was
@@ -68,40 +59,49 @@ class Seating:
     def excess(self, pod: Pod) -> Amounts | None:
         """Return the amounts by which a pod requests more than its seat is charged, because of an in-place resize; None
         if the pod has no seat."""
-        slot = self._seats.slot_of.get(pod.uid)
-        if slot is None or self._seats[slot].node != pod.node:
+        seat = self._seats.of_pod.get(pod.uid)
+        if seat is None or seat.node != pod.node:
             return None
-        charged = dict(self._seats.rows[slot.role].role.shape.requests)
+        charged = dict(self._seats.rows[seat.slot.role].role.shape.requests)
         return amounts({name: max(0, value - charged.get(name, 0)) for name, value in pod.requests})
 
     # --- pods get seats -------------------------------------------------------------------------------------------
 
-    def look_at(self, pod: Pod) -> None:
-        slot = self._seats.slot_of.get(pod.uid)
-        if slot is None:
+    def seat_pods(self) -> list[Pod]:
+        """Give seats to the pods that were created since the last call, and adapt the seats of changed pods. Return
+        these pods. Pods that another cluster runs get no seat, and are not returned."""
+        objects = self._start.objects
+        changed, objects.changed_pods = objects.changed_pods, {}
+        pods = [] if self._start.record.cluster else [objects.pods[uid] for uid in changed]
+        for pod in pods:
+            self._look_at(pod)
+        return pods
+
+    def _look_at(self, pod: Pod) -> None:
+        seat = self._seats.of_pod.get(pod.uid)
+        if seat is None:
             if self._awaits_its_step(pod):
-                self.see(pod.uid)
+                self._start.objects.changed_pods[pod.uid] = None
                 return
-            slot = self._take(pod)
-            if slot is None:
+            seat = self._take(pod)
+            if seat is None:
                 return
-        self._relabel(slot, pod)
-        seat = self._seats[slot]
+        self._relabel(seat.slot.role, pod)
         if pod.node:
             if seat.node != pod.node:  # bound by another scheduler, or by a write whose answer was lost
                 seat.node = pod.node
                 self._start.emit_full_state()
-            self._barrier.settle(slot)
+            self._barrier.settle(seat)
             return
         ready = bool(seat.node) and (pod.bindable or seat.sent)
-        self._seats.mark(slot, ready=ready or seat.bound, bound=seat.bound)
+        self._seats.mark(seat, ready=ready or seat.bound, bound=seat.bound)
         if ready and not seat.bound:
-            self._barrier.pending[slot] = None
+            self._barrier.pending[seat.slot] = seat
         elif not seat.bound:
-            self._barrier.pending.pop(slot, None)
-            if not seat.node and not seat.asked and slot not in self._barrier.resting:
+            self._barrier.pending.pop(seat.slot, None)
+            if not seat.node and not seat.asked and seat.slot not in self._barrier.resting:
                 self._start.since_s = self._start.effects.now_s()
-                self._barrier.open([slot])
+                self._barrier.open([seat])
 
     def place(self, placements: Iterable[Placement]) -> None:
         """Give these nodes to seats without a node, and return the placements of seats that no longer exist to the
@@ -113,20 +113,21 @@ class Seating:
                 continue
             self._seats.plan((placement,))
             if (uid := self._seats[slot].pod) and uid in self._start.objects.pods:
-                self._fresh[uid] = None
+                self._start.objects.changed_pods[uid] = None
 
     def fit(self, wanted: Callable[[BatchJob], int]) -> None:
         """Give seats that a Job can no longer use back to the core. `wanted`: a function that returns the number of
         seats for a Job. Once the gang runs, it no longer needs pods that a Job will not create. During a start, the
         gang needs the pods with which the core decided the start."""
         frozen = self._start.record.gang and self._start.phase is not Phase.RUNNING
-        for number, row in enumerate(self._seats.rows):
-            if isinstance(row.source, JobPods):
-                job = self._start.job_of_role(number)
+        for row in self._seats.rows:
+            if row.job:
+                job = self._start.objects.jobs.get(row.job)
                 seats = wanted(job) if job is not None and job.ours else 0
                 if seats < row.role.minimum and not frozen:
                     row.role = replace(row.role, minimum=seats)
-                self._barrier.release(self._seats.surplus(number, seats))
+                if len(row.seats) > seats:
+                    self._barrier.release(self._seats.surplus(row.number, seats))
 
     def update(self, updates: Mapping[str, PodUpdate]) -> None:
         """Apply further changes of the Jobs' pod templates to the plan. Pods that need other nodes because of these
@@ -134,32 +135,30 @@ class Seating:
         self._start.updates = updates
         if not updates:
             return
-        for number, row in enumerate(self._seats.rows):
-            if (job := self._start.job_of_role(number)) is None:
+        for row in self._seats.rows:
+            if (job := self._start.objects.jobs.get(row.job)) is None:
                 continue
             update, shape = self._start.update_of(job), row.role.shape
             tolerations = (*shape.tolerations, *(one for one in update.tolerations if one not in shape.tolerations))
             selector = tuple(sorted({*shape.selector, *update.node_selector.items()}))
             row.role = replace(row.role, shape=replace(shape, tolerations=tolerations))
             if selector != shape.selector:
-                self._plan_anew(number, replace(row.role.shape, selector=selector))
+                self._plan_anew(row, replace(row.role.shape, selector=selector))
 
     # --- private ---------------------------------------------------------------------------------------------------
 
-    def _take(self, pod: Pod) -> Slot | None:
-        """Give the pod a seat, and return its slot; None for a terminating pod that never had a node."""
+    def _take(self, pod: Pod) -> Seat | None:
+        """Give the pod a seat, and return the seat; None for a terminating pod that never had a node."""
         if pod.going and not pod.node:
             return None
-        source = pod_source(pod, self._start.objects.jobs)
-        number = self._seats.role_of(source)
-        held = self._seats.role_of(FuturePods())
+        number, held = self._seats.role_of_pod(pod, self._start.objects.jobs), self._seats.held
         flavored = any(self._start.record.flavors)  # the pods also have the node selectors of their flavors
         if number is None:
-            number = self._role_for(pod, source)
+            number = self._role_for(pod)
         elif held is not None and self._seats.rows[held].seats and not self._seats.rows[number].vacant:
-            self._extend(number, self._cut(held, pod))
+            self._extend(self._seats.rows[number], self._cut(held, pod))
         elif not covers(self._seats.rows[number].role.shape, pod.shape, narrower=flavored):
-            self._replan(number, pod)
+            self._replan(self._seats.rows[number], pod)
         return self._seats.take(number, pod)
 
     def _awaits_its_step(self, pod: Pod) -> bool:
@@ -169,36 +168,36 @@ class Seating:
         if self._start.phase is not Phase.RUNNING or self._start.spec.job.size is not GangSize.IN_STEPS or pod.node:
             return False
         objects = self._start.objects
-        job, number = objects.job_of(pod), self._seats.role_of(pod_source(pod, objects.jobs))
+        job, number = objects.job_of(pod), self._seats.role_of_pod(pod, objects.jobs)
         if job is None or number is None or self._seats.rows[number].vacant:
             return False
         return objects.size(job) != sum(not one.going for one in objects.pods.values() if objects.job_of(one) is job)
 
-    def _relabel(self, slot: Slot, pod: Pod) -> None:
+    def _relabel(self, number: int, pod: Pod) -> None:
         """Update the labels of the role's shape from the pod. This is needed because other pods now have selectors with
         more labels than when the role was planned."""
-        row = self._seats.rows[slot.role]
+        row = self._seats.rows[number]
         if len(pod.shape.labels) > len(row.role.shape.labels):
             shape = replace(row.role.shape, labels=pod.shape.labels, namespace=pod.shape.namespace)
             row.role = replace(row.role, shape=shape)
             self._start.emit_full_state()
 
-    def _role_for(self, pod: Pod, source: PodSource) -> int:
+    def _role_for(self, pod: Pod) -> int:
         """Add a role for a pod that belongs to no planned role, and return its number. If capacity is reserved for
         later pods, divide that capacity into seats for pods of this shape."""
-        number, held = len(self._seats.rows), self._seats.role_of(FuturePods())
+        number, held, owner = len(self._seats.rows), self._seats.held, self._start.objects.job_of(pod)
         # The gang does not wait for pods that are created after the start, by a driver, or beyond a declared number.
         later = self._start.phase is Phase.RUNNING or held is not None
-        minimum = 0 if later or (self._start.spec.counted and isinstance(source, BarePods)) else 1
+        minimum = 0 if later or (self._start.spec.counted and owner is None) else 1
         name = pod.options.get(labels.ROLE) or f"pods-{number}"
         shape = charged(pod.shape, self._start.spec.charging)
-        self._seats.rows += GangSeats((Role(name=name, count=1, minimum=minimum, shape=shape),), (source,)).rows
-        self._extend(number, self._cut(held, pod) if held is not None and isinstance(source, BarePods) else [])
+        source = bare_pods_like(pod) if owner is None else JobPods(owner.uid)
+        row = self._seats.add_role(Role(name=name, count=1, minimum=minimum, shape=shape), source)
+        self._extend(row, self._cut(held, pod) if held is not None and owner is None else [])
         return number
 
-    def _extend(self, number: int, nodes: list[str]) -> None:
+    def _extend(self, row: RoleSeats, nodes: list[str]) -> None:
         """Add a seat for the role on each of these nodes."""
-        row = self._seats.rows[number]
         for node in nodes:
             row.add(row.next_ordinal(), node)
         row.role = replace(row.role, count=max(row.role.count, len(row.seats)))
@@ -223,24 +222,21 @@ class Seating:
         row.role = replace(row.role, count=0, minimum=0)
         return nodes
 
-    def _replan(self, number: int, pod: Pod) -> None:
+    def _replan(self, row: RoleSeats, pod: Pod) -> None:
         """Plan the unbound pods of the role again, before any binding, because the real pods request more than was
         planned."""
-        row = self._seats.rows[number]
         asked = dict(row.role.shape.requests)
         for name, value in pod.shape.requests:
             asked[name] = max(value, asked.get(name, 0))
         planned = row.role.shape.charged  # the charge is that of the template, even if admission changed the pods
-        self._plan_anew(number, replace(pod.shape, requests=tuple(sorted(asked.items())), charged=planned))
+        self._plan_anew(row, replace(pod.shape, requests=tuple(sorted(asked.items())), charged=planned))
 
-    def _plan_anew(self, number: int, shape: Shape) -> None:
+    def _plan_anew(self, row: RoleSeats, shape: Shape) -> None:
         """Plan the unbound seats of a role again, for pods of this shape."""
-        row = self._seats.rows[number]
         row.role = replace(row.role, shape=shape)
-        for ordinal, seat in row.seats.items():
+        for seat in row.seats.values():
             if not seat.bound:
-                slot = Slot(number, ordinal)
                 seat.node = ""
-                self._seats.mark(slot, ready=False, bound=False)
-                self._barrier.pending.pop(slot, None)
+                self._seats.mark(seat, ready=False, bound=False)
+                self._barrier.pending.pop(seat.slot, None)
         self._start.emit_full_state()
