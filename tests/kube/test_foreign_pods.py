@@ -10,14 +10,14 @@ from tests.kube.gang.recorded_effects import a_pod
 def test_a_pod_of_others_is_told_once_and_once_gone() -> None:
     pods = {"p": a_pod("p", node="n1")}
     foreign = ForeignPods(pods, lambda pod: None)
-    foreign.touch("p")
+    foreign.touched["p"] = None
     [told] = foreign.events()
     assert isinstance(told, Occupied)
     assert (told.pod, told.node) == ("p", "n1")
-    foreign.touch("p")
+    foreign.touched["p"] = None
     assert list(foreign.events()) == []
     pods["p"] = a_pod("p", node="n1", phase="Succeeded")
-    foreign.touch("p")
+    foreign.touched["p"] = None
     assert list(foreign.events()) == [Vacated("p")]
 
 
@@ -26,5 +26,5 @@ def test_of_a_pod_of_ours_only_what_it_costs_beyond_its_seat() -> None:
     pods = {name: a_pod(name, node="n1") for name in excess}
     foreign = ForeignPods(pods, lambda pod: excess[pod.uid])
     for name in pods:
-        foreign.touch(name)
+        foreign.touched[name] = None
     assert list(foreign.events()) == [Occupied("grown", "n1", (("cpu", 500),))]

@@ -291,12 +291,12 @@ class DialectWatch:
         name = (obj["metadata"].get("annotations") or _NOTHING).get(PART, "")
         return in_parts(pod, use, name, self._parts.get(name))
 
-    def at_binding(self, pod: Object, node: str, devices: tuple[str, ...]) -> Mapping[str, str]:
-        """Return the annotations that a pod gets with its binding to the node, or to a part of a node."""
-        machine, part = node_and_part(node)
+    def at_binding(self, pod: Object, node: str, part: str, devices: tuple[str, ...]) -> Mapping[str, str]:
+        """Return the annotations that a pod gets with its binding. `part`: the part of the node; "" for a whole node.
+        `devices`: the devices of the node that the pod gets."""
         found = {PART: part} if part else dict[str, str]()
-        for each in self.defined.values() if part or devices else ():
-            found |= each.at_binding(pod, machine, part, devices)
+        for each in self.defined.values():
+            found |= each.at_binding(pod, node, part, devices)
         return found
 
     def placed(self, uid: str, node: str) -> tuple[StandIn, Object] | None:

@@ -11,20 +11,18 @@ from phalanx.model.pod import Amounts, amounts
 
 
 class ForeignPods:
-    """The usage of foreign pods, as events. `pods`: the existing pods, by uid. `excess`: a function that returns the
-    part of a pod's usage that the core does not charge to a gang; None if the core charges no part of it to a gang."""
+    """The usage of foreign pods, as events. `touched`: the pods whose usage may have changed. `pods`: the existing
+    pods, by uid. `excess`: a function that returns the part of a pod's usage that the core does not charge to a gang;
+    None if the core charges no part of it to a gang."""
 
     def __init__(self, pods: Mapping[str, Pod], excess: Callable[[Pod], Amounts | None]) -> None:
         self._pods, self._excess = pods, excess
-        self._touched: dict[str, None] = {}  # pods whose usage may have changed
+        self.touched: dict[str, None] = {}
         self._told: dict[str, Occupied] = {}
-
-    def touch(self, uid: str) -> None:
-        self._touched[uid] = None
 
     def events(self) -> Iterator[Event]:
         """Yield the events about usage that has changed since the last call."""
-        touched, self._touched = self._touched, {}
+        touched, self.touched = self.touched, {}
         for uid in touched:
             held = self._held(uid)
             if held == self._told.get(uid):

@@ -14,7 +14,7 @@ import msgspec
 
 from phalanx.client.connection import Object
 from phalanx.kube.read import labels
-from phalanx.kube.read.records import PreemptionMark, StartRecord, read_preemption_mark, read_start_record
+from phalanx.kube.read.records import PreemptionMark, StartRecord, read_records
 from phalanx.kube.read.template.pod_shape import ShapeCache, resized_resources, volume_claims
 from phalanx.kube.read.wire import epoch_s, with_group, with_priority
 from phalanx.kube.read.workload.adapter import PodOwner
@@ -27,6 +27,7 @@ _REJECTIONS = (
     *("NodeShutdown", "Terminated", "Evicted", "Preempting", "VolumeAttachmentLimitExceeded"),
 )
 _OURS = "phalanx.dev/"
+_ENDED = {"Succeeded", "Failed"}
 RESIDENTS = {"DaemonSet", "Node"}  # owners of pods that belong to their node: DaemonSet, and Node for static pods
 _NO_GATES: frozenset[str] = frozenset()
 _NOTHING: Object = {}
@@ -40,9 +41,11 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
     period in seconds. `claims`: the pod's volume claims; the claims in `unplaced` need the pod's node before the pod
     can be bound. `awaited`: for a foreign pod, the node that it is about to be bound to. `part`: the part of the node
     that the pod is in. `stands_in`: True if no such pod exists in the API, because the value represents an object of
-    another scheduler. `resident`: True if it is a foreign pod that is static or belongs to a DaemonSet."""
+    another scheduler. `resident`: True if it is a foreign pod that is static or belongs to a DaemonSet. `over`: True if
+    it has ended. `charged`: True if its resources are charged to a node."""
 
     uid: str
+    key: str  # namespace/name
     namespace: str
     name: str
     resource_version: str
@@ -51,6 +54,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
     pin: str
     node: str
     phase: str
+    over: bool
+    charged: bool
     reason: str
     going: bool
     gated: bool
@@ -83,14 +88,6 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
         return self.node or self.awaited
 
     @property
-    def over(self) -> bool:
-        return self.phase in {"Succeeded", "Failed"}
-
-    @property
-    def charged(self) -> bool:
-        return bool(self.node or self.awaited) and not self.over
-
-    @property
     def rejected(self) -> bool:
         """Return whether the kubelet refused to run the pod, because of the node's state and not because of the
         program."""
@@ -106,10 +103,6 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
     @property
     def requests(self) -> Amounts:
         return self.shape.requests
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
 
 def read_pod(
@@ -132,30 +125,36 @@ def read_pod(
     pin = annotations.get(labels.PINNED, "") if labels.GATE not in gates else ""
     owner = None if single else owner
     ours = bound_by_us or (owner is not None and (labels.GATE in gates or bool(pin)))
-    said = {**labels.from_autoscalers(meta), **_said(meta)} if ours else {}
+    said = {**(labels.from_autoscalers(meta) if annotations else {}), **_said(meta)} if ours else {}
     named = with_group(meta, spec)
     # A Job whose pods name another scheduler is no gang member, unless the pods name a group of their own.
     alone = owner is None or scheduler not in labels.OURS or named is not meta
     theirs = words("Pod", with_priority(named, spec), scheduler) if bound_by_us and alone else _NOTHING
     said = {**theirs, **said} if theirs else said
     ask = shapes.of_pod(spec, status, _with_devices(meta, theirs))
+    index, (record, mark) = annotations.get(labels.COMPLETION_INDEX), read_records(annotations)
+    phase, node = status.get("phase") or "Pending", spec.get("nodeName") or ""
+    awaited = "" if ours or "nodeName" in spec else _awaited(spec, status)
     return Pod(
         uid=meta["uid"],
+        key=f"{meta['namespace']}/{meta['name']}",
         namespace=meta["namespace"],
         name=meta["name"],
         resource_version=meta["resourceVersion"],
         ours=ours,
         pinned=ours and not bound_by_us,
         pin=pin if ours and not bound_by_us else "",
-        node=spec.get("nodeName") or "",
-        phase=status.get("phase") or "Pending",
+        node=node,
+        phase=phase,
+        over=phase in _ENDED,
+        charged=bool(node or awaited) and phase not in _ENDED,
         reason=status.get("reason") or "",
         going="deletionTimestamp" in meta,
         gated=bool(gates - {labels.GATE}) or (bound_by_us and bool(gates)),
         shape=ask.shape,
         obstacle=ask.obstacle,
         owner=owner and (owner.name, owner.uid),
-        index=labels.whole_number(annotations.get(labels.COMPLETION_INDEX)),
+        index=labels.whole_number(index) if index else None,
         priority=int(spec.get("priority") or 0),
         created_s=epoch_s(meta.get("creationTimestamp")),
         resident=not ours and _is_resident(meta),
@@ -163,14 +162,14 @@ def read_pod(
         active_s=None if spec.get("activeDeadlineSeconds") is None else float(spec["activeDeadlineSeconds"]),
         preempts=spec.get("preemptionPolicy") != "Never",
         devices=tuple(annotations[labels.DEVICES].split(",")) if annotations.get(labels.DEVICES) else (),
-        record=read_start_record(annotations),
-        mark=read_preemption_mark(annotations),
+        record=record,
+        mark=mark,
         waits_for=_waits_for(status) if ours else "",
         options=said,
         claims=volume_claims(spec, meta["name"]) if ask.claims else (),
         message=status.get("message") or "",
         ready=ours and _ready(status),
-        awaited="" if ours or "nodeName" in spec else _awaited(spec, status),
+        awaited=awaited,
     )
 
 
@@ -183,17 +182,21 @@ def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
     if any(before.get(word) != after.get(word) for word in _WORDS) or not _same_demands(old, new):
         return None
     spec, status = new["spec"], new.get("status") or _NOTHING
+    phase, node = status.get("phase") or "Pending", spec.get("nodeName") or ""
+    awaited = "" if pod.ours or "nodeName" in spec else _awaited(spec, status)
     return msgspec.structs.replace(
         pod,
         resource_version=after["resourceVersion"],
-        node=spec.get("nodeName") or "",
-        phase=status.get("phase") or "Pending",
+        node=node,
+        phase=phase,
+        over=phase in _ENDED,
+        charged=bool(node or awaited) and phase not in _ENDED,
         reason=status.get("reason") or "",
         message=status.get("message") or "",
         going="deletionTimestamp" in after,
         waits_for=_waits_for(status) if pod.ours else "",
         ready=pod.ours and _ready(status),
-        awaited="" if pod.ours or "nodeName" in spec else _awaited(spec, status),
+        awaited=awaited,
     )
 
 

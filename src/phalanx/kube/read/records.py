@@ -130,6 +130,11 @@ def submitted_s(text: str | None, uid: str, created_s: float, key: RecordKey | N
     return min(created_s, said.at_s) if key is None or key.vouches(said, uid) else created_s
 
 
+def read_records(annotations: dict[str, str] | None) -> tuple[StartRecord | None, PreemptionMark | None]:
+    """Return the record of the start and the mark of the preemption in the annotations of an object."""
+    return read_start_record(annotations), read_preemption_mark(annotations)
+
+
 def read_start_record(annotations: dict[str, str] | None) -> StartRecord | None:
     if not annotations or ADMITTED not in annotations:
         return None

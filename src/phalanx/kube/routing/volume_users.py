@@ -63,10 +63,8 @@ class VolumeUsers:
             self.volumes.asks(job.namespace, job.name, volume_claims(template))
 
     def pod(self, pod: Pod) -> Pod:
-        """Return the pod with the constraints of its claims, and update the index. If the pod released a claim that
-        only one pod may use, the waiting pods are reconciled."""
-        if not pod.claims:
-            return pod
+        """Return a pod that has claims, with the constraints of these claims, and update the index. If the pod released
+        a claim that only one pod may use, the waiting pods are reconciled."""
         for claim in pod.claims if self.volumes is not None else ():
             self._note(pod, claim)
         found = self.volumes.look(pod.namespace, pod.claims, pod.name, pod.node) if self.volumes is not None else None
@@ -76,7 +74,7 @@ class VolumeUsers:
 
     def gone(self, pod: Pod) -> None:
         for claim in pod.claims if self.volumes is not None else ():
-            self._note(replace(pod, phase="Succeeded"), claim)
+            self._note(replace(pod, phase="Succeeded", over=True, charged=False), claim)
 
     def _note(self, pod: Pod, claim: str) -> None:
         assert self.volumes is not None

@@ -143,7 +143,7 @@ class WorkloadWatch:
         pod = self._pods[change.new["metadata"]["uid"]] = self._read(change.old, change.new)
         if before is not None and before.owner is not None and before.owner != pod.owner:
             self._pods_of.get(before.owner[1], set()).discard(pod.uid)
-        self.foreign_pods.touch(pod.uid)
+        self.foreign_pods.touched[pod.uid] = None
         if pod.charged:
             self._allocations.allocate(pod.uid, pod.where, pod.requests)
         elif pod.over or not pod.ours:
@@ -160,14 +160,14 @@ class WorkloadWatch:
         admission = self._caches.admission
         owner = self._ancestors.owner(new["metadata"], admission)
         pod = read_pod(new, admission.shapes, admission.answers_to, owner, admission.words, admission.alone)
-        return self._as_defined(self._storage.pod(pod), new)
+        return self._as_defined(self._storage.pod(pod) if pod.claims else pod, new)
 
     def _lose_pod(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)
         if pod is None:
             return
         self._allocations.release(uid)
-        self.foreign_pods.touch(uid)
+        self.foreign_pods.touched[uid] = None
         self._storage.gone(pod)
         if pod.owner is not None and (siblings := self._pods_of.get(pod.owner[1])) is not None:
             siblings.discard(uid)
@@ -182,7 +182,7 @@ class WorkloadWatch:
         before, name = self._pod_gang.get(pod.uid), self._named_gang(pod)
         if before is not None and before.id != name:
             before.lose_pod(pod)
-            self.foreign_pods.touch(pod.uid)  # the pod's capacity on its node belongs to no gang now
+            self.foreign_pods.touched[pod.uid] = None  # the pod's capacity on its node belongs to no gang now
             del self._pod_gang[pod.uid]
             self._changed(before.id)
         if name is not None:

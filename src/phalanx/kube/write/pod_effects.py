@@ -28,7 +28,7 @@ from phalanx.kube.read import labels
 from phalanx.kube.read.labels import PREEMPTED
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import PreemptionMark, RecordKey, StartRecord
-from phalanx.kube.write.binding import BindPod, PinPod, PlaceStandIn, SendPod
+from phalanx.kube.write.binding import NOTHING, BindPod, PinPod, PlaceStandIn, SendPod
 from phalanx.kube.write.writer import Verdict, Write, Writer
 
 
@@ -213,13 +213,13 @@ class PodWrites:
     def bind(
         self, gang: str, pod: Pod, node: str, devices: tuple[str, ...], record: StartRecord | None, answered: Answered
     ) -> None:
-        if (placed := self._dialects.placed(pod.uid, node)) is not None:
+        if pod.stands_in and (placed := self._dialects.placed(pod.uid, node)) is not None:
             self._writer.put(PlaceStandIn(*placed), self._done(gang, answered, placed[0].kind))
             return
         if record is not None and self._key is not None:
             record = self._key.sign(record, pod.uid)
-        obj, machine = self._informers(PODS).objects.get(pod.key, {}), node_and_part(node)[0]
-        said = self._dialects.at_binding(obj, node, devices)
+        obj, (machine, part) = self._informers(PODS).objects.get(pod.key, {}), node_and_part(node)
+        said = self._dialects.at_binding(obj, machine, part, devices) if part or devices else NOTHING
         pin = PinPod(pod, machine, obj, devices) if pod.pinned else None
         self._writer.put(pin or BindPod(pod, machine, record, devices, said), self._done(gang, answered))
 

@@ -108,8 +108,8 @@ def _seat_pods(gang: GangLifecycle, parts: StartedParts) -> None:
     """Give seats to new pods, and adapt the seats to the sizes of the Jobs. If another cluster runs the start, send new
     bare pods to that cluster."""
     pods = parts.seating.seat_pods()
-    for pod in pods if isinstance(gang.state, Running) else ():
-        if gang.state.readiness.see(pod):
+    for pod in pods:
+        if isinstance(gang.state, Running) and gang.state.readiness.see(pod):
             gang.history.forgive()
     parts.seating.fit(parts.elastic.seats_of)
     if isinstance(gang.state, Running):

@@ -9,7 +9,7 @@ then no new pods are needed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from phalanx.client.connection import Object
 from phalanx.dialects.frame.dialect import PodUpdate
 from phalanx.kube.read import labels
-from phalanx.kube.read.records import PreemptionMark, StartRecord, read_preemption_mark, read_start_record
+from phalanx.kube.read.records import PreemptionMark, StartRecord, read_records
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.template.pod_shape import PodRequirements
 from phalanx.kube.read.wire import epoch_s, with_group
@@ -39,7 +39,13 @@ class BatchJob:
     `grouped`: True if the Job's pods name a group of their own; this group is the gang unless the Job itself is queued.
     `completions_follow`: True if the completions of the Job must always equal its parallelism, even when Phalanx
     changes the parallelism; while the Job is suspended, both have the user's values. `sent`: True if another cluster
-    runs it."""
+    runs it.
+
+    These follow from the other fields. `object_uid`: the uid of the object that contains this Job as a role, or of the
+    Job itself. `finished`: True if it has ended. `queued`: True if its labels put it into a queue of Phalanx. Phalanx
+    then resumes the Job, and may suspend it again. `ours`: True if Phalanx schedules it, because it is queued, or
+    because it runs with Phalanx's scheduler name. `pinned`: True if another scheduler binds its pods to the nodes that
+    Phalanx plans (`binding`)."""
 
     uid: str
     namespace: str
@@ -72,42 +78,27 @@ class BatchJob:
     completions_follow: bool = False
     ended_s: float = 0.0
     sent: bool = False
+    object_uid: str = field(init=False)
+    key: str = field(init=False)
+    finished: bool = field(init=False)
+    queued: bool = field(init=False)
+    ours: bool = field(init=False)
+    pinned: bool = field(init=False)
 
-    @property
-    def object_uid(self) -> str:
-        """Return the uid of the object that contains this Job as a role, or of the Job itself."""
-        return self.uid.partition("/")[0]
-
-    @property
-    def finished(self) -> bool:
-        return self.outcome is not None
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-    @property
-    def ours(self) -> bool:
-        """Return whether Phalanx schedules the Job. It does if the Job is queued, or if it runs with Phalanx's
-        scheduler name."""
-        return self.queued or (
-            not self.externally_managed
-            and self.scheduler == labels.SCHEDULER_NAME
-            and not self.suspended
-            and not self.grouped
-            and not self.sent
-        )
-
-    @property
-    def pinned(self) -> bool:
-        """Return True if another scheduler binds its pods to the nodes that Phalanx plans (`binding`)."""
-        return not self.bound_by_us and not self.sent
-
-    @property
-    def queued(self) -> bool:
-        """Return True if the labels of the Job put it into a queue of Phalanx. Phalanx then resumes the Job, and may
-        suspend it again."""
-        return not self.externally_managed and (labels.QUEUE in self.options or labels.JOB in self.options)
+    def __post_init__(self) -> None:
+        free = not self.externally_managed
+        queued = free and (labels.QUEUE in self.options or labels.JOB in self.options)
+        runs = free and self.scheduler == labels.SCHEDULER_NAME and not self.suspended
+        derived = {
+            "object_uid": self.uid.partition("/")[0],
+            "key": f"{self.namespace}/{self.name}",
+            "finished": self.outcome is not None,
+            "queued": queued,
+            "ours": queued or (runs and not self.grouped and not self.sent),
+            "pinned": not self.bound_by_us and not self.sent,
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
     @property
     def asked_pods(self) -> int:
@@ -136,6 +127,8 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
     with_template = {**meta, "template": template.get("metadata")}
     kept = labels.from_autoscalers(template.get("metadata"))
     options = {**around.words(form.kind.name, with_template, ""), **kept, **_said(meta)}
+    annotations = meta.get("annotations") or {}
+    record, mark = read_records(annotations)
     requested, completions = _wished(meta, parallelism), _completions(spec)
     follow = options.get(labels.COMPLETIONS) == labels.EQUAL_PARALLELISM and completions == parallelism
     return BatchJob(
@@ -161,9 +154,9 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
         held=labels.held(meta),
         active_s=_active_s(meta, spec.get("activeDeadlineSeconds")),
         preempts=around.preempts(pod),
-        record=read_start_record(meta.get("annotations")),
-        mark=read_preemption_mark(meta.get("annotations")),
-        preempted=labels.whole_number((meta.get("annotations") or {}).get(labels.PREEMPTIONS)) or 0,
+        record=record,
+        mark=mark,
+        preempted=labels.whole_number(annotations.get(labels.PREEMPTIONS)) or 0,
         options=options,
         adapter=form,
         grouped=_is_grouped(pod, around),
@@ -249,9 +242,9 @@ def original_template(meta: Object, template: Object) -> Object:
     if not said.labels and not said.annotations:
         return {**template, "spec": spec}
     own = dict(template.get("metadata") or {})
-    for field, before in (("labels", said.labels), ("annotations", said.annotations)):
-        words = {**(own.get(field) or {}), **before}
-        own[field] = {key: text for key, text in words.items() if text is not None}
+    for name, before in (("labels", said.labels), ("annotations", said.annotations)):
+        words = {**(own.get(name) or {}), **before}
+        own[name] = {key: text for key, text in words.items() if text is not None}
     return {**template, "metadata": own, "spec": spec}
 
 
