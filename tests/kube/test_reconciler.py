@@ -8,7 +8,6 @@ import pytest
 
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.gang.lifecycle.stages import Stage
-from phalanx.kube.gang.spec.gang_spec import GangDefaults
 from phalanx.kube.routing.reconciler import GangReconciler, GangTimers
 from phalanx.model.event import OutcomeTold
 from phalanx.model.job import Outcome
@@ -28,10 +27,6 @@ def test_a_timer_that_is_set_again_counts_once() -> None:
     assert timers.next_s is None
 
 
-def defaults() -> GangDefaults:
-    return DEFAULTS
-
-
 def reconciler(effects: RecordedEffects, *gangs: GangLifecycle) -> tuple[GangReconciler, list[str]]:
     """Return a reconciler of these gangs, and what it reports: `wake`, settled gangs, and gangs that are gone."""
     news = list[str]()
@@ -49,7 +44,7 @@ def test_a_gang_that_is_marked_twice_is_reconciled_once() -> None:
     for gang in ("default/j", "default/other", "default/j"):
         found.mark(gang)
     assert len(found) == 2
-    assert len(list(found.reconcile(defaults))) == 2
+    assert len(list(found.reconcile(DEFAULTS))) == 2
     assert (news, len(found)) == (["wake", "wake", "wake", "default/j", "no default/other"], 0)
 
 
@@ -57,13 +52,13 @@ def test_a_gang_is_marked_when_its_time_has_come() -> None:
     effects, gang = starting()
     found, news = reconciler(effects, gang)
     found.mark_due([gang.id])
-    list(found.reconcile(defaults))
+    list(found.reconcile(DEFAULTS))
     assert found.next_s == gang.wake_s
     found.mark_due(())
     assert len(found) == 0
     effects.time_s = gang.wake_s
     found.mark_due(())
-    list(found.reconcile(defaults))
+    list(found.reconcile(DEFAULTS))
     assert news == [gang.id, gang.id]
     assert gang.state.stage is Stage.LEAVING
 
@@ -74,7 +69,7 @@ def test_an_error_about_one_gang_keeps_no_other_from_its_turn(caplog: pytest.Log
     odd.id = "default/odd"
     found, news = reconciler(effects, odd, gang)
     found.mark_due([odd.id, gang.id])
-    list(found.reconcile(defaults))
+    list(found.reconcile(DEFAULTS))
     assert news == [gang.id]
     assert odd.id in caplog.text
 
@@ -84,7 +79,7 @@ def test_the_starts_of_an_earlier_process_are_taken_up_once() -> None:
     gang = GangLifecycle("default/j", effects)
     gang.see_job(replace(a_job("j", 2), outcome=Outcome.SUCCEEDED))
     found, _ = reconciler(effects, gang)
-    list(found.recover(defaults))
+    list(found.recover(DEFAULTS))
     assert effects.of(OutcomeTold) == [OutcomeTold("default/j", Outcome.SUCCEEDED)]
-    list(found.recover(defaults))
+    list(found.recover(DEFAULTS))
     assert len(effects.told) == 1
