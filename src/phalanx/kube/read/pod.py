@@ -9,6 +9,7 @@ node.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -133,8 +134,6 @@ def read_pod(
     said = {**theirs, **said} if theirs else said
     ask = shapes.of_pod(spec, status, _with_devices(meta, theirs))
     index, (record, mark) = annotations.get(labels.COMPLETION_INDEX), read_records(annotations)
-    phase, node = status.get("phase") or "Pending", spec.get("nodeName") or ""
-    awaited = "" if ours or "nodeName" in spec else _awaited(spec, status)
     return Pod(
         uid=meta["uid"],
         key=f"{meta['namespace']}/{meta['name']}",
@@ -144,11 +143,6 @@ def read_pod(
         ours=ours,
         pinned=ours and not bound_by_us,
         pin=pin if ours and not bound_by_us else "",
-        node=node,
-        phase=phase,
-        over=phase in _ENDED,
-        charged=bool(node or awaited) and phase not in _ENDED,
-        reason=status.get("reason") or "",
         going="deletionTimestamp" in meta,
         gated=bool(gates - {labels.GATE}) or (bound_by_us and bool(gates)),
         shape=ask.shape,
@@ -164,12 +158,9 @@ def read_pod(
         devices=tuple(annotations[labels.DEVICES].split(",")) if annotations.get(labels.DEVICES) else (),
         record=record,
         mark=mark,
-        waits_for=_waits_for(status) if ours else "",
         options=said,
         claims=volume_claims(spec, meta["name"]) if ask.claims else (),
-        message=status.get("message") or "",
-        ready=ours and _ready(status),
-        awaited=awaited,
+        **_standing(spec, status, ours=ours),
     )
 
 
@@ -181,23 +172,26 @@ def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
         return None
     if any(before.get(word) != after.get(word) for word in _WORDS) or not _same_demands(old, new):
         return None
-    spec, status = new["spec"], new.get("status") or _NOTHING
+    now = _standing(new["spec"], new.get("status") or _NOTHING, ours=pod.ours)
+    version, going = after["resourceVersion"], "deletionTimestamp" in after
+    return msgspec.structs.replace(pod, resource_version=version, going=going, **now)
+
+
+def _standing(spec: Object, status: Object, *, ours: bool) -> dict[str, Any]:
+    """Return the fields of a pod that change while it waits and runs: its node and its status."""
     phase, node = status.get("phase") or "Pending", spec.get("nodeName") or ""
-    awaited = "" if pod.ours or "nodeName" in spec else _awaited(spec, status)
-    return msgspec.structs.replace(
-        pod,
-        resource_version=after["resourceVersion"],
-        node=node,
-        phase=phase,
-        over=phase in _ENDED,
-        charged=bool(node or awaited) and phase not in _ENDED,
-        reason=status.get("reason") or "",
-        message=status.get("message") or "",
-        going="deletionTimestamp" in after,
-        waits_for=_waits_for(status) if pod.ours else "",
-        ready=pod.ours and _ready(status),
-        awaited=awaited,
-    )
+    awaited = "" if ours or "nodeName" in spec else _awaited(spec, status)
+    return {
+        "node": node,
+        "awaited": awaited,
+        "phase": phase,
+        "over": phase in _ENDED,
+        "charged": bool(node or awaited) and phase not in _ENDED,
+        "reason": status.get("reason") or "",
+        "message": status.get("message") or "",
+        "waits_for": _waits_for(status) if ours else "",
+        "ready": ours and _ready(status),
+    }
 
 
 def _with_devices(meta: Object, theirs: Mapping[str, str]) -> Object:
