@@ -44,7 +44,7 @@ def test_a_gang_that_is_marked_twice_is_reconciled_once() -> None:
     for gang in ("default/j", "default/other", "default/j"):
         found.mark(gang)
     assert len(found) == 2
-    assert len(list(found.reconcile(DEFAULTS))) == 2
+    assert len(list(found.reconcile(DEFAULTS))) == 3, "one step looks for the starts of an earlier process"
     assert (news, len(found)) == (["wake", "wake", "wake", "default/j", "no default/other"], 0)
 
 
@@ -79,7 +79,7 @@ def test_the_starts_of_an_earlier_process_are_taken_up_once() -> None:
     gang = GangLifecycle("default/j", effects)
     gang.see_job(replace(a_job("j", 2), outcome=Outcome.SUCCEEDED))
     found, _ = reconciler(effects, gang)
-    list(found.recover(DEFAULTS))
+    list(found.reconcile(DEFAULTS))
     assert effects.of(OutcomeTold) == [OutcomeTold("default/j", Outcome.SUCCEEDED)]
-    list(found.recover(DEFAULTS))
+    list(found.reconcile(DEFAULTS))
     assert len(effects.told) == 1

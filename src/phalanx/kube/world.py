@@ -206,11 +206,7 @@ class KubeWorld:
             await _run_in_slices(self.watch.workloads.read_again())
             self._define()
             self._out += past  # queues are known, which may count it otherwise, and nothing that runs
-            for steps in (
-                self._reconciler.recover(self.watch.defaults),
-                self._reconciler.reconcile(self.watch.defaults),
-                self._see_foreign_pods(),
-            ):
+            for steps in (self._reconciler.reconcile(self.watch.defaults), self._see_foreign_pods()):
                 await _run_in_slices(steps)
         self._news.set()
 
@@ -252,8 +248,6 @@ class KubeWorld:
             self._out = [*self.nodes.events(), *self._out]  # groups are reported before their nodes
         if self.clusters is not None:
             self._out = [*self.clusters.events(), *self._out]
-        if not self._reconciler.recovered:
-            _run_all(self._reconciler.recover(self.watch.defaults))
         self._reconciler.mark_due(self.watch.headroom.quotas.unblocked_gangs())
         _run_all(self._reconciler.reconcile(self.watch.defaults), self._see_foreign_pods())
         if self.watch.headroom.quotas.has_changes:

@@ -17,11 +17,10 @@ log = logging.getLogger(__name__)
 
 
 class GangReconciler:
-    """The marked gangs. `gangs`: all gangs, by id. `key`: the key that signs the records of starts. `recovered`: True
-    once the starts of an earlier process are reported. `wake`: a function that is called when a gang is marked.
-    `settled`: a function that is called for each marked gang after it was reconciled, with the gang's id and the gang,
-    or with None instead of the gang if it no longer exists. The generators yield after each gang, so that other tasks
-    can run in between."""
+    """The marked gangs. `gangs`: all gangs, by id. `key`: the key that signs the records of starts. `wake`: a function
+    that is called when a gang is marked. `settled`: a function that is called for each marked gang after it was
+    reconciled, with the gang's id and the gang, or with None instead of the gang if it no longer exists. The generators
+    yield after each gang, so that other tasks can run in between."""
 
     def __init__(
         self,
@@ -34,7 +33,7 @@ class GangReconciler:
         self._gangs, self._clock, self._key, self._wake, self._settled = gangs, clock, key, wake, settled
         self._timers = GangTimers()
         self._marked: dict[str, None] = {}
-        self.recovered = False
+        self._recovered = False
 
     def __len__(self) -> int:
         return len(self._marked)
@@ -54,14 +53,13 @@ class GangReconciler:
         set."""
         return self._timers.next_s
 
-    def recover(self, defaults: GangDefaults) -> Iterator[None]:
-        """Report the state that an earlier process left to the core. This happens only once."""
-        self.recovered = True
-        return recover(list(self._gangs.values()), defaults, self._key)
-
     def reconcile(self, defaults: GangDefaults) -> Iterator[None]:
-        """Reconcile the marked gangs, one after the other. A gang that has ended may still report ended pods, until the
-        pods are deleted. An exception while a gang is reconciled affects only that gang."""
+        """Report the state that an earlier process left to the core, if that is not done yet. Then reconcile the marked
+        gangs, one after the other. A gang that has ended may still report ended pods, until the pods are deleted. An
+        exception while a gang is reconciled affects only that gang."""
+        if not self._recovered:
+            self._recovered = True
+            yield from recover(list(self._gangs.values()), defaults, self._key)
         marked, self._marked = self._marked, {}
         for name in marked:
             yield
