@@ -23,6 +23,8 @@ from tests import clockwork
 from tests.invariants import check_invariants
 from tests.kube.double import Api, Caches, Client, Controller, Object
 
+POLICY = Policy()
+
 
 class Stage:
     """An API, its Job controller and one scheduler at a time. `now_s`: the time of all of them. `turn`: one step of
@@ -89,7 +91,7 @@ class Stage:
     async def turn(self, *, controller: bool = True) -> None:
         """Watches deliver some of their news, the loop makes one step, its writes go out, the Job controller works."""
         self.caches.deliver()
-        plan = loop.step(self.cluster, self.world.events(), Policy(), self.now_s, self.world)
+        plan = loop.step(self.cluster, self.world.events(), POLICY, self.now_s, self.world)
         self.actions += plan.actions
         await clockwork.settle(20)
         self.killed = self._client.dead

@@ -248,9 +248,10 @@ class KubeWorld:
             self._out = [*self.nodes.events(), *self._out]  # groups are reported before their nodes
         if self.clusters is not None:
             self._out = [*self.clusters.events(), *self._out]
-        self._reconciler.mark_due(self.watch.headroom.quotas.unblocked_gangs())
+        quotas = self.watch.headroom.quotas
+        self._reconciler.mark_due(quotas.unblocked_gangs() if quotas.limited else ())
         _run_all(self._reconciler.reconcile(self.watch.defaults), self._see_foreign_pods())
-        if self.watch.headroom.quotas.has_changes:
+        if quotas.limited and quotas.has_changes:
             self._news.set()
         out, self._out = self._out, []
         return self._outcomes.hear(out)
@@ -288,7 +289,8 @@ class KubeWorld:
                     pass  # the victims' marks name their preemptor: a restart restores the nomination
             if not isinstance(action, Wait | Nominate):
                 self._reconciler.mark(gang.id)
-        self._outcomes.write()
+        if self._outcomes.due:
+            self._outcomes.write()
 
     async def wait(self, timeout_s: float | None) -> None:
         await self._breaches.relist_if_due(self.caches.list_again)
@@ -330,7 +332,8 @@ class KubeWorld:
         reason = self.watch.headroom.refusal(gang) if whole else None
         if reason is None:
             decisions.start(gang, action, whole=whole)
-            self.watch.headroom.settle(gang)
+            if self.watch.headroom.quotas.limited:
+                self.watch.headroom.settle(gang)
         else:
             self._tell(Refused(gang.id, action.attempt, reason))
 
@@ -340,7 +343,8 @@ class KubeWorld:
         self.answers.touch(name)
         if gang is None:
             return
-        self.watch.headroom.settle(gang)
+        if self.watch.headroom.quotas.limited:
+            self.watch.headroom.settle(gang)
         if self.clusters is not None:
             self.clusters.saw(gang)
         if gang.done:

@@ -17,7 +17,7 @@ from phalanx.client.connection import Object
 from phalanx.kube.read import labels
 from phalanx.kube.read.records import PreemptionMark, StartRecord, read_records
 from phalanx.kube.read.template.pod_shape import ShapeCache, resized_resources, volume_claims
-from phalanx.kube.read.wire import epoch_s, with_group, with_priority
+from phalanx.kube.read.wire import GROUP_FIELDS, epoch_s, with_group, with_priority
 from phalanx.kube.read.workload.adapter import PodOwner
 from phalanx.model.pod import Amounts, Shape
 from phalanx.model.reason import Reason
@@ -127,10 +127,10 @@ def read_pod(
     owner = None if single else owner
     ours = bound_by_us or (owner is not None and (labels.GATE in gates or bool(pin)))
     said = {**(labels.from_autoscalers(meta) if annotations else {}), **_said(meta)} if ours else {}
-    named = with_group(meta, spec)
     # A Job whose pods name another scheduler is no gang member, unless the pods name a group of their own.
-    alone = owner is None or scheduler not in labels.OURS or named is not meta
-    theirs = words("Pod", with_priority(named, spec), scheduler) if bound_by_us and alone else _NOTHING
+    alone = owner is None or scheduler not in labels.OURS or not GROUP_FIELDS.isdisjoint(spec)
+    named = with_priority(with_group(meta, spec), spec) if bound_by_us and alone else meta
+    theirs = words("Pod", named, scheduler) if bound_by_us and alone else _NOTHING
     said = {**theirs, **said} if theirs else said
     ask = shapes.of_pod(spec, status, _with_devices(meta, theirs))
     index, (record, mark) = annotations.get(labels.COMPLETION_INDEX), read_records(annotations)

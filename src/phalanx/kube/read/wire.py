@@ -120,12 +120,15 @@ class WireNode(WireObject, total=False):
 WIRE_TYPES: Mapping[Kind, type] = {PODS: WirePod, NODES: WireNode}
 
 
+GROUP_FIELDS = frozenset({"schedulingGroup", "workloadRef"})  # of a pod's spec; nearly no pod has one of them
+
+
 def with_group(meta: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
     """Return the metadata of a pod, with the fields of its spec that name its group (scheduling.k8s.io) added. If the
     spec has no such fields, return the metadata unchanged."""
-    if "schedulingGroup" not in spec and "workloadRef" not in spec:  # nearly every pod
+    if GROUP_FIELDS.isdisjoint(spec):
         return meta
-    return {**meta, "group": {key: spec[key] for key in ("schedulingGroup", "workloadRef") if key in spec}}
+    return {**meta, "group": {key: spec[key] for key in sorted(GROUP_FIELDS) if key in spec}}
 
 
 def with_priority(meta: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:

@@ -30,8 +30,8 @@ KEPT = 10_000  # outcomes that no waiting job depends on
 
 
 class DependencyOutcomes:
-    """The outcomes of dependencies. `gangs`: all gangs, by id. `annotate`: a function that writes an annotation (key,
-    text) on an object."""
+    """The outcomes of dependencies. `due`: the waiting jobs of which a dependency has changed. `gangs`: all gangs, by
+    id. `annotate`: a function that writes an annotation (key, text) on an object."""
 
     def __init__(self, gangs: Mapping[str, GangLifecycle], annotate: Callable[[Member, str, str], None]) -> None:
         self._gangs, self._annotate = gangs, annotate
@@ -39,7 +39,7 @@ class DependencyOutcomes:
         self._needs: dict[str, dict[str, DependencyType]] = {}  # pending job -> the jobs that it depends on
         self._begun: dict[str, set[str]] = {}  # pending job -> dependencies that an earlier process saw start
         self._dependents: dict[str, dict[str, None]] = {}  # dependency -> the pending jobs that depend on it
-        self._due: dict[str, None] = {}  # waiting jobs of which a dependency has changed
+        self.due: dict[str, None] = {}
 
     def hear(self, events: Sequence[Event]) -> list[Event]:
         """Process the events for the core. Return them together with events about outcomes that only annotations
@@ -54,9 +54,9 @@ class DependencyOutcomes:
                 case Adopted(job):
                     self._outcomes.pop(job.id, None)
                     self._forget(job.id)
-                    self._due.update(self._dependents.get(job.id, {}))
+                    self.due.update(self._dependents.get(job.id, {}))
                 case Started(name):
-                    self._due.update(self._dependents.get(name, {}))
+                    self.due.update(self._dependents.get(name, {}))
                 case Finished(name, outcome) | OutcomeTold(name, outcome):
                     self._forget(name)
                     self._begun.pop(name, None)
@@ -67,7 +67,7 @@ class DependencyOutcomes:
     def write(self) -> None:
         """Write the outcomes that were reported before the core's last decision and that are missing on the objects of
         pending jobs."""
-        due, self._due = self._due, {}
+        due, self.due = self.due, {}
         for name in due:
             gang = self._gangs.get(name)
             if gang is None or not gang.waits or (member := _member(gang)) is None:
@@ -91,7 +91,7 @@ class DependencyOutcomes:
         for need in needs:
             self._dependents.setdefault(need, {})[job.id] = None
         if any(need in self._outcomes or self._has_started(need) for need in needs):
-            self._due[job.id] = None
+            self.due[job.id] = None
         gang = self._gangs.get(job.id)
         if job.id not in self._begun and gang is not None and (member := _member(gang)) is not None:
             self._begun[job.id] = {name for name, said in _read(member).items() if said == STARTED}
@@ -125,7 +125,7 @@ class DependencyOutcomes:
     def _end(self, name: str, outcome: Outcome) -> None:
         self._outcomes.pop(name, None)
         self._outcomes[name] = outcome
-        self._due.update(self._dependents.get(name, {}))
+        self.due.update(self._dependents.get(name, {}))
         if len(self._outcomes) > 2 * KEPT:
             latest = dict(islice(self._outcomes.items(), len(self._outcomes) - KEPT, None))
             self._outcomes = {

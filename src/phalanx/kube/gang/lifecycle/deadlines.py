@@ -49,7 +49,8 @@ class StartDeadlines:
             yield unready
             return
         self._end_holds()
-        self.parts.start.end_guard()
+        if self.parts.start.guarded_s:
+            self.parts.start.end_guard()
         self._wake(bound_by_s, self.parts.start.guarded_s, *self.parts.barrier.resting.values())
 
     def _wake(self, *times_s: float) -> None:
@@ -112,10 +113,11 @@ class StartDeadlines:
         start, barrier = self.parts.start, self.parts.barrier
         seats, hold_s = start.seats, start.spec.hold_s
         hold_s = self.effects.timeouts.hold_s if hold_s is None else hold_s
-        vacant = seats.vacant_of_pods()
-        if not barrier.gate_open or not vacant or not start.record.gang or start.record.cluster:
+        if not barrier.gate_open or not start.record.gang or start.record.cluster:
             return
-        ends = {slot: max(start.record.at_s, seats[slot].lost_s) + hold_s for slot in vacant}
+        ends = {slot: max(start.record.at_s, seats[slot].lost_s) + hold_s for slot in seats.vacant_of_pods()}
+        if not ends:
+            return
         barrier.release(slot for slot, end_s in ends.items() if end_s <= self.now_s)
         self._wake(*(end_s for end_s in ends.values() if end_s > self.now_s))
 

@@ -143,7 +143,7 @@ class GangStart:
 
     def end_guard(self) -> None:
         """Allow preemption of the job again, if the time has passed for which a PodDisruptionBudget protects it."""
-        if self.guarded_s and self.effects.now_s() >= self.guarded_s:
+        if self.effects.now_s() >= self.guarded_s:
             self.guarded_s = 0.0
             self.emit_full_state()
 

@@ -20,7 +20,7 @@ from phalanx.kube.read import labels
 from phalanx.kube.read.records import PreemptionMark, StartRecord, read_records
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.template.pod_shape import PodRequirements
-from phalanx.kube.read.wire import epoch_s, with_group
+from phalanx.kube.read.wire import GROUP_FIELDS, epoch_s, with_group
 from phalanx.kube.read.workload.adapter import BATCH_JOB, JobAdapter
 from phalanx.model.job import Outcome
 
@@ -175,8 +175,10 @@ def _is_ours_alone(pod: Object, around: AdmissionDefaults) -> bool:
 
 
 def _is_grouped(pod: Object, around: AdmissionDefaults) -> bool:
+    if GROUP_FIELDS.isdisjoint(pod):
+        return False
     named = with_group({}, pod)
-    return bool(named and around.words("Pod", named, pod.get("schedulerName") or labels.DEFAULT_SCHEDULER))
+    return bool(around.words("Pod", named, pod.get("schedulerName") or labels.DEFAULT_SCHEDULER))
 
 
 def parallelism_annotation(parallelism: int, requested_parallelism: int) -> str | None:
