@@ -49,10 +49,10 @@ def step(cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float
     """Play one cycle and return its plan. `now_s`: seconds since the epoch."""
     news: tuple[Event, ...] = (Ticked(now_s), *events)
     fold(cluster, news if cluster.policy is policy else (PolicySeen(policy), *news))
-    first = before(cluster, policy, now_s)
+    first = before(cluster, policy, now_s) if cluster.columns.groups.known or cluster.columns.groups.coming else ()
     withdrawn, decision = decide_whole(cluster, policy, now_s)
     fold_plan(cluster, decision)
-    plan = with_nodes(cluster, policy, now_s, decision.plan)
+    plan = with_nodes(cluster, policy, now_s, decision.plan) if cluster.columns.groups.known else decision.plan
     plan = plan._replace(actions=(*first, *withdrawn, *plan.actions)) if first or withdrawn else plan
     world.apply(plan)
     return plan

@@ -51,13 +51,11 @@ def test_a_gang_that_is_marked_twice_is_reconciled_once() -> None:
 def test_a_gang_is_marked_when_its_time_has_come() -> None:
     effects, gang = starting()
     found, news = reconciler(effects, gang)
-    found.mark_due([gang.id])
-    list(found.reconcile(DEFAULTS))
+    list(found.reconcile(DEFAULTS, [gang.id]))
     assert found.next_s == gang.wake_s
-    found.mark_due(())
-    assert len(found) == 0
+    list(found.reconcile(DEFAULTS))
+    assert news == [gang.id]
     effects.time_s = gang.wake_s
-    found.mark_due(())
     list(found.reconcile(DEFAULTS))
     assert news == [gang.id, gang.id]
     assert gang.state.stage is Stage.LEAVING
@@ -68,8 +66,7 @@ def test_an_error_about_one_gang_keeps_no_other_from_its_turn(caplog: pytest.Log
     _, odd = waiting()
     odd.id = "default/odd"
     found, news = reconciler(effects, odd, gang)
-    found.mark_due([odd.id, gang.id])
-    list(found.reconcile(DEFAULTS))
+    list(found.reconcile(DEFAULTS, [odd.id, gang.id]))
     assert news == [gang.id]
     assert odd.id in caplog.text
 

@@ -249,8 +249,8 @@ class KubeWorld:
         if self.clusters is not None:
             self._out = [*self.clusters.events(), *self._out]
         quotas = self.watch.headroom.quotas
-        self._reconciler.mark_due(quotas.unblocked_gangs() if quotas.limited else ())
-        _run_all(self._reconciler.reconcile(self.watch.defaults), self._see_foreign_pods())
+        unblocked = quotas.unblocked_gangs() if quotas.limited else ()
+        _run_all(self._reconciler.reconcile(self.watch.defaults, unblocked), self._see_foreign_pods())
         if quotas.limited and quotas.has_changes:
             self._news.set()
         out, self._out = self._out, []
@@ -322,17 +322,18 @@ class KubeWorld:
 
     def _see_foreign_pods(self) -> Iterator[None]:
         """Report the changes of foreign pods (pods that Phalanx does not schedule) to the core, pod by pod."""
-        for event in self.watch.workloads.foreign_pods.events():
+        foreign_pods = self.watch.workloads.foreign_pods
+        for event in foreign_pods.events() if foreign_pods.touched else ():
             self._tell(event)
             yield
 
     def _start(self, gang: GangLifecycle, action: Start) -> None:
         """Resume the Jobs of the gang, unless an earlier start has reserved the rest of the namespace's quota."""
-        whole = self.watch.defaults.gang(gang.queue)
-        reason = self.watch.headroom.refusal(gang) if whole else None
+        whole, has_quotas = self.watch.defaults.gang(gang.queue), bool(self.watch.headroom.quotas.limited)
+        reason = self.watch.headroom.refusal(gang) if whole and has_quotas else None
         if reason is None:
             decisions.start(gang, action, whole=whole)
-            if self.watch.headroom.quotas.limited:
+            if has_quotas:
                 self.watch.headroom.settle(gang)
         else:
             self._tell(Refused(gang.id, action.attempt, reason))
@@ -340,7 +341,8 @@ class KubeWorld:
     def _settle(self, name: str, gang: GangLifecycle | None) -> None:
         """Update everything that depends on the state of a gang, after the gang was reconciled. `gang`: the gang; None
         if it no longer exists."""
-        self.answers.touch(name)
+        if name in self.watch.capacity.dialects.claimed:
+            self.answers.touch(name)
         if gang is None:
             return
         if self.watch.headroom.quotas.limited:

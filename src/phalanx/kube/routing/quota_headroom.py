@@ -54,7 +54,7 @@ class QuotaHeadroom:
     def refusal(self, gang: GangLifecycle) -> Reason | None:
         """Check the gang as `obstacle` does. This is called right before the gang is resumed, because another gang may
         have reserved the quota since the first check."""
-        return self.obstacle(_needed(gang)) if gang.id.partition("/")[0] in self.quotas.limited else None
+        return self.obstacle(_needed(gang))
 
     def settle(self, gang: GangLifecycle) -> None:
         """Update the quota that is reserved for the gang, or the quota for which the gang waits. This is called

@@ -43,24 +43,22 @@ class GangReconciler:
         self._marked[gang] = None
         self._wake()
 
-    def mark_due(self, gangs: Iterable[str]) -> None:
-        """Mark these gangs, and the gangs whose timers have expired, without calling `wake`."""
-        self._marked.update(dict.fromkeys((*self._timers.due(self._clock()), *gangs)))
-
     @property
     def next_s(self) -> float | None:
         """Return the time at which the next timer of a gang expires, in seconds since the epoch; None if no timer is
         set."""
         return self._timers.next_s
 
-    def reconcile(self, defaults: GangDefaults) -> Iterator[None]:
+    def reconcile(self, defaults: GangDefaults, unblocked: Iterable[str] = ()) -> Iterator[None]:
         """Report the state that an earlier process left to the core, if that is not done yet. Then reconcile the marked
-        gangs, one after the other. A gang that has ended may still report ended pods, until the pods are deleted. An
-        exception while a gang is reconciled affects only that gang."""
+        gangs, the gangs whose timers have expired, and the gangs `unblocked`, one after the other. A gang that has
+        ended may still report ended pods, until the pods are deleted. An exception while a gang is reconciled affects
+        only that gang."""
         if not self._recovered:
             self._recovered = True
             yield from recover(list(self._gangs.values()), defaults, self._key)
         marked, self._marked = self._marked, {}
+        marked.update(dict.fromkeys((*self._timers.due(self._clock()), *unblocked)))
         for name in marked:
             yield
             gang = self._gangs.get(name)

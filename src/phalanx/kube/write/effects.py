@@ -55,6 +55,7 @@ class ApiEffects:
         self.jobs = JobWrites(self.writer, informers, flavors, conclude, key)
         self.pods = PodWrites(self.writer, informers, conclude, key, dialects)
         self.now_s, self.emit_event, self._conclude = clock, tell, conclude
+        self.drop_wait_reason = self.reporter.forget
         self._told: dict[str, set[str]] = {}  # object uid -> what was reported about its settings
 
     def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
@@ -85,9 +86,6 @@ class ApiEffects:
             return False
         told.add(text)
         return True
-
-    def drop_wait_reason(self, gang: str) -> None:
-        self.reporter.forget(gang)
 
     def retry_later(self, gang: str, refusals: int, call: Callable[[], None]) -> None:
         def again() -> None:

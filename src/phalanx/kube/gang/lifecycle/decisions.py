@@ -32,7 +32,8 @@ def start(gang: GangLifecycle, decided: Start, *, whole: bool) -> None:
     if whole:
         parts.elastic.grant([len(row.seats) for row in parts.start.seats.rows])
     if not spec.gated:
-        parts.seating.update(spec.updates)
+        if spec.updates:
+            parts.seating.update(spec.updates)
         resume_jobs(gang, parts)
 
 

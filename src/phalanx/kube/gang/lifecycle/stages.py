@@ -16,7 +16,7 @@ from enum import Enum
 from typing import ClassVar, TypeAlias
 
 from phalanx.kube.gang.departure import Departure, Preemption, PreemptionRequest
-from phalanx.kube.gang.effects import RoleStart, WriteOutcome
+from phalanx.kube.gang.effects import WriteOutcome
 from phalanx.kube.gang.seats.bind_barrier import BindBarrier, Readiness
 from phalanx.kube.gang.seats.elastic import ElasticParallelism, Staleness
 from phalanx.kube.gang.seats.gang_start import GangStart
@@ -87,16 +87,7 @@ class StartedParts:
             self.start.resuming.difference_update(job.uid for job in jobs)
             resumed(answer, text)
 
-        roles = [
-            RoleStart(
-                job=job,
-                parallelism=self.elastic.parallelism(job),
-                flavor=self.start.flavor_of(job),
-                update=self.start.update_of(job),
-                why_there=self.start.why_there,
-            )
-            for job in jobs
-        ]
+        roles = [self.start.role_of(job, self.elastic.parallelism(job)) for job in jobs]
         self.start.effects.jobs.resume(self.start.id, roles, self.start.record, answered)
 
 

@@ -48,8 +48,9 @@ class StartHistory:
     def preference(self, now_s: float) -> NodePreference | None:
         """Return a preference for nodes that are not avoided. An avoided node is still used if no other node fits."""
         nodes = tuple(node for node, until_s in self.avoided.items() if now_s < until_s)
-        other = Requirement("metadata.name", Operator.NOT_IN, nodes, field=True)
-        return NodePreference(100, (other,)) if nodes else None
+        if not nodes:
+            return None
+        return NodePreference(100, (Requirement("metadata.name", Operator.NOT_IN, nodes, field=True),))
 
     def avoiding(self, spec: GangSpec, now_s: float) -> GangSpec:
         """Return the spec with the preference for other nodes, and without the clusters that could not run the gang."""

@@ -241,8 +241,10 @@ class ElasticParallelism:
 def _resizing_reason(known: BatchJob, job: BatchJob) -> Reason | None:
     """Return the reason for which a change of a running Job returns the gang to the queue; None if the Job's size is
     the same, or if its size may change while it runs."""
+    if job.options.get(labels.RESIZING) != labels.REQUEUE:
+        return None
     before, now = known.asked_pods, job.asked_pods
-    if before == now or job.options.get(labels.RESIZING) != labels.REQUEUE:
+    if before == now:
         return None
     text = f"it was changed from {before} to {now} pods while it ran, so it is queued anew"
     return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text, numbers={"by": "resized"})

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from phalanx.dialects.frame.dialect import PodUpdate
-from phalanx.kube.gang.effects import NO_UPDATE, Effects
+from phalanx.kube.gang.effects import NO_UPDATE, Effects, RoleStart
 from phalanx.kube.gang.objects import GangObjects
 from phalanx.kube.gang.seats.seat_table import GangSeats
 from phalanx.kube.gang.spec.gang_spec import GangSpec
@@ -48,12 +48,10 @@ class GangStart:
     ) -> GangStart:
         """Return the start that the core has decided. `gang`: True if the job starts whole or not at all."""
         seats = GangSeats(spec.job.roles, spec.sources)
-        if gang:
-            seats.leave_out({placement.role for placement in decided.placements})
         record = StartRecord(
             attempt=decided.attempt,
             queue=spec.job.queue,
-            count=seats.least,
+            count=seats.start(decided.placements, whole=gang),
             priority=spec.job.priority,
             at_s=decided.at_s or effects.now_s(),
             gang=gang,
@@ -62,11 +60,20 @@ class GangStart:
             placed=len(decided.placements),
             cluster=spec.cluster_of(decided.placements),
         )
-        seats.plan(decided.placements)
         return cls(effects, objects, spec, record, seats)
 
+    def role_of(self, job: BatchJob, parallelism: int) -> RoleStart:
+        """Return the part of this start that concerns the Job. `parallelism`: how many pods the Job may run."""
+        return RoleStart(
+            job=job,
+            parallelism=parallelism,
+            flavor=self._flavor_of(job),
+            update=self.update_of(job),
+            why_there=self._why_there,
+        )
+
     @property
-    def why_there(self) -> str:
+    def _why_there(self) -> str:
         """Return why the other cluster was chosen for the gang; empty if no other cluster was chosen."""
         choice = self.spec.choice
         return choice.why(self.record.cluster) if choice is not None and self.record.cluster else ""
@@ -76,7 +83,7 @@ class GangStart:
         """Return True unless the start is being taken back."""
         return self.phase is not Phase.STOPPING
 
-    def flavor_of(self, job: BatchJob) -> str:
+    def _flavor_of(self, job: BatchJob) -> str:
         """Return the name of the node flavor that the pods of this Job get; empty if they get none."""
         role = self.seats.of_job.get(job.uid)
         return self.record.flavors[role] if role is not None and role < len(self.record.flavors) else ""
@@ -90,11 +97,11 @@ class GangStart:
     def short_member(self) -> str:
         """Return a text about a member Job that will not create the pods that this start needs; "" if every Job
         will."""
-        for row in self.seats.short_of_jobs():
+        for row, least in self.seats.short_of_jobs():
             job = self.objects.jobs.get(row.job)
             if job is None or (job.finished and job.outcome is not Outcome.SUCCEEDED):
                 return f"its member {row.role.name} {'was deleted' if job is None else 'ended'}"
-            left, least = self.objects.size(job) if job.ours else 0, row.least
+            left = self.objects.size(job) if job.ours else 0
             if row.reached - row.bound + left < least and not self.objects.has_succeeded(job):
                 return f"its member {row.role.name} asks for {left} pods now, and not for {least}"
         return ""

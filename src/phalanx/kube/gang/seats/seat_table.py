@@ -8,7 +8,7 @@ the lost pod had. The cost of each operation for one pod does not depend on the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from phalanx.kube.capacity.node_parts import node_and_part
@@ -127,9 +127,9 @@ class GangSeats:
     def roles(self) -> tuple[Role, ...]:
         return tuple(row.role for row in self.rows)
 
-    def short_of_jobs(self) -> list[RoleSeats]:
-        """Return the roles of Jobs of whose minimum some pods were never bound."""
-        return [row for row in self.rows if row.reached < row.least and row.job]
+    def short_of_jobs(self) -> list[tuple[RoleSeats, int]]:
+        """Return the roles of Jobs of whose minimum some pods were never bound, with that minimum."""
+        return [(row, least) for row in self.rows if row.job and row.reached < (least := row.least)]
 
     # --- planning -------------------------------------------------------------------------------------------------
 
@@ -142,10 +142,14 @@ class GangSeats:
             self.held = row.number
         return row
 
-    def leave_out(self, placed: Collection[int]) -> None:
-        """Note the roles that the start left out, because none of their pods was placed."""
-        for number, row in enumerate(self.rows):
-            row.left_out = number not in placed
+    def start(self, placements: Sequence[Placement], *, whole: bool) -> int:
+        """Give slots their nodes at a start, and return the number of pods that the gang needs. `whole`: True if the
+        job starts whole or not at all. The start then leaves out the roles of which no pod was placed."""
+        placed = {placement.role for placement in placements}
+        for row in self.rows if whole else ():
+            row.left_out = row.number not in placed
+        self.plan(placements)
+        return self.least
 
     def plan(self, placements: Iterable[Placement]) -> list[Slot]:
         """Give slots their nodes, and add missing seats. Return the slots of roles that do not exist."""

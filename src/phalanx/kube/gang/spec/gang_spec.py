@@ -145,7 +145,7 @@ class GangMembers:
     group: GroupClaim | None = None
 
     def size(self, job: BatchJob) -> int:
-        return self.sizes.get(job.uid, job.size())
+        return self.sizes[job.uid] if job.uid in self.sizes else job.size()
 
     @property
     def everyone(self) -> tuple[BatchJob | Pod, ...]:
@@ -381,7 +381,7 @@ def _said(members: GangMembers) -> dict[str, Any]:
 def _staleness_grace_s(members: GangMembers, theirs: Claim | None) -> float | None:
     """Return the grace period that the members' options set. Without such an option, a gang of a dialect has no limit
     (0), unless the dialect sets a time, as KAI's dialect does."""
-    said = read_option(members, labels.STALENESS, duration_s)
+    said = read_option(members, labels.STALENESS, duration_s) if labels.STALENESS in members.keys else None
     return 0.0 if said is None and theirs is not None else said
 
 
@@ -436,8 +436,13 @@ def _job_role(job: BatchJob, size: int) -> RoleSource:
 
 def _closeness(member: BatchJob | Pod) -> TopologyRequest | None:
     """Return the topology request for the pods of this member alone."""
+    if _CLOSENESS.isdisjoint(member.options):
+        return None
     alone = options_of(member.options, member.name)
     return closeness(alone, labels.ROLE_CLOSENESS, labels.ROLE_PREFERRED_CLOSENESS, labels.ROLE_SLICE)
+
+
+_CLOSENESS = frozenset({labels.ROLE_CLOSENESS, labels.ROLE_PREFERRED_CLOSENESS, labels.ROLE_SLICE})
 
 
 def _declared_rows(members: GangMembers) -> list[RoleSource]:

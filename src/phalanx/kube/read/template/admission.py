@@ -66,6 +66,10 @@ class AdmissionDefaults:
     def _ranges(self, namespace: str) -> list[Object]:
         return [obj for obj in self.limit_ranges.values() if obj["metadata"]["namespace"] == namespace]
 
+    def priority_and_preemption(self, spec: Mapping[str, Any]) -> tuple[int, bool]:
+        """Return the priority of the pod, and whether the pod may preempt other pods."""
+        return self.priority(spec), self.preempts(spec)
+
     def preempts(self, spec: Mapping[str, Any]) -> bool:
         """Return whether the pod may preempt other pods. As in the Priority admission plug-in, this is set by the pod's
         field, or else by its priority class, or else by the default class."""

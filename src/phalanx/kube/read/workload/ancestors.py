@@ -159,7 +159,7 @@ def _is_of(owner: Object, kind: Kind) -> bool:
     """Return whether an owner is of the kind. The API group is compared too, because Volcano also has a kind Job."""
     if owner["kind"] != kind.name:
         return False
-    return bool(owner.get("apiVersion", kind.api_version).rpartition("/")[0] == kind.group)
+    return "apiVersion" not in owner or owner["apiVersion"].rpartition("/")[0] == kind.group
 
 
 def _controller(meta: Object) -> Object | None:

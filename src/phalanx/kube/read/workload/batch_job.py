@@ -125,10 +125,10 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
     pod = template["spec"]
     parallelism = _number(spec.get("parallelism"), 1)
     with_template = {**meta, "template": template.get("metadata")}
-    kept = labels.from_autoscalers(template.get("metadata"))
+    kept = labels.from_autoscalers(own) if (own := template.get("metadata")) else {}
     options = {**around.words(form.kind.name, with_template, ""), **kept, **_said(meta)}
     annotations = meta.get("annotations") or {}
-    record, mark = read_records(annotations)
+    (record, mark), (priority, preempts) = read_records(annotations), around.priority_and_preemption(pod)
     requested, completions = _wished(meta, parallelism), _completions(spec)
     follow = options.get(labels.COMPLETIONS) == labels.EQUAL_PARALLELISM and completions == parallelism
     return BatchJob(
@@ -149,14 +149,14 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
         bound_by_us=pod.get("schedulerName") in around.answers_to or (bool(form.role) and _is_ours_alone(pod, around)),
         gates=tuple(gate["name"] for gate in pod.get("schedulingGates") or ()),
         requirements=around.requirements(meta["namespace"], pod, _pod_meta(meta, template)),
-        priority=around.priority(pod),
+        priority=priority,
         created_s=epoch_s(meta.get("creationTimestamp")),
         held=labels.held(meta),
         active_s=_active_s(meta, spec.get("activeDeadlineSeconds")),
-        preempts=around.preempts(pod),
+        preempts=preempts,
         record=record,
         mark=mark,
-        preempted=labels.whole_number(annotations.get(labels.PREEMPTIONS)) or 0,
+        preempted=labels.whole_number(annotations[labels.PREEMPTIONS]) or 0 if labels.PREEMPTIONS in annotations else 0,
         options=options,
         adapter=form,
         grouped=_is_grouped(pod, around),
