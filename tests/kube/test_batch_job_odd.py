@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, gang_spec
+from phalanx.kube.gang.spec.gang_spec import GangDefaults, gang_spec
+from phalanx.kube.gang.spec.members import GangMembers
 from phalanx.kube.read.records import StartRecord
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.workload.batch_job import read_job

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
-from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, gang_spec
+from phalanx.kube.gang.spec.gang_spec import GangDefaults, gang_spec
+from phalanx.kube.gang.spec.members import GangMembers
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.read.node import read_node
 from phalanx.kube.read.pod import read_pod

@@ -6,7 +6,8 @@ import pytest
 
 from phalanx.dialects.kueue.answers.topology import topology_request
 from phalanx.dialects.kueue.gangs import options_of
-from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, gang_spec
+from phalanx.kube.gang.spec.gang_spec import GangDefaults, gang_spec
+from phalanx.kube.gang.spec.members import GangMembers
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.workload.batch_job import read_job
 from phalanx.model.job import Job

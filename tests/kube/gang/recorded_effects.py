@@ -14,7 +14,8 @@ from phalanx.kube.gang.lifecycle.reconcile import advance
 from phalanx.kube.gang.objects import GangObjects
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.seat_table import GangSeats
-from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangSpec, JobPods
+from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangSpec
+from phalanx.kube.gang.spec.members import JobPods
 from phalanx.kube.read.node import read_node
 from phalanx.kube.read.pod import Pod, read_pod
 from phalanx.kube.read.records import PreemptionMark, StartRecord

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.kube.gang.seats.seat_table import GangSeats
-from phalanx.kube.gang.spec.gang_spec import JobPods
+from phalanx.kube.gang.spec.members import JobPods
 from phalanx.model.job import Placement, Role, Slot
 from phalanx.model.pod import Shape
 from tests.kube.gang.recorded_effects import a_job, a_pod

@@ -29,7 +29,8 @@ from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.errors import PhalanxError
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
-from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, claim_on
+from phalanx.kube.gang.spec.gang_spec import GangDefaults, claim_on
+from phalanx.kube.gang.spec.members import GangMembers
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.leader import NAME, NAMESPACE
 from phalanx.kube.read.labels import POLICY, QUEUE, REASON

@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 
 from phalanx.kube.gang.objects import GangObjects
 from phalanx.kube.gang.spec.elsewhere import confined
-from phalanx.kube.gang.spec.gang_spec import FuturePods, GangDefaults, GangMembers, GangSpec, claim_on, gang_spec
+from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangSpec, claim_on, gang_spec
+from phalanx.kube.gang.spec.members import FuturePods, GangMembers
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import PreemptionMark, RecordKey, StartRecord

@@ -13,7 +13,8 @@ from phalanx.kube.capacity.resource_quota import PodQuotaUsage, QuotaDemand, Res
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.gang.lifecycle.stages import Starting, Waiting
 from phalanx.kube.gang.seats.seat_table import GangSeats
-from phalanx.kube.gang.spec.gang_spec import JobPods, PodsToCreate
+from phalanx.kube.gang.spec.gang_spec import PodsToCreate
+from phalanx.kube.gang.spec.members import JobPods
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.kube.routing.caches import ObjectCaches
 from phalanx.model.reason import Reason, ReasonCode

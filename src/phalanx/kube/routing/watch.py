@@ -16,7 +16,8 @@ from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
 from phalanx.kube.gang.effects import Member
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
-from phalanx.kube.gang.spec.gang_spec import Choose, GangDefaults, SubmissionTime
+from phalanx.kube.gang.spec.elsewhere import Choose
+from phalanx.kube.gang.spec.gang_spec import GangDefaults, SubmissionTime
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.routing.caches import STORAGE, ObjectCaches
 from phalanx.kube.routing.capacity_watch import CapacityWatch

@@ -12,7 +12,7 @@ from phalanx.client.kind import NODES, PODS, Kind
 from phalanx.dialects.frame.dialect import Eviction, PodSet, Stage, Told
 from phalanx.kube.gang.lifecycle import stages
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
-from phalanx.kube.gang.spec.gang_spec import BarePods, JobPods, PodSource
+from phalanx.kube.gang.spec.members import BarePods, JobPods, PodSource
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.wire import epoch_s

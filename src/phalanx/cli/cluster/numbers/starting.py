@@ -26,7 +26,8 @@ from phalanx.client.connection import Object
 from phalanx.clusters.question import StartQuestion, answer_of, read_question
 from phalanx.core.fold.fold import fold
 from phalanx.dashboard.redaction import unnamed
-from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, gang_spec
+from phalanx.kube.gang.spec.gang_spec import GangDefaults, gang_spec
+from phalanx.kube.gang.spec.members import GangMembers
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.workload.batch_job import read_job
 from phalanx.model.event import Event, Submitted

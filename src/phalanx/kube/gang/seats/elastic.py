@@ -28,7 +28,7 @@ from phalanx.kube.gang.effects import WriteOutcome
 from phalanx.kube.gang.seats.bind_barrier import BindBarrier
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.seat_table import RoleSeats, Seat
-from phalanx.kube.gang.spec.gang_spec import BarePods
+from phalanx.kube.gang.spec.members import BarePods
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.workload.batch_job import BatchJob

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from phalanx.kube.capacity.node_parts import node_and_part
-from phalanx.kube.gang.spec.gang_spec import BarePods, FuturePods, JobPods, PodSource
+from phalanx.kube.gang.spec.members import BarePods, FuturePods, JobPods, PodSource
 from phalanx.kube.read.labels import ROLE
 from phalanx.kube.read.pod import Pod
 from phalanx.model.job import Placement, Role, Slot

@@ -11,7 +11,8 @@ from phalanx.kube.gang.seats.bind_barrier import BindBarrier
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.seat_table import RoleSeats, Seat, bare_pods_like
 from phalanx.kube.gang.spec.declared_roles import pods_in_pieces
-from phalanx.kube.gang.spec.gang_spec import JobPods, charged
+from phalanx.kube.gang.spec.gang_spec import charged
+from phalanx.kube.gang.spec.members import JobPods
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.template.pod_shape import covers

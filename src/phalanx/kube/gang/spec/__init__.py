@@ -6,5 +6,7 @@ Parts, lowest first:
                     creates later
     job_options     the options that labels and annotations set for when and how a job runs
     elsewhere       jobs that run in another cluster
-    gang_spec       which objects form which job, and why a job must wait
+    members         the members of a gang, and the sources of the pods of its roles
+    blocked         why a gang cannot be planned yet: a member is held, or members are missing
+    gang_spec       which objects form which job
 """

@@ -19,28 +19,36 @@ message that tells users what to change. The size of a gang is never guessed.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, TypeAlias
 
-from phalanx.client.kind import PODS
-from phalanx.dialects.frame.dialect import Charging, Claim, GroupClaim, Owner, PodUpdate, RoleClaim, Said
+from phalanx.dialects.frame.dialect import Charging, Claim, GroupClaim, Owner, PodUpdate, Said
 from phalanx.dialects.job_kinds.form import LATER
 from phalanx.dialects.schema.fields import duration_s
+from phalanx.kube.gang.spec.blocked import missing_members, obstacle
 from phalanx.kube.gang.spec.declared_roles import (
     ANY_ONE,
     GangSpecError,
     equal_pieces,
     grouped_role,
     groups_in_use,
-    missing_of_declared,
     read_resources,
     remaining_resources,
 )
 from phalanx.kube.gang.spec.elsewhere import Choose, ClusterChoice, Sought, any_cluster, cluster_of_all, confined
 from phalanx.kube.gang.spec.job_options import closeness, job_options, options_of, read_option, single_value
+from phalanx.kube.gang.spec.members import (
+    BarePods,
+    FuturePods,
+    GangMembers,
+    JobPods,
+    PodSource,
+    number_of,
+    pods_by_role,
+    read_count,
+)
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.workload.batch_job import ELSEWHERE, BatchJob
@@ -49,52 +57,9 @@ from phalanx.model.node import TopologyRequest
 from phalanx.model.pod import Amounts, Shape
 from phalanx.model.reason import Reason, ReasonCode
 
-__all__ = [
-    "NO_ROLES",
-    "BarePods",
-    "Choose",
-    "FuturePods",
-    "GangDefaults",
-    "GangMembers",
-    "GangSpec",
-    "JobPods",
-    "PodSource",
-    "PodsToCreate",
-    "RoleSource",
-    "SubmissionTime",
-    "any_cluster",
-    "bare_pod_roles",
-    "charged",
-    "claim_on",
-    "gang_spec",
-]
-
 _NOT_SENT = ("TrainJob", "SparkApplication")  # kinds that no other cluster runs (docs/guide/several-clusters.md)
 
 
-@dataclass(frozen=True, slots=True)
-class JobPods:
-    """The pods of one Job, as the source of a role. `later`: True if the pods are created when other pods of the gang
-    already run, so that the start does not wait for them."""
-
-    uid: str
-    later: bool = field(default=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class BarePods:
-    """Pods without a Job, of one role name and one shape."""
-
-    role: str
-    shape: Shape
-
-
-@dataclass(frozen=True, slots=True)
-class FuturePods:
-    """Pods that a driver will create after the start."""
-
-
-PodSource: TypeAlias = JobPods | BarePods | FuturePods
 NO_ROLES: Mapping[str, int] = {}
 
 
@@ -127,65 +92,10 @@ class GangSpec:
         return cluster_of_all(placements) if self.sent else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GangMembers:
-    """The live members of one gang: unfinished Jobs, and bare pods that have not ended, oldest first. `finished`: the
-    finished Jobs, for which the start no longer waits. `sizes`: a map from a Job's uid to the number of pods that the
-    Job can still use at once, if more is known than the Job's status shows. `claimed`: settings of a dialect's
-    definitions that replace the members' own settings. `declared`: a dialect's settings for the roles of bare pods.
-    `group`: a dialect's settings for all bare pods together."""
-
-    id: str
-    jobs: Sequence[BatchJob]
-    pods: Sequence[Pod]
-    finished: int = 0
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    claimed: Mapping[str, str] = field(default_factory=dict)
-    declared: Mapping[str, RoleClaim] = field(default_factory=dict)
-    group: GroupClaim | None = None
-
-    def size(self, job: BatchJob) -> int:
-        return self.sizes[job.uid] if job.uid in self.sizes else job.size()
-
-    @property
-    def everyone(self) -> tuple[BatchJob | Pod, ...]:
-        return (*self.jobs, *self.pods)
-
-    @property
-    def keys(self) -> Set[str]:
-        """Return the keys of all options that a member, or a dialect's definition of the gang, sets."""
-        return frozenset(self.claimed).union(*(member.options for member in self.everyone))
-
-    def options(self, key: str) -> dict[str, str]:
-        """Return the values of the option `key`, each with the name of the first member that has this value."""
-        if key in self.claimed:
-            return {self.claimed[key]: self.id}
-        if len(everyone := self.everyone) == 1:  # nearly all gangs, and each is asked for many keys
-            [alone] = everyone
-            return {alone.options[key]: alone.name} if key in alone.options else {}
-        found: dict[str, BatchJob | Pod] = {}
-        for member in everyone:
-            if key in member.options:
-                found.setdefault(member.options[key], member)
-        return dict(zip(found, self.titles(found.values()), strict=True)) if found else {}
-
-    def titles(self, some: Iterable[BatchJob | Pod]) -> list[str]:
-        """Return the members' names for messages, with their kinds if the gang has members of several kinds, which may
-        share a name."""
-        several = len({_kind_of(one) for one in self.everyone}) > 1
-        return [f"{_kind_of(one)} {one.name}" if several else one.name for one in some]
-
-
-def _kind_of(member: BatchJob | Pod) -> str:
-    return member.adapter.kind.name if isinstance(member, BatchJob) else PODS.name
-
-
-LargestNode: TypeAlias = Callable[[], Mapping[str, int]]  # returns the largest amount of each resource on any node
 PodsToCreate: TypeAlias = Sequence[tuple[BatchJob, int]]  # Jobs, and the number of pods that each has yet to create
-
-
+LargestNode: TypeAlias = Callable[[], Mapping[str, int]]  # returns the largest amount of each resource on any node
 # (The object's record of its submission in another cluster, its uid, its creation time) -> the time of submission.
-SubmissionTime: TypeAlias = Callable[[str | None, str, float], float]
+SubmissionTime: TypeAlias = Callable[[str, str, float], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,13 +129,14 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
     grace_s: float | None = None
     try:
         queue = single_value(members, labels.QUEUE, defaults.default_queue)
-        theirs = defaults.claim(_to_claim(members, queue))
+        theirs = defaults.claim(_to_claim(members, queue)) if defaults.dialects else None
         if theirs is not None:
             queue = theirs.queue or defaults.default_queue
             members = replace(members, claimed=theirs.options, declared=theirs.roles, group=theirs.group)
         said = _said(members)
         grace_s = _staleness_grace_s(members, theirs)
-        rows = _rows(members, defaults.gang(queue), defaults.largest)
+        whole = defaults.gang(queue)
+        rows = _rows(members, whole, defaults.largest)
         if sent := _is_sent(members, theirs):
             chosen = defaults.choose(_sought(members, theirs, rows, said))
             rows = [(confined(role, chosen.clusters), source) for role, source in rows]
@@ -236,11 +147,10 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
             said["groups"] = groups_in_use(said.get("groups", ()), [role.group for role, _ in rows])
         if any(role.group == ANY_ONE for role, _ in rows):
             said["groups"] = (*said.get("groups", ()), Group(name=ANY_ONE, minimum=1))
-        _check_jobs(members.jobs)
-        blocked = _obstacle(members) or (None if theirs is None else theirs.blocked)
-        if blocked is None and defaults.gang(queue):
+        blocked = obstacle(members) or (None if theirs is None else theirs.blocked)
+        if blocked is None and whole:
             here = () if sent else _needs(members, rows)
-            blocked = _incomplete(members) or defaults.headroom(here)
+            blocked = missing_members(members) or defaults.headroom(here)
         blocked = blocked or (chosen.blocked if chosen is not None else None)
     except GangSpecError as error:
         blocked = Reason(code=ReasonCode.INVALID, text=str(error))
@@ -315,8 +225,12 @@ def _sought(members: GangMembers, theirs: Claim | None, rows: Sequence[RoleSourc
 def _submitted_s(members: GangMembers, theirs: Claim | None, submitted_s: SubmissionTime) -> float:
     if theirs is not None and theirs.submitted_s is not None:
         return theirs.submitted_s
-    found = ((each.options.get(labels.SUBMITTED), _object_uid(each), each.created_s) for each in members.everyone)
-    return min(submitted_s(*said) for said in found)
+    return min(
+        submitted_s(each.options[labels.SUBMITTED], _object_uid(each), each.created_s)
+        if labels.SUBMITTED in each.options
+        else each.created_s
+        for each in members.everyone
+    )
 
 
 def _object_uid(member: BatchJob | Pod) -> str:
@@ -408,7 +322,7 @@ def _rows(members: GangMembers, gang: bool, largest: LargestNode) -> list[RoleSo
         return _declared_rows(members)
     if members.group is not None:
         return _group_rows(members.group, members.pods, largest)
-    minimum = _number(members, labels.MIN_AVAILABLE)
+    minimum = number_of(members, labels.MIN_AVAILABLE)
     rows += bare_pod_roles(members.pods, minimum or len(members.pods))
     if (whole := single_value(members, labels.MIN_RESOURCES, "")) and (held := _held(members, whole, minimum, largest)):
         rows.append(held)
@@ -417,7 +331,7 @@ def _rows(members: GangMembers, gang: bool, largest: LargestNode) -> list[RoleSo
 
 def _job_role(job: BatchJob, size: int) -> RoleSource:
     text = job.options.get(labels.MIN_AVAILABLE)
-    minimum = _count(text, labels.MIN_AVAILABLE, job.name) if text is not None else size
+    minimum = read_count(text, labels.MIN_AVAILABLE, job.name) if text is not None else size
     if text is not None and minimum > job.requested_parallelism:
         raise GangSpecError(
             f"Job {job.name} says phalanx.dev/min-available {minimum} but parallelism {job.requested_parallelism}, so "
@@ -446,18 +360,13 @@ _CLOSENESS = frozenset({labels.ROLE_CLOSENESS, labels.ROLE_PREFERRED_CLOSENESS, 
 
 
 def _declared_rows(members: GangMembers) -> list[RoleSource]:
-    there = _by_role(members.pods)
+    there = pods_by_role(members.pods)
     minimums = {name: said.minimum for name, said in members.declared.items()}
     return [
         (grouped_role(role, source.role, members.declared, there.get(source.role, 0)), source)
         for role, source in bare_pod_roles(members.pods, 0, minimums)
         if isinstance(source, BarePods)
     ]
-
-
-def _by_role(pods: Sequence[Pod]) -> Mapping[str, int]:
-    """Return the number of pods by role label."""
-    return Counter(pod.options.get(labels.ROLE, "") for pod in pods)
 
 
 def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: LargestNode) -> list[RoleSource]:
@@ -514,112 +423,3 @@ def _unborn(count: int, size: Amounts, driver: Pod) -> RoleSource:
     first = driver.shape
     shape = Shape(size, first.selector, first.affinity, first.tolerations)
     return Role(name="held", count=count, minimum=count, shape=shape), FuturePods()
-
-
-# --- what keeps it waiting ----------------------------------------------------------------------------------------
-
-
-def _check_jobs(jobs: Sequence[BatchJob]) -> None:
-    for job in jobs:
-        if job.pinned and not job.suspended and labels.GATE not in job.gates:
-            raise GangSpecError(
-                f"the pods of Job {job.name} ask for the scheduler {job.scheduler!r}, and it runs without Phalanx, "
-                "which only counts its pods: to queue it, delete the Job and create it with suspend: true"
-            )
-
-
-def _obstacle(members: GangMembers) -> Reason | None:
-    if moving := next((each for each in members.everyone if labels.MOVING in each.options), None):
-        text = f"{moving.name} is being moved to another cluster: `phalanx move` goes on with that or takes it back"
-        return Reason(code=ReasonCode.HELD, text=text)
-    for job in members.jobs:
-        if job.held:
-            why = job.options.get(labels.HOLD, "")
-            why = f" ({why})" if " " in why else ""
-            return Reason(code=ReasonCode.HELD, text=f"Job {job.name} is held{why}: remove {labels.HOLD} to queue it")
-        if job.suspended and job.record is not None:
-            text = (
-                f"Job {job.name} was suspended by somebody else after it was admitted: remove the annotation "
-                f"{labels.ADMITTED} to queue it again"
-            )
-            return Reason(code=ReasonCode.HELD, text=text)
-        if job.requirements.obstacle is not None:
-            return job.requirements.obstacle
-    for pod in members.pods:
-        if pod.options.get(labels.HOLD, "false") != "false":
-            return Reason(code=ReasonCode.HELD, text=f"pod {pod.name} is held: remove {labels.HOLD} to queue it")
-        if pod.gated:
-            return Reason(
-                code=ReasonCode.HELD, text=f"pod {pod.name} has scheduling gates: it waits until they are removed"
-            )
-        if pod.obstacle is not None:
-            return pod.obstacle
-    return None
-
-
-def _incomplete(members: GangMembers) -> Reason | None:
-    if members.jobs and len(members.jobs) == 1 and not members.pods and labels.JOB not in members.jobs[0].options:
-        return None
-    if members.jobs:
-        return _missing_objects(members)
-    if members.group is not None and (missing := _missing_of_group(members.group, members.pods)):
-        return missing
-    if members.declared:
-        groups: Sequence[Group] = job_options(members, "").get("groups", ())
-        return missing_of_declared(_by_role(members.pods), members.declared, groups)
-    if members.group is not None:
-        return None
-    minimum, whole = _number(members, labels.MIN_AVAILABLE), members.options(labels.MIN_RESOURCES)
-    if not any(labels.JOB in pod.options for pod in members.pods) or (whole and minimum is None):
-        return None
-    if minimum is None:
-        raise GangSpecError(
-            f"no pod of the gang {members.id} says how many start together: annotate them with "
-            f'{labels.MIN_AVAILABLE}: "8", or with {labels.MIN_RESOURCES} where a driver creates the others later'
-        )
-    return None if whole else _waiting(len(members.pods), minimum, "pods")
-
-
-def _missing_objects(members: GangMembers) -> Reason | None:
-    wanted, there = _number(members, labels.JOB_ROLES), len(members.jobs) + len(members.pods) + members.finished
-    if wanted is None:
-        raise GangSpecError(
-            f"no member of the gang {members.id} says how many objects form it: give each {labels.JOB_ROLES}: "
-            '"2" (the number of its Jobs and bare pods)'
-        )
-    if there > wanted:
-        names = ", ".join(dict.fromkeys(members.titles(members.everyone)))  # an object with several roles is named once
-        raise GangSpecError(
-            f"the gang {members.id} says {labels.JOB_ROLES} {wanted} but has {there} members ({names}): raise the "
-            f"number, or give those of another gang another name or {labels.JOB}"
-        )
-    return _waiting(there, wanted, "members")
-
-
-def _missing_of_group(group: GroupClaim, pods: Sequence[Pod]) -> Reason | None:
-    there = _by_role(pods)
-    for role, wanted in group.of_role.items():
-        if (missing := _waiting(there.get(role, 0), wanted, f"pods of the task {role}")) is not None:
-            return missing
-    return _waiting(len(pods), group.minimum, "pods")
-
-
-def _waiting(there: int, wanted: int, what: str) -> Reason | None:
-    if there >= wanted:
-        return None
-    text = f"waiting for members: {there} of {wanted} {what} exist"
-    return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text, numbers={"exist": there, "wanted": wanted})
-
-
-# --- what members say ---------------------------------------------------------------------------------------------
-
-
-def _number(members: GangMembers, key: str) -> int | None:
-    text = single_value(members, key, "")
-    return _count(text, key, members.options(key)[text]) if text else None
-
-
-def _count(text: str, key: str, who: str) -> int:
-    if (number := labels.whole_number(text, 1)) is None:
-        raise GangSpecError(f'{who} says {key} {text[:60]!r}, which is no number of at least 1: write for instance "4"')
-    return number

@@ -1,0 +1,116 @@
+"""Find why a gang cannot be planned yet: a member is held or being moved, or members are missing.
+
+The reason becomes `Job.blocked`. Members that contradict each other, or that Phalanx cannot queue, raise a
+GangSpecError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from phalanx.dialects.frame.dialect import GroupClaim
+from phalanx.kube.gang.spec.declared_roles import GangSpecError, missing_of_declared
+from phalanx.kube.gang.spec.job_options import job_options
+from phalanx.kube.gang.spec.members import GangMembers, number_of, pods_by_role
+from phalanx.kube.read import labels
+from phalanx.kube.read.pod import Pod
+from phalanx.kube.read.workload.batch_job import BatchJob
+from phalanx.model.job import Group
+from phalanx.model.reason import Reason, ReasonCode
+
+
+def _require_queueable(jobs: Sequence[BatchJob]) -> None:
+    for job in jobs:
+        if job.pinned and not job.suspended and labels.GATE not in job.gates:
+            raise GangSpecError(
+                f"the pods of Job {job.name} ask for the scheduler {job.scheduler!r}, and it runs without Phalanx, "
+                "which only counts its pods: to queue it, delete the Job and create it with suspend: true"
+            )
+
+
+def obstacle(members: GangMembers) -> Reason | None:
+    """Return why a member keeps the gang waiting: it is held, is being moved, or cannot be placed as it is; otherwise
+    None. Raises GangSpecError if a Job whose pods another scheduler binds runs without Phalanx."""
+    _require_queueable(members.jobs)
+    if moving := next((each for each in members.everyone if labels.MOVING in each.options), None):
+        text = f"{moving.name} is being moved to another cluster: `phalanx move` goes on with that or takes it back"
+        return Reason(code=ReasonCode.HELD, text=text)
+    for job in members.jobs:
+        if job.held:
+            why = job.options.get(labels.HOLD, "")
+            why = f" ({why})" if " " in why else ""
+            return Reason(code=ReasonCode.HELD, text=f"Job {job.name} is held{why}: remove {labels.HOLD} to queue it")
+        if job.suspended and job.record is not None:
+            text = (
+                f"Job {job.name} was suspended by somebody else after it was admitted: remove the annotation "
+                f"{labels.ADMITTED} to queue it again"
+            )
+            return Reason(code=ReasonCode.HELD, text=text)
+        if job.requirements.obstacle is not None:
+            return job.requirements.obstacle
+    for pod in members.pods:
+        if pod.options.get(labels.HOLD, "false") != "false":
+            return Reason(code=ReasonCode.HELD, text=f"pod {pod.name} is held: remove {labels.HOLD} to queue it")
+        if pod.gated:
+            return Reason(
+                code=ReasonCode.HELD, text=f"pod {pod.name} has scheduling gates: it waits until they are removed"
+            )
+        if pod.obstacle is not None:
+            return pod.obstacle
+    return None
+
+
+def missing_members(members: GangMembers) -> Reason | None:
+    """Return how many members the gang lacks; None if it is complete. Raises GangSpecError if the members do not set
+    their number."""
+    if members.jobs and len(members.jobs) == 1 and not members.pods and labels.JOB not in members.jobs[0].options:
+        return None
+    if members.jobs:
+        return _missing_objects(members)
+    if members.group is not None and (missing := _missing_of_group(members.group, members.pods)):
+        return missing
+    if members.declared:
+        groups: Sequence[Group] = job_options(members, "").get("groups", ())
+        return missing_of_declared(pods_by_role(members.pods), members.declared, groups)
+    if members.group is not None:
+        return None
+    minimum, whole = number_of(members, labels.MIN_AVAILABLE), members.options(labels.MIN_RESOURCES)
+    if not any(labels.JOB in pod.options for pod in members.pods) or (whole and minimum is None):
+        return None
+    if minimum is None:
+        raise GangSpecError(
+            f"no pod of the gang {members.id} says how many start together: annotate them with "
+            f'{labels.MIN_AVAILABLE}: "8", or with {labels.MIN_RESOURCES} where a driver creates the others later'
+        )
+    return None if whole else _waiting(len(members.pods), minimum, "pods")
+
+
+def _missing_objects(members: GangMembers) -> Reason | None:
+    wanted, there = number_of(members, labels.JOB_ROLES), len(members.jobs) + len(members.pods) + members.finished
+    if wanted is None:
+        raise GangSpecError(
+            f"no member of the gang {members.id} says how many objects form it: give each {labels.JOB_ROLES}: "
+            '"2" (the number of its Jobs and bare pods)'
+        )
+    if there > wanted:
+        names = ", ".join(dict.fromkeys(members.titles(members.everyone)))  # an object with several roles is named once
+        raise GangSpecError(
+            f"the gang {members.id} says {labels.JOB_ROLES} {wanted} but has {there} members ({names}): raise the "
+            f"number, or give those of another gang another name or {labels.JOB}"
+        )
+    return _waiting(there, wanted, "members")
+
+
+def _missing_of_group(group: GroupClaim, pods: Sequence[Pod]) -> Reason | None:
+    there = pods_by_role(pods)
+    for role, wanted in group.of_role.items():
+        if (missing := _waiting(there.get(role, 0), wanted, f"pods of the task {role}")) is not None:
+            return missing
+    return _waiting(len(pods), group.minimum, "pods")
+
+
+def _waiting(there: int, wanted: int, what: str) -> Reason | None:
+    if there >= wanted:
+        return None
+    text = f"waiting for members: {there} of {wanted} {what} exist"
+    return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text, numbers={"exist": there, "wanted": wanted})
