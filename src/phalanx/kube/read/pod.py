@@ -9,7 +9,6 @@ node.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import msgspec
 
@@ -17,7 +16,7 @@ from phalanx.client.connection import Object
 from phalanx.kube.read import labels
 from phalanx.kube.read.records import PreemptionMark, StartRecord, read_records
 from phalanx.kube.read.template.pod_shape import ShapeCache, resized_resources, volume_claims
-from phalanx.kube.read.wire import GROUP_FIELDS, epoch_s, with_group, with_priority
+from phalanx.kube.read.wire import epoch_s, with_group, with_priority
 from phalanx.kube.read.workload.adapter import PodOwner
 from phalanx.model.pod import Amounts, Shape
 from phalanx.model.reason import Reason
@@ -117,21 +116,16 @@ def read_pod(
     """Read a pod. `answers_to`: the names of Phalanx as a scheduler. `binds_alone(spec)`: True if Phalanx binds this
     pod of the default scheduler as its own job. `words`: translates other schedulers' labels to Phalanx's options."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
-    annotations = meta.get("annotations") or {}
-    default = (scheduler := spec.get("schedulerName", "")) == labels.DEFAULT_SCHEDULER
-    with_gang = default and owner is not None and owner.ours
-    single = default and not with_gang and binds_alone(spec)
-    bound_by_us = single or with_gang or scheduler in answers_to
+    annotations, scheduler = meta.get("annotations") or {}, spec.get("schedulerName", "")
+    phase, node = status.get("phase") or "Pending", spec.get("nodeName") or ""
+    single, bound_by_us = _bound_by_us(spec, owner, answers_to, binds_alone)
     gates = {gate["name"] for gate in spec["schedulingGates"] or ()} if "schedulingGates" in spec else _NO_GATES
     pin = annotations.get(labels.PINNED, "") if labels.GATE not in gates else ""
     owner = None if single else owner
     ours = bound_by_us or (owner is not None and (labels.GATE in gates or bool(pin)))
+    awaited = "" if ours or "nodeName" in spec else _awaited(spec, status)
     said = {**(labels.from_autoscalers(meta) if annotations else {}), **_said(meta)} if ours else {}
-    # A Job whose pods name another scheduler is no gang member, unless the pods name a group of their own.
-    alone = owner is None or scheduler not in labels.OURS or not GROUP_FIELDS.isdisjoint(spec)
-    named = with_priority(with_group(meta, spec), spec) if bound_by_us and alone else meta
-    theirs = words("Pod", named, scheduler) if bound_by_us and alone else _NOTHING
-    said = {**theirs, **said} if theirs else said
+    theirs = words("Pod", _named(meta, spec), scheduler) if bound_by_us and _has_words(spec, owner) else _NOTHING
     ask = shapes.of_pod(spec, status, _with_devices(meta, theirs))
     index, (record, mark) = annotations.get(labels.COMPLETION_INDEX), read_records(annotations)
     return Pod(
@@ -143,6 +137,11 @@ def read_pod(
         ours=ours,
         pinned=ours and not bound_by_us,
         pin=pin if ours and not bound_by_us else "",
+        node=node,
+        phase=phase,
+        over=phase in _ENDED,
+        charged=phase not in _ENDED and bool(node or awaited),
+        reason=status.get("reason") or "",
         going="deletionTimestamp" in meta,
         gated=bool(gates - {labels.GATE}) or (bound_by_us and bool(gates)),
         shape=ask.shape,
@@ -158,10 +157,34 @@ def read_pod(
         devices=tuple(annotations[labels.DEVICES].split(",")) if annotations.get(labels.DEVICES) else (),
         record=record,
         mark=mark,
-        options=said,
+        options={**theirs, **said} if theirs else said,
         claims=volume_claims(spec, meta["name"]) if ask.claims else (),
-        **_standing(spec, status, ours=ours),
+        message=status.get("message") or "",
+        waits_for=_waits_for(status) if ours else "",
+        ready=ours and _ready(status),
+        awaited=awaited,
     )
+
+
+def _bound_by_us(
+    spec: Object, owner: PodOwner | None, answers_to: frozenset[str], binds_alone: Callable[[Object], bool]
+) -> tuple[bool, bool]:
+    """Return whether Phalanx binds the pod as a job of its own, and whether Phalanx binds it at all."""
+    default = (scheduler := spec.get("schedulerName", "")) == labels.DEFAULT_SCHEDULER
+    with_gang = default and owner is not None and owner.ours
+    single = default and not with_gang and binds_alone(spec)
+    return single, single or with_gang or scheduler in answers_to
+
+
+def _has_words(spec: Object, owner: PodOwner | None) -> bool:
+    """Return whether the labels of other schedulers count on a pod. On a pod of a Job they do not, because a Job whose
+    pods name another scheduler is no gang member, unless the pods name a group of their own."""
+    grouped = "schedulingGroup" in spec or "workloadRef" in spec
+    return owner is None or grouped or spec.get("schedulerName", "") not in labels.OURS
+
+
+def _named(meta: Object, spec: Object) -> Object:
+    return with_priority(with_group(meta, spec), spec)
 
 
 def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
@@ -172,26 +195,24 @@ def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
         return None
     if any(before.get(word) != after.get(word) for word in _WORDS) or not _same_demands(old, new):
         return None
-    now = _standing(new["spec"], new.get("status") or _NOTHING, ours=pod.ours)
-    version, going = after["resourceVersion"], "deletionTimestamp" in after
-    return msgspec.structs.replace(pod, resource_version=version, going=going, **now)
-
-
-def _standing(spec: Object, status: Object, *, ours: bool) -> dict[str, Any]:
-    """Return the fields of a pod that change while it waits and runs: its node and its status."""
+    spec, status = new["spec"], new.get("status") or _NOTHING
     phase, node = status.get("phase") or "Pending", spec.get("nodeName") or ""
-    awaited = "" if ours or "nodeName" in spec else _awaited(spec, status)
-    return {
-        "node": node,
-        "awaited": awaited,
-        "phase": phase,
-        "over": phase in _ENDED,
-        "charged": bool(node or awaited) and phase not in _ENDED,
-        "reason": status.get("reason") or "",
-        "message": status.get("message") or "",
-        "waits_for": _waits_for(status) if ours else "",
-        "ready": ours and _ready(status),
-    }
+    awaited = "" if pod.ours or "nodeName" in spec else _awaited(spec, status)
+    over = phase in _ENDED
+    return msgspec.structs.replace(
+        pod,
+        resource_version=after["resourceVersion"],
+        node=node,
+        phase=phase,
+        over=over,
+        charged=not over and bool(node or awaited),
+        reason=status.get("reason") or "",
+        message=status.get("message") or "",
+        going="deletionTimestamp" in after,
+        waits_for=_waits_for(status) if pod.ours else "",
+        ready=pod.ours and _ready(status),
+        awaited=awaited,
+    )
 
 
 def _with_devices(meta: Object, theirs: Mapping[str, str]) -> Object:
