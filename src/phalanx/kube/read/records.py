@@ -132,6 +132,8 @@ def submitted_s(text: str | None, uid: str, created_s: float, key: RecordKey | N
 
 def read_records(annotations: dict[str, str] | None) -> tuple[StartRecord | None, PreemptionMark | None]:
     """Return the record of the start and the mark of the preemption in the annotations of an object."""
+    if not annotations:
+        return None, None
     return read_start_record(annotations), read_preemption_mark(annotations)
 
 
