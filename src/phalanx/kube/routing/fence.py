@@ -18,13 +18,14 @@ from phalanx.client.kind import Kind
 log = logging.getLogger(__name__)
 
 Take: TypeAlias = Callable[[Change], None]
+Report: TypeAlias = Callable[[Kind, Object, str], None]  # reports a text about an object
 
 
 class Fence:
     """The protection against invalid objects. `invalid`: a function that is called with an object that cannot be read,
     and with the error. It is not called again for this object until the object could be read."""
 
-    def __init__(self, invalid: Callable[[Kind, Object, str], None]) -> None:
+    def __init__(self, invalid: Report) -> None:
         self._invalid = invalid
         self._told: dict[str, str] = {}  # uid -> the reported error
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from phalanx.client.connection import Object
 from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
 from phalanx.kube.gang.effects import Member
@@ -21,7 +20,7 @@ from phalanx.kube.gang.spec.gang_spec import GangDefaults, SubmissionTime
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.routing.caches import STORAGE, ObjectCaches
 from phalanx.kube.routing.capacity_watch import CapacityWatch
-from phalanx.kube.routing.fence import Fence, Take
+from phalanx.kube.routing.fence import Fence, Report, Take
 from phalanx.kube.routing.quota_headroom import QuotaHeadroom
 from phalanx.kube.routing.volume_users import VolumeUsers
 from phalanx.kube.routing.workload_watch import WorkloadWatch
@@ -81,8 +80,8 @@ class ClusterWatch:
         tell: Callable[[Event], None],
         mark: Callable[[str], None],
         wake: Callable[[], None],
-        invalid: Callable[[Kind, Object, str], None],
-        note: Callable[[Kind, Object, str], None],
+        invalid: Report,
+        note: Report,
         submitted_s: SubmissionTime = lambda text, uid, created_s: created_s,
     ) -> None:
         self._caches, self._gangs = caches, gangs
