@@ -65,9 +65,12 @@ class Candidates:
             forget_mended_failures(pending.placement_classes)
         if pending.headroom.keys:
             pending.headroom.renew(tree.charged, tree.subjects, lambda branch: branch.account)
+            pending.placement_classes.costs(pending.headroom.keys)  # and of each class (`PlacementClass.cost`)
         tree.charged.clear()
         tree.subjects.clear()
-        self.state.begin(search_classes=frozenset(self.columns.preempts.nonzero()[0].tolist()))
+        self.state.search_classes = frozenset(self.columns.preempts.nonzero()[0].tolist())
+        self.state.left_at_first = tuple(pending.headroom.left)
+        self.state.begin()
         self.reserving.may_reserve = self.reserving.could_reserve()
 
     def fill(self, tournament: Tournament) -> None:

@@ -30,7 +30,8 @@ UNTRIED = -2  # a value of `Search.changes`: running jobs have changed, and the 
 
 def decision(cycle: Cycle) -> Decision:
     """Return the plan of the cycle, and the memory for the next one."""
-    state, reporter = cycle.state, cycle.reporter
+    state, reporter, jobs = cycle.state, cycle.reporter, cycle.cluster.jobs
+    state.waits = {job: reason for job, reason in state.waits.items() if jobs[job].reason != reason}
     waits, waiting_for_event = state.waits, state.waiting_for_event
     if state.actions:
         preempted = (action.job for action in state.actions if isinstance(action, Preempt))

@@ -61,14 +61,12 @@ class ReasonReporter:
 
     def reason_of(self, request_class: RequestClass) -> Reason | None:
         """Return the reason that the request class reported last, in this cycle or an earlier one."""
-        report = self.reports.get(request_class)
-        if report is None and not self.known.disproved:
-            return self.pending.reason_of(request_class)
-        found = request_class.placement_class
+        found, report = request_class.placement_class, self.reports.get(request_class)
         if report is not None:
             return self.known.reason_of_placement_class(found) if report.reason is None else report.reason
-        is_shared = request_class.reason is None
-        return None if is_shared and found.key in self.known.disproved else self.pending.reason_of(request_class)
+        if request_class.reason is None and found.key in self.known.disproved:
+            return None
+        return self.pending.reason_of(request_class)
 
     def has_no_report(self, request_class: RequestClass) -> bool:
         return bool(self.pending.columns.reported_blocker[request_class.number] == Blocker.NONE_REPORTED)
@@ -200,7 +198,7 @@ class ReasonReporter:
                 self.report_short_of_quota(candidate)
         if self.known.failures >= EXPLAINED:
             return
-        was_within = np.frombuffer(state.within_at_first, np.bool_)[:count]
+        was_within = state.within_limits(placement_class, row, state.left_at_first)
         had_room = np.frombuffer(state.known.had_room, np.bool_)
         lost = np.where(
             within,
@@ -332,10 +330,10 @@ class ReasonReporter:
     # Single requests
 
     def report_request(self, request: Request, reason: Reason) -> None:
-        record = self.cluster.jobs[request.job]
         if request.slot is not None:
-            reason = explain.of_slots(record, reason, granted=len(self.state.places.get(request.job, ())))
-        self.state.report(record, reason)
+            record, granted = self.cluster.jobs[request.job], len(self.state.places.get(request.job, ()))
+            reason = explain.of_slots(record, reason, granted)
+        self.state.waits[request.job] = reason
 
 
 def is_blocked_by_head(reason: Reason | None) -> bool:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from phalanx.core.cycle.known import KnownFailures, Placed
 from phalanx.core.placement import replacement
-from phalanx.core.placement.draft import Draft, draft_of_cycle
+from phalanx.core.placement.draft import Draft
+from phalanx.core.placement.node_order import ordered_nodes
 from phalanx.core.placement.scoring.score import BY_FRAGMENTATION, expected_pods
 from phalanx.core.preemption.nomination import LeavingPods, with_overcommitted
 from phalanx.core.quota import flavor_assignment
@@ -23,9 +24,9 @@ from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.lazy import lazy
 from phalanx.model.job import Job, Placement, Slot
 from phalanx.model.plan import Action, Start
-from phalanx.model.policy import Policy
+from phalanx.model.policy import Policy, ScoringStrategy
 from phalanx.model.reason import Reason
-from phalanx.state.cluster import Cluster, JobRecord, time_limit_s
+from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.pending.request_class import (
     Candidate,
     Kind,
@@ -45,7 +46,7 @@ class CycleState:
 
     `draft`, `ledger`: the free capacity of the nodes and the charges in the queue tree, both with the decisions of this
         cycle so far. Both can be restored to an earlier moment, which the caller has marked (`mark`, `rewind`).
-    `known`: the requests that are known not to start, and why. The method `open` creates `known` and the draft.
+    `known`: the requests that are known not to start, and why.
     `without_returns`: the ledger as it would be if the victims of this cycle had returned no charges. `places`: started
     job -> the further pods that this cycle has placed for it.
     `granted`: all requests that start.
@@ -58,23 +59,20 @@ class CycleState:
     `searched`: request class -> its search for victims that failed in this cycle. `has_postponed`: True if some
     searches for victims are left to the next cycle, which must follow at once. `is_over`: True if this cycle ends
     before all requests are tried. The reason is that the next cycle must first preempt pods that this cycle has placed
-    above minimums, or must start the job that takes over a nomination (rule R23). `waits`: waiting job -> the new
-    reason that it reports.
+    above minimums, or must start the job that takes over a nomination (rule R23). `waits`: waiting job -> the
+    reason why it waits.
     `cleared`: array, or family of singleton jobs -> the number of its jobs that this cycle admitted. `denied`: request
     classes of which this cycle has denied a request.
     `received`, `waiting_for_event`, `waiting_until`, `exceeding`: as in `Memory`.
 
-    Set by `begin`:
+    Set when the cycle begins (`Candidates.refresh`):
 
     `is_done`: a byte for each request class: 1 if it is not tried again in this cycle.
-    `search_classes`: request classes that may search for victims. `within_at_first`: a byte for each request class: 1
-    if its limits allowed it when the cycle began."""
+    `search_classes`: request classes that may search for victims. `left_at_first`: `Headroom.left` at that time."""
 
-    draft: Draft
-    known: KnownFailures
     is_done: bytearray
     search_classes: frozenset[int]
-    within_at_first: bytes
+    left_at_first: Sequence[float]
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
         self.cluster, self.policy, self.now_s = cluster, policy, now_s
@@ -102,12 +100,9 @@ class CycleState:
         self.received: list[Request] = []
         self.waiting_for_event: dict[Request, None] = {}
         self.waiting_until: list[tuple[Request, float]] = []
-
-    def open(self) -> None:
-        """Create the draft and `known`."""
-        cluster, policy = self.cluster, self.policy
         expected = policy.typical or (expected_pods(cluster) if policy.score in BY_FRAGMENTATION else ())
-        self.draft = draft_of_cycle(cluster.columns, cluster.topologies(policy), policy.score, expected)
+        order = ordered_nodes(cluster.columns, packed=policy.score is ScoringStrategy.PACK)
+        self.draft = Draft(cluster.columns, cluster.topologies(policy), policy.score, expected, order)
         if cluster.nominated and cluster.leaving:
             wider = with_overcommitted(cluster, self.draft, self.leaving)
             if wider is not None:
@@ -115,12 +110,12 @@ class CycleState:
                 self.draft = wider
         self.known = KnownFailures(cluster, self.draft, self.ledger, self.placed)
 
-    def begin(self, *, search_classes: frozenset[int]) -> None:
-        """Begin the cycle. The caller has added all pending requests to their request classes."""
-        columns = self.pending.columns
-        self.is_done, self.search_classes = bytearray(len(columns.request_classes)), search_classes
+    def begin(self) -> None:
+        """Let the cycle try every request class. After the beginning of the cycle, the caller does this when free
+        capacity has grown, because pods that this cycle had placed were taken back, or when a reservation has become
+        possible."""
         self.known.begin()
-        self.within_at_first = self.within_limits(columns.placement_class, columns.row).tobytes()
+        self.is_done = bytearray(len(self.pending.columns.request_classes))
 
     def close(self) -> None:
         """End the cycle. Store the order of the draft's nodes for the next cycle."""
@@ -131,9 +126,14 @@ class CycleState:
     def leaving(self) -> LeavingPods:
         return LeavingPods(self.cluster)
 
-    def start(self, record: JobRecord, placements: tuple[Placement, ...] = (), flavors: tuple[str, ...] = ()) -> None:
-        """Add the start of the job to the plan."""
-        limit_s = time_limit_s(self.cluster, record.job)
+    def start(
+        self,
+        record: JobRecord,
+        limit_s: float | None,
+        placements: tuple[Placement, ...] = (),
+        flavors: tuple[str, ...] = (),
+    ) -> None:
+        """Add the start of the job to the plan. `limit_s`: its time limit (seconds); None: it has none."""
         self.starts.append(Start(record.job.id, record.attempt + 1, placements, self.now_s, flavors, limit_s))
 
     def place_slots(self, request: Request, slot: Slot, placements: Sequence[Placement]) -> None:
@@ -143,11 +143,6 @@ class CycleState:
         self.places.setdefault(request.job, []).extend(placed)
         for beside in replacement.slots_together(self.cluster, record, slot)[1:]:
             self.waiting_for_event.pop(Request(request.job, beside), None)
-
-    def report(self, record: JobRecord, reason: Reason) -> None:
-        """Let the job report the reason, unless the job reported the same reason last."""
-        if record.reason != reason:
-            self.waits[record.job.id] = reason
 
     def charge(self, charge: Charge, job: Job | None) -> None:
         """Charge a grant of this cycle to its queue, and count the grant. `job`: the job that starts, whose usage
@@ -167,12 +162,6 @@ class CycleState:
         self.without_returns.charge(charge)
         for each in self.ledger.since(mark):
             self.note_charged(each)
-
-    def reopen(self) -> None:
-        """Let the cycle try every request class again. The caller does this when free capacity has grown, because pods
-        that this cycle had placed were taken back, or when a reservation has become possible."""
-        self.known.begin()
-        self.is_done = bytearray(len(self.is_done))
 
     def note_charged(self, charge: Charge) -> None:
         """Subtract the charge from the headroom of queues and users, if there are limits. The next cycle computes the
@@ -194,13 +183,17 @@ class CycleState:
 
     # Request classes
 
-    def within_limits(self, placement_class: NDArray[np.int32], row: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Return whether the headroom of the row covers the least cost of a request of the placement class."""
+    def within_limits(
+        self, placement_class: NDArray[np.int32], row: NDArray[np.int32], left: Sequence[float] | None = None
+    ) -> NDArray[np.bool_]:
+        """Return whether the headroom of the row covers the least cost of a request of the placement class. `left`: as
+        `Headroom.left`, of another time than now."""
         found = np.ones(len(placement_class), np.bool_)
         headroom = self.pending.headroom
         if headroom.keys:
-            for cost, left in zip(self.pending.placement_classes.costs(headroom.keys), headroom.of_rows(), strict=True):
-                found &= cost[placement_class] <= left[row]
+            costs = self.pending.placement_classes.costs(headroom.keys)
+            for cost, of_row in zip(costs, headroom.of_rows(left), strict=True):
+                found &= cost[placement_class] <= of_row[row]
         return found
 
     def is_within_limits(self, request_class: RequestClass) -> bool:

@@ -55,7 +55,6 @@ class Cycle:
         self.cluster, self.policy, self.now_s = cluster, policy, now_s
         self.pending = cluster.pending
         self.state = CycleState(cluster, policy, now_s)
-        self.state.open()
         self.ledger = self.state.ledger
         self.reserving = Reserving(self.state)
         self.field = Candidates(self.state, self.reserving)
@@ -288,7 +287,7 @@ class Cycle:
         if request.slot is None:
             record = self.cluster.jobs[request.job]
             self.state.waits.pop(request.job, None)
-            self.state.start(record, placements, offer.flavors)
+            self.state.start(record, key.terms.limit_s, placements, offer.flavors)
             if backfilled:
                 self.state.starts[-1] = self.state.starts[-1]._replace(backfilled=True)
             if not record.gang.rigid:
@@ -357,7 +356,7 @@ class Cycle:
         self.advance(candidate)
         if self.reserving.victims_leave() or self.preempting.has_taken_back:
             self.preempting.has_taken_back = False
-            self.state.reopen()
+            self.state.begin()
         while self.kept_out:
             self.state.is_done[self.kept_out.pop()] = 0
         self.try_again(across=False)

@@ -19,7 +19,7 @@ from phalanx.core.placement.filters import matching as fit
 from phalanx.core.placement.filters import node_resources
 from phalanx.core.placement.filters.affinity import PodAffinity, PodCounts
 from phalanx.core.placement.filters.devices import DeviceAllocation, DeviceDraft, asks_devices
-from phalanx.core.placement.node_order import MOVED, Column, NodeOrder, ordered_nodes
+from phalanx.core.placement.node_order import MOVED, Column, NodeOrder
 from phalanx.model.node import Topology
 from phalanx.model.pod import MAX_AMOUNT, PODS, Amounts, Shape
 from phalanx.model.policy import ScoringStrategy
@@ -384,15 +384,6 @@ def prefers_some_nodes(columns: NodeTable) -> bool:
         known = columns.attributes.prefers
         fit.cache_answer(columns.attributes, prefers_some_nodes, known)
     return known
-
-
-def draft_of_cycle(
-    columns: NodeTable, topologies: Sequence[Topology], score: ScoringStrategy, expected: Expected
-) -> Draft:
-    """Return the draft of a new cycle. The draft takes the stored order of the nodes out of the node table, and `leave`
-    stores the order there again."""
-    order = ordered_nodes(columns, packed=score is ScoringStrategy.PACK)
-    return Draft(columns, topologies, score, expected, order)
 
 
 def take_last(given: list[DeviceAllocation]) -> None:

@@ -163,12 +163,13 @@ class Headroom:
         for place, left in self._now(path, subjects_of(charge), account_of):
             self.left[place] = min(left, self.left[place])
 
-    def of_rows(self) -> Floats:
-        """Return the headroom of each row in each resource, as [key, row]."""
+    def of_rows(self, left_of: Sequence[float] | None = None) -> Floats:
+        """Return the headroom of each row in each resource, as [key, row]. `left_of`: `left` at another time than
+        now."""
         if self._tables is None:
             self._tables = table(self.bounds, len(self.keys), UNBOUNDED), table(self.slack, len(self.keys), NOTHING)
         least, slack = self._tables
-        left = np.array(self.left)
+        left = np.array(self.left if left_of is None else left_of)
         found: Floats = left[least].min(axis=0)
         for key, place in self.pool.items():
             left_of_pool = left[place] + left[slack[:, key]].sum(axis=0)

@@ -12,7 +12,7 @@ from phalanx.core.preemption import nomination
 from phalanx.core.preemption.nomination import NominationState
 from phalanx.core.reasons import preempted
 from phalanx.model.job import Phase
-from phalanx.state.cluster import JobRecord, nominated_placements
+from phalanx.state.cluster import JobRecord, nominated_placements, time_limit_s
 from phalanx.state.pending.request_class import Request
 
 
@@ -32,14 +32,13 @@ def start_nominated(state: CycleState, preempting: CyclePreemption) -> None:
         if next_step is NominationState.FREE:
             placements = nominated_placements(record)
             if waits:
-                state.start(record, placements, record.flavors)
+                state.start(record, time_limit_s(state.cluster, record.job), placements, record.flavors)
             else:
                 state.places[request.job] = list(placements)
             state.placed.append((record.gang, request.job, placements))
         else:
             leavers = nomination.leavers(record, state.leaving)
-            reason = preempted.nominated_reason(state.cluster, record, leavers, state.now_s)
-            state.report(record, reason)
+            state.waits[request.job] = preempted.nominated_reason(state.cluster, record, leavers, state.now_s)
 
 
 def is_hindered(state: CycleState, record: JobRecord) -> bool:

@@ -57,12 +57,13 @@ def receive(state: CycleState, request: Request) -> None:
             state.waiting_for_event[request] = None
         else:
             state.waiting_until.append((request, found.again_s))
-        state.report(record, found.reason)
+        state.waits[request.job] = found.reason
     elif record.not_before_s > now_s:
         state.waiting_until.append((request, record.not_before_s))
-        state.report(record, explain.backoff(record, now_s))
+        state.waits[request.job] = explain.backoff(record, now_s)
     elif branch.unbounded and not branch.rules.starts_whole:
-        state.start(record)  # without pods: each pod is placed when its slot opens
+        # without pods: each pod is placed when its slot opens
+        state.start(record, branch.rules.limits.time_limit_s(record.job))
     else:
         enter(state, branch, record, request)
 
