@@ -91,12 +91,12 @@ async def bound(walk: Walk) -> None:
 
 # What is decided -> (pods asked for, ceilings of calls, modules, moves). Ceilings only fall.
 CEILINGS = {
-    "starts at once": (2, Start, (125, 26, 151)),
-    "waits": (7, Wait, (166, 32, 199)),
+    "starts at once": (2, Start, (121, 25, 149)),
+    "waits": (7, Wait, (160, 31, 193)),
 }
 ROOMS = ("core/cycle", "core/order", "state/pending")
 MOVES_OF_A_GANG = 1_000  # from seen to bound
-LINES = 3_572  # code lines of these rooms; the aim is 2,365, 60 % of what they were in November 2026
+LINES = 3_566  # code lines of these rooms; the aim is 2,365, 60 % of what they were in November 2026
 
 
 @pytest.mark.parametrize("case", CEILINGS)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from phalanx.core.cycle.known import EXPLAINED
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
-from phalanx.model.event import Finished, QueueSeen, Submitted
-from phalanx.model.job import Job
+from phalanx.model.event import Finished, NodeGone, Opened, QueueSeen, Started, Submitted
+from phalanx.model.job import Job, Slot
 from phalanx.model.plan import Plan, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue, Quota
-from tests.core.builders import cluster, job, node, role
+from tests.core.builders import cluster, event, job, node, role
 from tests.invariants import check_invariants
 
 
@@ -72,3 +72,16 @@ def test_who_finds_that_others_were_sooner_is_told_the_new_numbers() -> None:
         assert book.reason(name).names("j0")
     fold(book, [Finished("j0")])
     assert started(decide(book, Policy(), 0.0)) == ["j1"]
+
+
+def test_a_job_with_several_open_slots_does_not_change_its_reason_in_every_cycle() -> None:
+    book = cluster(node("a", cpu=4), node("b", memory=4), job("j", role("x", cpu=3), role("y", memory=3)))
+    fold_plan(book, decide(book, Policy(), 0.0))
+    fold(book, [Started("j", 1), Opened("j", (Slot(0, 0), Slot(1, 0))), NodeGone("a"), NodeGone("b")])
+    told = []
+    for cycle in range(3):
+        fold(book, [event(node("c", labels={"cycle": str(cycle)}, cpu=1, memory=1))])
+        plan = decide(book, Policy(), 1.0)
+        told += [action.job for action in plan.actions if isinstance(action, Wait)]
+        fold_plan(book, plan)
+    assert told == ["j"]

@@ -21,9 +21,8 @@ from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, Start, Wa
 from phalanx.model.reason import NEVER, Reason, ReasonCode
 from phalanx.state.cluster import Cluster
 from phalanx.state.nodes.pod_index import arrival_may_help
-from phalanx.state.pending.pending import Deadline
+from phalanx.state.pending.pending import NEVER_S, Deadline
 from phalanx.state.pending.request_class import Blocker, Request, RequestClassKey, Search
-from phalanx.state.pending.timers import NEVER_S
 
 UNTRIED = -2  # a value of `Search.changes`: running jobs have changed, and the request was not tried since then
 

@@ -258,6 +258,9 @@ def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
     _, resource, at = min((left[at][1] / amount, name, at) for at, (name, amount) in enumerate(demand.asks))
     asked, holds = demand.asks[at][1], ResourceConsumers(cluster, granted, resource, demand.where)
     missing = max(gang.asked[resource] - free[at], asked - left[at][1])
+    if missing > 0 and cluster.nominated:
+        missing += holds.nominated()
+    until_s = expected_release_s(cluster, missing, holds.by, holds.given)
     facts = NoRoom(
         gang,
         shortfall.role,
@@ -267,21 +270,11 @@ def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
         tuple(free),
         resource,
         holds.largest(),
-        enough(cluster, missing, holds),
+        None if until_s is None else (until_s, days(cluster, until_s)),
         holds.by_others() if cluster.foreign_usage else 0,
         draft.overfull(demand.where),
     )
     return LazyReason(ReasonCode.NO_ROOM, facts, more_nodes_help=True)
-
-
-def enough(cluster: Cluster, missing: Amount, holds: ResourceConsumers) -> tuple[float, int] | None:
-    """Return the expected release of the missing amount: (seconds since the epoch, days from now); None: unknown."""
-    if missing <= 0:
-        return None
-    if cluster.nominated:
-        missing += holds.nominated()
-    until_s = expected_release_s(cluster, missing, holds.by, holds.given)
-    return None if until_s is None else (until_s, days(cluster, until_s))
 
 
 def met(asks: Mapping[str, int], left: Mapping[str, int], resource: str, placed: int) -> str:

@@ -1,11 +1,11 @@
-"""`state/pending/timers.py`: at most one timer for each item, in one heap."""
+"""`state/pending/pending.py`: at most one timer for each item, in one heap."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.state.pending.timers import NEVER_S, Timers
+from phalanx.state.pending.pending import NEVER_S, Timers
 
 ITEMS = st.sampled_from("abcd")
 TIMES = st.sampled_from([1.0, 2.0, 3.0, NEVER_S])
