@@ -68,7 +68,6 @@ def expected_s(cluster: Cluster, policy: Policy, request: Request) -> float | No
     request_class = cluster.pending.request_class_of.get(request)
     assert request_class is not None
     state = CycleState(cluster, policy, NOW_S)
-    state.open()
     hold = BackfillForecast(cluster, policy, NOW_S, state.draft, [*nominated_gangs(cluster)]).hold(
         request, request_class.key.gang
     )
