@@ -8,6 +8,7 @@ framework has a CycleState for the same purpose.)"""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,6 @@ from phalanx.core.preemption.nomination import LeavingPods, with_overcommitted
 from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.quota.ledger import QuotaLedger
-from phalanx.lazy import lazy
 from phalanx.model.job import Job, Placement, Slot
 from phalanx.model.plan import Action, Start
 from phalanx.model.policy import Policy, ScoringStrategy
@@ -122,7 +122,7 @@ class CycleState:
         if self.draft.columns is self.cluster.columns:
             self.draft.leave()
 
-    @lazy
+    @cached_property
     def leaving(self) -> LeavingPods:
         return LeavingPods(self.cluster)
 

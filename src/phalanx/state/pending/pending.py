@@ -51,8 +51,8 @@ class Deadline(NamedTuple):
 
 
 class Timers:
-    """One heap of timers. A timer is the time (seconds since the epoch) at which a cycle examines an item again, even
-    if no event has come before.
+    """The timers, in one heap. A timer is the time (seconds since the epoch) at which a cycle examines an item again,
+    even if no event has come before.
 
     An item is a request that is not eligible before that time, a job whose deadline passes at that time, or a request
     class whose search for victims may succeed then. An item has at most one timer. The heap may also have entries of
