@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
+
+import pytest
 
 from phalanx.client.kind import EVENTS, JOBS, PODS, Kind
 from phalanx.kube.install.definitions import QUEUES
@@ -84,9 +87,41 @@ def test_the_reason_goes_with_the_resume() -> None:
             quick(stage)
             await settle(stage)
             await report(stage, 1)
+            stage.change("j", {}, {"phalanx.dev/reason-numbers": '{"enough_s": 1.0}'})
             stage.put_node(node("n2", 4))
             await stage.until(lambda: len(stage.api.bound()) == 4)
-            assert "phalanx.dev/reason" not in stage.api.job("j")["metadata"]["annotations"]
+            assert not {"phalanx.dev/reason", "phalanx.dev/reason-numbers"} & {
+                *stage.api.job("j")["metadata"]["annotations"]
+            }
+
+    play(scene())
+
+
+def test_the_expected_release_is_written_as_a_number_while_the_reason_has_one() -> None:
+    """Slurm's commands read it, so that they do not depend on the sentence."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 4)])
+        stage.put(job("before", 4, time_limit="1h"))
+        async with stage.scheduler():
+            quick(stage)
+            await stage.until(lambda: len(stage.api.bound()) == 4)
+            stage.put(job("j", 4))
+            await settle(stage)
+            so_far = len(stage.api.writes)
+            await report(stage, so_far + 1)
+            notes = stage.api.job("j")["metadata"]["annotations"]
+            end_s = (
+                json.loads(stage.api.job("before")["metadata"]["annotations"]["phalanx.dev/admitted"])["at_s"] + 3600
+            )
+            assert notes["phalanx.dev/reason"].startswith("NoRoom")
+            assert json.loads(notes["phalanx.dev/reason-numbers"]) == {"enough_s": pytest.approx(end_s, abs=60)}
+            stage.change("j", {}, {"phalanx.dev/hold": "true"})
+            await settle(stage)
+            await report(stage, so_far + 2)
+            notes = stage.api.job("j")["metadata"]["annotations"]
+            assert notes["phalanx.dev/reason"].startswith("Held")
+            assert "phalanx.dev/reason-numbers" not in notes
 
     play(scene())
 

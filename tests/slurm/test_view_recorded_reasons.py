@@ -10,15 +10,16 @@ import re
 import shlex
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from phalanx.core.reasons.no_capacity import release_text
 from phalanx.slurm.accounts.enforced import check
 from phalanx.slurm.commands.launch import sbatch
-from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.view import Job, _expected_s, _miss_deadline, _rank
+from phalanx.slurm.jobs import fields
+from phalanx.slurm.jobs.ask import ASK, NUMBER, Ask, Asks
+from phalanx.slurm.jobs.view import Job, _Job, _miss_deadline, _rank, _read
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission.asked.request import SubmissionRequest, request
 from phalanx.slurm.submission.asked.size import Hardware
@@ -111,10 +112,42 @@ def test_limits_on_running_jobs_are_hidden_behind_a_job_that_waits_for_resources
     ]
 
 
-def test_the_expected_start_is_read_from_the_scheduler_s_own_sentence() -> None:
-    """A reworded reason would empty `squeue --start`."""
-    now_s = time.time()
-    for in_s in (120.0, 3_600.0, 80_000.0):
-        found = _expected_s(f"needs 4 cpu; {release_text(now_s + in_s, 0)}")
-        assert found is not None
-        assert abs(found - now_s - in_s) <= 1.0
+def waiting_for(reason: str, numbers: str, **more: Any) -> Job:
+    """Return the job that squeue reads from a Job with the scheduler's reason and its numbers."""
+    ask = Ask(name="j", user="u", uid=1, gid=1, group="g", account="a", partition="b", **more)
+    notes = {
+        ASK: msgspec.json.encode(ask).decode(),
+        "phalanx.dev/reason": reason,
+        "phalanx.dev/reason-numbers": numbers,
+    }
+    meta = {"name": "j", "namespace": "user-u", "labels": {NUMBER: "7"}, "annotations": notes}
+    found = _read(msgspec.convert({"metadata": meta, "spec": {"suspend": True}}, _Job), Asks())
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("in_s", [120.0, 80_000.0, 900_000.0])
+def test_the_expected_start_is_a_number_of_the_reason_not_its_sentence(in_s: float) -> None:
+    at_s = time.time() + in_s
+    found = waiting_for("NoRoom: enough is expected back by 00:00:01 UTC", f'{{"enough_s": {at_s}, "later": [1]}}')
+    assert (found.reason, found.expected_s) == ("Resources", pytest.approx(at_s))
+    assert fields.start_s(found) == found.expected_s
+
+
+@pytest.mark.parametrize(
+    "numbers", ["", "{", "[]", "{}", '{"enough_s": "soon"}', '{"enough_s": 1e300}', '{"enough_s": 9}']
+)
+def test_no_start_is_expected_without_a_time_that_is_to_come(numbers: str) -> None:
+    assert waiting_for("NoRoom: enough is expected back by 23:59:59 UTC", numbers).expected_s is None
+
+
+@pytest.mark.parametrize(
+    ("numbers", "reason"),
+    [
+        ('{"reservation": "maint"}', "ReqNodeNotAvail, May be reserved for other job"),
+        ('{"reservation": "own"}', "Priority"),
+        ("{}", "Priority"),
+    ],
+)
+def test_a_reservation_of_others_is_named_by_the_numbers(numbers: str, reason: str) -> None:
+    assert waiting_for("Reserved: any sentence", numbers, reservation="own").reason == reason

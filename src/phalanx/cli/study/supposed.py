@@ -26,7 +26,7 @@ from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.dialects.schema.policy import read_flavor, read_reservation
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
-from phalanx.kube.read.labels import ADMITTED, PARALLELISM, PREEMPTED, REASON, TEMPLATE, USER
+from phalanx.kube.read.labels import ADMITTED, PARALLELISM, PREEMPTED, REASON, REASON_NUMBERS, TEMPLATE, USER
 from phalanx.kube.read.node import read_node
 from phalanx.kube.read.queue import read_queue
 from phalanx.kube.read.template.admission import AdmissionDefaults
@@ -53,7 +53,8 @@ KINDS: Final = (
     *(JOBS, QUEUES, FLAVORS, RESERVATIONS, NODES),
     *(PRIORITY_CLASSES, LIMIT_RANGES, RUNTIME_CLASSES, RESOURCE_QUOTAS),
 )
-WRITTEN = (ADMITTED, PREEMPTED, REASON, PARALLELISM, TEMPLATE)  # the annotations that the scheduler writes on Jobs
+# The annotations that the scheduler writes on Jobs.
+WRITTEN = (ADMITTED, PREEMPTED, REASON, REASON_NUMBERS, PARALLELISM, TEMPLATE)
 POD_ROOM = "110"  # the kubelet's default number of pods of a node
 
 Objects = Mapping[Kind, Mapping[str, Object]]

@@ -88,6 +88,7 @@ DELETED_BY = "phalanx.dev/deleted-by"  # on pods and jobs: the user who deleted 
 # Written by Phalanx.
 ADMITTED = "phalanx.dev/admitted"  # the record of a start: JSON, see records.py
 REASON = "phalanx.dev/reason"  # on Jobs: why it waits, `Code: text`
+REASON_NUMBERS = "phalanx.dev/reason-numbers"  # on Jobs: the numbers of the reason that programs read, JSON
 AFTER_OUTCOMES = "phalanx.dev/after-outcomes"  # outcomes of the job's dependencies: JSON, dependency_outcomes.py
 GATE = "phalanx.dev/pinned"  # the scheduling gate of pods that another scheduler binds (write/binding.py)
 PINNED = "phalanx.dev/pinned"  # on such pods without the gate: the planned node
@@ -104,10 +105,10 @@ PART = "phalanx.dev/part"  # on pods: the part of their node that they are in, s
 
 # The scheduler's annotations on Jobs and pods. The policies of deploy/ refuse other writers.
 WRITTEN = (
-    *(ADMITTED, PREEMPTED, PREEMPTIONS, REASON, AFTER_OUTCOMES, PARALLELISM, LIMITED, TEMPLATE),
+    *(ADMITTED, PREEMPTED, PREEMPTIONS, REASON, REASON_NUMBERS, AFTER_OUTCOMES, PARALLELISM, LIMITED, TEMPLATE),
     *(SENT_TO, PINNED, DEVICES, PART),
 )
-REMOVABLE = (ADMITTED, REASON)  # users may remove these: the start then ends
+REMOVABLE = (ADMITTED, REASON, REASON_NUMBERS)  # users may remove these; without ADMITTED the start ends
 
 JOB_NAME = "batch.kubernetes.io/job-name"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"

@@ -17,11 +17,13 @@ These reports are best effort: a report that fails is not repeated before the ne
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -39,6 +41,7 @@ log = logging.getLogger(__name__)
 
 _AT_ONCE = 64  # the most concurrent writes about one gang
 _LONGEST = 1024  # characters, the API's limit for the text of an Event; longer texts are cut
+_FOR_PROGRAMS = ("enough_s", "reservation")  # the numbers of a reason that are written on Jobs, for Slurm's commands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +226,8 @@ class EventReporter:
             return
         if isinstance(about, BatchJob):
             self.event(about, "Queued", text)
-            body: Object = {"metadata": {"uid": _uid(about), "annotations": {labels.REASON: text}}}
+            notes = {labels.REASON: text, labels.REASON_NUMBERS: _numbers(reason)}
+            body: Object = {"metadata": {"uid": _uid(about), "annotations": notes}}
             await self._api.patch(
                 about.adapter.kind, about.name, body, about.namespace, fieldManager=labels.FIELD_MANAGER
             )
@@ -249,6 +253,14 @@ class EventReporter:
             await call
         except ApiError as error:
             log.debug("not reported: %s", error)
+
+
+def _numbers(reason: Reason) -> str | None:
+    """Return the numbers of the reason that other programs read, as JSON; None if it has none of them, so that the
+    annotation of an earlier reason is removed."""
+    known = {name: reason.numbers.get(name) for name in _FOR_PROGRAMS}
+    found = {name: one for name, one in known.items() if isinstance(one, str) or (one is not None and isfinite(one))}
+    return json.dumps(found) if found else None
 
 
 def _has_reason(about: BatchJob | Pod) -> bool:

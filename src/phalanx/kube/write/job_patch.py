@@ -124,7 +124,7 @@ class ResumeJob(JobPatch):
     def resumption(self) -> WorkloadChange:
         spec: dict[str, Any] = {"suspend": False}
         words: dict[str, str | None] = {labels.ADMITTED: self.record.text(), labels.REASON: None}
-        words |= {name: None for name in (labels.PREEMPTED,) if name in self._words}
+        words |= {name: None for name in (labels.PREEMPTED, labels.REASON_NUMBERS) if name in self._words}
         if self.record.cluster:
             before = self._words.get(labels.SENT_TO, "").split()
             words[labels.SENT_TO] = " ".join(dict.fromkeys((*before, self.record.cluster)))
@@ -225,7 +225,7 @@ class SuspendJob(JobPatch):
         if self.mark is not None:
             mark = {labels.PREEMPTED: self.mark.text(), labels.PREEMPTIONS: str(self.job.preempted + 1)}
         hold = {labels.HOLD: self.hold} if self.hold else {}
-        words: Annotations = {labels.ADMITTED: None, labels.REASON: text, **mark, **hold}
+        words: Annotations = {labels.ADMITTED: None, labels.REASON: text, labels.REASON_NUMBERS: None, **mark, **hold}
         return await self.patch(api, self.change({"suspend": True}, words))
 
     def judge(self, obj: Object) -> Verdict:
@@ -285,7 +285,7 @@ def _asked(job: Object) -> tuple[Any, ...]:
     """Return the part of a Job that a start depends on: everything except the status and Phalanx's own writes to a
     pending Job."""
     meta = job["metadata"]
-    ours = (labels.REASON, labels.AFTER_OUTCOMES)
+    ours = (labels.REASON, labels.REASON_NUMBERS, labels.AFTER_OUTCOMES)
     said = {key: text for key, text in (meta.get("annotations") or {}).items() if key not in ours}
     return job["spec"], meta.get("labels") or {}, said, "deletionTimestamp" in meta
 

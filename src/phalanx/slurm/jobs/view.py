@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from phalanx.slurm.cluster.api import JOBS, PODS, Api, listed
-from phalanx.slurm.jobs.ask import ASK, DEADLINE_SLACK_S, NUMBER, Ask, Asks, printable
+from phalanx.slurm.jobs.ask import ASK, DEADLINE_SLACK_S, NUMBER, Ask, Asks, Moment, printable
 from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.jobs.steps.records import OUT_OF_MEMORY, StepRecord
 from phalanx.slurm.notation import arrays
@@ -43,7 +42,8 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 _DIGITS = 10  # the most digits of a job number
 _LATEST_S = 1e11
 BY_SIGNAL = "JobLaunchFailure"  # Slurm's reason if a signal ended the script
-_BACK = re.compile(r"expected back by (\d\d:\d\d:\d\d) UTC")
+_NUMBERS = "phalanx.dev/reason-numbers"  # annotation of the scheduler: numbers of the reason, as JSON
+_OVERDUE_S = 60.0  # how long an expected start is shown after its time
 _BASIC = 4294901760  # the first priority of Slurm's priority/basic; each later job has one less
 
 
@@ -156,6 +156,14 @@ class Job(msgspec.Struct, kw_only=True):
         self.exit_code, self.signal = 0, OUT_OF_MEMORY
         if self.state == "FAILED":
             self.state, self.reason = "OUT_OF_MEMORY", "OutOfMemory"
+
+
+class ReasonNumbers(msgspec.Struct):
+    """The numbers of the scheduler's reason. `enough_s`: when enough capacity or quota is expected to be released.
+    `reservation`: the advance reservation that keeps the nodes from the job, or the one that the job requested."""
+
+    enough_s: Moment | None = None
+    reservation: str = ""
 
 
 class _Meta(msgspec.Struct):
@@ -283,12 +291,13 @@ def _read(obj: _Job, asks: Asks) -> Job | None:
     hold = printable(meta.annotations.get("phalanx.dev/hold", ""))
     job.held = hold.startswith("JobHeld")
     if job.state == "PENDING":
-        code, _, text = meta.annotations.get("phalanx.dev/reason", "").partition(":")
+        code = meta.annotations.get("phalanx.dev/reason", "").partition(":")[0]
+        numbers = _reason_numbers(meta.annotations)
         job.reason = hold or REASONS.get(code, "") or _expected(ask)
-        job.expected_s = _expected_s(text)
+        job.expected_s = _expected_s(numbers)
         if job.reason == "JobArrayTaskLimit" and ask.cap_reason:
             job.reason = ask.cap_reason
-        if code == "Reserved" and "are reserved" in text:
+        if code == "Reserved" and numbers.reservation not in ("", ask.reservation):
             job.reason = "ReqNodeNotAvail, May be reserved for other job"
     if job.state == "PENDING" and ask.deadline_s is not None:
         _miss_deadline(job, ask.deadline_s - (ask.limit_min or 0) * 60)
@@ -308,15 +317,18 @@ def _miss_deadline(job: Job, latest_s: float) -> None:
         job.state, job.reason, job.held, job.end_s = "DEADLINE", "DeadLine", False, max(job.submit_s, latest_s)
 
 
-def _expected_s(text: str) -> float | None:
-    """Return the start that the text of a reason expects; its clock time is within the next day."""
-    found = _BACK.search(text) if text else None
-    if found is None:
-        return None
-    now = datetime.now(UTC)
-    clock = datetime.strptime(found[1], "%H:%M:%S").time()
-    moment_of_day = datetime.combine(now.date(), clock, UTC).timestamp()
-    return moment_of_day if moment_of_day >= now.timestamp() - 60 else moment_of_day + 86400
+def _reason_numbers(annotations: Mapping[str, str]) -> ReasonNumbers:
+    """Return the numbers of the scheduler's reason; empty ones if the annotation is missing or no JSON of its form."""
+    try:
+        return msgspec.json.decode(annotations[_NUMBERS], type=ReasonNumbers)
+    except (KeyError, msgspec.MsgspecError):
+        return ReasonNumbers()
+
+
+def _expected_s(numbers: ReasonNumbers) -> float | None:
+    """Return the expected start; None if it is unknown, or past by more than a minute."""
+    found_s = numbers.enough_s
+    return None if found_s is None or found_s < time.time() - _OVERDUE_S else found_s
 
 
 def _expected(ask: Ask) -> str:

@@ -42,7 +42,10 @@ _ADMITTED = "phalanx.dev/admitted"
 # annotations of a namespace that belongs to a user
 _UID, _GID, _USER = "phalanx.dev/uid", "phalanx.dev/gid", "phalanx.dev/user"
 _LABELS = frozenset({NUMBER, _ARRAY, "phalanx.dev/queue"})
-_NOTES = frozenset({NUMBER, "phalanx.dev/reason", "phalanx.dev/hold", f"{_PREFIX}suspended", f"{_PREFIX}cancelled-by"})
+_NOTES = frozenset({
+    NUMBER, "phalanx.dev/reason", "phalanx.dev/reason-numbers", "phalanx.dev/hold", f"{_PREFIX}suspended",
+    f"{_PREFIX}cancelled-by",
+})  # fmt: skip
 # The fields of `phalanx.slurm.jobs.ask.Ask` that every user may see (tests/slurm/test_api_sight.py names the others).
 SHOWN = frozenset({
     "name", "user", "uid", "gid", "group", "account", "partition", "qos", "submit_s", "task", "array",
