@@ -130,7 +130,7 @@ def test_of_many_files_that_cannot_be_copied_one_is_told(tmp_path: Path, monkeyp
 
 def test_commands_are_not_installed_over_a_real_slurm(tmp_path: Path) -> None:
     (real := tmp_path / "squeue").write_bytes(b"\x7fELF")
-    with pytest.raises(PhalanxError, match="squeue is there, and was not made by this command"):
+    with pytest.raises(PhalanxError, match="squeue exists, and this command did not create it"):
         install(tmp_path)
     assert list(tmp_path.iterdir()) == [real]
     real.unlink()

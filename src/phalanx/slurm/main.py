@@ -1,6 +1,7 @@
-"""Run the command by whose name the program was started; `phalanx slurm install` makes a program for each name.
+"""Run the Slurm command that has the name of the started program. `phalanx slurm install` creates a program for each
+command.
 
-Only modules that the command needs are imported, so that it answers quickly.
+Each command imports only the modules that it needs, because it must start within milliseconds.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ VERSION = "slurm-wlm 22.05.8 (Phalanx)"
 
 
 def main(name: str | None = None) -> int:
-    """Exit code."""
+    """Run the command `name`, by default the command with the name of the running program. Return its exit code."""
     name = name or Path(sys.argv[0]).name
     words = sys.argv[1:]
     if name not in COMMANDS:
-        sys.stderr.write(f"{name} is none of Slurm's commands that Phalanx has: {', '.join(COMMANDS)}\n")
+        sys.stderr.write(f"{name} is not a Slurm command of Phalanx. Phalanx has: {', '.join(COMMANDS)}\n")
         return 2
     if words and words[0] in ("-V", "--version"):
         print(VERSION)
@@ -37,7 +38,7 @@ def main(name: str | None = None) -> int:
     from phalanx.errors import PhalanxError
     from phalanx.slurm.options import Usage
 
-    # A command that reads ten thousand jobs keeps them all and is over: looking for garbage among them finds none.
+    # A command that reads ten thousand jobs needs them all until it ends, so the garbage collector would find nothing.
     gc.set_threshold(1_000_000)
 
     try:
@@ -59,8 +60,9 @@ def main(name: str | None = None) -> int:
 
 
 def _import_msgspec() -> None:
-    """msgspec takes two names from typing_extensions, which are typing's from Python 3.11 on; importing that, and
-    `inspect` for it, is a fifth of what a short command costs. Others may import it afterwards."""
+    """Import msgspec without typing_extensions. msgspec needs two names of it, which `typing` has from Python 3.11 on.
+    The import of typing_extensions and `inspect` takes a fifth of the time of a short command. Other modules may import
+    typing_extensions later."""
     if "typing_extensions" not in sys.modules:
         sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # so an import fails (PEP 328)
         try:
@@ -81,7 +83,7 @@ def leave(name: str) -> NoReturn:
 
 
 def serve(path: str) -> None:
-    """Serve Slurm's commands at this socket until SIGTERM. Write a line when the socket is there."""
+    """Serve Slurm's commands at the Unix socket `path` until SIGTERM. Print the line `ready` when the socket exists."""
     _import_msgspec()
     from phalanx.errors import PhalanxError
     from phalanx.slurm.commands.resident import service
@@ -98,8 +100,8 @@ def serve(path: str) -> None:
 
 
 def service_command(path: Path) -> tuple[str, ...]:
-    """Return the command line of the service at this socket. Isolated (-I), so it imports nothing from the directory of
-    a caller."""
+    """Return the command line that starts the service at the Unix socket `path`. Python runs isolated (-I), so it
+    imports nothing from the directory in which the service is started."""
     return (
         sys.executable,
         "-I",
@@ -110,7 +112,7 @@ def service_command(path: Path) -> tuple[str, ...]:
 
 
 _CALL = "from phalanx.slurm.main import leave\n"
-# The programs start without `site`, whose import takes longer than a connection to the service.
+# The programs start Python without the module `site`, because its import takes longer than a call to the service.
 _BY_SERVICE = """import sys
 sys.path.insert(0, {folder!r})
 from caller import call
@@ -119,12 +121,14 @@ del sys.path[0]
 import site
 site.main()
 """
-_PATH_BYTES = 4096  # the longest path of an interpreter, and of a folder
+_PATH_BYTES = 4096  # the longest path of an interpreter or a folder in a program
 
 
 def install(directory: Path) -> list[Path]:
-    """Make the commands in a directory; they run this very Phalanx. Their caller is compiled where there is a
-    compiler. Raises OSError; PhalanxError: a file of that name was not made by this function."""
+    """Create a program for each command in a directory, and return their paths. The programs run the Phalanx that calls
+    this function. If a C compiler exists, the client of the service (the caller) is compiled, because it starts faster
+    than Python. Raises OSError. Raises PhalanxError if the directory has a file with the name of a command that this
+    function did not create."""
     from phalanx.errors import PhalanxError
     from phalanx.slurm.commands.resident.compiled import compile_caller
 
@@ -133,8 +137,8 @@ def install(directory: Path) -> list[Path]:
     for place in places:
         if (place.is_symlink() or place.exists()) and not _is_ours(place):
             raise PhalanxError(
-                f"{place} is there, and was not made by this command: a real Slurm's? Nothing was changed. "
-                "Name another directory, and put it first on the PATH."
+                f"{place} exists, and this command did not create it. It may belong to a real Slurm. Nothing was "
+                "changed. Name another directory, and put it first on the PATH."
             )
     made, compiled = [], compile_caller(directory)
     for place in places:
@@ -148,7 +152,8 @@ def install(directory: Path) -> list[Path]:
 
 
 def _program(name: str, compiled: Path | None) -> str:
-    """Return the text of an installed command. `compiled`: the compiled caller, if there is one."""
+    """Return the text of the program of the command `name`. `compiled`: the path of the compiled caller; None if there
+    is no compiler."""
     from phalanx.slurm.commands.resident import caller
     from phalanx.slurm.commands.resident.service import NOT_SERVED
 
@@ -160,7 +165,7 @@ def _program(name: str, compiled: Path | None) -> str:
 
 
 def _is_ours(place: Path) -> bool:
-    """Return whether an earlier `install` made it."""
+    """Return whether an earlier `install` created the file."""
     if place.is_symlink() or not place.is_file():
         return False
     with place.open("rb") as file:

@@ -1,7 +1,7 @@
-"""Command lines in the manner of getopt_long(3), with its messages, which Slurm's users and scripts know.
+"""Parse command lines as getopt_long(3) does, with the same messages, which users and scripts of Slurm know.
 
-A command declares its options; what Slurm has besides is declared too, as refused: it is refused by its name, and never
-passed over.
+A command declares its options. It also declares, as refused, the options that only Slurm has. A refused option ends the
+command with an error that names the option; it is never ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from phalanx.errors import PhalanxError
 
 
 class Usage(PhalanxError):
-    """A command line that cannot be read. The text is written to standard error unchanged.
+    """An error in a command line. The text is written to standard error unchanged.
 
     `status`: the exit code.
     """
@@ -37,8 +37,8 @@ class Takes(Enum):
 class Option(msgspec.Struct, frozen=True):
     """An option of a command.
 
-    `spelled`: the word on the command line. `name`: the same for all spellings of an option. `refused`: Slurm has the
-    option, and Phalanx does not carry it out.
+    `spelled`: the word on the command line. `name`: the name that all spellings of the option share. `refused`: True if
+    Slurm has the option and Phalanx does not support it.
     """
 
     name: str
@@ -49,9 +49,10 @@ class Option(msgspec.Struct, frozen=True):
 
 
 def declare(text: str, *, refused: bool = False) -> tuple[Option, ...]:
-    """Return the options of words like `time,t=`, `hold,H`, `nice=?`, in the order in which Slurm lists them.
+    """Return the options that a text declares with words like `time,t=`, `hold,H`, `nice=?`. The words are in the order
+    in which Slurm lists the options.
 
-    `node|nodelist,w=` are spellings of one option, whose name is the last.
+    The word `node|nodelist,w=` declares two spellings of one option; the last spelling is the name of the option.
     """
     found = []
     for word in text.split():
@@ -62,14 +63,14 @@ def declare(text: str, *, refused: bool = False) -> tuple[Option, ...]:
     return tuple(found)
 
 
-# Slurm lists the options of these commands by the names of its variables: these options stand where the texts say.
+# sbatch, salloc and srun list possible options in the order of Slurm's internal variables: option -> its sort key.
 _PLACES = {
     "bb": "burst", "bbf": "burst_file", "cluster-constraint": "", "constraint": "contz", "cpu_bind": "cpu-bind_",
     "jobid": "job", "threads": "max", "usage": "uzz",
 }  # fmt: skip
-_WHOLE = ("container-image", "container-mounts")  # Slurm has no such options: they are not abbreviated
-_FORMS = ("parsable", "parsable2")  # the last of these counts
-_LAUNCHING = ("sbatch", "salloc", "srun")  # which end with 255 for an option that they do not know
+_WHOLE = ("container-image", "container-mounts")  # options that Slurm does not have: users cannot abbreviate them
+_FORMS = ("parsable", "parsable2")  # if a command line has both, the last one decides
+_LAUNCHING = ("sbatch", "salloc", "srun")  # their exit code for an unknown option is 255
 
 
 class OptionReader:
@@ -77,7 +78,7 @@ class OptionReader:
     --help."""
 
     def __init__(self, command: str, options: Iterable[Option], *, hint: bool = True, mixed: bool = True) -> None:
-        """`mixed`: options may stand behind the first argument, as GNU has it."""
+        """`mixed`: True if options may follow the first argument, as in GNU getopt."""
         self._command, self._hint, self._mixed = command, hint, mixed
         listed = [(option.spelled or option.name, option) for option in options]
         if command in _LAUNCHING:
@@ -88,8 +89,9 @@ class OptionReader:
     def read(
         self, words: Sequence[str], check: Callable[[Sequence[tuple[str, str | None]]], None] | None = None
     ) -> tuple[list[tuple[str, str | None]], list[str]]:
-        """Return (name, value) of the options in their order, and the arguments. `check`: called after each option with
-        all options so far. So, as in Slurm, the first wrong option is the one that is reported. Raises Usage."""
+        """Return (name, value) of each option in the order of the command line, and the arguments. `check`: a function
+        that is called after each option with all options so far. So the first wrong option is reported, as in Slurm.
+        Raises Usage."""
         found: list[tuple[str, str | None]] = []
         arguments = self._read(list(words), found, check)
         forms = [name for name, _ in found if name in _FORMS]
@@ -101,7 +103,7 @@ class OptionReader:
         found: list[tuple[str, str | None]],
         check: Callable[[Sequence[tuple[str, str | None]]], None] | None,
     ) -> list[str]:
-        """Add the options to `found`, and return the arguments."""
+        """Parse the words of `rest`, add the options to `found`, and return the arguments."""
         arguments: list[str] = []
         while rest:
             word = rest.pop(0)
@@ -170,12 +172,12 @@ class OptionReader:
 
 
 def say(text: str) -> None:
-    """Print a line for the user."""
+    """Write a line to standard error."""
     sys.stderr.write(text + "\n")
 
 
 def interactive(command: str, carry_out: Callable[[Sequence[str]], int]) -> int:
-    """Carry out commands from standard input until `exit`."""
+    """Run commands from standard input until `exit` or the end of the input, and return the exit code 0."""
     while True:
         print(f"{command}: ", end="", flush=True)
         line = sys.stdin.readline()
@@ -192,8 +194,8 @@ def interactive(command: str, carry_out: Callable[[Sequence[str]], int]) -> int:
 
 
 def require_cluster(command: str, text: str, own: str, source: str = "--cluster") -> None:
-    """Print the names of unknown clusters in `text` (`all` means this cluster). Raises Usage if none of them is this
-    one.
+    """Print an error for each cluster name in `text` that is not the name of this cluster, `own`. Raises Usage if no
+    name is that of this cluster. `all` includes this cluster.
 
     `source`: the option or variable that names the clusters."""
     if text.lower() == "all":

@@ -1,4 +1,5 @@
-"""The request of a job, stored in one annotation of its Job, and later in the ledger."""
+"""The submitted request of a job (`Ask`): what its options and script request. It is stored as JSON in one annotation
+of the Job, and later in the ledger, the accounting database."""
 
 from __future__ import annotations
 
@@ -18,22 +19,22 @@ ARRAY = PREFIX + "array"  # label: the number of the job's array
 ASK = PREFIX + "job"  # annotation: `Ask` as JSON
 COMPONENT = PREFIX + "component-"  # annotation: `Ask` of a component of a heterogeneous job after the first
 CANCELLED = PREFIX + "cancelled-by"  # annotation: the id of the user who cancelled the job, or NODE_FAILED
-NODE_FAILED = "node"  # the job's node was taken down
-SECRET = PREFIX + "environment"  # annotation: the Secret with its environment and script
-POD = PREFIX + "pod."  # annotation: node and address of the pod with that index, written by the pod
-KEY = "PHALANX_STEP_KEY"  # in that Secret: the key with which callers identify themselves to step daemons
-TOOLS_PATH = "PHALANX_PATH"  # in that Secret: the folder of the commands, in pods that get the tools of the site
-TOOLS = "/opt/phalanx-tools"  # in other images: commands and step daemon (`steps.pods.bundle`)
-POD_NAME = "PHALANX_POD_NAME"  # variable, in pods that have the token of their job: the pod's name
+NODE_FAILED = "node"  # value of CANCELLED: the job ended because its node was taken down
+SECRET = PREFIX + "environment"  # annotation: the Secret with the job's environment and script
+POD = PREFIX + "pod."  # annotation `pod.INDEX`: the node and address of the pod with this index, written by the pod
+KEY = "PHALANX_STEP_KEY"  # in this Secret: the key with which srun identifies itself to the step daemons of the pods
+TOOLS_PATH = "PHALANX_PATH"  # in this Secret: the folder of Slurm's commands, if the site copies them into the pods
+TOOLS = "/opt/phalanx-tools"  # folder in pods: the commands and the step daemon (`steps.pods.bundle`)
+POD_NAME = "PHALANX_POD_NAME"  # variable: the name of the pod; only set in pods that have an API token of their job
 
-# Values of `Ask.kind`: the job was submitted by sbatch; by salloc; by srun outside of an allocation.
+# Values of `Ask.kind`, the command that submitted the job: sbatch, salloc, or srun outside of an allocation.
 BATCH, ALLOCATION, STEP = "batch", "alloc", "step"
-TEXT_MOST = 1000  # the most characters of a text that is only shown
-DEADLINE_SLACK_S = 5.0  # a start may be this much later than in Slurm, which tries a job at once
+TEXT_MOST = 1000  # the most characters of a text that the commands only show
+DEADLINE_SLACK_S = 5.0  # a job may start this much later than in Slurm, which tries a new job at once
 
 
-# A user may have written anything into the annotation. It is read within these bounds, so the job of one user cannot
-# make the squeue of another count for hours, or fail at a time that no calendar has.
+# A user may write any value into the annotation. Values outside of these bounds are rejected. So the job of one user
+# cannot make the squeue of another user loop for hours, or fail at a time after the year 9999.
 Count = Annotated[int, Meta(ge=0, le=1 << 22)]
 Nodes = Annotated[int, Meta(ge=0, le=1 << 16)]
 Amount = Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)]
@@ -41,20 +42,21 @@ Moment = Annotated[float, Meta(ge=0.0, le=1e11)]
 
 
 class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`memory_mib`: the memory per CPU if `per_cpu`, otherwise per node; None if not given. `limit_min`: the time limit
-    in minutes; other times are in seconds since the epoch. `task`: the index in the array; None without an array.
-    `tasks_of`: all indexes of the array. `args`: the arguments of the script. `std*`: file names with their patterns.
+    """The request of a job. `memory_mib`: the memory per CPU if `per_cpu`, otherwise per node; None if not given.
+    `limit_min`: the time limit in minutes; other times are in seconds since the epoch. `task`: the index in the array;
+    None without an array. `tasks_of`: all indexes of the array. `std*`: file names with their patterns, such as %j.
     `node_cpus`: the CPUs of the partition's largest node. `kind`: the command that created the job. `restarts`: how
-    often scontrol requeued the job. `warning`: the signal before the time limit. `mail`: the events to mail, to
-    `mail_user`. `tmp_mib`: the disk space on each node. `preferred`: features that the nodes should have. `least_min`:
-    the shortest acceptable time limit, in minutes. `image`: the image of the pods; `mounts`: the paths of the node in
-    the pods (`/data:/mnt:ro`). `het`: the number of the first component of the heterogeneous job, and the position of
-    this one in `het_size`. `cap`: how many jobs of `cap_group` run at a time. `rank`: the priority at submission by the
-    weights of slurm.conf, 0 without weights; `rank_per_s`: the increase for each second of waiting. `least_cpus`:
-    NumCPUs of `scontrol update`. `partitions`: the named partitions if there were several; `usable`: the named
-    partitions whose limits allow the job; `partition` is the first usable partition. `gpus`: the GPUs of the whole job,
-    if given. `waiting_nodes`, `waiting_tasks`: what Slurm shows of a pending job whose GPUs need more nodes than its
-    tasks; 0 for other jobs. `shown`: fields that only `scontrol show job` prints."""
+    often scontrol requeued the job. `warning`: the signal before the time limit (--signal). `mail`: the events for
+    which `mail_user` gets a mail. `tmp_mib`: the disk space on each node. `preferred`: features that the nodes should
+    have. `least_min`: the shortest acceptable time limit, in minutes. `image`: the image of the pods; `mounts`: the
+    paths of the node in the pods (`/data:/mnt:ro`). `het`: the job number of the first component of the heterogeneous
+    job. `het_offset`: the position of this component among the `het_size` components. `cap`: the largest number of jobs
+    of `cap_group` that may run at the same time. `rank`: the priority at submission by the weights of slurm.conf, 0
+    without weights; `rank_per_s`: the increase for each second of waiting. `least_cpus`: the value of NumCPUs in
+    `scontrol update`. `partitions`: the requested partitions if there were several; `usable`: those of them whose
+    limits allow the job; `partition` is the first usable partition. `gpus`: the GPUs of the whole job, if given.
+    `waiting_nodes`, `waiting_tasks`: the numbers of nodes and tasks that Slurm shows for a pending job whose GPUs need
+    more nodes than its tasks; 0 for other jobs. `shown`: fields that only `scontrol show job` prints."""
 
     name: str
     user: str
@@ -151,8 +153,8 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def shown_nodes(self) -> int:
-        """Return the number of nodes that Slurm shows for a pending job. For tasks with several CPUs it is one more
-        than needed, unless the tasks fill whole nodes (measured, 22.05)."""
+        """Return the number of nodes that Slurm shows for a pending job. For tasks with several CPUs each, Slurm shows
+        one node more than needed, unless the tasks fill whole nodes (measured with Slurm 22.05)."""
         if self.waiting_nodes or not self.nodes:
             return self.waiting_nodes
         if self.cpus_per_task == 1 or self.tasks == 1 or not self.node_cpus:
@@ -168,7 +170,7 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def shares(self) -> list[int]:
-        """Return the number of tasks on each node."""
+        """Return a list with the number of tasks on each node."""
         most = max(1, self.node_cpus // self.cpus_per_task) if self.node_cpus else self.tasks
         return spread(self.tasks, [most] * self.node_count, self.tasks_per_node)
 
@@ -183,7 +185,8 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def read_ask(annotations: Mapping[str, str]) -> Ask | None:
-    """Return the request in a Job's annotations; None if the Job is not Slurm's, or was edited by hand."""
+    """Return the request in a Job's annotations; None if no Slurm command created the Job, or if a user changed the
+    annotation to another form."""
     try:
         return msgspec.json.decode(_text(annotations), type=Ask)
     except msgspec.MsgspecError:
@@ -202,12 +205,13 @@ class Asks:
         self._known: dict[tuple[str, str], Ask] = {}
 
     def read(self, annotations: Mapping[str, str]) -> Ask | None:
-        """Read as `read_ask` does, and remove control characters of terminals, because the text is shown to users."""
+        """Return the request as `read_ask` does, with a question mark for each control character, because its texts are
+        printed to terminals."""
         found = self._read(annotations)
         return found if found is None or not _STEERING.search(_text(annotations)) else _printable(found)
 
     def _read(self, annotations: Mapping[str, str]) -> Ask | None:
-        # In JSON a quote inside of a text is escaped, so `,"task":` can only be the field.
+        # JSON escapes a quote inside a string, so `,"task":` can only be the field `task`.
         before, mark, after = annotations.get(ASK, "").partition(',"task":')
         task, _, rest = after.partition(",")
         if not mark or not task.isdecimal():
@@ -227,13 +231,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def printable(text: str) -> str:
-    """Return the text of a user with a question mark for each control character: these steer the reader's terminal."""
+    """Return a user's text with a question mark for each control character, which could control the reader's
+    terminal."""
     return text if text.isprintable() else _CONTROL.sub("?", text)
 
 
 def parse_ask(text: str) -> Ask:
-    """Parse the JSON of a request. Control characters are replaced, because the texts are shown to users. Raises
-    MsgspecError."""
+    """Return the request that the JSON `text` describes. Control characters are replaced, because the texts are printed
+    to terminals. Raises MsgspecError."""
     found = msgspec.json.decode(text, type=Ask)
     return _printable(found) if _STEERING.search(text) else found
 

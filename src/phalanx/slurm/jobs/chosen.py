@@ -1,4 +1,5 @@
-"""Which jobs a command means: by number, task, name, user, account, partition, QOS, state and node."""
+"""Select the jobs that a command's options name: by number, task, name, user, account, partition, QOS, state and
+node."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ _ID = re.compile(r"(\d+)(?:_(?:(\d+)|\[([\d,:-]+)(?:%\d+)?\])|\+(\d+))?")
 
 
 class NoJob(PhalanxError):
-    """A text that is no job id."""
+    """The error for a text that is not a job id."""
 
 
 class Id(msgspec.Struct, frozen=True, kw_only=True):
-    """A job id. `number`: the number of the job or array. `tasks`: the tasks of the array; None: all. `offset`: the
-    offset of one component of a heterogeneous job; None: all."""
+    """A job id. `number`: the number of the job or array. `tasks`: the selected tasks of the array; None: all tasks.
+    `offset`: the offset of one component of a heterogeneous job; None: all components."""
 
     number: int
     tasks: frozenset[int] | None = None
@@ -30,12 +31,12 @@ class Id(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_ids(text: str) -> list[Id]:
-    """Parse job ids with commas between them: `12`, `12+1`, `12_3`, `12_[1-3]`. Raises NoJob."""
+    """Return the job ids in a list with commas. Examples of an id: `12`, `12+1`, `12_3`, `12_[1-3]`. Raises NoJob."""
     return [read_id(part) for part in re.split(r",(?![^\[]*\])", text) if part]
 
 
 def read_id(text: str) -> Id:
-    """Raises NoJob."""
+    """Return the job id that the text is. Raises NoJob."""
     found = _ID.fullmatch(text.strip())
     if found is None:
         raise NoJob(text)
@@ -52,7 +53,7 @@ def read_id(text: str) -> Id:
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """Empty: any."""
+    """The selection of a command. A field that is empty selects any job."""
 
     ids: tuple[Id, ...] = ()
     users: frozenset[str] = frozenset()
@@ -62,7 +63,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     names: frozenset[str] = frozenset()
     states: frozenset[str] = frozenset()
     nodes: frozenset[str] = frozenset()
-    any_case: bool = False  # names of jobs are compared without regard to case, as squeue does
+    any_case: bool = False  # True if the names of jobs are compared without regard to case, as squeue does
 
     def _is_named(self, name: str) -> bool:
         return name.lower() in {one.lower() for one in self.names}
@@ -94,8 +95,8 @@ def _is(each: Id, job: Job) -> bool:
 
 
 def chosen(said: Mapping[str, str | None], states: frozenset[str] = frozenset()) -> Chosen:
-    """Return the selection by the options that several commands share (--jobs, --user, --partition and others). An
-    empty list selects no job. Raises NoJob."""
+    """Return the selection that the options in `said` make. Several commands share these options (--jobs, --user,
+    --partition and others). An option with an empty value selects no job. Raises NoJob."""
 
     def some(name: str) -> frozenset[str]:
         text = said.get(name)
@@ -126,7 +127,7 @@ def _user(text: str) -> str:
 
 
 def is_user(name: str) -> bool:
-    """Return whether the operating system knows the user of that name or number."""
+    """Return whether the operating system has a user with this name or uid."""
     try:
         pwd.getpwuid(int(name)) if name.isdecimal() else pwd.getpwnam(name)
     except (KeyError, OverflowError):
@@ -135,8 +136,8 @@ def is_user(name: str) -> bool:
 
 
 def read_states(text: str) -> frozenset[str] | None:
-    """Return the full names of states that are given in their full or short form; None for ALL. Raises KeyError with an
-    unknown state."""
+    """Return the full names of the states in `text`, which may have their full or short names; None for ALL. Raises
+    KeyError with the name of an unknown state."""
     long = {short: state for state, short in SHORT.items()}
     found = set()
     for said in text.split(","):

@@ -1,6 +1,8 @@
-"""Read jobs whose objects are deleted from the ledger, and derive the end state of a job.
+"""Read jobs from the ledger, the accounting database, which also has jobs whose objects were deleted. Derive the end
+state of a job.
 
-In the ledger, the `group_name` of a Slurm job is the name of the job's user, even if another user submitted its object.
+In the ledger, the column `group_name` of a Slurm job has the name of the job's user, even if another user created the
+Job object.
 """
 
 from __future__ import annotations
@@ -26,16 +28,16 @@ _STARTS = "SELECT job_id, at_s, end_s, nodes, state FROM ledger_start"
 
 
 def ended(since_s: float | None = None, numbers: Sequence[int] | None = None) -> list[Job]:
-    """Return jobs that have ended, from the ledger, sorted by number. `since_s`: only jobs that ended later. Raises
-    PhalanxError."""
+    """Return jobs that have ended, from the ledger, sorted by number. `since_s`: only jobs that ended at this time or
+    later. `numbers`: only jobs with these numbers. Raises PhalanxError."""
     return [job for job in recorded(since_s, numbers) if not job.live]
 
 
 def recorded(
     since_s: float | None = None, numbers: Sequence[int] | None = None, user: str = "", until_s: float | None = None
 ) -> list[Job]:
-    """Return the jobs with a Slurm number in the ledger; by default all jobs of all users. `until_s`: only jobs that
-    were submitted before this time."""
+    """Return the Slurm jobs in the ledger; by default all jobs of all users. `since_s`: only jobs that have not ended,
+    or that ended at this time or later. `until_s`: only jobs that were submitted until this time."""
     if not ledger_url():
         return []
     where, values = ["number IS NOT NULL"], list[object]()
@@ -49,7 +51,7 @@ def recorded(
         where.append(f"number IN ({marks(numbers)})")
         values += numbers
     of_jobs = f"SELECT {_COLUMNS} FROM ledger_job WHERE {' AND '.join(where)}"  # noqa: S608 (no values)
-    if since_s is not None:  # each part uses an index; an OR would read every row
+    if since_s is not None:  # each half of the UNION uses an index; one query with OR would read every row
         of_jobs = f"{of_jobs} AND end_s >= ? UNION ALL {of_jobs} AND end_s IS NULL"
         values = [*values, since_s, *values]
     of_jobs += " ORDER BY number"
@@ -65,10 +67,11 @@ def recorded(
 
 
 def recorded_of(numbers: Sequence[int]) -> list[Job]:
-    """Return the jobs with these numbers. For the number of an array, return all its tasks; their numbers follow the
-    array's number."""
+    """Return the jobs in the ledger with these numbers. For the number of an array, return all tasks of the array; the
+    numbers of the tasks follow the number of the array."""
     found = {job.number: job for job in recorded(numbers=list(numbers))} if numbers else {}
-    if missing := [number for number in numbers if number not in found]:  # in the entry of the first component
+    if missing := [number for number in numbers if number not in found]:
+        # They may be components of heterogeneous jobs, which are in the entry of their first component.
         before = sorted({number - back for number in missing for back in range(1, min(number, _COMPONENTS))})
         found |= {job.number: job for job in recorded(numbers=before) if job.number in missing}
     for array in [job for job in found.values() if job.ask.array == job.number]:
@@ -83,7 +86,7 @@ def recorded_of(numbers: Sequence[int]) -> list[Job]:
 
 
 def _components(row: Sequence[object], starts: list[tuple[float, float | None, str, str]]) -> list[Job]:
-    """Return the job of a ledger entry, and, if it is heterogeneous, the other components."""
+    """Return the job of a ledger entry. For a heterogeneous job, return all its components."""
     first = _job(row, starts)
     if first is None:
         return []
@@ -108,7 +111,7 @@ def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str
     except (msgspec.MsgspecError, KeyError):
         return None
     assert isinstance(number, int)
-    ask.user = str(group or ask.user)  # admission checks the group, but not `ask.user`
+    ask.user = str(group or ask.user)  # the admission policy checks the column's value, but not `ask.user`
     job = Job(number=number, ask=ask, state=str(state), submit_s=ask.submit_s or float(str(submit_s)))
     job.eligible_s = eligible_s if isinstance(eligible_s, float) else None
     job.end_s = end_s if isinstance(end_s, float) else None
@@ -143,8 +146,8 @@ def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str
 
 
 def ending(api: Api, number: int) -> int | None:
-    """Return the exit code of a job that has ended (1 if it ended by a signal or by another cause); None while it has
-    not ended."""
+    """Return the exit code of the job with this number; 1 if the job ended by a signal or another cause, or if no
+    record of it exists. Return None while the job has not ended."""
     [*found] = [job for job in jobs(api, [number]) if job.number == number]
     if not found:
         found = ended(None, [number]) if ledger_url() else []
@@ -160,6 +163,6 @@ _missed: dict[int, float] = {}
 
 
 def _gone(number: int) -> bool:
-    """Return True if the ledger has not had the job for five seconds. A new entry appears in the ledger sooner than
-    that."""
+    """Return True if this process looked for the job in the ledger more than five seconds ago, and it is still missing.
+    A new job appears in the ledger sooner."""
     return time.monotonic() - _missed.setdefault(number, time.monotonic()) > 5.0

@@ -1,4 +1,4 @@
-"""What squeue can show of a job: the letters of -o and the names of -O (squeue(1)), with their headings."""
+"""The columns of squeue: the letters of -o and the names of -O (squeue(1)), each with its heading and its value."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _Of = TypeVar("_Of")
 
 
 class Field(msgspec.Struct, Generic[_Of], frozen=True):
-    """A field. `uncut`: True for lists of nodes. Slurm 22.05 does not cut them in columns that are aligned to the right
-    (measured)."""
+    """A field that a column can show. `show`: a function that returns the text for a row. `uncut`: True for lists of
+    nodes, which Slurm 22.05 does not cut in columns that are aligned to the right (measured)."""
 
     heading: str
     show: Callable[[_Of], str]
@@ -31,8 +31,9 @@ class Field(msgspec.Struct, Generic[_Of], frozen=True):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column. `field`: the shown field; None: the column is only `text`. `width`: 0 for the width of each value.
-    `text`: the text behind the value."""
+    """A column. `field`: the shown field; None if the column consists only of `text`. `width`: the width in characters;
+    0 for the width of each value. `right`: True if values are aligned to the right. `text`: the literal text that a
+    column without a field prints."""
 
     field: Field[Any] | None
     width: int = 0
@@ -41,8 +42,8 @@ class Column(msgspec.Struct, frozen=True):
 
 
 def memory(job: Job) -> str:
-    """Return the memory per CPU or node. With --mem-per-gpu Slurm shows the partition's default until the job runs, and
-    then none."""
+    """Return the requested memory per CPU or node, as text. For a job with --mem-per-gpu, Slurm shows the default
+    memory of the partition while the job is pending, and 0 afterwards."""
     if (waiting := job.ask.shown.get("waiting_memory")) is not None:
         return amounts.memory(int(waiting)) if job.state == "PENDING" and waiting != "0" else "0"
     return amounts.memory(job.ask.memory_mib) if job.ask.memory_mib is not None else "0"
@@ -53,12 +54,12 @@ def oversubscribes(ask: Ask) -> str:
 
 
 def shown_partition(job: Job) -> str:
-    """Return its partition; of a job that waits and named several, all of them."""
+    """Return the partition of the job. For a pending job that requested several partitions, return all of them."""
     return ",".join(job.ask.partitions) if job.state == "PENDING" and job.ask.partitions else job.ask.partition
 
 
 def het_set(ask: Ask) -> str:
-    """Return the first and the last number of the heterogeneous job's components: `710001-710002`."""
+    """Return the job numbers of the heterogeneous job's first and last component: `710001-710002`."""
     return "" if ask.het is None else f"{ask.het}-{ask.het + ask.het_size - 1}"
 
 
@@ -80,7 +81,8 @@ def where(job: Job) -> str:
 
 
 def tres(job: Job, *, asked: bool = False) -> str:
-    """Return `cpu=2,mem=2000M,node=1,billing=2`: what the job holds, or what it `asked` for."""
+    """Return the TRES of the job, such as `cpu=2,mem=2000M,node=1,billing=2`. `asked`: True for the requested amounts,
+    False for the amounts that the job holds."""
     ask = job.ask
     of = ask if asked else job
     parts = [f"cpu={of.cpus}"]
@@ -100,14 +102,14 @@ def _limit(job: Job) -> str:
 
 
 def start_s(job: Job) -> float | None:
-    """Return when the job started or is expected to start."""
+    """Return when the job started or is expected to start, in seconds since the epoch; None if unknown."""
     if job.state == "PENDING":
         return job.ask.begin_s if job.reason == "BeginTime" else job.expected_s
     return job.start_s
 
 
 def end_s(job: Job) -> float | None:
-    """Return when the job ended or ends at the latest."""
+    """Return when the job ended, or when it ends at the latest by its time limit; None if unknown."""
     if job.end_s is not None:
         return job.end_s
     begun_s = start_s(job)
@@ -134,7 +136,7 @@ def _left(job: Job) -> str:
 
 
 def _status(job: Job) -> str:
-    """Return the exit code as wait(2) has it: the code in the second byte, the signal in the first."""
+    """Return the exit status in the form of wait(2): the exit code in the second byte, the signal in the first byte."""
     return str(job.signal or job.exit_code << 8)
 
 
@@ -195,13 +197,13 @@ LETTERS: dict[str, Field[Job]] = {
 
 
 def _min_cpus(job: Job) -> int:
-    """Return the smallest number of CPUs that a node of the job must have."""
+    """Return the smallest number of CPUs that each node must have for the job."""
     ask = job.ask
     return max(1 if ask.exclusive else ask.min_cpus, ask.cpus_per_task * max(1, ask.tasks_per_node))
 
 
 def pending_time(job: Job) -> str:
-    """Return the seconds from the job's submission to its start or, if it is pending, to now."""
+    """Return the seconds between the job's submission and its start, as text. For a pending job, count until now."""
     until_s = job.start_s if job.start_s is not None and job.state != "PENDING" else time.time()
     return str(int(max(0.0, until_s - job.submit_s)))
 
@@ -302,7 +304,8 @@ def columns(
     letters: Mapping[str, Field[Any]] = LETTERS,
     names: Mapping[str, Field[Any]] = NAMES,
 ) -> tuple[list[Column], list[str]]:
-    """Return the columns of -O, else of -o, else of `default`. Return also the names of fields that do not exist."""
+    """Return the columns that -O names, else those that -o names, else those of the format `default`. Return also the
+    names of fields that do not exist. `said`: the options. `letters`, `names`: the fields of -o and of -O."""
     if (text := said.get("Format")) is not None:
         return by_names(text, names)
     text = said.get("format")
@@ -310,7 +313,8 @@ def columns(
 
 
 def by_letters(text: str, letters: Mapping[str, Field[Any]] = LETTERS) -> tuple[list[Column], list[str]]:
-    """Return the columns of -o, and the letters that do not exist. As in Slurm, `%%` and a last `%` are nothing."""
+    """Return the columns that the format `text` of -o names, and the letters that name no field. As in Slurm, `%%` and
+    a `%` at the end print nothing."""
     before, _, rest = text.partition("%")
     found = [Column(None, text=before)] if before else []
     wrong: list[str] = []
@@ -328,8 +332,8 @@ def by_letters(text: str, letters: Mapping[str, Field[Any]] = LETTERS) -> tuple[
 
 
 def by_names(text: str, names: Mapping[str, Field[Any]] = NAMES) -> tuple[list[Column], list[str]]:
-    """Return the columns of -O, and the names that do not exist. A column without a width is 20 wide; with `NAME:|` it
-    has its value's width, with `|` behind it."""
+    """Return the columns that the list `text` of -O names, and the names that name no field. A column without a width
+    has 20 characters. `NAME:|` prints the value in its own width, followed by `|`."""
     found: list[Column] = []
     wrong: list[str] = []
     for word in text.split(","):
@@ -357,7 +361,7 @@ def _headed(column: Column, field: Field[Any]) -> str:
 
 
 def line(columns: list[Column], row: object) -> str:
-    """Return the row of a job, or of a step if the columns are those of steps."""
+    """Return the printed line of `row`, which is a job, or a step if the columns are columns of steps."""
     return "".join(column.text if column.field is None else _fit(column, column.field.show(row)) for column in columns)
 
 
@@ -365,7 +369,7 @@ def _fit(column: Column, text: str) -> str:
     if not column.width:
         return text
     if text == "(null)" and not column.right and column.width < len(text):
-        return " " * column.width  # printf(3) leaves out a null that does not fit
+        return " " * column.width  # as printf(3), which leaves out `(null)` if the width is too small for it
     if column.right and column.field is not None and column.field.uncut:
         return text.rjust(column.width)
     cut = text[: column.width]
@@ -373,7 +377,8 @@ def _fit(column: Column, text: str) -> str:
 
 
 def shown_together(jobs: Sequence[Job]) -> list[Job]:
-    """Return the jobs, with one for all tasks of an array that wait for one reason or were cancelled together."""
+    """Return the jobs of which squeue prints a line each. Tasks of an array that wait for the same reason, or that were
+    cancelled together, share the line of the first of these tasks."""
     found: list[Job] = []
     firsts: dict[tuple[object, ...], Job] = {}
     for job in jobs:

@@ -1,4 +1,4 @@
-"""The names that a job has: of its objects, and of the files that its output goes to."""
+"""The names of a job's API objects, and of the files to which it writes its output."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _PATTERN = re.compile(r"%(\d*)([%a-zA-Z])")
 
 
 def name_of(number: int, ask: Ask | None = None) -> str:
-    """Return the name of the Job and of its Secret. The names of an array's tasks sort like their indexes, because jobs
-    of the same second start in the order of their names."""
+    """Return the name of the Job and of its Secret. The names of an array's tasks have the order of their indexes,
+    because jobs that were submitted in the same second start in the order of their names."""
     if ask is not None and ask.array is not None:
         return f"slurm-{ask.array}-{ask.task:07}"
     return f"slurm-{number}"
 
 
 def secret_of(number: int, ask: Ask) -> str:
-    """Return the name of the Secret with its script and environment: one for all tasks of an array."""
+    """Return the name of the Secret with the job's script and environment. All tasks of an array share one Secret."""
     return f"slurm-{number if ask.array is None else ask.array}"
 
 
@@ -30,18 +30,18 @@ def path_of(number: int, ask: Ask | None = None) -> str:
 
 
 def path_within(number: int, around: Mapping[str, str]) -> str:
-    """Return the API path of a job: of the job in whose environment `around` the caller runs, or of a job that is no
-    task of an array."""
+    """Return the API path of the Job with the job number `number`. A task of an array is only found if the caller runs
+    in this task. `around`: the environment of the caller."""
     if number == int(around.get("SLURM_JOB_ID") or 0) and (task := around.get("SLURM_ARRAY_TASK_ID")):
         return f"{JOBS}/slurm-{around['SLURM_ARRAY_JOB_ID']}-{int(task):07}"
     return path_of(number)
 
 
 def file_name(pattern: str, ask: Ask, number: int, *, running: bool = False) -> str:
-    """Return the file that a pattern names, in the job's directory. `running`: True for the name that the launcher
-    opens. It has a mark for %N, which the launcher replaces. False for the name that scontrol shows, with those values
-    that are known at submission."""
-    if "\\" in pattern:  # with a backslash no pattern is filled in; `\\` means `\`
+    """Return the path of the file that a pattern (`slurm-%j.out`) names, in the job's directory. `running`: True for
+    the name that the launcher in the pod opens; in this name a mark stands for %N, which the launcher replaces. False
+    for the name that scontrol shows; in this name only the values are filled in that are known at submission."""
+    if "\\" in pattern:  # a backslash turns all patterns off; `\\` stands for `\`
         return os.path.join(ask.workdir, pattern.replace("\\\\", "\0").replace("\\", "").replace("\0", "\\"))
     array = number if ask.array is None else ask.array
     known = {

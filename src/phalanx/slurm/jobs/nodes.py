@@ -1,4 +1,4 @@
-"""Nodes as Slurm's commands see them."""
+"""Read nodes, and the amounts that pods request on them, as Slurm's commands show them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from phalanx.slurm.cluster.api import PODS, Api, listed
 from phalanx.slurm.cluster.site import FEATURE, POWER, Site
 
 PATH = "/api/v1/nodes"
-DOWN = "slurm.phalanx.dev/down"  # annotation of nodes that `scontrol update State=DOWN` took down
-GPU_PRODUCT = "nvidia.com/gpu.product"  # label of nodes: the type of their GPUs, as NVIDIA's feature discovery names it
+DOWN = "slurm.phalanx.dev/down"  # annotation of nodes on which `scontrol update State=DOWN` was used
+GPU_PRODUCT = "nvidia.com/gpu.product"  # label of nodes: the GPU type, by NVIDIA's feature discovery
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A node.
 
     `shape`: sockets, cores per socket and threads per core (`2:8:1`), if slurm.conf describes them. `reason`: why the
-    node was drained, as `scontrol update nodename=… reason=…` gave it. Seconds since the epoch: `made_s`; `down_s`:
-    since when the node is not ready; None: it is ready. `kernel`: the version of the node's kernel. `cloud`: True if
-    programs switch the node on and off. `power`: Slurm's suffix of the state: `~` for off, `#` while the node is
-    switched on, `%` while it is switched off.
+    node was drained, from `scontrol update nodename=… reason=…`. `made_s`: when the Node was created, in seconds since
+    the epoch. `down_s`: since when the node is not ready, in seconds since the epoch; None if it is ready. `kernel`:
+    the version of the node's kernel. `cloud`: True if programs switch the node on and off. `power`: Slurm's suffix of
+    the state: `~` for off, `#` while the node is switched on, `%` while it is switched off.
     """
 
     name: str
@@ -83,7 +83,8 @@ def nodes(api: Api) -> list[Node]:
 
 
 def with_cloud(here: Site, found: list[Node]) -> list[Node]:
-    """Return the nodes with the cloud nodes of the site that are switched off, or are being switched on or off."""
+    """Return the nodes in `found`, and the cloud nodes of the site that are switched off or are being switched on or
+    off. Those have no Node object, or one that is not ready."""
     if not here.cloud:
         return found
     import time
@@ -107,8 +108,8 @@ def with_cloud(here: Site, found: list[Node]) -> list[Node]:
 
 
 def _power(text: str, now_s: float) -> str:
-    """Return the suffix of the state of a node without Node object. `text`: the scheduler's entry `power.NODE` in the
-    site's ConfigMap."""
+    """Return Slurm's suffix (`~`, `#` or `%`) for the state of a cloud node. `text`: the scheduler's entry `power.NODE`
+    in the site's ConfigMap."""
     match text.split():
         case ["resuming", *_]:
             return "#"
@@ -131,7 +132,7 @@ class _Pods(msgspec.Struct):
 
 
 class Used(msgspec.Struct):
-    """The sum of the requests of all pods on a node. `cpus` is rounded down to whole CPUs."""
+    """The sum of the resource requests of all pods on a node. `cpus` is rounded down to whole CPUs."""
 
     milli_cpus: int = 0
     memory_bytes: int = 0
@@ -147,8 +148,8 @@ class Used(msgspec.Struct):
 
 
 def used(api: Api) -> dict[str, Used]:
-    """Return the requests of live pods on each node. Pods of other kinds of jobs count as well, so a node that they
-    fill is not idle."""
+    """Return, for each node, the sum of the resource requests of pods that have not ended. Pods that are not of Slurm
+    jobs count as well, so a node that is full of such pods is not shown as idle."""
     found: dict[str, Used] = {}
     for pod in msgspec.json.decode(listed(api, PODS, fieldSelector=_LIVE), type=_Pods).items:
         name = pod.spec.get("nodeName", "")

@@ -1,4 +1,4 @@
-"""The pages of `scontrol show`: lines of NAME=VALUE words."""
+"""Build the output of `scontrol show` for jobs, steps, nodes and partitions: pages with lines of NAME=VALUE words."""
 
 from __future__ import annotations
 
@@ -84,20 +84,21 @@ def job(found: Job, *, details: bool = False) -> Page:
 
 
 def _derived(found: Job) -> str:
-    """Return the highest exit code of its steps."""
+    """Return the exit code and signal of the step with the highest exit code: `code:signal`."""
     worst = max(found.steps.values(), key=lambda one: (one.code, one.signal), default=None)
     return worst.status if worst is not None else "0:0"
 
 
 def _tasks(found: Job) -> str:
-    """Return the array tasks that the page describes: `3`, or `4-6%2` for pending tasks in one record."""
+    """Return the array tasks that the page describes: `3`, or `4-6%2` for several pending tasks on one page."""
     return found.id.partition("_")[2].strip("[]") if found.others else str(found.ask.task)
 
 
 def _wishes(found: Job) -> Page:
     """Return the second half of a job's page: its further requests and its files."""
     ask, null, extra = found.ask, "(null)", found.ask.shown
-    of = msgspec.structs.replace(ask, task=None) if found.others else ask  # tasks have different files
+    # A page of several tasks cannot name the file of one task.
+    of = msgspec.structs.replace(ask, task=None) if found.others else ask
     memory = extra.get("memory") or (fields.memory(found) if ask.memory_mib else "0")
     per_cpu = ask.per_cpu or (found.state == "PENDING" and "waiting_memory" in extra)
     own = [[f"{name}={extra[name]}"] for name in ("ClusterFeatures",) if name in extra]
@@ -131,7 +132,7 @@ def _wishes(found: Job) -> Page:
 
 
 def _tres(ask: Ask) -> Iterator[tuple[str, str]]:
-    """Yield the job's GPU options in Slurm's order."""
+    """Yield the name and value of each GPU option of the job, in the order in which Slurm prints them."""
     of = {**ask.shown, "TresPerNode": ask.tres_per_node}
     for name in ("CpusPerTres", "MemPerTres", "TresBind", "TresFreq", "TresPerJob", "TresPerNode", "TresPerSocket",
                  "TresPerTask", "NtasksPerTRES"):  # fmt: skip
@@ -140,7 +141,8 @@ def _tres(ask: Ask) -> Iterator[tuple[str, str]]:
 
 
 def _details(found: Job) -> Page:
-    """Return the resources on each node. The ids of the CPUs are not known, so they are counted from 0."""
+    """Return the lines with the job's resources on each node. The real ids of the CPUs are not known, so the ids are
+    counted from 0."""
     ask = found.ask
     lines = [["JOB_GRES=(null)" if not ask.gpus_per_node else f"JOB_GRES=gpu:{ask.total_gpus}"]]
     for node, cpus in zip(sorted(found.nodes) if found.live else (), ask.cpus_of_nodes, strict=False):
@@ -152,7 +154,7 @@ def _details(found: Job) -> Page:
 
 
 def steps(found: Job) -> list[str]:
-    """Return the names of the running steps."""
+    """Return the names of the job's running steps: `batch` for the script, and the numbers of the others."""
     own = ["batch"] if found.ask.kind == BATCH and not found.ask.het_offset else []
     return [*own, *(str(number) for number, step in found.steps.items() if step.end_s is None)]
 
@@ -187,10 +189,10 @@ def node(
     counted: str = "gres/gpu",
     details: bool = False,
 ) -> Page:
-    """Return the page of a node. `held`: what is allocated. `counted`: the TRES of GPUs, if the site counts it.
-    `details`: with --details, at a site that has GPUs.
+    """Return the page of a node. `held`: the amounts that pods request on the node. `counted`: the name of the TRES in
+    which the site accounts GPUs; empty if it does not. `details`: True if --details was given and the site has GPUs.
 
-    Values that Kubernetes does not have are N/A or None.
+    Values that Kubernetes does not report are shown as N/A or None.
     """
     features = ",".join(found.features) or "(null)"
     reason = [[f"Reason={found.reason} [{found.reason_by}@{found.reason_s}]"]] if found.reason else []

@@ -1,4 +1,5 @@
-"""A job as Slurm's commands show it: read from its Job, or from the ledger once that is gone."""
+"""A job as Slurm's commands show it (`Job`), and how it is read from its Kubernetes Job and pods. `jobs.ended` reads
+jobs whose objects were deleted from the ledger, the accounting database."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ SHORT = {
     "OUT_OF_MEMORY": "OOM", "BOOT_FAIL": "BF", "DEADLINE": "DL", "REQUEUED": "RQ",
 }  # fmt: skip
 LIVE = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING")
-# The scheduler's codes as Slurm's JOB REASON CODES (squeue(1)): those of dialects.frame.peer_reasons, as a test holds.
+# The scheduler's reason code -> Slurm's JOB REASON CODE (squeue(1)). A test compares it with
+# dialects.frame.peer_reasons.
 REASONS = {
     "NoRoom": "Resources", "NoDomain": "Resources", "PlacementRules": "Constraints", "Reserved": "Priority",
     "Preempting": "Resources", "Preempted": "Resources", "BehindHead": "Priority", "NeverFits": "BadConstraints",
@@ -34,8 +36,9 @@ REASONS = {
     "RoomKept": "Resources", "Backoff": "BeginTime", "Invalid": "BadConstraints", "Unsupported": "BadConstraints",
     "QueueMisconfigured": "PartitionConfig", "Rejected": "JobLaunchFailure", "StaleGang": "JobLaunchFailure",
 }  # fmt: skip
-_BEHIND = frozenset({"Resources", "QOSMaxJobsPerUserLimit", "AssocMaxJobsLimit"})  # replaced by Priority
-SUSPENDED = "slurm.phalanx.dev/suspended"  # annotation: since when (seconds since the epoch)
+# Reasons that become Priority for jobs behind the first job that waits for Resources.
+_BEHIND = frozenset({"Resources", "QOSMaxJobsPerUserLimit", "AssocMaxJobsLimit"})
+SUSPENDED = "slurm.phalanx.dev/suspended"  # annotation: since when the job is suspended (seconds since the epoch)
 _LOOKED_AT_S = 0.5
 _HELD_LOOK_S = 30.0
 _INDEX = "batch.kubernetes.io/job-completion-index"
@@ -44,13 +47,14 @@ _LATEST_S = 1e11
 BY_SIGNAL = "JobLaunchFailure"  # Slurm's reason if a signal ended the script
 _NUMBERS = "phalanx.dev/reason-numbers"  # annotation of the scheduler: numbers of the reason, as JSON
 _OVERDUE_S = 60.0  # how long an expected start is shown after its time
-_BASIC = 4294901760  # the first priority of Slurm's priority/basic; each later job has one less
+_BASIC = 4294901760  # the first job's priority under Slurm's priority/basic; each later job has a priority lower by 1
 
 
 class Job(msgspec.Struct, kw_only=True):
-    """`nodes`: the nodes of the job, the batch node first. `others`: tasks of the same array that share its line.
-    `namespace`: the namespace of the Job; "" if the Job was deleted. `expected_s`, `schednodes`: the expected start and
-    nodes of a pending job. `past`: (start, end) of earlier runs, before the job was requeued."""
+    """A job or a task of an array. `nodes`: the nodes of the job, the batch node first. `others`: the indexes of
+    further tasks of the same array that squeue shows in the same line. `namespace`: the namespace of the Job; "" if the
+    Job was deleted. `expected_s`, `schednodes`: the expected start and nodes of a pending job. `past`: (start, end) of
+    each run before the job was requeued. Times are in seconds since the epoch."""
 
     number: int
     ask: Ask
@@ -80,18 +84,19 @@ class Job(msgspec.Struct, kw_only=True):
 
     @property
     def own(self) -> int:
-        """Return the number that Slurm shows. A pending task, and tasks that were cancelled together, have their
-        array's number, and no number of their own."""
+        """Return the job number that Slurm shows. A pending task of an array, and tasks that were cancelled together,
+        show the number of the array instead of their own."""
         return self.base if self.ask.task is not None and (self.others or self.state == "PENDING") else self.number
 
     @property
     def first(self) -> int:
-        """Return the number of the heterogeneous job's first component, or else of the array, or else of the job."""
+        """Return the job number of the heterogeneous job's first component. For other jobs return the number of the
+        array, or else the number of the job."""
         return self.base if self.ask.het is None else self.ask.het
 
     @property
     def id(self) -> str:
-        """`12`, `12+1`, `12_3`, `12_[4-6%2]`."""
+        """Return the job id that squeue prints: `12`, `12+1`, `12_3`, `12_[4-6%2]`."""
         if self.ask.het is not None:
             return f"{self.ask.het}+{self.ask.het_offset}"
         if self.ask.task is None:
@@ -148,11 +153,11 @@ class Job(msgspec.Struct, kw_only=True):
 
     @property
     def status(self) -> str:
-        """`code:signal`."""
+        """Return the exit status of the job, as `code:signal`."""
         return f"{0 if self.signal else self.exit_code}:{self.signal}"
 
     def out_of_memory(self) -> None:
-        """Note that the kernel killed the job's pod because memory ran out."""
+        """Set the exit status and the state of a job whose pod the kernel killed because memory ran out."""
         self.exit_code, self.signal = 0, OUT_OF_MEMORY
         if self.state == "FAILED":
             self.state, self.reason = "OUT_OF_MEMORY", "OutOfMemory"
@@ -222,9 +227,10 @@ def jobs(
 ) -> list[Job]:
     """Return the jobs whose objects exist, sorted by number.
 
-    `numbers`: the numbers of the wanted jobs and arrays; None: all jobs. `places`: read the nodes of the jobs, too.
-    `live` and `users` let the server leave out jobs that have ended and jobs of other users. A server that does not
-    know these options sends all jobs, so the caller checks the state and the user.
+    `numbers`: the numbers of the wanted jobs and arrays; None: all jobs. `places`: True if the nodes of the jobs are
+    read as well. `live`: True if the server should leave out jobs that have ended. `users`: the users whose jobs the
+    server should send; empty: all users. A server that does not support the last two options sends all jobs, so the
+    caller must check the state and the user of each job.
     """
     asked = None if numbers is None else list(numbers)
     if asked is not None and not asked:
@@ -232,7 +238,7 @@ def jobs(
     narrowed = {"live": "true"} if live else {}
     found = _listed(api, asked, narrowed | ({"users": ",".join(sorted(users))} if users else {}))
     if users and asked is None and any(job.reason == "Resources" and job.state == "PENDING" for job in found):
-        found = _listed(api, asked, narrowed)  # jobs of other users may be ahead of them
+        found = _listed(api, asked, narrowed)  # `_rank` needs the jobs of other users, which may be first
     if places and any(job.start_s is not None for job in found):
         _place(api, found, asked)
     if asked is None:
@@ -241,8 +247,8 @@ def jobs(
 
 
 def _rank(found: list[Job]) -> None:
-    """Give pending jobs the reason Priority behind the first job of their partition that waits for Resources. As in
-    Slurm, limits on running jobs are not examined behind that job."""
+    """Set the reason of pending jobs to Priority if another job of their partition has a higher priority and waits for
+    Resources. As in Slurm, this also replaces the reason of jobs that exceed a limit on running jobs."""
     seen: dict[str, int] = {}
     for job in sorted(found, key=lambda job: -job.priority):
         if job.state != "PENDING":
@@ -265,10 +271,11 @@ def _listed(api: Api, asked: list[int] | None, narrowed: Mapping[str, str]) -> l
     asks, decoder = Asks(), msgspec.json.Decoder(_Job)
     for selector in selectors:
         for each in msgspec.json.decode(listed(api, JOBS, labelSelector=selector, **narrowed), type=_List).items:
-            # One at a time: new memory is half of what reading ten thousand costs, and an object's is used again.
+            # The Jobs are decoded one at a time: each reuses the memory of the one before, which halves the time.
             if (job := _read(decoder.decode(each), asks)) is None:
                 continue
-            # Without a check of numbers two jobs may have the same. The one in the user's namespace wins.
+            # On clusters that do not check job numbers two jobs may have the same one. Then the caller's own job is
+            # shown.
             if job.number not in read or job.namespace == api.namespace:
                 read[job.number] = job
     return list(read.values())
@@ -311,8 +318,8 @@ def _read(obj: _Job, asks: Asks) -> Job | None:
 
 
 def _miss_deadline(job: Job, latest_s: float) -> None:
-    """End the job if it has not started by `latest_s`, and so cannot end by its deadline. Slurm tries a job that may
-    start at once; it looks at a held job twice a minute."""
+    """Set the state DEADLINE if the job has not started by `latest_s`, so that it cannot end by its deadline. Slurm
+    checks an eligible job at once, but a held job only twice a minute, so this function waits as long."""
     if time.time() > latest_s + (_HELD_LOOK_S if job.held else DEADLINE_SLACK_S):
         job.state, job.reason, job.held, job.end_s = "DEADLINE", "DeadLine", False, max(job.submit_s, latest_s)
 
@@ -339,7 +346,7 @@ def _expected(ask: Ask) -> str:
         return "JobArrayTaskLimit"
     if ask.dependency:
         return "Dependency"
-    # Reasons are written at a limited rate; a job that has waited that long was looked at many times.
+    # The scheduler writes reasons at a limited rate. It has tried a job of this age many times, without success.
     return "Resources" if time.time() - ask.submit_s > _LOOKED_AT_S else "None"
 
 
@@ -362,7 +369,8 @@ def _admitted(annotations: dict[str, str]) -> float | None:
 
 
 def _place(api: Api, found: list[Job], asked: list[int] | None) -> None:
-    """Fill in nodes and exit codes from pods. Pods of another namespace than the job's are none of the job's."""
+    """Set the nodes and the exit codes of jobs from their pods. A pod in another namespace than the Job does not belong
+    to the job, even if the pod has the job's number."""
     started = {(job.namespace, job.number): job for job in found if job.start_s is not None}
     some = ",".join(str(number) for _, number in started) if asked is not None and len(started) < 200 else ""
     selector = f"{NUMBER} in ({some})" if some else NUMBER
@@ -383,13 +391,13 @@ def _place(api: Api, found: list[Job], asked: list[int] | None) -> None:
 
 
 def _is_number(text: str) -> bool:
-    """Return True if the text of the label is a number. Users may write any text into a label."""
+    """Return True if the text of a label is a job number or an index. Users may write any text into a label."""
     return text.isascii() and text.isdigit() and len(text) <= _DIGITS
 
 
 def _exit(job: Job, pod: _Pod) -> None:
-    """Fill in how the script's pod ended. The Job's own status has it up to a second later, because the Job controller
-    counts pods once a second."""
+    """Set the exit code, signal and state of the job from the pod that ran the script. The status of the Job shows the
+    end up to a second later, because the Job controller counts pods once a second."""
     for one in pod.status.get("containerStatuses") or ():
         if end := (one.get("state") or {}).get("terminated"):
             code = int(end.get("exitCode") or 0)
