@@ -32,7 +32,7 @@ def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     (tmp_path / f"phalanx-slurm-steps-{os.getuid()}").mkdir(mode=0o755)
     (tmp_path / f"phalanx-slurm-steps-{os.getuid()}").chmod(0o777)
-    with pytest.raises(Exception, match="belongs to somebody else"):
+    with pytest.raises(Exception, match="belongs to another user, or other users may access it"):
         Steps.of("7", 2)
 
 

@@ -1,9 +1,9 @@
 """The programs of `srun --task-prolog` and `--task-epilog`, which run before and after each task of a step.
 
-    python -m phalanx.slurm.jobs.steps.around_task PROLOG COMMAND...   run the prolog, then become the command
+    python -m phalanx.slurm.jobs.steps.around_task PROLOG COMMAND...   run PROLOG, then replace this process by COMMAND
 
-Lines that a prolog writes change the task: `export NAME=value` and `unset NAME` change its environment, `print TEXT`
-writes to its standard output. Rules and messages are those of Slurm 22.05.
+The prolog's output can change the task. The lines `export NAME=value` and `unset NAME` change the environment of the
+task; the line `print TEXT` writes the text to the task's standard output. Rules and messages are those of Slurm 22.05.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ MOST_BYTES = 1 << 20  # the most bytes of an epilog's standard error that are fo
 
 
 def directory_of(directory: str, node: str, tasks: int) -> tuple[str, bytes]:
-    """Return the directory in which tasks run, and an error text. If `directory` cannot be entered, they are /tmp and
-    Slurm's message.
+    """Return the directory in which tasks run, and an error text. If tasks cannot enter `directory`, return /tmp and
+    Slurm's error message.
 
-    `tasks`: the count on this node. Slurm writes the line for the step and for each task.
+    `tasks`: the number of tasks on this node. Slurm writes the message once for the step and once for each task.
     """
     if os.path.isdir(directory) and os.access(directory, os.X_OK):
         return directory, b""
@@ -40,8 +40,8 @@ def directory_of(directory: str, node: str, tasks: int) -> tuple[str, bytes]:
 
 
 def make_tmpdir(around: MutableMapping[str, str], node: str) -> bytes:
-    """Create the directory of the step's TMPDIR, and return what Slurm writes if that fails. Without one, TMPDIR
-    is /tmp."""
+    """Create the directory that the variable TMPDIR in `around` names. If that fails, return the message that Slurm
+    writes. If the variable is missing or the directory cannot be created, set TMPDIR to /tmp."""
     wanted = around.get("TMPDIR", "")
     if wanted:
         try:
@@ -60,7 +60,8 @@ def make_tmpdir(around: MutableMapping[str, str], node: str) -> bytes:
 
 
 def find_program(name: str, around: Mapping[str, str], directory: str) -> str:
-    """Return the program's path. As in Slurm, nothing is found by name without PATH. Raises OSError."""
+    """Return the path of the program `name`. As in Slurm, a name without a slash is only found if PATH is set. Raises
+    OSError."""
     places = [""] if "/" in name else [place for place in around.get("PATH", "").split(":") if place]
     for place in places:
         path = os.path.join(directory, place, name)
@@ -90,7 +91,7 @@ def run_prolog(program: str, around: MutableMapping[str, str], node: str) -> int
 
 
 def _why_not(program: str) -> str:
-    """Return why Slurm does not run the program; "": Slurm runs it."""
+    """Return the part of Slurm's message that states why it does not run the program; "" if Slurm runs it."""
     if not program.startswith("/"):
         return f"is not fully qualified pathname ({program})"
     if not os.path.exists(program):
@@ -109,7 +110,8 @@ def _complain(text: str) -> None:
 
 
 def _carry_out(said: bytes, around: MutableMapping[str, str]) -> None:
-    """Carry out the lines of a prolog. Lines of another form do nothing."""
+    """Carry out the lines `export`, `unset` and `print` of a prolog's output. Lines of another form are ignored.
+    `around`: the environment of the task, which is changed."""
     for line in said.splitlines(keepends=True):
         verb, _, rest = line.partition(b" ")
         rest = rest.lstrip()
@@ -125,16 +127,17 @@ def _carry_out(said: bytes, around: MutableMapping[str, str]) -> None:
 
 
 def run_epilog(program: str, around: Mapping[str, str], directory: str, node: str) -> bytes:
-    """Run the epilog of a task that has ended, for EPILOG_S at most. Return the bytes for the step's standard error.
+    """Run the epilog of a task that has ended, for EPILOG_S seconds at most. Return the bytes that are written to the
+    step's standard error.
 
-    As in Slurm, the epilog's standard output is not forwarded.
+    As in Slurm, the standard output of the epilog is discarded.
     """
     own = {**around, "SLURM_SCRIPT_CONTEXT": "epilog_task", "SLURMD_NODENAME": node}
     what = f"slurmstepd-{node}: error: "
     if not program.startswith("/") or not os.access(program, os.R_OK | os.X_OK):
         text = f"{what}Could not run user task_epilog [{program}]: access denied\n{what}TaskEpilog failed status=-1\n"
         return text.encode()
-    # A file, not a pipe: a process that outlives the epilog in another session would keep a pipe open.
+    # Standard error goes to a file, not to a pipe: a process that outlives the epilog would keep a pipe open.
     with tempfile.TemporaryFile() as said:
         try:
             process = subprocess.Popen(
@@ -146,22 +149,22 @@ def run_epilog(program: str, around: Mapping[str, str], directory: str, node: st
         with suppress(subprocess.TimeoutExpired):
             process.wait(EPILOG_S)
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # end a slow epilog, and all processes that an epilog has left
+            os.killpg(process.pid, signal.SIGKILL)  # ends a slow epilog, and all processes that an epilog has left
         code = process.wait()
         said.seek(0)
         written = said.read(MOST_BYTES)
-    status = code << 8 if code >= 0 else -code  # as wait(2) has it
+    status = code << 8 if code >= 0 else -code  # the form of wait(2)
     return written + (f"{what}TaskEpilog failed status={status}\n".encode() if status else b"")
 
 
 def main(words: Sequence[str]) -> NoReturn:
-    """Run the prolog, and become the command; end with the exit code of a prolog that failed."""
+    """Run the prolog, and then replace this process by the command. If the prolog fails, exit with its exit code."""
     around, node = dict(os.environ), os.environ.get("SLURMD_NODENAME", "")
     if code := run_prolog(words[0], around, node):
         sys.exit(code)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores SIGPIPE; the command must not inherit that
     around["SLURM_TASK_PID"] = str(os.getpid())
-    os.execve(words[1], list(words[1:]), around)  # noqa: S606 - that is what srun is for
+    os.execve(words[1], list(words[1:]), around)  # noqa: S606 - srun runs commands of its user
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Which step of a job has which number, and how many of the job's CPUs steps hold.
+"""Give each step of a job its number, and record how many of the job's CPUs each step holds.
 
-The steps of a job on one node are processes of one user in one pod, so a directory of that user is enough: a file that
-is locked (flock(2)) while it is read and written. Each entry names the process of its step. An entry whose process no
-longer exists holds nothing, so a step may die at any time.
+The steps of a job on one node are processes of one user in one pod. So the records are in a file in a directory of this
+user. The file is locked (flock(2)) while a process reads and writes it. Each entry names the process of its step. An
+entry whose process no longer exists is ignored, so a step that dies leaves no CPUs occupied.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _AGAIN_S = 0.1
 
 
 class Busy(PhalanxError):
-    """Other steps hold the requested CPUs, and the caller does not wait for them any longer."""
+    """The error if other steps hold the requested CPUs for longer than the caller waits."""
 
 
 class _Book(msgspec.Struct):
-    """The content of the file. `next`: the number of the next step. `held`: process id of a step -> CPUs that it
-    holds."""
+    """The content of the file. `next`: the number of the next step. `held`: the process id of a step -> the number of
+    CPUs that the step holds."""
 
     next: int = 0
     held: dict[str, int] = {}
@@ -36,34 +36,36 @@ class _Book(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The steps of one job. `cpus`: the CPUs of its allocation."""
+    """The record of the steps of one job. `folder`: the path of the file. `cpus`: the number of CPUs of the job's
+    allocation on this node."""
 
     folder: Path
     cpus: int
 
     @classmethod
     def of(cls, job: str, cpus: int) -> Steps:
-        """Raises PhalanxError if somebody else made the directory."""
+        """Return the record of the steps of job `job`. Raises PhalanxError if the directory belongs to another user, or
+        if other users may access it."""
         tmp = os.environ.get("TMPDIR") or ""
         if not os.path.isdir(tmp):
-            tmp = "/tmp"  # noqa: S108 - below: whose the folder is, and that none but he may write
+            tmp = "/tmp"  # noqa: S108 - the code below checks the owner and the mode of the folder
         folder = Path(tmp) / f"phalanx-slurm-steps-{os.getuid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
         seen = folder.lstat()
         if seen.st_uid != os.getuid() or seen.st_mode & 0o077:
-            raise PhalanxError(f"{folder} belongs to somebody else: steps cannot be counted there")
+            raise PhalanxError(f"{folder} belongs to another user, or other users may access it: remove it")
         return cls(folder / job, cpus)
 
     @classmethod
     def forget(cls, job: str) -> None:
-        """Remove the file of an earlier job with the same number, which another cluster may have had. So each job
-        begins with step 0."""
+        """Remove the file of an earlier job with the same number, so that the steps of a new job begin with number 0.
+        Such a file may come from another cluster that ran on this machine."""
         with suppress(FileNotFoundError):
             cls.of(job, 1).folder.unlink()
 
     def begin(self, cpus: int, wait_s: float | None) -> int:
-        """Return the number of a new step that holds `cpus` CPUs until `end`. Wait at most `wait_s` for other steps to
-        release them (None: without limit). Raises Busy."""
+        """Return the number of a new step that holds `cpus` CPUs until `end`. Wait at most `wait_s` seconds until other
+        steps release enough CPUs; None: wait without a limit. Raises Busy."""
         until_s = None if wait_s is None else time.monotonic() + wait_s
         while True:
             with self._book() as book:
@@ -76,7 +78,7 @@ class Steps:
             time.sleep(_AGAIN_S)
 
     def reach(self, number: int) -> None:
-        """Give the next step a higher number than this one, which another process has used."""
+        """Make sure that the next step gets a number above `number`, which another process has used for a step."""
         with self._book() as book:
             book.next = max(book.next, number + 1)
 

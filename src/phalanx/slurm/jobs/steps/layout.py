@@ -1,4 +1,4 @@
-"""Which task of a step runs on which node (srun(1), --distribution), and the variables that tell tasks apart."""
+"""Choose the node of each task of a step (srun(1), --distribution), and set the environment variables of the tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _PER_TASK, _BIND = "SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND"
 
 
 def block(counts: Sequence[int]) -> list[list[int]]:
-    """Return the tasks of each node, in order."""
+    """Return the task numbers of each node. The first node gets the first tasks. `counts`: the number of tasks on each
+    node."""
     found, first = [], 0
     for count in counts:
         found.append(list(range(first, first + count)))
@@ -23,7 +24,8 @@ def block(counts: Sequence[int]) -> list[list[int]]:
 
 
 def cyclic(counts: Sequence[int]) -> list[list[int]]:
-    """Distribute tasks over the nodes in turn, at most `counts` on each."""
+    """Return the task numbers of each node. Each node in turn gets one task, until it has the number that `counts`
+    allows."""
     found: list[list[int]] = [[] for _ in counts]
     task = 0
     while task < sum(counts):
@@ -35,17 +37,18 @@ def cyclic(counts: Sequence[int]) -> list[list[int]]:
 
 
 def gpu_options(said: Mapping[str, str | None]) -> dict[str, str]:
-    """Return those options of a step that `gpus_of_task` reads, as Slurm's environment variables."""
+    """Return the GPU options of a step as Slurm's environment variables, from which `gpus_of_task` reads them."""
     names = (("gpus-per-task", _PER_TASK), ("gpu-bind", _BIND))
     return {variable: value for option, variable in names if (value := said.get(option))}
 
 
 def gpus_of_task(given: str, around: Mapping[str, str], local: int) -> dict[str, str]:
-    """Return the variables that give a task GPUs of its own: `--gpus-per-task` binds as `--gpu-bind=per_task` does.
+    """Return the variables that restrict a task to its own GPUs. As in Slurm, `--gpus-per-task` gives each task GPUs of
+    its own, as `--gpu-bind=per_task` does.
 
-    `given`: the GPUs of the node (`0,1,2`). `around`: the environment of the step; a `--gpu-bind` in it decides
-    instead. `local`: the number of the task on its node. The result is empty if the task sees all GPUs of the node.
-    Source: srun(1)."""
+    `given`: the GPUs of the node (`0,1,2`). `around`: the environment of the step; if it has a `--gpu-bind`, no task
+    gets GPUs of its own. `local`: the number of the task on its node. The result is empty if the task sees all GPUs of
+    the node. Source: srun(1)."""
     gpus, count = given.split(",") if given else [], around.get(_PER_TASK, "").rpartition(":")[2]
     each = int(count) if count.isdecimal() and not around.get(_BIND) else 0
     own = gpus[local * each : (local + 1) * each]
@@ -63,7 +66,9 @@ def variables(
     cpus_per_task: str | None,
     distribution: str | None = None,
 ) -> dict[str, str]:
-    """Return the variables of all tasks of a step. `distribution`: the requested distribution, if any."""
+    """Return the variables that are equal for all tasks of a step. `job`, `step`: the numbers of the job and the step.
+    `name`: the name of the job; empty if it is not set. `tasks`: for each node its task numbers. `distribution`: the
+    requested distribution, if any."""
     counts, total = per_node([len(some) for some in tasks]), str(sum(len(some) for some in tasks))
     spread = distribution or ("cyclic" if int(total) <= len(nodes) else "block")
     listed = compress(nodes, ordered=True)
@@ -83,7 +88,7 @@ def variables(
 
 @cache
 def address() -> str:
-    """Return the address of this machine, for programs that ask where srun runs."""
+    """Return the address of the machine on which srun runs, for the variables that name it."""
     if own := os.environ.get("PHALANX_POD_IP"):
         return own
     try:

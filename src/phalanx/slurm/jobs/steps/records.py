@@ -1,13 +1,13 @@
-"""Record each step of a job in an annotation of its Job, from which the ledger reads it.
+"""Record each step of a job in an annotation of its Job. The ledger, the accounting database, reads the record there.
 
-Each step has its own annotation, so that concurrent steps do not overwrite each other. A job with very many steps has
-only its first ones recorded, because each record is a call to the API server.
+Each step has its own annotation, so that concurrent steps do not overwrite each other. Of a job with very many steps
+only the first 200 are recorded, because each record is a call to the API server.
 
-Detect tasks that the kernel killed because memory ran out: they ended by SIGKILL, and the count of such kills in
-their cgroup rose.
+The module also detects tasks that the kernel killed because memory ran out. Such a task ended by SIGKILL, and the count
+of memory kills in its cgroup rose.
 
 If memory.oom.group is set, as kubelets do, the kernel kills the whole container instead. Then only the status of the
-container shows the cause. Few imports: a daemon starts with every job."""
+container shows the cause. The module imports little, because each job starts a daemon that imports it."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.jobs.ask import PREFIX, Amount, Count, Moment, printable
 
-OUT_OF_MEMORY = 125  # shown like a signal, as Slurm does: 0:125
+OUT_OF_MEMORY = 125  # as in Slurm, this number is shown in the place of the signal: 0:125
 _SIGKILL = 9
 
 
 class MemoryKills:
-    """The kills until now."""
+    """A counter of the memory kills in this process's cgroup. It starts when the object is created."""
 
     def __init__(self, root: str = "/") -> None:
         self._counter = _counter(root)
         self._before = self._kills()
 
     def told(self, code: int) -> int:
-        """Return the code of a task's end (`os.waitstatus_to_exitcode`) or, if the kernel killed the task because
-        memory ran out, -OUT_OF_MEMORY."""
+        """Return the exit code of a task, or -OUT_OF_MEMORY if the kernel killed the task because memory ran out.
+        `code`: the task's result of `os.waitstatus_to_exitcode`."""
         return -OUT_OF_MEMORY if code == -_SIGKILL and self._kills() > self._before else code
 
     def _kills(self) -> int:
@@ -43,8 +43,8 @@ class MemoryKills:
 
 
 def _counter(root: str) -> str:
-    """Return the file with the count of kills in this process's cgroup (cgroups(7)): of version 1 if it has the memory
-    controller, otherwise of version 2."""
+    """Return the path of the file with the count of memory kills in this process's cgroup (cgroups(7)). It is a file of
+    cgroup version 1 if that version has the memory controller, otherwise of version 2. Return "" if there is none."""
     for line in _lines(os.path.join(root, "proc/self/cgroup")):
         _, controllers, path = line.rstrip("\n").split(":", 2)
         if "memory" in controllers.split(","):
@@ -53,7 +53,7 @@ def _counter(root: str) -> str:
             place, name = "sys/fs/cgroup", "memory.events"
         else:
             continue
-        # A container sees its own group at the top, whatever the path says.
+        # Inside a container its own cgroup is mounted at the top, even if the path names a cgroup further below.
         for folder in (path.lstrip("/"), ""):
             if os.path.exists(found := os.path.join(root, place, folder, name)):
                 return found
@@ -68,14 +68,16 @@ def _lines(path: str) -> list[str]:
         return []
 
 
-WORD = "step."  # annotation and word of the ledger: `step.` and the step's number
+WORD = "step."  # the name of the annotation, and of the field in the ledger, is `step.` and the step's number
 BATCH, FIRST_UNRECORDED = "batch", 200
 _DIGITS = 10
 
 
 class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A step. Times are in seconds since the epoch; `end_s` is None while it runs. `code`: the highest exit code of
-    its tasks. `signal`: the signal that ended that task."""
+    """The record of a step. Times are in seconds since the epoch; `end_s` is None while the step runs. `code`: the
+    highest exit code of the step's tasks. `signal`: the signal that ended the task with this exit code. `cpu_s`: the
+    CPU time of all tasks, in seconds. `peak_kib`: the largest memory use of a task. `line`: the command line of
+    srun."""
 
     name: str = ""
     tasks: Count = 1
@@ -90,7 +92,7 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     cpu_s: Moment | None = None
     peak_kib: Amount | None = None
     line: str = ""
-    pid: Amount = 0  # of srun
+    pid: Amount = 0  # the process id of srun
     components: tuple[int, ...] = (0,)  # the components of a heterogeneous job that the step runs on
 
     @property
@@ -109,9 +111,10 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def read(words: Mapping[str, str]) -> dict[int, StepRecord]:
-    """Return the steps by number, from annotations without their prefix, or from the annotations in the ledger."""
+    """Return the records of steps by step number. `words`: the annotations of a Job, or the fields of an entry in the
+    ledger, whose names have no prefix."""
     found: dict[int, StepRecord] = {}
-    if WORD not in "\n".join(words):  # as of most jobs, of which there are thousands
+    if WORD not in "\n".join(words):  # most jobs have no steps; this test is faster than the loop
         return found
     for name, text in words.items():
         number = name.removeprefix(PREFIX).removeprefix(WORD)
@@ -121,14 +124,15 @@ def read(words: Mapping[str, str]) -> dict[int, StepRecord]:
                 record.name, record.line = printable(record.name), printable(record.line)
                 record.layout, record.nodes = printable(record.layout), [printable(node) for node in record.nodes]
             except msgspec.MsgspecError:
-                continue  # edited by hand
+                continue  # a user changed the annotation
     return dict(sorted(found.items()))
 
 
 def claim(api: Api | None, path: str, least: int, record: StepRecord) -> int:
-    """Record the begin of a step, and return its number: `least`, or the next free number, because steps may begin both
-    in the job's pods and outside of them. The object's resourceVersion protects the number from concurrent writers. If
-    the write fails, the step goes on without a record."""
+    """Write the record of a step that begins, and return the number of the step. The number is `least`, or the next
+    free number if another step has it: srun may start steps inside and outside of the job's pods at the same time. The
+    write names the Job's resourceVersion, so that two steps cannot get the same number. If the write fails, the step
+    runs without a record. `path`: the URL path of the Job."""
     number = least
     while api is not None and number < FIRST_UNRECORDED:
         try:
@@ -151,7 +155,7 @@ def _patch(api: Api, path: str, number: int, record: StepRecord, **meta: str) ->
 
 
 def write(api: Api | None, path: str, number: int, record: StepRecord) -> None:
-    """Write the record of a step. `path`: the URL path of the Job. If the write fails, the step goes on without a
+    """Write the record of a step. `path`: the URL path of the Job. If the write fails, the step goes on without this
     record."""
     if api is None or number >= FIRST_UNRECORDED:
         return

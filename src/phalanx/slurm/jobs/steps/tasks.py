@@ -1,17 +1,22 @@
-"""The tasks of a step: processes with their own variables, whose output is labelled on request.
+"""Run the tasks of a step as processes in this pod. Each task has environment variables of its own. With --label, each
+line of output begins with the number of its task.
 
-Output without labels and files goes directly to the caller's streams, for example a terminal. Standard input of the
-caller is copied to all tasks; a single task inherits it.
+Without labels and output files, tasks inherit the standard output and error of srun, for example a terminal. The
+standard input of srun is copied to all tasks; a single task inherits it.
 
-srun's messages about failed tasks. Tasks of one node that end in the same way within a moment share one line.
+The module also prints srun's messages about failed tasks. Tasks of one node that end in the same way within 0.03
+seconds share one message.
 
-The effect of signals to srun on its step, by the rules of Slurm (srun(1), "Signals").
+Signals to srun have the effects on its step that Slurm defines (srun(1), "Signals"):
 
-- The first SIGINT only asks for another one within a second. The second SIGINT is sent to the tasks, then SIGCONT and
-  SIGTERM, and SIGKILL after KillWait. The third SIGINT sends SIGKILL at once.
-- SIGTERM, SIGHUP and SIGQUIT kill the tasks at once if srun runs outside the pods of its job: a terminal or a client
-  has ended. Within a pod scancel and the time limit send them too, so the tasks get them, and SIGKILL after KillWait.
-- Other signals are passed on. A SIGHUP that `nohup` told srun to ignore stays ignored."""
+- The first SIGINT only prints that a second one within a second ends the step. After the second SIGINT, srun sends
+  SIGINT
+  to the tasks, then SIGCONT and SIGTERM, and SIGKILL after KillWait. After the third SIGINT srun sends SIGKILL at once.
+- SIGTERM, SIGHUP and SIGQUIT kill the tasks at once if srun runs outside the pods of its job, because there they mean
+  that
+  the terminal or the client has ended. Inside a pod, scancel and the time limit send these signals as well. There srun
+  sends the signal to the tasks, and SIGKILL after KillWait.
+- SIGUSR1 and SIGUSR2 are sent to the tasks. If srun was started by `nohup`, it ignores SIGHUP."""
 
 from __future__ import annotations
 
@@ -34,16 +39,18 @@ _TOGETHER_S = 0.03
 
 
 class Report:
-    """`ended` may be called by several threads."""
+    """Collects the ends of failed tasks and prints srun's messages about them. Several threads may call `ended`."""
 
     def __init__(self, step: str, *, kill_on_bad_exit: bool = False) -> None:
-        """`step`: the name of the step, `12.0`."""
+        """`step`: the id of the step, such as `12.0`. `kill_on_bad_exit`: True if a failed task ends all other
+        tasks."""
         self._lock, self._kill, self._step = threading.Lock(), kill_on_bad_exit, step
         self._waiting: dict[tuple[str, int], list[int]] = {}
         self._timer: threading.Timer | None = None
 
     def ended(self, node: str, task: int, code: int) -> bool:
-        """Note the end of a task, to report a failure soon. Return True if the other tasks must be ended."""
+        """Record the end of a task. A failure is printed within 0.03 seconds. Return True if the caller must end the
+        other tasks. `code`: the result of `os.waitstatus_to_exitcode`."""
         if not code:
             return False
         with self._lock:
@@ -57,14 +64,14 @@ class Report:
         return kill
 
     def finish(self) -> None:
-        """Print the messages that are still collected."""
+        """Print the messages about the failures that were collected and not printed yet."""
         with self._lock:
             waiting, self._waiting = self._waiting, {}
             for (node, code), tasks in waiting.items():
                 what = f"Exited with exit code {code}" if code > 0 else _signal(-code)
                 who = f"task {tasks[0]}" if len(tasks) == 1 else f"tasks {shown(tasks).strip('[]')}"
                 sys.stderr.write(f"srun: error: {node}: {who}: {what}\n")
-                if code < 0 and self._step:  # said once
+                if code < 0 and self._step:  # this line is printed only once
                     sys.stderr.write(f"srun: Force Terminated StepId={self._step}\n")
                     self._step = ""
             sys.stderr.flush()
@@ -75,12 +82,13 @@ def _signal(number: int) -> str | None:
 
 
 def highest(codes: dict[int, int]) -> tuple[int, int]:
-    """Return (exit code, signal) of the task with the highest code, where a signal counts as 128 plus its number."""
+    """Return (exit code, signal) of the task with the highest code. For this comparison, a signal counts as 128 plus
+    its number. `codes`: task -> the result of `os.waitstatus_to_exitcode`."""
     worst = max(codes.values(), key=lambda code: code if code >= 0 else 128 - code, default=0)
     return (worst, 0) if worst >= 0 else (0, -worst)
 
 
-_WITHIN_S = 1.0  # between two times Ctrl-C
+_WITHIN_S = 1.0  # the longest time between two Ctrl-C that end the step
 _KILL_WAIT_S = 30.0
 _PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -136,7 +144,8 @@ class _Interrupts:
 
 @contextmanager
 def interruptible(send: Send, kill_wait_s: float = _KILL_WAIT_S) -> Iterator[None]:
-    """Handle srun's signals by these rules as long as its step runs."""
+    """Install the signal handlers of srun inside the `with` block, in which its step runs. `send`: a function that
+    sends a signal to all tasks. `kill_wait_s`: Slurm's KillWait, in seconds."""
     rules = _Interrupts(send, kill_wait_s)
     is_inside = "SLURMD_NODENAME" in os.environ
     handlers = {signal.SIGINT: rules.interrupt}
@@ -154,7 +163,8 @@ def interruptible(send: Send, kill_wait_s: float = _KILL_WAIT_S) -> Iterator[Non
 
 
 def _say(text: str) -> None:
-    """Write straight to standard error: a handler may interrupt a buffered write. The terminal may be gone."""
+    """Write a line to the file descriptor of standard error, because a signal handler may interrupt a buffered write.
+    Errors are ignored, because the terminal may be closed."""
     try:
         os.write(sys.stderr.fileno(), f"srun: {text}\n".encode())
     except OSError:
@@ -166,10 +176,12 @@ _PIECE = 65536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """`command`, `of_task`: the program and the variables of each task. `name`: the name of the step, `12.0`. `source`:
-    task -> the file for standard input; `outputs`: the files for standard output and error; None: the caller's streams.
-    `kill_s`: the time after the end of the first task at which the others are killed; None: never. `kill_on_bad_exit`:
-    True if a failed task ends all others. `prolog`, `epilog`: the programs around each task; empty: none."""
+    """A step to run. `command`: a function that returns the command line of a task. `of_task`: the variables of each
+    task. `name`: the id of the step, such as `12.0`. `label`: True if output lines begin with the number of the task.
+    `source`: a function that returns the file for the standard input of a task. `outputs`: the same for standard output
+    and error; None means the streams of srun. `kill_s`: the time in seconds after the end of the first task at which
+    the other tasks are killed; None: never. `kill_on_bad_exit`: True if a failed task ends all others. `prolog`,
+    `epilog`: the programs that run before and after each task; empty: none."""
 
     command: Callable[[int], Sequence[str]]
     environment: Mapping[str, str]
@@ -188,13 +200,14 @@ class Step:
 
 @dataclass(slots=True)
 class _Run:
-    pids: dict[int, int] = field(default_factory=dict)  # process -> task
+    pids: dict[int, int] = field(default_factory=dict)  # process id -> task number
     readers: list[threading.Thread] = field(default_factory=list)
-    codes: dict[int, int] = field(default_factory=dict)  # task -> its end, as in `os.waitstatus_to_exitcode`
+    codes: dict[int, int] = field(default_factory=dict)  # task number -> the result of `os.waitstatus_to_exitcode`
 
 
 def run(step: Step) -> dict[int, int]:
-    """Run the step, and return the end of each task, as in `os.waitstatus_to_exitcode`."""
+    """Run the step until all tasks have ended. Return the result of `os.waitstatus_to_exitcode` for each task
+    number."""
     started, report = _Run(), Report(step.name, kill_on_bad_exit=step.kill_on_bad_exit)
     lock = threading.Lock()
     directory, complaint = directory_of(step.directory, step.node, len(step.of_task))
@@ -240,7 +253,8 @@ def _kill(pid: int, number: int) -> None:
 
 
 def _hand_out(ends: list[int]) -> None:
-    """Copy the caller's standard input to each task, until the task closes its standard input."""
+    """Copy the standard input of srun to each task, until the input ends or the task closes its standard input. `ends`:
+    the write ends of the tasks' pipes."""
     while ends:
         try:
             content = os.read(0, _PIECE)
@@ -266,7 +280,8 @@ def _start(step: Step, task: int, started: _Run, lock: threading.Lock, source: i
     files = step.outputs(task)
     pipes = [os.pipe() if step.label and file is None else None for file in files]
     sys.stdout.flush()
-    # Blocked until the child has handlers of its own and the parent knows it: a signal in between would be lost.
+    # The signals are blocked until the child has its own handlers and the parent has its process id. Otherwise a signal
+    # in between would be lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     pid = os.fork()
     if pid == 0:
@@ -294,7 +309,7 @@ def _label(source: IO[bytes], target: IO[str], label: str, lock: threading.Lock)
 def _become(
     step: Step, task: int, source: int, files: tuple[str | None, str | None], pipes: Sequence[tuple[int, int] | None]
 ) -> None:
-    """Become the task's program, in the child process. Never returns."""
+    """Replace the child process by the program of the task. This function never returns."""
     code, command, what = 2, step.command(task), ""
     try:
         for each in HANDLED:
@@ -315,7 +330,7 @@ def _become(
             os._exit(failed)
         what = f"execve(): {told(command[0], step.directory)}"
         path = find_program(command[0], around, step.directory)
-        os.execve(path, list(command), around)  # noqa: S606 (that is what srun is for)
+        os.execve(path, list(command), around)  # noqa: S606 (srun runs commands of its user)
     except OSError as error:
         code = error.errno or 2
         text = f"slurmstepd-{step.node}: error: {what or f'could not open {error.filename}'}: {error.strerror}\n"
@@ -336,7 +351,7 @@ def _wait(step: Step, started: _Run, report: Report) -> None:
         limited = step.kill_s is not None and first_s is not None and not late
         pid, status = os.waitpid(-1, os.WNOHANG if limited else 0)
         if not pid:
-            time.sleep(0.05)  # no system call waits for the end of a child and for a time
+            time.sleep(0.05)  # no system call waits for the end of a child process with a time-out
             continue
         task = started.pids.pop(pid, None)
         if task is None:
@@ -359,6 +374,6 @@ def _end_all(started: _Run, number: int) -> None:
 
 
 def told(program: str, directory: str) -> str:
-    """Return the program's name for Slurm's message that it cannot be started: a relative path is joined to the
-    directory."""
+    """Return the program's name as Slurm's message about a failed start shows it. A relative path with a slash is
+    joined to the directory."""
     return os.path.join(directory, program) if "/" in program else program
