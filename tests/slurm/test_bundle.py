@@ -97,7 +97,7 @@ def test_the_daemon_starts_from_the_tools(tools: Path) -> None:
 def test_what_is_anothers_is_left_alone(tmp_path: Path, part: str) -> None:
     (tmp_path / part).mkdir()
     (tmp_path / part / "mine").touch()
-    with pytest.raises(PhalanxError, match=f"{part} is there, and no earlier bundle made it.*Nothing was changed"):
+    with pytest.raises(PhalanxError, match=f"{part} exists, and no earlier bundle created it.*Nothing was changed"):
         bundle(tmp_path, ["srun"])
     assert [each.relative_to(tmp_path) for each in tmp_path.rglob("*")] == [Path(part), Path(part, "mine")]
 
@@ -114,7 +114,7 @@ def test_a_link_in_place_of_a_part_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_path_that_the_loader_would_divide_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PhalanxError, match="divides its paths"):
+    with pytest.raises(PhalanxError, match="the loader splits paths"):
         bundle(tmp_path / "a:b", ["srun"])
     assert not (tmp_path / "a:b").exists()
 

@@ -114,7 +114,7 @@ def test_the_end_there_is_the_end_here(server: Server) -> None:
 
 
 def test_a_refusal_is_told_with_the_servers_words(server: Server) -> None:
-    with pytest.raises(Broken, match="pod other: the API server lets nothing be started there: the token of a job is"):
+    with pytest.raises(Broken, match="pod other: the API server does not start a program in it: the token of a job is"):
         connect(server.api(), "other", ["true"], 120)
 
 

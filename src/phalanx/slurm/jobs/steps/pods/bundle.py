@@ -1,14 +1,13 @@
-"""Put Slurm's commands and the step daemon into one directory, with an interpreter that depends on nothing outside of
-it.
+"""Copy Slurm's commands, the step daemon and a Python interpreter into one directory. They need no file outside of it.
 
-An init container with the image of Phalanx creates it in a volume that it shares with the job's container. So images
-without Python, or with another C library, have `srun`. The interpreter is started by its own loader, with the libraries
-that this process has mapped.
+An init container with the image of Phalanx creates this directory in a volume that it shares with the container of the
+job. So a job has `srun` even if its image has no Python, or another C library. The interpreter is started by the loader
+in the directory, with copies of the shared libraries that this process uses.
 
     DIRECTORY/bin     the commands, for the PATH of the script
     DIRECTORY/python  the interpreter, for the launcher
-    DIRECTORY/home    its program and modules
-    DIRECTORY/lib     its loader and libraries
+    DIRECTORY/home    the program and the modules of the interpreter
+    DIRECTORY/lib     the loader and the shared libraries of the interpreter
     DIRECTORY/.phalanx-bundle  marks these files as Phalanx's, so that a later run may replace them
 """
 
@@ -26,7 +25,7 @@ from phalanx.errors import PhalanxError
 
 _VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 _PACKAGES = ("msgspec", "httptools", "yaml", "phalanx/client", "phalanx/slurm")
-# Modules that are imported first, so that their shared libraries are mapped and copied too.
+# Modules that are imported first, so that this process has mapped their shared libraries, which are then copied.
 _LOADED = ("ssl", "hashlib", "ctypes", *(name for name in _PACKAGES if "/" not in name))
 _PARTS, _OURS = ("bin", "home", "lib", "python"), ".phalanx-bundle"
 _UNUSED = ("test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages", "config-*")
@@ -34,11 +33,12 @@ _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.a", *_UNUSED)
 
 
 def bundle(where: Path, commands: Iterable[str]) -> None:
-    """Create the bundle at `where`, the path under which its programs will run. The files of an earlier run are
-    removed. Raises OSError, and PhalanxError if the directory contains other files."""
+    """Create the bundle in the directory `where`. Its programs must be started under this path. Files of an earlier
+    bundle are replaced. `commands`: the names of the commands. Raises OSError. Raises PhalanxError if the directory has
+    files that no earlier bundle created."""
     try:
         _make(where, commands)
-    except shutil.Error as error:  # it lists all files that could not be copied, thousands if the disk is full
+    except shutil.Error as error:  # the error lists each file that was not copied; only the first one is reported
         raise OSError(str(error.args[0][0][2])) from None
 
 
@@ -51,12 +51,11 @@ def _make(where: Path, commands: Iterable[str]) -> None:
     (home / "bin").mkdir(parents=True)
     shutil.copy(Path(sys.executable).resolve(), home / "bin" / _VERSION)
     shutil.copytree(sysconfig.get_path("stdlib"), modules, ignore=_LEFT_OUT)
-    _packages(
-        modules
-    )  # beside the standard library, which is on every path: Debian's Python looks for no site-packages
+    # The packages are copied into the standard library's folder, because Debian's Python does not search site-packages.
+    _packages(modules)
     python = shlex.join((f"{where}/lib/{loader}", "--library-path", f"{where}/lib", f"{home}/bin/{_VERSION}"))
     _program(where / "python", f'#!/bin/sh\nexec {python} "$@"\n')
-    # Programs that these start must use the same interpreter.
+    # The commands start further programs, which must use the same interpreter.
     own = f"import sys\nsys.executable = {str(where / 'python')!r}\n"
     for name in commands:
         _program(home / "commands" / name, f"{own}from phalanx.slurm.main import leave\nleave({name!r})\n")
@@ -64,18 +63,20 @@ def _make(where: Path, commands: Iterable[str]) -> None:
 
 
 def _make_room(where: Path) -> None:
-    """Remove the files of an earlier run. Other folders named `bin` or `lib` stay, because they belong to a user or to
-    the machine."""
+    """Remove the files of an earlier bundle. Raises PhalanxError if `bin`, `lib` or another path of the bundle exists
+    and was not created by an earlier bundle, because then the files belong to a user or to the machine."""
     if any(sign in str(where) for sign in ":;\n"):
-        raise PhalanxError(f"{str(where)!r}: the loader divides its paths at : and ;. Name another directory.")
+        raise PhalanxError(
+            f"{str(where)!r}: the loader splits paths at the characters : and ;. Name another directory."
+        )
     there = [part for part in (where / part for part in _PARTS) if part.is_symlink() or part.exists()]
     if there and not (where / _OURS).is_file():
         raise PhalanxError(
-            f"{there[0]} is there, and no earlier bundle made it ({where / _OURS} would say so). "
+            f"{there[0]} exists, and no earlier bundle created it: there is no file {where / _OURS}. "
             "Nothing was changed. Name an empty directory."
         )
     where.mkdir(parents=True, exist_ok=True)
-    (where / _OURS).touch()  # first, so that an interrupted run is recognized
+    (where / _OURS).touch()  # created first, so that a later run recognizes the files of an interrupted run
     for part in there:
         if part.is_symlink() or part.is_file():
             part.unlink()
@@ -84,14 +85,16 @@ def _make_room(where: Path) -> None:
 
 
 def _libraries(maps: Iterable[str], where: Path) -> str:
-    """Copy the shared libraries of a process (proc(5)) that are not modules of Python's; return its loader's name."""
+    """Copy the shared libraries of a process that are not Python modules, and return the file name of the loader.
+    `maps`: the lines of /proc/PID/maps (proc(5)). `where`: the target folder."""
     where.mkdir(parents=True)
     loader = ""
     for path in sorted({Path(line.split(maxsplit=5)[5].strip()) for line in maps if line.count("/") > 1}):
         if ".so" not in path.name or ".cpython-" in path.name or not path.exists():
             continue
         shutil.copy(path, where / path.name)
-        for alias in path.parent.glob(f"{path.name.partition('.so')[0]}.so*"):  # the names by which programs load it
+        # Copy the symbolic links, too, because programs load a library by the name of a link.
+        for alias in path.parent.glob(f"{path.name.partition('.so')[0]}.so*"):
             if alias.is_symlink() and alias.resolve() == path.resolve() and alias.name != path.name:
                 (where / alias.name).symlink_to(path.name)
         if path.name.startswith("ld-"):

@@ -1,8 +1,10 @@
-"""A connection between srun and a node's step daemon: both prove that they know the job's key, then send frames.
+"""A connection between srun and a step daemon. Both sides first prove that they know the job's key, and then send
+frames.
 
-A frame is a letter, a length and content. No frame is trusted before the proof: each side answers the other's nonce
-with an HMAC-SHA256 under the key in the job's Secret (RFC 2104). The frames are not encrypted, like other traffic
-between pods in most clusters. The module imports little, because a daemon starts with every job.
+A frame consists of a letter, a length and a content. No side reads frames before the proof: each side sends a nonce,
+and the other side answers with an HMAC-SHA256 of it under the key in the job's Secret (RFC 2104). The frames are not
+encrypted, like other traffic between pods in most clusters. The module imports little, because each job starts a daemon
+that imports it.
 """
 
 from __future__ import annotations
@@ -14,30 +16,31 @@ import struct
 import threading
 from contextlib import suppress
 
-PORT = 6818  # slurmd's; each pod has an address of its own
+PORT = 6818  # the port of Slurm's slurmd; daemons of several pods can use it, because each pod has its own address
 _HEAD = struct.Struct("!cI")
 _NONCE_BYTES, _PROOF_BYTES = 32, 32
 MOST_BYTES = 1 << 24
 _PROVE_S = 10.0
 
-# From srun.
+# Letters of frames that srun sends.
 RUN, STDIN, SIGNAL, WINDOW = b"R", b"I", b"G", b"W"
-STAY = b"S"  # keep this connection as long as the daemon is there
-HOLD, FINISH = b"H", b"F"  # keep the allocation while this connection lasts; end the allocation
-# From the daemon.
+STAY = b"S"  # keep this connection open as long as the daemon runs
+HOLD, FINISH = b"H", b"F"  # HOLD: keep the allocation while this connection is open; FINISH: end the allocation
+# Letters of frames that the daemon sends.
 STDOUT, STDERR, ENDED, DONE, FAILED = b"O", b"X", b"T", b"D", b"E"
 
 
 class Broken(OSError):
-    """The other side closed the connection, does not know the key, or sent something else than this protocol."""
+    """The error if the other side closes the connection, does not know the key, or does not follow the protocol."""
 
 
 class Channel:
-    """A connection whose both ends know the key. `send` may be called by several threads."""
+    """A connection after the proof: both sides know the key. Several threads may call `send`."""
 
     def __init__(self, connection: socket.socket, key: str, *, server: bool) -> None:
-        """Raises Broken; TimeoutError if the other side accepts the connection and does not answer, as on a machine
-        that stalls."""
+        """Exchange the proofs with the other side. `server`: True on the side of the daemon. Raises Broken. Raises
+        TimeoutError if the other side accepts the connection but does not answer, for example because its machine is
+        overloaded."""
         self._socket, self._sending = connection, threading.Lock()
         connection.settimeout(_PROVE_S)
         own = os.urandom(_NONCE_BYTES)
@@ -56,12 +59,12 @@ class Channel:
         connection.settimeout(None)
 
     def send(self, kind: bytes, content: bytes = b"") -> None:
-        """Raises OSError."""
+        """Send a frame. Raises OSError."""
         with self._sending:
             self._socket.sendall(_HEAD.pack(kind, len(content)) + content)
 
     def receive(self) -> tuple[bytes, bytes]:
-        """Return the next frame. Raises Broken at the end."""
+        """Return the letter and the content of the next frame. Raises Broken when the connection ends."""
         kind, length = _HEAD.unpack(self._exactly(_HEAD.size))
         if length > MOST_BYTES:
             raise Broken("a frame is too long")
@@ -69,7 +72,7 @@ class Channel:
 
     def close(self) -> None:
         """Close the connection. A thread that waits for the next frame gets `Broken`."""
-        with suppress(OSError):  # the channel is closed already
+        with suppress(OSError):  # the other side may have closed the connection already
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
@@ -85,5 +88,6 @@ class Channel:
 
 
 def _proof(key: str, server: bool, nonce: bytes) -> bytes:
-    """Return the proof of one side. The two sides differ, so that a proof cannot be sent back to its sender."""
+    """Return the proof of one side. `server`: True for the daemon's proof. The proofs of the two sides differ for the
+    same nonce, so an attacker cannot use the proof of one side for the other side."""
     return hmac.digest(key.encode(), (b"server" if server else b"client") + nonce, "sha256")

@@ -1,7 +1,8 @@
 """End a component of a heterogeneous job when the first component, which runs the script, has ended.
 
-The end of a connection to the first component's daemon triggers a check of the first component's Job. So a daemon that
-has not started yet, or that died alone, ends no component.
+When the connection to the step daemon of the first component ends, the Job of the first component is read again. Only
+the status of this Job ends the component. So a component goes on if the daemon has not started yet, or has died while
+the first component still runs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _AGAIN_S, _TRY_S = 0.3, 1.0
 
 
 def follow(first: int, end: Callable[[int], None]) -> None:
-    """Call `end` once the job of that number has ended, and return. A thread runs this function."""
+    """Wait until the job with the number `first` has ended. Then call `end` with exit code 0, and return. The step
+    daemon runs this function in a thread."""
     while True:
         with suppress(PhalanxError, OSError):
             api = Api.open()
@@ -32,9 +34,9 @@ def follow(first: int, end: Callable[[int], None]) -> None:
             link.send(channel.STAY)
             link.receive()
             with suppress(OSError):
-                link.receive()  # no frame arrives; the connection breaks when that pod ends
+                link.receive()  # the daemon sends no further frame; the connection ends with the pod
             link.close()
-        time.sleep(_AGAIN_S)  # the followed pod has not started yet, or restarts
+        time.sleep(_AGAIN_S)  # the pod of the first component has not started yet, or is being replaced
 
 
 def _over(api: Api, number: int) -> bool:

@@ -1,6 +1,8 @@
-"""The names of a job's nodes, printed for its launcher: `python -m phalanx.slurm.jobs.steps.pods.nodelist JOB`.
+"""Print the names of a job's nodes for its launcher: `python -m phalanx.slurm.jobs.steps.pods.nodelist JOB
+[COMPONENTS]`.
 
-With the number of components of a heterogeneous job behind it: assignments for a shell, of each component's nodes.
+For a heterogeneous job, the second argument is the number of its components. Then the program prints shell assignments
+of variables with the nodes of each component.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from phalanx.slurm.notation.hostlist import compress
 
 
 def main(words: list[str]) -> None:
-    """Raises PhalanxError."""
+    """Print the nodes of the job. `words`: the arguments of the program. Raises PhalanxError."""
     api, first = Api.open(), int(words[0])
     if len(words) == 1:
         print(_listed(api, first))

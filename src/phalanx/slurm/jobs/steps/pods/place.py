@@ -1,4 +1,4 @@
-"""Where the pods of an allocation are, and the key of their daemons."""
+"""Find the pods of an allocation and the key of their step daemons, and connect to the daemons."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _PIPE = [f"{TOOLS}/python", "-I", "-m", "phalanx.slurm.jobs.steps.pods.tunnel.pi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """A started job. `pods`: the pods, sorted by the names of their nodes. `head`: the index of the pod that runs the
-    script. The job ends when this pod ends. `through`: the API server that forwards connections to the step daemons in
-    the pods. None: the daemons are reached at the addresses of their pods (pods of the image `host`, which are
-    processes on the user's machine)."""
+    """A started job. `number`: the job number. `pods`: the pods, sorted by the names of their nodes. `head`: the index
+    of the pod that runs the script; the job ends when this pod ends. `key`: the key of the step daemons. `through`: the
+    API server that forwards connections to the step daemons. None if the daemons are reached at the addresses of their
+    pods; these are pods of the image `host`, which are processes on the user's machine."""
 
     number: int
     ask: Ask
@@ -39,8 +39,8 @@ class Allocation:
         return tuple(pod.node for pod in self.pods)
 
     def channel(self, index: int, wait_s: float = _START_S) -> Channel:
-        """Return a channel to the daemon of the pod. Wait at most `wait_s` for the daemon to start and answer. Raises
-        Broken."""
+        """Return a channel to the step daemon of the pod with this index. Wait at most `wait_s` seconds until the
+        daemon has started and answers. Raises Broken."""
         until_s = time.monotonic() + wait_s
         while True:
             try:
@@ -53,7 +53,8 @@ class Allocation:
                 time.sleep(_AGAIN_S)
 
     def _connected(self, pod: Pod) -> socket.socket:
-        """Raises Broken; OSError if the daemon does not listen yet."""
+        """Return a socket that is connected to the step daemon of the pod. Raises Broken. Raises OSError if the daemon
+        does not listen yet."""
         if self.through is not None:
             from phalanx.slurm.jobs.steps.pods.tunnel.through import connect
 
@@ -64,22 +65,23 @@ class Allocation:
 
 
 class Gone(PhalanxError):
-    """The job does not exist, or has ended."""
+    """The error if the job does not exist or has ended."""
 
 
 class Waits(Gone):
-    """The job has not been started."""
+    """The error if the job has not started yet."""
 
 
 def allocation(api: Api, number: int, wait_s: float = _START_S) -> Allocation:
-    """Wait until all pods of the job have addresses, and return the allocation. Raises Gone, PhalanxError."""
+    """Wait at most `wait_s` seconds until all pods of the job have addresses, and return the allocation. Raises Gone if
+    the job has ended, and its subclass Waits if the job has not started. Raises PhalanxError."""
     until_s = time.monotonic() + wait_s
     while True:
         job = _job(api, number)
         annotations = job["metadata"]["annotations"]
         ask = read_ask(annotations)
         if ask is None:
-            raise Gone(f"Job {number} is none of sbatch's, salloc's or srun's")
+            raise Gone(f"Job {number} was not created by sbatch, salloc or srun")
         placed = told(job) if api.of_job else _listed(api, number)
         if len(placed) == ask.node_count:
             order = sorted(placed.values(), key=lambda pod: sort_key(pod.node))
@@ -114,7 +116,7 @@ def _job(api: Api, number: int) -> Object:
 
 
 def _listed(api: Api, number: int) -> dict[int, Pod]:
-    """Return the pods of the job that have an address, by completion index."""
+    """Return the pods of the job that have an address: completion index -> pod."""
     return {
         int(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"]): Pod(
             pod["metadata"]["name"], pod["spec"]["nodeName"], pod["status"]["podIP"]
@@ -125,8 +127,8 @@ def _listed(api: Api, number: int) -> dict[int, Pod]:
 
 
 def _key(api: Api, secret: str) -> tuple[str, bool]:
-    """Return the key of the daemons, and whether the daemons came with the site's tools into an image other than
-    `host`."""
+    """Return the key of the step daemons, and True if the site's tools were copied into the pods, which have another
+    image than `host`. `secret`: the name of the job's Secret."""
     try:
         data = api.get(f"{SECRETS}/{secret}").get("data") or {}
     except Refused as error:

@@ -1,5 +1,5 @@
-"""Run a step on the pods of an allocation, through their daemons. Output comes to this process; standard input and
-signals go to the pods."""
+"""Run a step on the pods of an allocation through their step daemons. srun receives the output of the tasks, and sends
+its standard input and signals to the pods."""
 
 from __future__ import annotations
 
@@ -29,9 +29,13 @@ _TASK = struct.Struct("!I")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteStep:
-    """`tasks`: pod (by its index in the allocation) -> the variables of each of its tasks. `command`: the command of a
-    task. `streams`: returns, for a task, the file of standard input and (file, append) of output and error; None means
-    the stream of srun. `prolog`, `epilog`: the programs around each task; empty: none."""
+    """A step to run. `name`: the id of the step, such as `12.0`. `indexes`: the indexes of its pods in the allocation.
+    `tasks`: for each of these pods, task number -> the variables of the task. `command`: a function that returns the
+    command line of a task. `streams`: a function that returns, for a task, the file of standard input and (file,
+    append) of output and error; None means the stream of srun. `label`: True if output lines begin with the task
+    number. `terminal`: True if the first task runs at srun's terminal. `kill_s`: the time in seconds after the end of
+    the first task at which the other tasks are killed; None: never. `first_input`: the task that gets the standard
+    input, or ALL. `prolog`, `epilog`: the programs that run before and after each task; empty: none."""
 
     name: str
     indexes: Sequence[int]
@@ -60,8 +64,8 @@ class _State:
 
 
 def run(step: RemoteStep, place: Allocation) -> tuple[dict[int, int], dict[str, Any]]:
-    """Run the step. Return the code of each task (`os.waitstatus_to_exitcode`), and the measured use of resources.
-    Raises Broken."""
+    """Run the step until all tasks have ended. Return the result of `os.waitstatus_to_exitcode` for each task, and the
+    measured use of CPU time and memory. Raises Broken."""
     state, count = _State(), sum(len(some) for some in step.tasks)
     for index, tasks in zip(step.indexes, step.tasks, strict=True):
         link = place.channel(index)
@@ -153,7 +157,7 @@ def _labelled(step: RemoteStep, task: int, line: bytes) -> bytes:
 
 
 def _flush(step: RemoteStep, state: _State) -> None:
-    """Write last lines that have no line feed."""
+    """Write the last line of each task's output if it has no line feed."""
     for (task, kind), line in state.partial.items():
         (sys.stdout.buffer if kind == channel.STDOUT else sys.stderr.buffer).write(_labelled(step, task, line))
     sys.stdout.flush()
@@ -188,7 +192,7 @@ def _signal(state: _State, number: int) -> None:
 
 
 def _feed(step: RemoteStep, state: _State) -> None:
-    """Forward standard input to all tasks or to one task, until its end."""
+    """Send standard input to all tasks or to one task, until the input ends."""
     to = _TASK.pack(0 if step.terminal else step.first_input)
     if step.terminal:
         signal_size(state.links)

@@ -1,12 +1,12 @@
-"""The step daemon of one pod of a job: starts tasks of steps for srun, and passes signals to the batch script.
+"""The step daemon of a pod. It starts the tasks of steps for srun, and passes signals to the batch script.
 
-    python -m phalanx.slurm.jobs.steps.pods.stepd batch  beside a batch script, started by its launcher
-    python -m phalanx.slurm.jobs.steps.pods.stepd hold   holds a part of an allocation until that ends
+    python -m phalanx.slurm.jobs.steps.pods.stepd batch  in the pod of a batch script, started by the script's launcher
+    python -m phalanx.slurm.jobs.steps.pods.stepd hold   in a pod without a batch script, until the allocation ends
 
-It listens on the pod's address and accepts clients that have the job's key (`channel`); address and key are in its
-environment. The output of tasks is forwarded at once. A step whose srun has disconnected is ended. An allocation of a
-salloc or srun ends with that command's connection. If no such connection comes within `HELD_WITHIN_S`, the allocation
-ends as well, because the command was killed before its job began.
+The daemon listens on the pod's address and accepts clients that know the job's key (`channel`). Environment variables
+have the address and the key. The daemon forwards the output of tasks at once, and kills the tasks of a step whose srun
+has disconnected. An allocation of salloc or srun ends when the command disconnects. If the command does not connect
+within `HELD_WITHIN_S` seconds, the allocation ends as well, because the command was killed before its job began.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ from phalanx.slurm.jobs.steps.records import MemoryKills
 
 _TASK = struct.Struct("!I")
 _GRACE_S = 2.0
-HELD_WITHIN_S = 60.0  # a salloc that is alive connects within a second of its job's start
+HELD_WITHIN_S = 60.0  # a salloc that still runs connects within a second after the start of its job
 
 
 def main(words: list[str]) -> int:
-    """Run the daemon. Return the exit code of an allocation; the exit code of a batch job is that of its script."""
+    """Run the daemon until the allocation ends, and return the exit code of the allocation. `words`: `batch` or `hold`.
+    In a batch job, the exit code of the job is that of the script instead."""
     key, address = os.environ.pop("PHALANX_STEP_KEY"), os.environ.get("PHALANX_POD_IP") or "127.0.0.1"
     warning, limit_s = os.environ.pop("PHALANX_WARNING", ""), os.environ.get("PHALANX_LIMIT_S", "")
     held = os.environ.pop("PHALANX_HELD", "") and os.environ.get("JOB_COMPLETION_INDEX", "0") == "0"
@@ -87,7 +88,7 @@ class _Daemon:
     def wait(self) -> int:
         while not self._over.wait(1.0):
             if self._launcher is not None and os.getppid() != self._launcher:
-                break  # the launcher of the script has ended
+                break  # the launcher of the script has ended, so this process has another parent
         self._end_steps()
         return self._code
 
@@ -96,13 +97,15 @@ class _Daemon:
         self._over.set()
 
     def expect_holder(self, within_s: float) -> None:
-        """End the allocation if no command has connected to hold it within `within_s` seconds."""
+        """End the allocation if its salloc or srun has not connected within `within_s` seconds."""
         if not self._held.wait(within_s):
-            sys.stderr.write(f"phalanx step daemon: nobody came to hold this allocation within {within_s:.0f} s\n")
+            sys.stderr.write(
+                f"phalanx step daemon: no salloc or srun connected to this allocation within {within_s:.0f} s\n"
+            )
             self.end(0)
 
     def _end_steps(self) -> None:
-        """Send SIGTERM to all tasks, and SIGKILL to tasks that have not ended after `_GRACE_S`."""
+        """Send SIGTERM to all tasks, and SIGKILL to tasks that have not ended after `_GRACE_S` seconds."""
         steps = list(self._steps)
         for step in steps:
             step.cancelled()
@@ -133,7 +136,7 @@ class _Daemon:
             sys.stderr.write(f"phalanx step daemon: {error}\n")
 
     def _hold(self, link: Channel) -> None:
-        """Hold the allocation until its salloc or srun sends an exit code or disconnects, and then end it."""
+        """Keep the allocation until its salloc or srun sends an exit code or disconnects. Then end the allocation."""
         self._held.set()
         link.send(channel.DONE)
         try:
@@ -152,8 +155,8 @@ class _Daemon:
             self._steps.discard(step)
 
     def signal(self, asked: dict[str, Any]) -> None:
-        """Send a signal to processes of the job. `what` in `asked`: `steps`, `batch` (the script alone), `all`, or
-        `launcher`."""
+        """Send a signal to processes of the job in this pod. `asked`: the field `signal` has the number, and the field
+        `what` names the processes: `steps`, `batch` (only the script), `all`, or `launcher`."""
         number, what = int(asked["signal"]), asked.get("what", "all")
         if what == "launcher":
             if self._launcher is not None:
@@ -168,7 +171,7 @@ class _Daemon:
             self._to_script(number, all_of_it=what == "all")
 
     def _to_local_steps(self, number: int) -> None:
-        """Send the signal to the tasks of the steps that srun started beside the script."""
+        """Send the signal to the tasks that the script's own srun processes started in this pod without a daemon."""
         for pid in _below(self._launcher or 0):
             if _name(pid) == "srun":
                 for task in _children(pid):
@@ -176,8 +179,8 @@ class _Daemon:
                         os.kill(task, number)
 
     def _to_script(self, number: int, *, all_of_it: bool) -> None:
-        """Send the signal to the launcher's children except this process; with `all_of_it`, to all their descendants
-        too."""
+        """Send the signal to the children of the launcher, except this process. `all_of_it`: True to send the signal to
+        all their descendants as well."""
         assert self._launcher is not None
         waiting = [pid for pid in _children(self._launcher) if pid != os.getpid()]
         while waiting:
@@ -200,20 +203,20 @@ def _below(pid: int) -> list[int]:
 
 
 def _name(pid: int) -> str:
-    """Return the name of the process's program, or of the script that an interpreter runs."""
+    """Return `srun` if the process runs srun, as a program or as the script of an interpreter; otherwise return ""."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read().split(b"\0")
     except OSError:
         return ""
-    if os.path.basename(words[0]).startswith(b"ld-"):  # a loader that was named: `bundle`
+    if os.path.basename(words[0]).startswith(b"ld-"):  # in a bundle (`bundle`) the command line begins with the loader
         del words[:3]
     return next((name for word in words[:3] if (name := os.path.basename(word).decode(errors="replace")) == "srun"), "")
 
 
 def _children(pid: int) -> list[int]:
-    """Return the children of the process, from /proc/PID/stat (proc(5)) of every process, because not every kernel
-    lists children."""
+    """Return the process ids of the children of process `pid`. They are found by the file /proc/PID/stat (proc(5)) of
+    every process, because not every kernel lists the children of a process."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdecimal():
@@ -224,7 +227,8 @@ def _children(pid: int) -> list[int]:
 
 
 class _Step:
-    """The tasks of one step in this pod."""
+    """The tasks of one step in this pod. `link`: the connection to srun. `asked`: the message with which srun requested
+    the step."""
 
     def __init__(self, link: Channel, asked: dict[str, Any]) -> None:
         self._link, self._asked, self._memory = link, asked, MemoryKills()
@@ -278,7 +282,7 @@ class _Step:
         around = {**asked["environment"], **own}
         around |= _devices(around)
         interactive, streams = bool(asked.get("pty")) and task == 0, asked["streams"][str(task)]
-        # The process's own number is known in the process alone: the shell's $$ stays when it becomes the command.
+        # SLURM_TASK_PID is set by a shell, because only the new process knows its process id; `exec` keeps this id.
         program = asked["commands"][str(task)]
         command = ["/bin/sh", "-c", 'SLURM_TASK_PID=$$ exec "$@"', "sh", *program]
         node = os.environ.get("SLURMD_NODENAME", "")
@@ -323,7 +327,7 @@ class _Step:
         while True:
             try:
                 part = os.read(file, 1 << 16)
-            except OSError:  # a terminal whose other side is closed
+            except OSError:  # reading a terminal fails when no process has its other side open
                 return
             if not part:
                 return
@@ -339,7 +343,7 @@ class _Step:
         self._tell(channel.ENDED, json.dumps([task, code]).encode())
 
     def _listen(self) -> None:
-        """Handle the frames from srun while the tasks run. If srun disconnects, kill the tasks."""
+        """Handle the frames (messages) from srun while the tasks run. If srun disconnects, kill the tasks."""
         try:
             while True:
                 kind, content = self._link.receive()
@@ -354,7 +358,8 @@ class _Step:
                 self.signal(signal.SIGKILL)
 
     def _feed(self, task: int, content: bytes) -> None:
-        """Write srun's input to the task, or to all tasks. Empty content: the input has ended."""
+        """Write input from srun to the standard input of the task. `task`: the task number; 0xFFFFFFFF for all tasks.
+        Empty `content` means that the input has ended."""
         if self._terminal is not None:
             if content:
                 os.write(self._terminal, content)
@@ -377,7 +382,7 @@ class _Step:
 
 
 def _python() -> list[str]:
-    """Return the interpreter that runs this program: in a bundle it is not `sys.executable`."""
+    """Return the command that starts the Python interpreter. In a bundle this is not `sys.executable`."""
     return shlex.split(os.environ.get("PHALANX_PYTHON", ""))[:1] or [sys.executable]
 
 
@@ -394,7 +399,8 @@ def _devices(around: dict[str, str]) -> dict[str, str]:
 
 
 def _umask(around: Mapping[str, str]) -> int:
-    """Return the umask of srun, which its tasks have; -1: this process's own."""
+    """Return the umask that the tasks inherit from srun; -1 if it is unknown, so that they have this process's
+    umask."""
     text = around.get("SLURM_UMASK", "")
     return int(text, 8) & 0o777 if re.fullmatch("[0-7]{1,4}", text) else -1
 
@@ -404,12 +410,14 @@ def _take_terminal() -> None:
 
 
 def _stdin(said: str | None) -> int:
-    """Open the file of standard input; None: srun sends the input."""
+    """Open the file for a task's standard input, and return its descriptor. `said`: the path; None: srun sends the
+    input."""
     return subprocess.PIPE if said is None else os.open(said, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _output(said: list[Any] | None) -> int:
-    """Open the file of an output stream. `said`: the path, and whether to append; None: the output goes to srun."""
+    """Open the file for an output stream of a task, and return its descriptor. `said`: the path, and True to append to
+    the file; None: the output is sent to srun."""
     if said is None:
         return subprocess.PIPE
     how = os.O_APPEND if said[1] else os.O_TRUNC

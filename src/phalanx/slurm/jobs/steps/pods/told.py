@@ -1,7 +1,8 @@
-"""The addresses of a job's pods, for programs that may not read pods: each pod writes one annotation on the Job.
+"""Publish the addresses of a job's pods: each pod writes an annotation on the Job. Programs read these annotations if
+they may not read pods.
 
-A restarted job has new pods, while the annotations of the old pods still exist. So each entry has the start time of the
-Job (from its status), and is valid for that start only.
+When a job is restarted, it has new pods, but the annotations of the old pods still exist. So each entry has the start
+time from the Job's status, and is valid only while the Job has this start time.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ class Pod(NamedTuple):
 
 
 def told(job: Mapping[str, Any]) -> dict[int, Pod]:
-    """Return the published pods by completion index. Entries of earlier starts of the Job are left out."""
+    """Return the pods that have published their addresses: completion index -> pod. Entries from earlier starts of the
+    Job are left out."""
     found: dict[int, Pod] = {}
     for name, text in (job["metadata"].get("annotations") or {}).items():
         index = name.removeprefix(POD)
         if name.startswith(POD) and index.isdecimal():
-            with suppress(msgspec.MsgspecError):  # edited by hand
+            with suppress(msgspec.MsgspecError):  # a user changed the annotation
                 started, *pod = msgspec.json.decode(text, type=tuple[str, str, str, str])
                 if started == _started(job):
                     found[int(index)] = Pod(*pod)
@@ -40,8 +42,8 @@ def told(job: Mapping[str, Any]) -> dict[int, Pod]:
 
 
 def tell() -> None:
-    """Publish the node and the address of this pod, if it has a token. The step daemon runs this in a thread, so a
-    failure does not end it."""
+    """Write the node and the address of this pod on the Job, if the pod has an API token. The step daemon calls this
+    function in a thread, and continues if the write fails."""
     name = os.environ.get(POD_NAME, "")
     if not name:
         return
@@ -54,7 +56,7 @@ def tell() -> None:
 
 
 def job_of(pod: str) -> str:
-    """Return the name of the Job whose pod has that name: `JOB-INDEX-RANDOM`."""
+    """Return the name of the Job to which the pod belongs. The Job controller names its pods `JOB-INDEX-RANDOM`."""
     return pod.rsplit("-", 2)[0]
 
 

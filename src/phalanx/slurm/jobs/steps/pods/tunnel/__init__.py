@@ -1,5 +1,5 @@
-"""A connection to a pod's step daemon through the API server.
+"""Connect to the step daemon of a pod through the API server, with `pods/exec`.
 
-pipe     the program that the tunnel starts in the pod
-through  the connection to this program
+pipe     the program that `pods/exec` starts in the pod
+through  start this program, and connect to it
 """

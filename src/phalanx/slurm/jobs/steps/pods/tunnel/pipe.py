@@ -1,4 +1,5 @@
-"""What `pods/exec` starts in a pod: bytes from standard input to the step daemon beside it, and back, until one ends.
+"""The program that `pods/exec` starts in a pod. It copies bytes from its standard input to the pod's step daemon, and
+from the daemon to its standard output, until one side ends.
 
 python -m phalanx.slurm.jobs.steps.pods.tunnel.pipe
 """
@@ -18,7 +19,8 @@ _AGAIN_S, _START_S, _AT_A_TIME = 0.05, 60.0, 1 << 16
 
 
 def main() -> int:
-    """Connect to the daemon and forward bytes. Return 1 if no daemon listens within `_START_S`."""
+    """Connect to the daemon and copy bytes in both directions. Return the exit code: 1 if no daemon listens within
+    `_START_S` seconds."""
     address, until_s = (os.environ.get("PHALANX_POD_IP") or "127.0.0.1", PORT), time.monotonic() + _START_S
     while True:
         try:
@@ -28,7 +30,7 @@ def main() -> int:
             if time.monotonic() > until_s:
                 sys.stderr.write(f"the step daemon does not listen: {error}\n")
                 return 1
-            time.sleep(_AGAIN_S)  # the daemon starts with the script, and sends no signal when it listens
+            time.sleep(_AGAIN_S)  # the daemon starts at the same time, and does not report when it listens
     with connection:
         threading.Thread(target=_send, args=(connection,), daemon=True).start()
         with suppress(OSError):
@@ -39,8 +41,8 @@ def main() -> int:
 
 
 def _send(connection: socket.socket) -> None:
-    """Send standard input to the daemon. At its end close the connection in both directions, since no reader is
-    left."""
+    """Send standard input to the daemon. When the input ends, close the connection in both directions, because then
+    srun has ended and does not read any longer."""
     with suppress(OSError):
         while part := os.read(0, _AT_A_TIME):
             connection.sendall(part)
@@ -50,4 +52,4 @@ def _send(connection: socket.socket) -> None:
 if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
-    os._exit(code)  # a thread reads standard input, which the interpreter's end would wait for
+    os._exit(code)  # a normal exit would wait for the thread that reads standard input

@@ -1,9 +1,9 @@
-"""Connect to the step daemon of a pod through the API server if the pod's address cannot be reached: from outside of a
-cluster, or because of network policies.
+"""Connect to the step daemon of a pod through the API server. This is necessary if the caller cannot reach the address
+of the pod, because the caller is outside of the cluster, or because of network policies.
 
-`pods/exec` starts `pipe` in the pod, which forwards bytes to the daemon of the pod. The API server forwards them
-encrypted over a WebSocket (RFC 6455) with the subprotocol v4.channel.k8s.io. The caller gets an ordinary socket; a
-thread with its own event loop serves the socket's other end.
+`pods/exec` starts the program `pipe` in the pod, which copies bytes to the daemon of the pod and back. The API server
+forwards these bytes over an encrypted WebSocket (RFC 6455) with the subprotocol v4.channel.k8s.io. The caller gets an
+ordinary socket. A thread with its own event loop copies bytes between the other end of this socket and the WebSocket.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _AT_A_TIME = 1 << 16
 
 
 def connect(api: Api, pod: str, command: list[str], timeout_s: float) -> socket.socket:
-    """Start a program in the pod, and return a socket to it. Raises Broken if the pod cannot start it."""
+    """Start a program in the pod, and return a socket that is connected to its standard input and output. Raises Broken
+    if the program cannot be started. Raises TimeoutError after `timeout_s` seconds."""
     ours, theirs = socket.socketpair()
     opened: Future[None] = Future()
     threading.Thread(target=lambda: asyncio.run(_serve(api, pod, command, theirs, opened)), daemon=True).start()
@@ -46,7 +47,8 @@ def connect(api: Api, pod: str, command: list[str], timeout_s: float) -> socket.
 
 
 async def _serve(api: Api, pod: str, command: list[str], inner: socket.socket, opened: Future[None]) -> None:
-    """Carry bytes both ways until one side ends."""
+    """Copy bytes between the socket and the WebSocket until one side ends. `inner`: the other end of the caller's
+    socket. `opened`: gets a result when the program has started, or the error."""
     with inner:
         try:
             reader, writer = await _opened(api, pod, command)
@@ -68,7 +70,8 @@ async def _serve(api: Api, pod: str, command: list[str], inner: socket.socket, o
 
 
 async def _opened(api: Api, pod: str, command: list[str]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Open the WebSocket. Raises Broken, PhalanxError, OSError."""
+    """Open the WebSocket to `pods/exec`, and return its streams. Raises Broken if the API server refuses; raises
+    PhalanxError, OSError."""
     host, port, tls = api.endpoint()
     reader, writer = await asyncio.open_connection(host, port, ssl=tls, limit=1 << 20)
     wanted = [("container", CONTAINER), *((name, "true") for name in ("stdin", "stdout", "stderr"))]
@@ -85,7 +88,7 @@ async def _opened(api: Api, pod: str, command: list[str]) -> tuple[asyncio.Strea
     if head.split(maxsplit=2)[1] != "101":
         said = await reader.read(_AT_A_TIME)
         writer.close()
-        raise Broken(f"pod {pod}: the API server lets nothing be started there: {_message(said, head)}")
+        raise Broken(f"pod {pod}: the API server does not start a program in it: {_message(said, head)}")
     return reader, writer
 
 
@@ -112,13 +115,13 @@ async def _inwards(link: _Link, inner: asyncio.StreamWriter, pod: str) -> None:
 
 
 class _Link:
-    """A WebSocket connection, on the side of the client."""
+    """The client side of a WebSocket connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
 
     async def send(self, kind: int, content: bytes) -> None:
-        """Send a frame, masked as those of clients are."""
+        """Send a frame. The protocol requires that the frames of clients are masked."""
         length = len(content)
         short = length if length < 126 else 126 if length < 1 << 16 else 127
         head = bytes((0x80 | kind, 0x80 | short))
@@ -130,7 +133,7 @@ class _Link:
         await self._writer.drain()
 
     async def messages(self) -> AsyncIterator[bytes]:
-        """Yield whole messages as they arrive, until the other side ends the connection."""
+        """Yield each message when all its frames have arrived, until the server ends the connection."""
         whole = b""
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
