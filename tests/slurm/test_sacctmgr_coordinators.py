@@ -451,5 +451,5 @@ def test_changes_of_different_accounts_are_both_carried_out(machine: Machine) ->
     site.store(root, other)
     assert [machine.site.accounts[name].description for name in ("lab", "chem")] == ["one", "other"]
     other.accounts["lab"].description = "late"
-    with pytest.raises(Exception, match=r"somebody else has just changed account\.chem"):
+    with pytest.raises(Exception, match=r"another writer has just changed account\.chem"):
         site.store(root, other)

@@ -1,9 +1,9 @@
-"""The cluster that commands speak of.
+"""The cluster that the commands use: its API server, its configuration and its accounting database.
 
-api        calls to the API server, blocking, from what is imported in a moment; HTTP on one connection; calls for
-           many things at once, over several connections; lists of the jobs and pods of all users
-ledger     the ledger, read without what takes long to import
+api        a blocking client of the API server that is imported quickly; concurrent calls over several connections;
+           lists of the jobs and pods of all users
+ledger     read the ledger (the accounting database), with few imports
 admission  admission policies by which the API server enforces the rules of accounts
-site       partitions, accounts, users and defaults
-conf       slurm.conf and gres.conf, line by line
+site       the site: its partitions, accounts, users and defaults
+conf       translate slurm.conf and gres.conf, line by line
 """

@@ -1,19 +1,16 @@
-"""The ledger, read without what takes long to import.
+"""Read the ledger, the accounting database, with modules that are imported quickly.
 
-Rows of the ledger that the API server shows (`GET /slurm/v1/ledger`), in a database of the command's own.
+The ledger of `phalanx up` is a file that only root can read. Other users get the rows that they may see from the API
+server (`GET /slurm/v1/ledger`). A command copies these rows to a database in its memory, and runs the same SQL
+statements on it.
 
-The ledger of `phalanx up` is a file of root's. Users get the rows that they may see (`shown`). A command runs its
-statements on a copy of these rows in memory, as it would run them on the ledger.
+A ledger is an SQLite file or a PostgreSQL database. Commands use the drivers directly, because the import of SQLAlchemy
+takes longer than most commands run. The statements use only SQL that both databases support. Values are always passed
+as parameters, never as a part of the statement.
 
-The ledger as commands read it: SQLite by Python's own module, or PostgreSQL by its driver alone.
-
-A command has no time for SQLAlchemy, which takes longer to import than most commands run. The statements here are those
-that both databases understand; values are always passed apart from the text.
-
-Select the rows and fields of a ledger that a user may see: the same that Slurm shows if PrivateData is unset.
-
-The scheduler, which writes the ledger, answers `GET /slurm/v1/ledger` with it. The API server has added the user's
-name, and whether that user may see everything. Rows of other users' jobs contain only the public fields (`fields`)."""
+The function `rows` selects the rows and fields that a user may see, as Slurm does if PrivateData is not set. The
+scheduler calls it to answer `GET /slurm/v1/ledger`, which the API server forwards. The API server adds the name of the
+user to the query, and whether this user may see all fields. Rows of other users' jobs contain only public fields."""
 
 from __future__ import annotations
 
@@ -53,7 +50,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def spans(numbers: Sequence[int]) -> str:
-    """Return numbers as spans: `3-5,9`. So a thousand consecutive numbers, as of an array's tasks, stay short."""
+    """Return the numbers as a list of ranges, such as `3-5,9`. So the text stays short for the consecutive numbers of a
+    large array's tasks."""
     found: list[list[int]] = []
     for number in sorted(set(numbers)):
         if found and found[-1][1] == number - 1:
@@ -64,7 +62,8 @@ def spans(numbers: Sequence[int]) -> str:
 
 
 class Rows(msgspec.Struct):
-    """The rows of an answer. `truncated`: True if these are only the newest rows."""
+    """The rows of a response. `jobs`, `starts`: rows with the columns JOB_COLUMNS and START_COLUMNS. `truncated`: True
+    if older rows were left out."""
 
     jobs: list[list[Any]]
     starts: list[list[Any]]
@@ -72,7 +71,8 @@ class Rows(msgspec.Struct):
 
 
 def fetch(api: Api, part: Part) -> tuple[Any, bool]:
-    """Return a connection to a database with the rows, and whether there are more. Raises Refused, Unreachable."""
+    """Return a connection to a database in memory with the rows that the API server sent, and True if older rows were
+    left out. Raises Refused, Unreachable."""
     import sqlite3
 
     rows = msgspec.json.decode(api.call("GET", PATH, **part.query), type=Rows)
@@ -93,12 +93,12 @@ _ALL = Part()
 _POSTGRESQL = ("postgresql://", "postgres://")
 
 
-_SERVED = "api:"  # the rows that the API server shows
+_SERVED = "api:"  # stands for the ledger that the API server serves
 
 
 def ledger_url() -> str:
-    """Return the URL of the ledger: $PHALANX_LEDGER, else the ledger beside $KUBECONFIG, else the ledger of the default
-    directory, else the view of the API server. "": there is no ledger."""
+    """Return the URL of the ledger: $PHALANX_LEDGER, else the file ledger.sqlite3 in the directory of $KUBECONFIG, else
+    this file in the default directory, else the ledger that the API server serves. Return "" if there is no ledger."""
     return _local() or (_SERVED if _is_served() else "")
 
 
@@ -123,35 +123,36 @@ def _local() -> str:
 
 
 class Book:
-    """A ledger, open for reading. Use as `with Book.open() as book`. Its errors are PhalanxErrors that name it."""
+    """A ledger that is open for reading. Use it as `with Book.open() as book`. All errors are PhalanxErrors whose texts
+    name the ledger."""
 
     def __init__(self, connection: Any, mark: str) -> None:
         self._connection, self._mark = connection, mark
 
     @classmethod
     def open(cls, part: Part = _ALL) -> Book:
-        """Open the ledger. `part`: the rows to fetch, if the ledger comes over the network. Raises PhalanxError if
-        there is no ledger, or if it cannot be reached."""
+        """Open the ledger. `part`: the rows that are needed; only these are fetched if the API server serves the
+        ledger. Raises PhalanxError if there is no ledger, or if it cannot be reached."""
         url = ledger_url()
         if not url:
-            raise PhalanxError("there is no ledger here: set PHALANX_LEDGER or KUBECONFIG (docs/guide/slurm.md)")
+            raise PhalanxError("no ledger was found: set PHALANX_LEDGER or KUBECONFIG (docs/guide/slurm.md)")
         if url == _SERVED:
             connection, is_truncated = fetch(Api.open(), part)
             if is_truncated:
-                say("The ledger has more jobs in this time; only the newest of them are read")
+                say("The ledger has more jobs in this period; only the newest jobs are shown")
             return cls(connection, "?")
         return cls.at(url)
 
     @classmethod
     def at(cls, url: str) -> Book:
-        """Raises PhalanxError."""
+        """Open the ledger at this URL. Raises PhalanxError."""
         if url.startswith("sqlite:///"):
             return cls(_sqlite(url.removeprefix("sqlite:///")), "?")
         if url.startswith(_POSTGRESQL):
             return cls(_postgresql(url), "%s")
         scheme = url.partition(":")[0]
         raise PhalanxError(
-            f"the ledger {scheme}:… is not understood: write sqlite:///FILE or postgresql://USER@HOST/NAME"
+            f"a ledger with the scheme {scheme}: is not supported: write sqlite:///FILE or postgresql://USER@HOST/NAME"
         )
 
     def __enter__(self) -> Book:
@@ -161,15 +162,15 @@ class Book:
         self._connection.close()
 
     def asked(self, word: str) -> str:
-        """Return the SQL expression for the option `word` of a job in table `j`. `word` must come from this code, never
-        from a user."""
+        """Return the SQL expression for the field `word` of the job's request (`jobs.ask`), for the table alias `j`.
+        `word` becomes a part of the statement, so it must never come from a user."""
         if self._mark == "?":
             return f"COALESCE(json_extract(json_extract(j.words, '$.job'), '$.{word}'), '')"
         return f"COALESCE((j.words::json ->> 'job')::json ->> '{word}', '')"
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a SELECT with a `?` for each value. A ledger has no rows before the scheduler has made its
-        tables. Raises PhalanxError."""
+        """Return the rows of a SELECT statement, which has a `?` for each value. Return no rows if the scheduler has
+        not created the tables yet. Raises PhalanxError."""
         errors = _errors(self._mark)
         try:
             cursor = self._connection.cursor()
@@ -187,7 +188,8 @@ def marks(values: Sequence[object]) -> str:
 
 
 def _errors(mark: str) -> tuple[type[Exception], ...]:
-    """Return the exceptions of the database driver that uses these placeholders, without importing the other driver."""
+    """Return the exception classes of the database driver whose placeholder is `mark`. The other driver is not
+    imported."""
     if mark == "?":
         import sqlite3
 
@@ -228,8 +230,9 @@ Object = dict[str, Any]
 
 
 def rows(url: str, query: Mapping[str, str], fields: Collection[str]) -> Object:
-    """Return the rows, or a Status with the error. `query`: the fields of `Part`, and the API server's `asker` and
-    `all`."""
+    """Return the response to `GET /slurm/v1/ledger`: the rows, or a Status object with the error. `url`: the URL of the
+    ledger. `query`: the fields of `Part`, and two fields of the API server: `asker`, the name of the user, and `all`,
+    which is `true` if the user may see all fields. `fields`: the fields of a job's request that every user may see."""
     try:
         where, values = _where(query)
     except ValueError as error:
@@ -242,11 +245,11 @@ def rows(url: str, query: Mapping[str, str], fields: Collection[str]) -> Object:
 
 
 def _where(query: Mapping[str, str]) -> tuple[str, list[object]]:
-    """Raises ValueError."""
+    """Return the WHERE clause for the query, and its values. Raises ValueError."""
     parts, values = list[str](), list[object]()
     if said := [one for one in query.get("numbers", "").split(",") if one]:
         if len(said) > _MOST_SPANS:
-            raise ValueError(f"numbers: {len(said)} spans, and {_MOST_SPANS} are answered at a time")
+            raise ValueError(f"numbers: {len(said)} ranges; at most {_MOST_SPANS} are allowed in a request")
         parts.append("(" + " OR ".join(["number BETWEEN ? AND ?"] * len(said)) + ")")
         for one in said:
             first, _, last = one.partition("-")
@@ -281,7 +284,8 @@ def _rows(book: Book, where: str, values: list[object], query: Mapping[str, str]
 
 
 def _hide(row: list[Any], fields: Collection[str]) -> None:
-    """Remove from the row of another user's job what only its owner may see."""
+    """Remove the fields from the row of another user's job that only the owner of the job may see. `fields`: the fields
+    of the job's request that every user may see."""
     row[_COLUMN["cause"]] = str(row[_COLUMN["cause"]] or "").partition("; its log ends:")[0]
     kept: dict[str, str] = {}
     for name, text in _decoded(row[_COLUMN["words"]]).items():
@@ -301,7 +305,7 @@ def _only(text: object, names: Collection[str]) -> str:
 def _decoded(text: object) -> Object:
     try:
         return msgspec.json.decode(str(text), type=dict[str, Any])
-    except (msgspec.MsgspecError, RecursionError):  # a user may have written any text
+    except (msgspec.MsgspecError, RecursionError):  # a user wrote the text, so it may have any form
         return {}
 
 

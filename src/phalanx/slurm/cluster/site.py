@@ -1,13 +1,15 @@
 """The configuration of a cluster for Slurm's commands: its partitions, accounts and defaults.
 
-The configuration is the ConfigMap `kube-system/phalanx-slurm`. Without it there is one partition `batch` of all nodes,
-without limits, and every queue is an account. `conf` makes one from a slurm.conf.
+The configuration (the *site*) is stored in the ConfigMap `kube-system/phalanx-slurm`. Without this ConfigMap there is
+one partition `batch` of all nodes, without limits, and every queue is an account. `conf` creates a site from a
+slurm.conf.
 
-Each account has its own keys, so that the API server can allow a coordinator to write the keys of his account only
-(`phalanx.embedded.login.coordinators`): `account.NAME`, `users.NAME` and `members.NAME`, `coordinators.NAME`, and
-`path.NAME`, the accounts from the topmost to this one. The keys of members, coordinators and paths are plain text for
-admission policies; the other keys are JSON. The key `site` has the settings that only operators change. A change writes
-only the keys that it changes, so two concurrent changes of different accounts both succeed.
+Each account has its own keys in the ConfigMap, so that the API server can allow a coordinator to write only the keys of
+this account (`phalanx.embedded.login.coordinators`). The keys are `account.NAME`, `users.NAME`, `members.NAME`,
+`coordinators.NAME`, and `path.NAME` with the names of the accounts from the topmost account down to this one. The keys
+of members, coordinators and paths have plain text, because admission policies read them; the other keys have JSON. The
+key `site` has the settings that only operators change. A command writes only the keys that it changes, so concurrent
+changes of two accounts both succeed.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ PATH = "/api/v1/namespaces/kube-system/configmaps"
 _REST, _ACCOUNT, _PATH, _USERS, _COORDINATORS = "site", "account.", "path.", "users.", "coordinators."
 _OF_ACCOUNTS = (_ACCOUNT, _PATH, _USERS, MEMBERS, _COORDINATORS)
 POWER = "power."  # keys that the scheduler writes: power.NODE = `resuming SINCE REQUEST` or `suspending UNTIL`
-FEATURE = "feature.slurm.phalanx.dev/"  # on nodes: Slurm's features
+FEATURE = "feature.slurm.phalanx.dev/"  # prefix of node labels: each label is a feature of the node in Slurm
 
 
 class Weights(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -69,9 +71,10 @@ class Partition(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Association(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A user in an account. `qos`: the QOS that the user may name; empty: those of the account. `limits`: limits in
-    sacctmgr's names and notation. `rank`: a user's associations are sorted by rank, then by the account's name.
-    `number`: Slurm's number of the association, by its creation; 0: it was made before associations had numbers."""
+    """An association: the membership of a user in an account. `qos`: the QOS that the user may request; empty: those of
+    the account. `limits`: limits in sacctmgr's names and notation. `rank`: a user's associations are sorted by rank,
+    then by the account's name. `number`: the id of the association in Slurm's tables, in the order of creation; 0 for
+    an association that an earlier version of Phalanx created without a number."""
 
     account: str
     shares: int = 1
@@ -83,8 +86,9 @@ class Association(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Each account is a queue of the same name. `parent`: "" for the root. `limits`: limits in sacctmgr's names and
-    notation. `coordinators`: the users that may change the account. `number`: as in `Association`."""
+    """An account. Each account is a queue with the same name. `parent`: the parent account; "" for the root. `limits`:
+    limits in sacctmgr's names and notation. `coordinators`: the users that may change the account. `number`: as in
+    `Association`."""
 
     description: str = ""
     organization: str = ""
@@ -107,7 +111,7 @@ class Qos(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class CloudNode(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A node with State=CLOUD in slurm.conf: what it has when it is switched on."""
+    """The resources of a node with State=CLOUD in slurm.conf, which it has when it is switched on."""
 
     cpus: int
     memory_mib: int
@@ -115,9 +119,10 @@ class CloudNode(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`users`: user -> the user's associations, the default first. If any user has associations, users without one may
-    not submit. `keep_s`: how long finished jobs are shown (MinJobAge). `kill_wait_s`: the time between SIGTERM and
-    SIGKILL. `read`: the ConfigMap that the site was read from, if it exists."""
+    """The configuration of a cluster. `users`: user -> the user's associations, the default association first. If any
+    user has associations, users without an association may not submit jobs. `keep_s`: the time in seconds for which
+    squeue shows ended jobs (MinJobAge). `kill_wait_s`: the seconds between SIGTERM and SIGKILL. `read`: the ConfigMap
+    from which the site was read; empty if it does not exist."""
 
     cluster: str = "phalanx"
     first_job: int = 1
@@ -126,7 +131,7 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     kill_wait_s: int = 30
     partitions: list[Partition] = []
     users: dict[str, list[Association]] = {}
-    wckeys: dict[str, list[str]] = {}  # user -> the WCKeys that the user may name
+    wckeys: dict[str, list[str]] = {}  # user -> the WCKeys that the user may use
     admins: dict[str, str] = {}  # user -> Operator or Administrator; other users are missing
     accounts: dict[str, Account] = {}
     qos: dict[str, Qos] = msgspec.field(default_factory=lambda: {"normal": Qos(description="Normal QOS default")})
@@ -134,8 +139,8 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     sockets: dict[str, str] = {}  # node -> `2:8:1`: sockets, cores per socket, threads per core
     disks_mib: dict[str, int] = {}  # node -> TmpDisk, the most that --tmp may request
     cloud: dict[str, CloudNode] = {}  # node that programs switch on and off -> its size
-    licenses: dict[str, int] = {}  # licence -> how many running jobs may use it
-    mail_program: str = "/bin/mail"  # MailProg: called as mail(1) is
+    licenses: dict[str, int] = {}  # license -> the number of running jobs that may use it at the same time
+    mail_program: str = "/bin/mail"  # MailProg: a program with the arguments of mail(1)
     prolog: str = ""  # run in each pod before the script, as the job's user
     epilog: str = ""  # run in each pod after the script
     tools: str = ""  # an image of Phalanx, from which pods of other images get srun and the step daemon
@@ -145,8 +150,8 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     read: Object = {}
 
     def keep(self, before: Site) -> None:
-        """Take over from `before` what slurm.conf does not contain: the settings of sacctmgr, and the image with the
-        tools."""
+        """Copy the settings from `before` that slurm.conf does not contain: the settings of sacctmgr, and the image
+        with the tools."""
         self.users, self.accounts, self.qos = before.users, before.accounts, before.qos
         self.admins, self.wckeys, self.tools, self.read = before.admins, before.wckeys, before.tools, before.read
 
@@ -159,7 +164,8 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
         return next((partition for partition in self.all if partition.default), None)
 
     def next_number(self) -> int:
-        """Return the number of the next association: root's account is 1, the user root in it 2."""
+        """Return the number of the next association. The account root has number 1, and the user root in it has number
+        2."""
         numbers = [one.number for theirs in self.users.values() for one in theirs]
         return 1 + max([2, *numbers, *(account.number for account in self.accounts.values())])
 
@@ -181,14 +187,15 @@ def load(api: Api) -> Site:
 
 @lru_cache
 def cluster_name(kubeconfig: str | None) -> str:
-    """Return the name of the cluster, for a column. `kubeconfig`: $KUBECONFIG, by which clusters differ."""
+    """Return the name of the cluster. `kubeconfig`: the value of $KUBECONFIG; it is only the key of the cache."""
     return load(Api.open()).cluster
 
 
 def parse(data: Mapping[str, str]) -> Site:
-    """Return the site that these keys of the ConfigMap describe. Raises MsgspecError."""
+    """Return the site that the data of its ConfigMap describes. Raises MsgspecError."""
     here = msgspec.json.decode(data.get(_REST, "{}"), type=Site)
-    here.users = {user: _ranked(theirs) for user, theirs in here.users.items()}  # from before accounts had keys
+    # ConfigMaps of earlier versions have the users in the key `site`.
+    here.users = {user: _ranked(theirs) for user, theirs in here.users.items()}
     for key, text in sorted(data.items()):
         if key.startswith(_PATH):
             name = key.removeprefix(_PATH)
@@ -205,7 +212,7 @@ def parse(data: Mapping[str, str]) -> Site:
 
 
 def keys(here: Site) -> dict[str, str]:
-    """Return the keys of the ConfigMap that describe the site."""
+    """Return the data of the ConfigMap that describes the site."""
     users: dict[str, dict[str, Association]] = {}
     for user, theirs in sorted(here.users.items()):
         for one in _ranked(theirs):
@@ -228,7 +235,7 @@ def _json(part: Any) -> str:
 
 
 def _above(here: Site, name: str) -> list[str]:
-    """Return an account's path: the topmost account, those below it, and itself."""
+    """Return the path of an account: the names of the accounts from the topmost account down to this account."""
     found: list[str] = []
     while name in here.accounts and name not in found:
         found.insert(0, name)
@@ -241,8 +248,8 @@ def _rank(one: Association) -> tuple[int, str]:
 
 
 def _ranked(theirs: Sequence[Association]) -> list[Association]:
-    """Return a user's associations with ranks that put them in this order. Ranks that already fit are kept, because
-    only the coordinator of an account may change its key."""
+    """Return a user's associations with ranks by which they are sorted in this order. Ranks that already fit stay,
+    because a coordinator may only change the keys of the own account."""
     found = list(theirs[:1])
     if any(_rank(one) < _rank(theirs[0]) for one in theirs[1:]):
         found = [msgspec.structs.replace(theirs[0], rank=min(one.rank for one in theirs[1:]) - 1)]
@@ -253,8 +260,8 @@ def _ranked(theirs: Sequence[Association]) -> list[Association]:
 
 
 def store(api: Api, here: Site) -> None:
-    """Write the keys that have changed since the site was read. Raises Refused, and PhalanxError if another writer has
-    changed one of them in the meantime."""
+    """Write the keys of the ConfigMap that have changed since the site was read. Raises Refused. Raises PhalanxError if
+    another writer has changed one of these keys since then."""
     before: dict[str, str] = here.read.get("data") or {}
     wanted = keys(here)
     gone = [key for key in before if key.startswith(_OF_ACCOUNTS) and key not in wanted]
@@ -270,8 +277,8 @@ def store(api: Api, here: Site) -> None:
 
 
 def _patch(api: Api, changed: Mapping[str, str | None], seen: Object) -> None:
-    """Patch the ConfigMap with the changed keys. `seen`: the version of the object that the change is based on. A newer
-    version is patched as well, as long as these keys are the same in both."""
+    """Write the changed keys to the ConfigMap. `seen`: the ConfigMap as it was read. If the ConfigMap has changed since
+    then, it is patched only if these keys have not changed."""
     now = seen
     while all((now.get("data") or {}).get(key) == (seen.get("data") or {}).get(key) for key in changed):
         version = now["metadata"]["resourceVersion"]
@@ -283,4 +290,4 @@ def _patch(api: Api, changed: Mapping[str, str | None], seen: Object) -> None:
                 raise
             now = api.get(f"{PATH}/{SITE}")
     names = ", ".join(sorted(changed))
-    raise PhalanxError(f"somebody else has just changed {names} of the ConfigMap kube-system/{SITE}: try again")
+    raise PhalanxError(f"another writer has just changed {names} of the ConfigMap kube-system/{SITE}: try again")

@@ -1,6 +1,6 @@
-"""What is done to jobs that run, and to reservations.
+"""Change running jobs and advance reservations.
 
-running       signals, suspending, requeueing
-cancelling    marked and deleted, many at once
-reservations  made, changed, shown, deleted
+running       send signals to jobs; suspend, resume and requeue jobs
+cancelling    cancel jobs, many at a time
+reservations  create, change, show and delete reservations
 """

@@ -1,8 +1,9 @@
-"""Cancel jobs: write the cancelling user on each Job, for the ledger, and then delete the Job.
+"""Cancel jobs. First the id of the user who cancels is written on the Job, for the ledger (the accounting database).
+Then the Job is deleted.
 
-The Secret of an array is owned by all its tasks. The garbage collector would rewrite the Secret at each deletion, with
-all remaining owners, which is most of the cost of cancelling a large array. So the owners are first reduced to the
-tasks that stay and to one task that is deleted last.
+The Jobs of all tasks of an array own one Secret. At each deletion of a task the garbage collector would remove one
+owner from the Secret, which would be most of the cost of cancelling a large array. So this module first removes all
+cancelled tasks except one from the owners. This task is deleted last.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from phalanx.slurm.jobs.ask import CANCELLED
 from phalanx.slurm.jobs.names import name_of, path_of, secret_of
 from phalanx.slurm.jobs.view import Job
 
-_MANY = 16  # cancelled tasks of one array, from which their Secret's owners are reduced first
+_MANY = 16  # from this number of cancelled tasks of an array on, the owners of its Secret are removed first
 Told = Callable[[Job, Refused], None]
 
 
 def cancel_all(api: Api, going: Sequence[Job], refused: Told, *, now: bool, by: str = "") -> None:
-    """Cancel the jobs. `refused`: called with each job that the server refuses to delete, and the error. `now`: True to
-    end the pods without a grace period between SIGTERM and SIGKILL. `by`: the id to record as the canceller; "": the
-    caller's user id. Raises Unreachable."""
+    """Cancel the jobs `going`. `refused`: a function that is called with each job that the server refuses to delete,
+    and with the error. `now`: True to end the pods without a grace period between SIGTERM and SIGKILL. `by`: the user
+    id to record; "" for the user id of the caller. Raises Unreachable."""
     last = {job.number for job in _left_to_one(api, going)}
 
     def cancel(connection: Api, job: Job) -> None:
@@ -39,16 +40,16 @@ def cancel_all(api: Api, going: Sequence[Job], refused: Told, *, now: bool, by: 
 def _cancel(api: Api, job: Job, *, now: bool, by: str) -> None:
     api, path = api.within(job.namespace), path_of(job.number, job.ask)
     api.patch(path, {"metadata": {"annotations": {CANCELLED: by}}})
-    # Foreground deletion keeps a running Job until its pods have ended: the Job still holds its nodes, and the exit
-    # code can be read.
+    # Foreground deletion keeps a running Job until its pods have ended. Until then its nodes are charged to the job,
+    # and the exit code can be read.
     policy = "Background" if job.state == "PENDING" else "Foreground"
     grace = {"gracePeriodSeconds": "0"} if now else {}
     api.delete(path, propagationPolicy=policy, **grace)
 
 
 def _left_to_one(api: Api, going: Sequence[Job]) -> list[Job]:
-    """Reduce the owners of the Secret of each array of which many tasks are cancelled. Return the task of each of these
-    arrays that is deleted last."""
+    """For each array of which many tasks are cancelled, remove all these tasks except one from the owners of its
+    Secret. Return the remaining tasks, which must be deleted last."""
     arrays: dict[tuple[str, int], list[Job]] = {}
     for job in going:
         if job.ask.array is not None:
@@ -57,8 +58,8 @@ def _left_to_one(api: Api, going: Sequence[Job]) -> list[Job]:
 
 
 def _leave(api: Api, tasks: Sequence[Job]) -> bool:
-    """Remove all cancelled tasks but the last from the Secret's owners. Return False if the server refuses: the user
-    may not change the Secret, or another writer changed it."""
+    """Remove all tasks of `tasks` except the last from the owners of the array's Secret. Return False if the server
+    refuses, because the user may not change the Secret, or because another writer has changed it."""
     api, path = api.within(tasks[0].namespace), f"{SECRETS}/{secret_of(tasks[0].number, tasks[0].ask)}"
     going = {name_of(job.number, job.ask) for job in tasks[:-1]}
     try:

@@ -1,8 +1,9 @@
-"""Slurm's reservations, as Phalanx reservations of the same name: nodes set aside for users, for accounts, or for no
-job.
+"""Create, change and show Slurm's advance reservations. Each is a Reservation object of Phalanx with the same name. It
+reserves nodes for users or accounts, or for no job.
 
-Further fields that Slurm shows (flags, users, accounts) are in an annotation. A user's jobs have the user's name as
-their group, so a reservation for users admits these groups, and a reservation for accounts admits their queues.
+An annotation stores further fields that Slurm shows (flags, users, accounts). A user's jobs have the user's name as
+their group, so a Slurm reservation for users becomes a Reservation for these groups. A Slurm reservation for accounts
+becomes a Reservation for the queues of these accounts.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ CREATING, CHANGING = "Error creating the reservation: ", "Error updating the res
 
 
 class Reservation(msgspec.Struct, kw_only=True):
-    """A reservation. Times are in seconds since the epoch."""
+    """A reservation as Slurm shows it. Times are in seconds since the epoch. `cores`: the CPUs of its nodes."""
 
     name: str
     start_s: float
@@ -63,24 +64,26 @@ class Reservation(msgspec.Struct, kw_only=True):
 
 
 def reservations(api: Api) -> list[Reservation]:
-    """Return all reservations that scontrol created, sorted by name."""
+    """Return all reservations that scontrol created, sorted by start and name."""
     found = []
     for obj in api.get(PATH).get("items") or ():
         text = (obj["metadata"].get("annotations") or {}).get(_WORDS, "")
         try:
             found.append(msgspec.json.decode(text, type=Reservation))
         except msgspec.MsgspecError:
-            continue  # made by other means
+            continue  # not created by scontrol
     return sorted(found, key=lambda one: (one.start_s, one.name))
 
 
 def object_name(name: str) -> str:
-    """Return the name of the object. Slurm's names may have capitals and underscores; names of objects may not."""
+    """Return the name of the Reservation object for the Slurm reservation `name`. Names of objects must not contain
+    capitals and underscores, which names in Slurm may contain."""
     return re.sub(r"[^a-z0-9.-]", "-", name.lower())
 
 
 def create(api: Api, here: Site, said: dict[str, str]) -> str:
-    """Create a reservation, and return its name. Raises Usage."""
+    """Create a reservation, and return its name. `said`: the words of the command line, by lower-case name. Raises
+    Usage."""
     _require_known(said, CREATING)
     name = said.get("reservationname") or said.get("reservation") or _name(api, said)
     now_s = time.time()
@@ -100,7 +103,8 @@ def create(api: Api, here: Site, said: dict[str, str]) -> str:
 
 
 def update(api: Api, here: Site, said: dict[str, str]) -> None:
-    """Raises Usage."""
+    """Change the reservation that `said` names. `said`: the words of the command line, by lower-case name. Raises
+    Usage."""
     _require_known(said, CHANGING)
     name = said.get("reservationname") or said.get("reservation") or ""
     found = next((one for one in reservations(api) if one.name == name), None)
@@ -123,7 +127,7 @@ def delete(api: Api, name: str) -> bool:
 
 
 def page(found: Reservation) -> list[list[str]]:
-    """Return the lines of `scontrol show reservation`."""
+    """Return the lines that `scontrol show reservation` prints for the reservation."""
     return [
         [
             f"ReservationName={found.name} StartTime={times.moment(found.start_s)} EndTime={times.moment(found.end_s)}",
@@ -150,7 +154,8 @@ def _require_known(said: dict[str, str], doing: str) -> None:
 
 
 def _change(api: Api, here: Site, made: Reservation, said: dict[str, str], doing: str) -> None:
-    """Apply the users, nodes and flags to `made`."""
+    """Set the users, accounts, nodes and flags of the reservation `made` to those that `said` names. `doing`: the
+    beginning of error messages."""
     users, accounts = said.get("users", said.get("user")), said.get("accounts", said.get("account"))
     if users is not None:
         made.users = [one for one in users.split(",") if one]
@@ -234,15 +239,15 @@ def _moment(text: str, now_s: float) -> float:
 
 
 def _name(api: Api, said: dict[str, str]) -> str:
-    """Return a name from the first user or account and a number, as Slurm does."""
+    """Return a free name for a new reservation: the first account or user, `_` and a number, as in Slurm."""
     first = (said.get("accounts") or said.get("users") or said.get("user") or "resv").split(",")[0].lstrip("-")
     names = {one.name for one in reservations(api)}
     return next(f"{first}_{number}" for number in range(1, 10_000) if f"{first}_{number}" not in names)
 
 
 def _spec(made: Reservation) -> Object:
-    """Return the spec of the reservation. A reservation for `root` alone admits no job, because jobs of root cannot
-    name a group."""
+    """Return the spec of the Reservation object. A reservation only for `root` admits no job, because jobs of root
+    cannot have a group."""
     spec: Object = {
         "start": write_moment(made.start_s),
         "end": write_moment(made.end_s),

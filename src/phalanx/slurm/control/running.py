@@ -1,4 +1,5 @@
-"""Signals to a job that runs, suspending it (SIGSTOP to all its processes), and sending it back into the queue."""
+"""Send signals to running jobs, suspend and resume jobs (SIGSTOP and SIGCONT to all their processes), and requeue
+jobs."""
 
 from __future__ import annotations
 
@@ -20,13 +21,14 @@ from phalanx.slurm.jobs.ask import ASK, PREFIX
 from phalanx.slurm.jobs.names import path_of, secret_of
 from phalanx.slurm.jobs.view import SUSPENDED, Job
 
-_REQUEUE_S = 121  # a requeued job waits as long as in Slurm
+_REQUEUE_S = 121  # as in Slurm, a requeued job may not start before this time has passed
 _PLACE_S = 5.0
 ALL, STEPS, SCRIPT, LAUNCHER = "all", "steps", "batch", "launcher"
 
 
 def send(api: Api, job: Job, number: int, what: str) -> None:
-    """Send the signal to the tasks of all steps, to the script, or to both. Raises PhalanxError."""
+    """Send the signal `number` to processes of the job. `what`: STEPS for the tasks of all steps, SCRIPT for the batch
+    script, ALL for both, LAUNCHER for the process that started the script. Raises PhalanxError."""
     from phalanx.slurm.jobs.steps.pods import channel
     from phalanx.slurm.jobs.steps.pods.place import allocation
 
@@ -52,7 +54,8 @@ def resume(api: Api, job: Job) -> None:
 
 
 def requeue(api: Api, job: Job, hold: str = "") -> None:
-    """Requeue the job: it waits again, with the same number and a higher SLURM_RESTART_COUNT."""
+    """Stop the job and put it back into the queue, with the same job number and a SLURM_RESTART_COUNT that is higher by
+    1. `hold`: the reason of the hold if the job must be held; "" otherwise."""
     send_cause(api, job, signal.SIGHUP)
     api = api.within(job.namespace)
     ask = msgspec.structs.replace(job.ask, restarts=job.ask.restarts + 1, begin_s=time.time() + _REQUEUE_S)
@@ -71,15 +74,15 @@ def requeue(api: Api, job: Job, hold: str = "") -> None:
 
 
 def send_cause(api: Api, job: Job, number: int) -> None:
-    """Signal to the script's launcher why the job is about to end: SIGHUP for a requeue, SIGQUIT for a node that is
-    taken down (also if the job is requeued)."""
+    """Report to the launcher of the script why the job is about to end, by the signal `number`: SIGHUP if the job is
+    requeued, SIGQUIT if its node is taken down, even if the job is requeued then."""
     with suppress(OSError, PhalanxError):
         send(api, job, number, LAUNCHER)
 
 
 def may(api: Api, job: Job) -> bool:
-    """Return True if the caller owns the job, is root, operator or administrator, or coordinates the job's account. The
-    API server makes the final decision."""
+    """Return True if the caller may change the job: if the caller is its user, root, an operator, an administrator, or
+    a coordinator of the job's account. The API server makes the final decision."""
     return os.getuid() in (0, job.ask.uid) or may_as(site.load(api), pwd.getpwuid(os.getuid()).pw_name, job)
 
 

@@ -1,9 +1,9 @@
-"""Values as Slurm writes them.
+"""Parse and print values in Slurm's notation.
 
-amounts   memory, counts, generic resources
-arrays    the tasks of a job array
-hostlist  names of hosts
-printed   columns of the accounting commands
+amounts   amounts of memory, counts, numbers per node
+arrays    the tasks of a job array (--array)
+hostlist  lists of host names, such as `a[1-3]`
+printed   tables of the accounting commands
 signals   names and numbers of signals
-times     limits, durations, moments
+times     time limits, durations, points in time
 """

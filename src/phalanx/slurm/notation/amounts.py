@@ -1,4 +1,4 @@
-"""Memory, counts per node and generic resources, as Slurm reads and writes them."""
+"""Parse and print amounts of memory, counts, and numbers of tasks per node, as Slurm does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COUNT = re.compile(r"(\d+)([km]?)", re.IGNORECASE)
 
 
 class AmountError(PhalanxError):
-    """A text that is no amount."""
+    """The error for a text that is not an amount."""
 
 
 def read_mib(text: str) -> int:
@@ -25,7 +25,8 @@ def read_mib(text: str) -> int:
 
 
 def memory(mib: int) -> str:
-    """Return `1000M`, `4G`, `62.50G`: the largest unit of which the amount has whole or half units, as Slurm does."""
+    """Return an amount of memory as Slurm prints it, such as `1000M`, `4G` or `62.50G`. The unit is the largest one in
+    which the amount is a multiple of a half."""
     amount, unit = float(mib), 0
     while amount >= 1024 and amount % 512 == 0 and unit < 2:
         amount, unit = amount / 1024, unit + 1
@@ -33,7 +34,7 @@ def memory(mib: int) -> str:
 
 
 def read_count(text: str) -> int:
-    """Return a count, with k or m for thousands or millions. Raises AmountError."""
+    """Return a count. The suffix k means 1024, and m means 1024 * 1024. Raises AmountError."""
     found = _COUNT.fullmatch(text.strip())
     if found is None:
         raise AmountError(text)
@@ -44,7 +45,8 @@ _MOST_NODES = 1 << 16
 
 
 def read_range(text: str) -> tuple[int, int]:
-    """Parse `2` or `2-4` into (least, most). Raises AmountError."""
+    """Return the smallest and the largest number of a range such as `2-4`, or of a number such as `2`. Raises
+    AmountError."""
     first, dash, last = text.partition("-")
     least = read_count(first)
     most = read_count(last) if dash else least
@@ -54,20 +56,20 @@ def read_range(text: str) -> tuple[int, int]:
 
 
 def read_width(digits: str) -> int:
-    """Return the width of a column; a larger number counts as 4096."""
+    """Return the width of a column, at most 4096."""
     return min(int(digits[:9]), 4096)
 
 
 def per_node(counts: list[int]) -> str:
-    """`3,1(x2)`: the shorthand of SLURM_TASKS_PER_NODE."""
+    """Return the counts in the notation of SLURM_TASKS_PER_NODE: `3,1(x2)` for the counts 3, 1, 1."""
     runs = [(count, len(list(run))) for count, run in groupby(counts)]
     return ",".join(f"{count}(x{times})" if times > 1 else str(count) for count, times in runs)
 
 
 def spread(count: int, room: list[int], each: int = 0) -> list[int]:
-    """Return how many of `count` tasks each node gets. Without `each`, the nodes are filled in their order up to their
-    `room`, and every node gets at least one task. With `each`, every node gets that number as long as tasks are
-    left."""
+    """Return the number of tasks for each node, in sum `count`. `room`: the number of tasks that fit on each node.
+    Without `each`, the nodes are filled in their order, and every node gets at least one task. With `each`, every node
+    gets `each` tasks until all tasks have a node."""
     if each:
         return [min(each, max(0, count - at * each)) for at in range(len(room))]
     found, left = [], count

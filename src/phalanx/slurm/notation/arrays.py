@@ -1,4 +1,5 @@
-"""Job arrays: `0-31`, `1,3,5`, `1-7:2%4` (sbatch(1), --array), and how the tasks that wait are shown together."""
+"""Parse the specification of a job array (sbatch(1), --array), such as `0-31`, `1,3,5` or `1-7:2%4`, and print the
+indexes of its pending tasks."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ _SPAN = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 
 
 class ArrayError(PhalanxError):
-    """A specification that Slurm refuses."""
+    """The error for a specification that Slurm refuses."""
 
 
 class Array(msgspec.Struct, frozen=True, kw_only=True):
-    """A parsed --array. `tasks`: the indexes of the tasks, ascending. `throttle`: how many tasks may run at a time; 0:
-    all. `step`: the step of the first range."""
+    """A parsed --array. `tasks`: the indexes of the tasks, ascending. `throttle`: the largest number of tasks that may
+    run at the same time; 0: all. `step`: the step of the first range."""
 
     tasks: tuple[int, ...]
     throttle: int = 0
@@ -26,7 +27,8 @@ class Array(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_array(text: str, most: int) -> Array:
-    """Parse the value of --array. `most`: MaxArraySize; indexes must be below it. Raises ArrayError."""
+    """Return the array that the value of --array specifies. `most`: the site's MaxArraySize; every index must be
+    smaller. Raises ArrayError."""
     body, percent, cap = text.partition("%")
     tasks: set[int] = set()
     step = 0
@@ -44,7 +46,7 @@ def read_array(text: str, most: int) -> Array:
 
 
 def shown(tasks: Sequence[int], throttle: int = 0) -> str:
-    """Return the text for pending tasks in one record: `[3-6%2]`, `[1,3]`, `6`."""
+    """Return the text for several tasks in one line of squeue: `[3-6%2]`, `[1,3]`, or `6` for a single task."""
     if len(tasks) == 1:
         return str(tasks[0])
     spans: list[list[int]] = []

@@ -1,4 +1,5 @@
-"""Host lists: `a[1-3,7],b02` and the names that they stand for (scontrol(1), show hostnames and hostlist)."""
+"""Expand host lists such as `a[1-3,7],b02` to names, and compress names to host lists (scontrol(1), show hostnames and
+show hostlist)."""
 
 from __future__ import annotations
 
@@ -13,13 +14,14 @@ _NAME = re.compile(r"(.*?)(\d+)?", re.DOTALL)
 
 
 def expand(text: str) -> list[str]:
-    """Return the names in their order, with repetitions. Raises PhalanxError if there are too many."""
+    """Return the names of the host list in its order, with repetitions. Raises PhalanxError if there are more than
+    65,536 names."""
     return _bounded(name for part in _parts(text) for name in _expanded(part))
 
 
 def compress(names: Iterable[str], *, ordered: bool = False) -> str:
-    """Return the host list of these names. `ordered`: True to sort the names and remove repetitions, as in lists of
-    jobs and nodes; False to join only names that follow each other."""
+    """Return the host list of these names. `ordered`: True to sort the names and remove repetitions, as Slurm does for
+    the nodes of jobs; False to keep the order, so that only adjacent names are joined to ranges."""
     found: list[tuple[str, list[tuple[str, int]]]] = []
     listed: Sequence[str] = sorted(set(names), key=sort_key) if ordered else list(names)
     for name in listed:

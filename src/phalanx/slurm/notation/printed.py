@@ -1,7 +1,7 @@
-"""Tables of Slurm's accounting commands: `NAME%WIDTH`, names by their beginning, and how a cell is cut to its column.
+"""Print tables as Slurm's accounting commands do. Users choose columns by `NAME%WIDTH`, where NAME may be abbreviated.
 
-A text that is too long is cut and ends with `+`; a moment is cut without one; numbers and durations are never cut; a
-fraction that does not fit is shown with an exponent.
+A text that is longer than its column is cut and ends with `+`. A time stamp is cut without `+`. Whole numbers and
+durations are never cut. A fraction that is too long is printed with an exponent.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import NamedTuple
 from phalanx.slurm.notation.amounts import read_width
 
 Cell = str | float
-_EXPONENT = 6  # the signs of `1.e+00`
+_EXPONENT = 6  # the number of characters of `1.e+00`
 _WIDTH = re.compile(r"(-?)(\d*)")
 
 
 class Printed(NamedTuple):
-    """A column. `width` negative: left-aligned. `whole`: a number or a duration, never cut. `moment`: cut without a
-    plus."""
+    """A column of a table. `width`: the width in characters; negative if the column is left-aligned. `whole`: True for
+    numbers and durations, which are never cut. `moment`: True for time stamps, which are cut without a plus."""
 
     heading: str
     width: int
@@ -27,7 +27,7 @@ class Printed(NamedTuple):
     moment: bool = False
 
     def cell(self, value: Cell) -> str:
-        """Return the value as a cell of this column, without the blank behind the column."""
+        """Return the value as text with the width of this column, without the blank that follows the column."""
         most = abs(self.width)
         text = value if isinstance(value, str) else f"{value:.6f}"
         if len(text) > most:
@@ -47,7 +47,8 @@ class Printed(NamedTuple):
 
 
 def named(word: str, known: Iterable[str]) -> tuple[str, int | None]:
-    """Return the first known name that begins with the word ("" if none does), and the width behind the word's `%`."""
+    """Return the first name of `known` that begins with the word (without regard to case), and the width that follows
+    `%` in the word. The name is "" if no name matches; the width is None without a `%`."""
     typed, percent, digits = word.partition("%")
     name = next((one for one in known if one.lower().startswith(typed.lower())), "")
     if not percent:
@@ -60,9 +61,11 @@ def named(word: str, known: Iterable[str]) -> tuple[str, int | None]:
 def chosen(
     form: str, widths: Mapping[str, int], wrong: Callable[[str], Exception], *, zero: bool = False
 ) -> list[tuple[str, int]]:
-    """Return the fields of `-o` with their widths. `zero`: a width of 0 counts, else it is the field's own.
+    """Return the fields that the value `form` of `-o` names, with their widths. `widths`: field -> its default width.
+    `wrong`: a function that returns the exception to raise for an unknown name. `zero`: True if a width of 0 is used as
+    it is; False if it means the default width.
 
-    A width counts for all columns of its field. An empty word ends the list. Raises what `wrong` returns.
+    If a field is named several times, its last width is used for all its columns. An empty word ends the list.
     """
     found: list[str] = []
     own = dict(widths)
@@ -85,7 +88,8 @@ def show(
     said: Mapping[str, str | None],
     between: str = "|",
 ) -> None:
-    """Print the rows as the options --noheader, --parsable and --parsable2 say."""
+    """Print a table. `said`: the options of the command; --noheader, --parsable and --parsable2 change the form.
+    `between`: the separator of columns for the last two."""
     if "parsable" in said or "parsable2" in said:
         after = between if "parsable" in said else ""
         if "noheader" not in said:

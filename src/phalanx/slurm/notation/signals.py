@@ -1,4 +1,5 @@
-"""Signals by name or number, and when a job is warned of its time limit (sbatch(1), --signal)."""
+"""Parse signals that are given by name or number, and the option --signal, by which a job gets a signal before its time
+limit (sbatch(1))."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ _BEFORE_S = 60
 
 
 def number_of(text: str) -> int | None:
-    """Return the number of `USR1`, `SIGUSR1` or `10`; None if the signal does not exist."""
+    """Return the number of the signal that the text names, such as `USR1`, `SIGUSR1` or `10`; None if there is no such
+    signal."""
     if text.isdecimal():
         return int(text) if 0 < int(text) < 65 else None
     name = text.upper() if text.upper().startswith("SIG") else f"SIG{text.upper()}"
@@ -19,8 +21,9 @@ def number_of(text: str) -> int | None:
 
 
 def read_warning(text: str) -> tuple[int, int, bool] | None:
-    """Parse `[R][B:]USR1@90` into (number, seconds before the end, True if only the script gets it); None if invalid. R
-    (the job may overlap a reservation) has no effect in Phalanx."""
+    """Return what a value of --signal such as `[R][B:]USR1@90` specifies: (signal number, seconds before the time
+    limit, True if only the script gets the signal). Return None if the value is invalid. The flag R (the job may
+    overlap a reservation) has no effect in Phalanx."""
     found = _WARNING.fullmatch(text)
     number = number_of(found[2]) if found is not None else None
     if found is None or number is None:

@@ -1,4 +1,4 @@
-"""Limits, durations and moments, as Slurm reads and writes them (sbatch(1), --time and --begin)."""
+"""Parse and print time limits, durations and points in time as Slurm does (sbatch(1), --time and --begin)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TimeError(PhalanxError):
 
 
 def read_limit_min(text: str) -> int | None:
-    """Minutes, rounded up; None: no limit. Raises TimeError.
+    """Return the time limit in minutes, rounded up; None for no limit. Raises TimeError.
 
     The forms: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes,
     days-hours:minutes:seconds."""
@@ -52,12 +52,13 @@ def read_limit_min(text: str) -> int | None:
     return -(-total_s // 60)
 
 
-_LAST_S = 253_402_300_800  # the year 10000, for which neither Python nor Kubernetes has a moment
+_LAST_S = 253_402_300_800  # the beginning of the year 10000, which Python and Kubernetes cannot represent
 
 
 def read_moment(text: str, now_s: float, *, past: bool = False) -> float:
-    """Seconds since the epoch, of a moment in this machine's time zone. A time of day without a date is the next one;
-    `past`: today's, as Slurm reads what lies behind. Raises TimeError."""
+    """Return the point in time that the text names, in seconds since the epoch. The text is in the time zone of this
+    machine. A time of day without a date means the next time that the clock shows it. `past`: True if it means today,
+    as Slurm does in options about the past. Raises TimeError."""
     said = text.lower()
     date: tuple[int, int, int] | None = None
     clock: tuple[int, int, int] | None = None
@@ -87,7 +88,7 @@ def read_moment(text: str, now_s: float, *, past: bool = False) -> float:
 
 
 def _after(said: str, at: int, now_s: float, text: str) -> float:
-    """Return the moment that a text such as `now+2hours` means. `at`: the index of the first character after `now`.
+    """Return the point in time of a text such as `now+2hours`. `at`: the index of the first character after `now`.
     Raises TimeError."""
     found = _COUNT.fullmatch(said, at)
     if found is None:
@@ -111,7 +112,8 @@ def _clock(found: re.Match[str], text: str) -> tuple[int, int, int]:
 
 
 def _date(said: str, at: int, now_s: float, text: str) -> tuple[tuple[int, int, int], int]:
-    """Return the date that begins here, and where it ends. Raises TimeError, with how far the text was read."""
+    """Return the date (year, month, day) at the index `at` of the text, and the index behind it. Raises TimeError with
+    the index of the first character that was not understood."""
     found = next((match for form in _DATES if (match := form.match(said, at))), None)
     if found is None:
         digits = re.compile(r"\d{0,2}").match(said, at)
@@ -138,13 +140,13 @@ def _at(day_s: float, hour: int, minute: int, second: int) -> float:
 
 
 def _next(now_s: float, hour: int, minute: int, second: int) -> float:
-    """Return the next time that the clock shows that."""
+    """Return the next point in time at which the clock shows this time of day."""
     today_s = _at(now_s, hour, minute, second)
     return today_s if today_s >= now_s else _at(now_s + 86400, hour, minute, second)
 
 
 def elapsed(seconds: float) -> str:
-    """`0:05`, `1:02:03`, `2-03:04:05`: squeue's TIME and TIME_LIMIT."""
+    """Return a duration as squeue prints it in TIME and TIME_LIMIT: `0:05`, `1:02:03`, `2-03:04:05`."""
     minutes, second = divmod(int(max(0.0, seconds)), 60)
     hours, minute = divmod(minutes, 60)
     days, hour = divmod(hours, 24)
@@ -154,7 +156,7 @@ def elapsed(seconds: float) -> str:
 
 
 def long_elapsed(seconds: float) -> str:
-    """`00:00:05`, `2-03:04:05`: what scontrol and sacct write."""
+    """Return a duration as scontrol and sacct print it: `00:00:05`, `2-03:04:05`."""
     minutes, second = divmod(int(max(0.0, seconds)), 60)
     hours, minute = divmod(minutes, 60)
     days, hour = divmod(hours, 24)
@@ -168,5 +170,6 @@ def limit(minutes: int | None, *, long: bool = False, none: str = "UNLIMITED") -
 
 
 def moment(at_s: float | None, none: str = "N/A") -> str:
-    """Return the time in this machine's time zone."""
+    """Return the time stamp of `at_s` (seconds since the epoch) in the time zone of this machine; `none` if it is
+    None."""
     return none if at_s is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at_s))
