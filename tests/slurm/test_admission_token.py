@@ -140,4 +140,4 @@ def test_it_tells_of_steps_and_pods(job: Server) -> None:
     ],
 )
 def test_and_changes_nothing_else(job: Server, change: dict[str, Any]) -> None:
-    assert "tells of its steps and pods, and changes nothing else" in told(job.patch(f"{JOBS}/slurm-12", change))
+    assert "may only write the annotations about its steps and pods" in told(job.patch(f"{JOBS}/slurm-12", change))

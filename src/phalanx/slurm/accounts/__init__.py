@@ -1,11 +1,11 @@
-"""The tree of accounts, and fair shares in it.
+"""The tree of accounts: their limits, their usage, and the fair shares in it.
 
-fair_tree    Slurm's Fair Tree
-multifactor  Slurm's multifactor priority
-limits       limits as sacctmgr writes them, and as queues have them
-tables       what sacctmgr lists
-tree         the site's accounts with what was used in them; changes carried to the queues
-used         what jobs held in a period, by account and user
-dump         the tree as a text, written and read
-enforced     limits of QOS and users, looked at when a job comes
+fair_tree    rank users by Slurm's Fair Tree, or by the classic formula
+multifactor  compute Slurm's multifactor priority
+limits       translate the limits of sacctmgr to the limits of queues
+tables       the rows of `sacctmgr list`
+tree         build the tree of accounts with past usage; copy changes of accounts to queues
+used         sum the resources that jobs held in a period, by account and user
+dump         write and read the file of `sacctmgr dump`
+enforced     check limits of QOS and users when a job is submitted
 """

@@ -1,10 +1,7 @@
-"""`sacctmgr dump`: a text with a line for each account and user of a tree; written, and read into a site.
+"""Write the file of `sacctmgr dump`, which has a line for each account and user, and read such a file into a site.
 
-Cluster - 'name':Fairshare=1:QOS='normal'
-Parent - 'root'
-Account - 'lab':Description='the lab':Fairshare=40:GrpTRES=cpu=100
-Parent - 'lab'
-User - 'ada':DefaultAccount='lab':Fairshare=1:QOS='fast,normal'
+Cluster - 'name':Fairshare=1:QOS='normal' Parent - 'root' Account - 'lab':Description='the
+lab':Fairshare=40:GrpTRES=cpu=100 Parent - 'lab' User - 'ada':DefaultAccount='lab':Fairshare=1:QOS='fast,normal'
 """
 
 from __future__ import annotations
@@ -81,10 +78,11 @@ def _limits(own: Mapping[str, str]) -> list[str]:
 
 
 def read_dump(text: str, site: Site, file: str = "dump") -> list[Told]:
-    """Add the accounts, users and QOS of a dump to the site, and return the result of each setting. Raises PhalanxError
-    for an invalid line, and for an account whose parent does not exist."""
+    """Add the accounts, users and QOS of a dump to the site, and return a report about each setting. `file`: the name
+    of the file, for the reports. Raises PhalanxError if a line is invalid, or if the parent of an account does not
+    exist."""
     told: list[Told] = []
-    coordinators: list[tuple[str, str, Tell]] = []  # accounts of coordinators may come later in the file
+    coordinators: list[tuple[str, str, Tell]] = []  # applied at the end, because the account may come later in the file
     parent = ""
     for number, line in enumerate(text.splitlines(), 1):
         bare = line.strip()
@@ -93,7 +91,7 @@ def read_dump(text: str, site: Site, file: str = "dump") -> list[Told]:
         match = _LINE.fullmatch(bare)
         where = f"{file}, line {number}"
         if match is None:
-            raise PhalanxError(f"{where}: {bare[:80]} is no line of a `sacctmgr dump`")
+            raise PhalanxError(f"{where}: {bare[:80]} is not a line of a `sacctmgr dump`")
         kind, name = match[1].lower(), match[2]
         words = {key.lower(): value.strip("'") for key, value in _PAIR.findall(match[3] or "")}
 
@@ -106,10 +104,10 @@ def read_dump(text: str, site: Site, file: str = "dump") -> list[Told]:
                 tell(f"Cluster - {name}", "the name of the cluster")
                 for key, value in words.items():
                     if (key, value) not in (("fairshare", "1"), ("qos", "normal")):
-                        tell(f"{key}={value}", "limits of the whole cluster are those of the topmost queues", False)
+                        tell(f"{key}={value}", "set limits of the topmost queues instead", False)
             case "parent":
                 if name != "root" and name not in site.accounts:
-                    raise PhalanxError(f"{where}: the account {name} is not there: its line has to stand before")
+                    raise PhalanxError(f"{where}: the account {name} does not exist: its line must come first")
                 parent = "" if name == "root" else name
             case "account":
                 _read_account(site, name, parent, words, tell)
@@ -118,7 +116,7 @@ def read_dump(text: str, site: Site, file: str = "dump") -> list[Told]:
                 coordinators += [(name, account, tell) for account in named if account]
                 _read_user(site, name, parent or "root", words, tell)
             case _:
-                tell(bare, "no meaning here", False)
+                tell(bare, "it has no effect in Phalanx", False)
     for user, name, tell in coordinators:
         if name in site.accounts and user not in site.accounts[name].coordinators:
             site.accounts[name].coordinators.append(user)
@@ -136,11 +134,11 @@ def _read_account(site: Site, name: str, parent: str, words: dict[str, str], tel
         known = limits.ALSO.get(key, key)
         try:
             if known not in limits.NAMES:
-                tell(f"{name}: {key}={value}", "a queue has no such limit (docs/guide/slurm.md)", False)
+                tell(f"{name}: {key}={value}", "queues do not have this limit (docs/guide/slurm.md)", False)
             elif text := limits.written(known, value):
                 made.limits[known] = text
         except limits.LimitError:
-            tell(f"{name}: {key}={value}", "it cannot be read, or names what a queue does not limit", False)
+            tell(f"{name}: {key}={value}", "the value is invalid, or names a resource that queues do not limit", False)
     site.accounts[name] = made
     above = f", below {parent}" if parent else ""
     tell(f"Account - {name}", f"the queue {name}{above}, with {made.shares} shares")
@@ -149,7 +147,7 @@ def _read_account(site: Site, name: str, parent: str, words: dict[str, str], tel
 def _read_user(site: Site, user: str, account: str, words: dict[str, str], tell: Tell) -> None:
     default = words.pop("defaultaccount", account)
     if user == "root" and account == "root":
-        tell("User - root", "root may do everything anyway", False)
+        tell("User - root", "root has all rights without an association", False)
         return
     one = Association(account=account, shares=_read_shares(words.pop("fairshare", "1")))
     one.qos = [each for each in words.pop("qos", "").split(",") if each]
@@ -157,19 +155,19 @@ def _read_user(site: Site, user: str, account: str, words: dict[str, str], tell:
     for name in [*one.qos, *([one.default_qos] if one.default_qos else [])]:
         if name not in site.qos:
             site.qos[name] = Qos(description=name)
-            tell(f"{user}: QOS={name}", "a QOS without limits: a dump does not say which it has", True)
+            tell(f"{user}: QOS={name}", "a QOS without limits, because a dump does not contain its limits", True)
     if (level := words.pop("adminlevel", "None")) != "None":
         site.admins[user] = level
-        tell(f"{user}: AdminLevel={level}", f"he is {level} for sacctmgr")
+        tell(f"{user}: AdminLevel={level}", f"the admin level of {user} in sacctmgr is {level}")
     for key, value in words.items():
         known = limits.ALSO.get(key, key)
         try:
             if known not in limits.OF_USER:
-                tell(f"{user}: {key}={value}", "not looked at for a user (docs/guide/slurm.md)", False)
+                tell(f"{user}: {key}={value}", "Phalanx has no such limit for users (docs/guide/slurm.md)", False)
             else:
                 one.limits = limits.changed(one.limits, limits.OF_USER, known, value)
         except limits.LimitError:
-            tell(f"{user}: {key}={value}", "it cannot be read", False)
+            tell(f"{user}: {key}={value}", "the value is invalid", False)
     kept = [each.number for each in site.users.get(user, []) if each.account == account]
     one.number = sum(kept) or site.next_number()
     theirs = [each for each in site.users.get(user, []) if each.account != account]
@@ -185,5 +183,5 @@ def _read_shares(text: str) -> int:
     if text.lower() == "parent" or text == str(PARENT_SHARES):
         return -1
     if not text.isdecimal():
-        raise PhalanxError(f"Fairshare={text} is no whole number")
+        raise PhalanxError(f"Fairshare={text} is not a whole number")
     return int(text)

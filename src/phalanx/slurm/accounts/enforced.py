@@ -1,7 +1,8 @@
-"""Check the limits of QOS and of users' associations that Phalanx's queues do not have, when a job is submitted.
+"""Check limits of QOS and of users' associations when a job is submitted. These are limits that Phalanx's queues do not
+have.
 
-A refusal has Slurm's text, and a job that must wait has Slurm's reason. The scheduler enforces the limit on a user's
-running jobs: these jobs form one job array with that many slots.
+A refusal has Slurm's text, and a job that must wait has Slurm's reason. The limit on the running jobs of a user is not
+checked here; the scheduler enforces it: it treats these jobs as one job array whose concurrency limit is this number.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ _TRES = {"cpu": "Cpu", "mem": "Mem", "node": "Node", "gres/gpu": "GRES"}
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """`refused`: Slurm's name of the limit. `hold`: the reason with which the job waits until the limit is raised.
-    `cap`: the number of jobs of `group` that may run; the others wait with `reason`."""
+    """The result of a check. `refused`: Slurm's name of the limit for which the job is refused; "" if it is accepted.
+    `hold`: the reason for which the job is held until an administrator raises the limit; "" if it is not held. `cap`:
+    the number of jobs of `group` that may run at the same time; further jobs wait with the reason `reason`."""
 
     refused: str = ""
     hold: str = ""
@@ -35,8 +37,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(here: Site, ask: Ask, count: int, live: Callable[[], Sequence[Job]]) -> Found:
-    """Check a job, or `count` tasks of an array, against the limits. `live`: returns the present jobs; it is called
-    only if a limit needs them."""
+    """Check a job, or `count` tasks of an array, against the limits of its QOS, its association and its accounts.
+    `live`: a function that returns the present jobs; it is called only if a limit needs them."""
     qos = here.qos.get(ask.qos, Qos())
     own = next((one for one in here.users.get(ask.user, ()) if one.account == ask.account), None)
     limits = dict(own.limits) if own is not None else {}
@@ -69,7 +71,8 @@ def _submitted(
 
 
 def _submitted_below(here: Site, ask: Ask, count: int, live: Callable[[], Sequence[Job]]) -> str:
-    """Return the name of the limit if GrpSubmitJobs of the account, or of an account above, allows no further job."""
+    """Return Slurm's name of the limit if `count` more jobs would exceed the GrpSubmitJobs of the job's account, or of
+    an account above it; otherwise ""."""
     account = ask.account
     while account in here.accounts:
         if most := here.accounts[account].limits.get("grpsubmitjobs"):
@@ -81,7 +84,7 @@ def _submitted_below(here: Site, ask: Ask, count: int, live: Callable[[], Sequen
 
 
 def _path(here: Site, account: str) -> list[str]:
-    """Return the account and those above it."""
+    """Return the names of the account and of all accounts above it."""
     found = []
     while account in here.accounts and account not in found:
         found.append(account)
@@ -90,8 +93,8 @@ def _path(here: Site, account: str) -> list[str]:
 
 
 def _wall_used_up(here: Site, ask: Ask) -> str:
-    """Return `AssocGrpWallLimit` if the GrpWall of the job's account, or of one above it, is used up; otherwise "". The
-    ledger has the run time of an account's jobs."""
+    """Return `AssocGrpWallLimit` if the GrpWall of the job's account, or of an account above it, is used up; otherwise
+    "". The run times of an account's jobs come from the ledger, the accounting database."""
     account, limited = ask.account, dict[str, float]()
     while account in here.accounts:
         if text := here.accounts[account].limits.get("grpwall"):
@@ -113,7 +116,7 @@ def _wall_used_up(here: Site, ask: Ask) -> str:
 
 
 def _size(of_qos: Mapping[str, str], own: Mapping[str, str], ask: Ask) -> str:
-    """Return the name of the first limit that the job exceeds by itself."""
+    """Return Slurm's name of the first limit on a single job that the job exceeds; "" if it exceeds none."""
     if _too_long(ask, of_qos.get("maxwall")):
         return "QOSMaxWallDurationPerJobLimit"
     if name := _exceeded(ask, of_qos.get("maxtres")):

@@ -1,16 +1,17 @@
-"""Slurm's Fair Tree: rank users by their usage relative to their shares, level by level of the account tree.
+"""Slurm's Fair Tree. It ranks users by their usage relative to their shares, level by level of the account tree.
 
-For each association among its siblings: S = its shares / those of all siblings, U = its usage / theirs, LevelFS = S / U
-(infinite without usage, 0 without shares). The tree is walked from the root, siblings in descending order of LevelFS.
-Users are ranked in the order of the walk, and FairShare is the rank divided by the number of users. Users with equal
-LevelFS share the rank. Accounts with equal LevelFS are walked as one. A user whose LevelFS equals an account's gets the
-rank of that account's best user. An account with its parent's shares forms no level: its users and accounts count as
-siblings of the account.
+For each association, S is the fraction of its shares in the shares of all its siblings, and U is the fraction of its
+usage in the usage of all siblings. LevelFS is S / U; it is infinite without usage, and 0 without shares. The tree is
+traversed from the root, siblings in descending order of LevelFS. Users are ranked in this order, and FairShare is the
+rank divided by the number of users. Sibling users with equal LevelFS share a rank. Sibling accounts with equal LevelFS
+are traversed as one account. If the LevelFS of a user equals that of a sibling account, the user gets the rank of the
+account's best user. An account with FairShare=parent forms no level: its users and accounts count as siblings of the
+account.
 
-The classic formula (`PriorityFlags=NO_FAIR_TREE`): FairShare = 2^(-UE / S), for accounts as well. S is the product of
-the fractions of the shares from the root down. UE is UA, the fraction of all usage, at the first level; below it, UE is
-UA + (UE of the parent - UA) * the fraction of the siblings' shares. A user with the parent's shares has the parent's S
-and UE.
+By the classic formula (`PriorityFlags=NO_FAIR_TREE`), FairShare is 2^(-UE / S), for accounts as well. S is the product
+of the fractions of shares among siblings, from the root down to the association. UA is the association's fraction of
+all usage. UE is UA at the first level. Below it, UE is UA + (UE of the parent - UA) * the fraction of shares among
+siblings. A user with FairShare=parent has the S and UE of the parent.
 
 Sources: https://slurm.schedmd.com/fair_tree.html, https://slurm.schedmd.com/classic_fair_share.html; compared with the
 output of a real Slurm 22.05 (tests/core/order/slurm).
@@ -23,13 +24,13 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from math import inf
 
-PARENT = -1  # FairShare=parent: a user with the shares of the whole account, or an account that forms no level
+PARENT = -1  # FairShare=parent: the user has the shares of the account; an account with this value forms no level
 
 
 @dataclass(slots=True, kw_only=True)
 class FairTreeNode:
-    """An account, or, if `user` is True, a user of an account. `usage`: billed units times seconds, of the node and of
-    all nodes below it."""
+    """An association in the tree: an account or, if `user` is True, a user of an account. `usage`: the usage of the
+    association and of all associations below it, in billed units times seconds. `below`: the associations below it."""
 
     name: str
     user: bool = False
@@ -43,7 +44,7 @@ class FairTreeNode:
 
 
 def compute(root: FairTreeNode) -> None:
-    """Fill in what follows from shares and usage."""
+    """Compute the fair shares of all associations below `root` from their shares and usage, by Fair Tree."""
     _sum(root)
     _levels(root)
     root.effective_usage = 1.0
@@ -53,7 +54,7 @@ def compute(root: FairTreeNode) -> None:
 
 
 def compute_classic(root: FairTreeNode) -> None:
-    """Compute the fair shares of all nodes from their shares and usage, by the classic formula."""
+    """Compute the fair shares of all associations below `root` from their shares and usage, by the classic formula."""
     total = _sum(root)
     root.norm_shares = root.effective_usage = 1.0
     root.fair_share = 0.5
@@ -86,8 +87,8 @@ def _sum(node: FairTreeNode) -> float:
 
 
 def _level(node: FairTreeNode) -> tuple[list[FairTreeNode], list[FairTreeNode]]:
-    """Return the siblings of the level below a node, and the accounts that form no level because they have the node's
-    shares."""
+    """Return the siblings of the level below an account, and the accounts with FairShare=parent, which form no
+    level."""
     siblings, aside = list[FairTreeNode](), list[FairTreeNode]()
     for each in node.below:
         if each.shares == PARENT and not each.user:
@@ -108,7 +109,7 @@ def _levels(node: FairTreeNode) -> None:
         else:
             each.norm_shares = each.shares / shares if shares else 0.0
             each.level = 0.0
-            if each.norm_shares:  # one division, as in the scheduler, so both find the same ties
+            if each.norm_shares:  # a single division, as in the scheduler, so that both find the same equal values
                 used = each.usage if node.usage else 0.0
                 each.level = each.shares * node.usage / (used * shares) if used else inf
         each.effective_usage = each.usage / node.usage if node.usage else 0.0
@@ -117,8 +118,9 @@ def _levels(node: FairTreeNode) -> None:
 
 
 def _rank(parents: Sequence[FairTreeNode], rank: int, users: int, tied: Sequence[FairTreeNode] = ()) -> int:
-    """Rank all users below the parents, which count as one account, and return the next rank. `tied`: users on the
-    parents' own level with the same LevelFS as the parents; they get the rank of the best user below the parents."""
+    """Rank all users below the accounts `parents`, which have equal LevelFS and count as one account. Return the next
+    rank. `rank`: the first rank to give. `users`: the number of all users. `tied`: sibling users of the accounts with
+    the same LevelFS; they get the rank of the best user below the accounts."""
     siblings = [each for parent in parents for each in _level(parent)[0] if any(node.user for node in walk(each))]
     siblings.sort(key=_level_of, reverse=True)
     for _, group in groupby(siblings, _level_of):

@@ -1,8 +1,8 @@
-"""The limits of accounts and QOS, as sacctmgr names them.
+"""Read, check and translate the limits of accounts and QOS, with the names that sacctmgr uses.
 
-The first part translates the limits of an account into the limits of its queue. Only limits with the same meaning in
-both are translated: MaxJobs of an account limits each of its users, and so do the limits per user of a queue. The
-second part reads and changes a QOS as sacctmgr shows it.
+The first part translates the limits of an account to the limits of its queue. Only limits are translated that have the
+same meaning in both. For example, MaxJobs of an account limits each of its users, as the limits `perUser` of a queue
+do. The second part changes a QOS and prints its settings as sacctmgr does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from phalanx.slurm.cluster.site import Qos, Site
 from phalanx.slurm.notation import amounts, times
 from phalanx.slurm.options import Usage
 
-# sacctmgr's name -> (the queue's scope, its field)
+# name of a limit in sacctmgr -> (the scope in the queue's spec.limits, the field in this scope)
 NAMES = {
     "grpjobs": ("total", "running"),
     "grpsubmitjobs": ("total", "submitted"),
@@ -25,13 +25,13 @@ NAMES = {
     "maxsubmitjobs": ("perUser", "submitted"),
     "maxtres": ("perJob", "resources"),
     "maxwall": ("perJob", "wall"),
-    "grpwall": ("", "wall"),  # checked at submission (`enforced`)
+    "grpwall": ("", "wall"),  # not a limit of queues; `enforced` checks it when a job is submitted
 }
 SPELLED = {
     "grpjobs": "GrpJobs", "grpsubmitjobs": "GrpSubmitJobs", "grptres": "GrpTRES", "maxjobs": "MaxJobs",
     "maxsubmitjobs": "MaxSubmitJobs", "maxtres": "MaxTRES", "maxwall": "MaxWall", "grpwall": "GrpWall",
 }  # fmt: skip
-# The limits of a QOS, and of a user's association, that are checked when a job is submitted (`enforced`).
+# The limits of a QOS, and of a user's association, that `enforced` checks when a job is submitted -> their form.
 OF_QOS = {
     "maxjobsperuser": "count", "maxsubmitjobsperuser": "count", "maxtresperuser": "tres", "maxtres": "tres",
     "maxwall": "wall",
@@ -53,18 +53,19 @@ NONE = "-1"  # the value that removes a limit
 
 
 class LimitError(PhalanxError):
-    """A value that the limit cannot have."""
+    """The error for an invalid value of a limit."""
 
 
 def unknown(name: str, value: str) -> Usage:
-    """Return sacctmgr's error about an unknown option or value."""
+    """Return sacctmgr's error message about an unknown option, or about an invalid value of a limit."""
     known = _COUNTS.get(ALSO.get(name, name))
     why = f"sacctmgr: error: Invalid value for {known} ({value})\n" if known is not None else ""
     return Usage(f"{why} Unknown option: {name}={value}\n Use keyword 'where' to modify condition")
 
 
 def written(name: str, value: str) -> str:
-    """Return the limit in the form in which it is stored and shown; empty: no limit. Raises LimitError."""
+    """Return the value of an account's limit in the form in which it is stored and shown; "" for no limit. Raises
+    LimitError."""
     if value == NONE:
         return ""
     try:
@@ -81,8 +82,8 @@ def written(name: str, value: str) -> str:
 
 
 def changed(before: dict[str, str], kinds: dict[str, str], name: str, value: str) -> dict[str, str]:
-    """Return the limits `before` with the limit `name` set to `value`. Amounts of a TRES limit that `value` does not
-    name stay. Raises LimitError."""
+    """Return the limits `before` with the limit `name` set to `value`. In a TRES limit, the amounts of resources that
+    `value` does not name stay. `kinds`: name of a limit -> its form. Raises LimitError."""
     try:
         match kinds[name]:
             case _ if value == NONE:
@@ -111,7 +112,8 @@ def _amount(part: str) -> tuple[str, str]:
 
 
 def _tres(value: str) -> str:
-    """Return a TRES limit in its stored form, `cpu=10,mem=5000M`. An amount of -1 is left out."""
+    """Return a TRES limit in the form in which it is stored, such as `cpu=10,mem=5000M`. Resources with the amount -1
+    (no limit) are left out."""
     found = []
     for part in value.split(","):
         name, _, text = part.partition("=")
@@ -123,7 +125,7 @@ def _tres(value: str) -> str:
 
 
 def of_queue(limits: dict[str, str]) -> dict[str, Any]:
-    """Return the value of a queue's `spec.limits`."""
+    """Return the value of a Queue's `spec.limits` for the limits of its account."""
     found: dict[str, Any] = {}
     for name, text in limits.items():
         scope, field = NAMES[name]
@@ -150,7 +152,8 @@ _FLAGS = {
 
 
 def change_qos(here: Site, qos: Qos, change: Mapping[str, str]) -> None:
-    """Raises Usage for what Slurm has and is not carried out here."""
+    """Set the settings `change` of a QOS. Raises Usage for an invalid value, and for settings of Slurm that Phalanx
+    does not support."""
     for key, value in change.items():
         name = ALSO.get(key, key)
         if name in OF_QOS:
@@ -179,7 +182,7 @@ def change_qos(here: Site, qos: Qos, change: Mapping[str, str]) -> None:
 
 
 def _number(name: str, value: str, *, whole: bool) -> float:
-    """Raises Usage."""
+    """Return the number that the text is. `name`: the name of the setting. Raises Usage."""
     if re.fullmatch(r"\d{1,9}" if whole else r"\d{1,9}(\.\d*)?", value) is None:
         raise Usage(f"sacctmgr: error: Invalid value for {name} ({value})\n You didn't give me anything to set")
     return float(value)

@@ -1,9 +1,10 @@
-"""Slurm's multifactor priority (priority/multifactor): factors from 0 to 1, times their weights, summed.
+"""Compute Slurm's multifactor priority (priority/multifactor): the sum of factors from 0 to 1, each times its weight.
 
     priority = site + age·W + assoc·W + fair share·W + job size·W + partition·W + QOS·W + Σ TRES·W - nice
 
-Source: https://slurm.schedmd.com/priority_multifactor.html; held against what a real Slurm 22.05 printed
-(tests/core/order/slurm). The sum is cut to an integer; a job that is held has 0, every other one at least.
+Source: https://slurm.schedmd.com/priority_multifactor.html; compared with the output of a real Slurm 22.05
+(tests/core/order/slurm). The sum is cut to an integer. The priority of a held job is 0; that of any other job is at
+least 1.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from phalanx.slurm.cluster.site import Site, Weights
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.nodes import Node
 
-MOST = 4294967295  # the greatest priority
+MOST = 4294967295  # the highest priority
 
 
 class Factors(Struct, frozen=True, kw_only=True):
@@ -33,8 +34,9 @@ class Factors(Struct, frozen=True, kw_only=True):
 
 
 def job_size(nodes: int, cpus: int, all_nodes: int, all_cpus: int, limit_min: int | None, weights: Weights) -> float:
-    """Return the job size factor: the mean of the job's part of all nodes and its part of all CPUs. With
-    SMALL_RELATIVE_TO_TIME it is the greater part, divided by the minutes of the time limit (0 without a limit)."""
+    """Return the job size factor: the mean of the job's fraction of all nodes and its fraction of all CPUs. With the
+    flag SMALL_RELATIVE_TO_TIME it is the larger of both fractions, divided by the time limit in minutes; 0 without a
+    limit."""
     if not all_nodes or not all_cpus:
         return 0.0
     found = (nodes / all_nodes + cpus / all_cpus) / 2
@@ -44,7 +46,8 @@ def job_size(nodes: int, cpus: int, all_nodes: int, all_cpus: int, limit_min: in
 
 
 def factors_of(ask: Ask, here: Site, every: Sequence[Node], fair_share: float, age_s: float) -> Factors:
-    """Return the factors of a pending job. `every`: all nodes. `age_s`: the time since the job became eligible."""
+    """Return the factors of a pending job. `every`: all nodes of the cluster. `fair_share`: the fair-share factor of
+    the job's user. `age_s`: the seconds since the job became eligible."""
     weights, partition = here.weights, here.partition(ask.partition)
     within = [one for one in every if partition is None or not partition.nodes or one.name in partition.nodes]
     asked = {"cpu": ask.cpus, "mem": ask.total_mib, "node": ask.node_count, "gres/gpu": ask.total_gpus}
@@ -70,8 +73,8 @@ def _part(value: int, every: Sequence[int]) -> float:
 
 
 def rank(ask: Ask, here: Site, every: Sequence[Node]) -> tuple[float, float]:
-    """Return the job's priority at submission without its nice value, and the increase for each second of waiting. Fair
-    shares change, so they are not included. Both are 0 if the site has no weights."""
+    """Return the job's priority at submission without its nice value, and the increase of the priority for each second
+    of waiting. The fair-share factor is not included, because it changes. Both are 0 if the site has no weights."""
     weights = here.weights
     if not weights.any:
         return 0.0, 0.0
@@ -81,7 +84,7 @@ def rank(ask: Ask, here: Site, every: Sequence[Node]) -> tuple[float, float]:
 
 
 def weighted(factors: Factors, weights: Weights) -> dict[str, float]:
-    """Return each factor times its weight. TRES factors and nice are not included."""
+    """Return each factor times its weight, by the factor's name. TRES factors and the nice value are not included."""
     return {
         "age": factors.age * weights.age,
         "assoc": factors.assoc * weights.assoc,
@@ -97,7 +100,7 @@ def tres(factors: Factors, weights: Weights) -> dict[str, float]:
 
 
 def total(factors: Factors, weights: Weights) -> float:
-    """Return the priority before it is cut to an integer: at least 1, and at most `MOST`."""
+    """Return the priority before it is cut to an integer. It is at least 1 and at most `MOST`."""
     found = sum(weighted(factors, weights).values()) + sum(tres(factors, weights).values()) - factors.nice
     return max(1.0, min(found, float(MOST)))
 

@@ -1,4 +1,4 @@
-"""What sacctmgr lists: rows, by the headings of their columns in lower case."""
+"""Build the rows that `sacctmgr list` prints. A row maps the headings of columns, in lower case, to values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phalanx.slurm.jobs.nodes import Node
 from phalanx.slurm.notation import times
 
 Row = dict[str, str]
-# limits as they are kept -> their columns, where these have another name
+# stored name of a limit -> the heading of its column, if both differ
 _SHORT = {
     "maxsubmitjobs": "maxsubmit", "grpsubmitjobs": "grpsubmit", "maxtresperuser": "maxtrespu",
     "maxjobsperuser": "maxjobspu", "maxsubmitjobsperuser": "maxsubmitpu",
@@ -22,7 +22,8 @@ def _limits(kept: Mapping[str, str]) -> Row:
 
 
 def accounts(site: Site, names: Sequence[str], *, each: bool = False) -> list[Row]:
-    """`each`: a row for each association."""
+    """Return the rows of accounts. `names`: only these accounts; empty: all. `each`: True for a row for each
+    association of an account, False for a row for each account."""
     rows = [
         {
             "account": name,
@@ -42,7 +43,8 @@ def accounts(site: Site, names: Sequence[str], *, each: bool = False) -> list[Ro
 
 
 def users(site: Site, names: Sequence[str], *, each: bool) -> list[Row]:
-    """`each`: a row for each association."""
+    """Return the rows of users. `names`: only these users; empty: all. `each`: True for a row for each association of a
+    user, False for a row for each user."""
     rows: list[Row] = []
     known = {"root": [Association(account="root")], **site.users}
     for user, theirs in sorted(known.items()):
@@ -66,8 +68,9 @@ def _ordered(theirs: Sequence[Association]) -> list[Association]:
 
 
 def associations(site: Site, accounts: Sequence[str], users: Sequence[str], *, own: bool = False) -> list[Row]:
-    """Return the associations in the order of the tree: an account, its users, the accounts below it. `own`: without
-    values from accounts above."""
+    """Return the rows of associations in the order of the tree: an account, then its users, then the accounts below it.
+    `accounts`, `users`: only associations of these; empty: all. `own`: True to leave out values that are inherited from
+    accounts above."""
     rows: list[Row] = []
 
     def walk(name: str, parent: str) -> None:
@@ -129,7 +132,7 @@ def wckeys(site: Site, names: Sequence[str]) -> list[Row]:
 
 
 def tres() -> list[Row]:
-    """Return Slurm's kinds of resources, with its numbers."""
+    """Return the rows of Slurm's trackable resources (TRES), with the ids that Slurm gives them."""
     kinds = ("cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages")
     pairs = [*((one, number) for number, one in enumerate(kinds, 1)), ("gres/gpu", 1001)]
     return [
@@ -143,8 +146,8 @@ def tres() -> list[Row]:
 
 
 def events(site: Site, nodes: Sequence[Node], names: Sequence[str]) -> list[Row]:
-    """Return a row for the creation of the cluster, and a row for each node that is drained or down now. Past events
-    are not recorded."""
+    """Return a row for the creation of the cluster, and a row for each node that is drained or down now. Phalanx does
+    not record past events. `names`: only events of these nodes; empty: all."""
     began = (site.read.get("metadata") or {}).get("creationTimestamp") or ""
     began_s = datetime.fromisoformat(began).timestamp() if began else None
     registered = {
@@ -164,14 +167,15 @@ def events(site: Site, nodes: Sequence[Node], names: Sequence[str]) -> list[Row]
 
 
 def is_default(site: Site, row: Row) -> bool:
-    """Return whether the row is a user's default association."""
+    """Return whether the row shows the default association of a user."""
     user = row.get("user", "")
     theirs = site.users.get(user, [])
     return user == row["account"] == "root" or (bool(theirs) and theirs[0].account == row["account"])
 
 
 def number(site: Site, account: str, user: str = "") -> str:
-    """Return Slurm's number of the association; empty: it has none."""
+    """Return the id of an association; "" if it has none. `user`: the user; "" for the association of the account
+    itself."""
     if account == "root" and user in ("", "root"):
         return "2" if user else "1"
     found = site.accounts[account].number if account in site.accounts else 0
@@ -181,7 +185,9 @@ def number(site: Site, account: str, user: str = "") -> str:
 
 
 def _spans(site: Site) -> dict[tuple[str, str], tuple[int, int]]:
-    """Return Slurm's lft and rgt of each association, which nest like brackets: the newest of siblings first."""
+    """Return the columns lft and rgt of each association: (account, user) -> (lft, rgt). They are Slurm's nested sets:
+    the interval of an association contains the intervals of all associations below it. The newest sibling comes
+    first."""
     below: dict[str, list[tuple[str, str]]] = {"root": [("root", "root")]}
     for name, account in site.accounts.items():
         below.setdefault(account.parent or "root", []).append((name, ""))
@@ -191,7 +197,8 @@ def _spans(site: Site) -> dict[tuple[str, str], tuple[int, int]]:
     found: dict[tuple[str, str], tuple[int, int]] = {}
 
     def walk(key: tuple[str, str], at: int) -> int:
-        """Number the association and all below it, starting with `at`, and return the next free number."""
+        """Number the association `key` and all associations below it, starting with `at`. Return the next free
+        number."""
         end = at + 1
         for one in sorted(
             below.get(key[0], ()) if not key[1] else (), key=lambda one: (-int(number(site, *one) or 0), one)
@@ -215,8 +222,8 @@ def by_creation(site: Site, rows: Sequence[Row]) -> list[Row]:
 
 
 def in_tree(site: Site, rows: Sequence[Row]) -> list[tuple[int, Row]]:
-    """Return the rows of associations below the rows of their accounts, with their depth: users before accounts, by
-    name. A row whose account has no row is one of the topmost."""
+    """Return the rows of associations in the order of the tree, each with its depth. Below an account come its users
+    and then its accounts, both by name. A row has depth 0 if the account above it has no row."""
     spans, accounts = _spans(site), {row["account"] for row in rows if "user" not in row}
     below: dict[str, list[Row]] = {}
     for row in rows:
@@ -236,7 +243,7 @@ def in_tree(site: Site, rows: Sequence[Row]) -> list[tuple[int, Row]]:
 
 
 def numbered(site: Site, row: Row) -> Row:
-    """Return the row of an association with its numbers."""
+    """Return the row of an association with its columns id, lft and rgt."""
     if not (own := number(site, *_key(row))):
         return row
     lft, rgt = _spans(site)[_key(row)]

@@ -1,8 +1,8 @@
-"""The tree of accounts as a site has it, with what was used in it; and changes of it, carried to the queues.
+"""Build the tree of a site's accounts with their past usage, and copy changes of accounts to the queues.
 
-An account is a Queue of its name: its parent and its shares are the queue's parent and weight, the shares of its users
-the queue's `accounts`. The past usage is in the ConfigMap `kube-system/phalanx-usage`, which the scheduler writes
-about once a minute.
+Each account is a Queue with the same name. The parent and the shares of the account are the queue's `parent` and
+`weight`; the shares of its users are the queue's `accounts`. The scheduler writes the past usage to the ConfigMap
+`kube-system/phalanx-usage` about once a minute.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _USAGE = "/api/v1/namespaces/kube-system/configmaps/phalanx-usage"
 
 
 def tree(site: Site, used: dict[tuple[str, str], float]) -> FairTreeNode:
-    """`used`: (account, user) -> billed units times seconds. Siblings by name, users before accounts below one."""
+    """Return the root of the tree of accounts and users, with the computed fair shares. Users and then accounts come
+    below an account, both sorted by name. `used`: (account, user) -> past usage in billed units times seconds."""
     own = _users(site, "root", used) or [FairTreeNode(name="root", user=True, usage=used.get(("root", "root"), 0.0))]
     root = FairTreeNode(name="root", below=own + _below(site, "", used))
     (compute_classic if site.classic else compute)(root)
@@ -49,7 +50,7 @@ def _users(site: Site, account: str, used: dict[tuple[str, str], float]) -> list
 
 
 def usage(api: Api) -> dict[tuple[str, str], float]:
-    """Return what the scheduler remembers, by (queue, user)."""
+    """Return the past usage that the scheduler has stored: (queue, user) -> billed units times seconds."""
     found = api.find(_USAGE)
     try:
         kept: Any = msgspec.json.decode(((found or {}).get("data") or {}).get("usage") or "{}")
@@ -59,8 +60,8 @@ def usage(api: Api) -> dict[tuple[str, str], float]:
 
 
 def carry(api: Api, site: Site, name: str) -> None:
-    """Create or change the queue of an account as the site describes the account. Without such an account in the site,
-    delete the queue. Raises Refused."""
+    """Create or change the queue of the account `name`, so that it has the settings of the account. If the site has no
+    such account, delete the queue. Raises Refused."""
     account = site.accounts.get(name)
     if account is None:
         try:
@@ -83,13 +84,13 @@ def carry(api: Api, site: Site, name: str) -> None:
     else:
         spec["accounts"] = {**dict.fromkeys(known_users(api, name)), **shares}
         known = (api.get(f"{QUEUES}/{name}").get("spec") or {}).get("limits") or {}
-        if spec["limits"] is not None:  # a merge patch keeps limits that it does not name
+        if spec["limits"] is not None:  # a merge patch does not remove limits unless it sets them to null
             spec["limits"] = {**dict.fromkeys(known), **spec["limits"]}
         api.patch(f"{QUEUES}/{name}", {"spec": spec})
 
 
 def known_users(api: Api, name: str) -> list[str]:
-    """Return the users whose shares are in the queue of an account now."""
+    """Return the users whose shares the queue of an account has now."""
     return list((api.get(f"{QUEUES}/{name}").get("spec") or {}).get("accounts") or {})
 
 
@@ -99,7 +100,7 @@ def is_administrator(site: Site) -> bool:
 
 
 def coordinators(site: Site, account: str) -> set[str]:
-    """Return the users who coordinate an account, or an account above it."""
+    """Return the coordinators of an account, and of all accounts above it."""
     found: set[str] = set()
     while account in site.accounts:
         found |= {*site.accounts[account].coordinators}

@@ -1,7 +1,7 @@
-"""What jobs held in a period, by account and user: sums that the ledger's database makes.
+"""Sum the resources that jobs held in a period, by account and user. The database of the ledger computes the sums.
 
-Jobs of all kinds count. The account of a job is its queue. The user of a job is its Slurm user (the job's group); for a
-job without one, the API user who submitted it. A start counts in the part of it that lies within the period.
+Jobs of all kinds count. The account of a job is its queue. The user of a job is its Slurm user (the job's group) or,
+for other jobs, the API user who submitted the job. Of each run of a job, only the part within the period counts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _UNITS = {"cpu": 1000, "memory": 1 << 20, "nvidia.com/gpu": 1}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
-    """A period, in seconds since the epoch. `now_s`: the time until which runs that have not ended count."""
+    """A period from `since_s` to `until_s`, in seconds since the epoch. `now_s`: the present time; runs that have not
+    ended count until then."""
 
     since_s: float
     until_s: float
@@ -33,9 +34,9 @@ class Period:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """The resources that several equal runs of jobs held. `account`: the path of the account from the root, with `/`
-    between. `seconds`: the sum of the run times. `tres`: the amounts of one run, by Slurm's names (cpu in CPUs, mem in
-    MiB)."""
+    """The resources that runs with the same account, user and allocation held. `account`: the path of the account from
+    the root, with `/` between the names. `seconds`: the sum of the run times. `count`: the number of jobs. `tres`: the
+    amounts that each run held, by Slurm's names (cpu in CPUs, mem in MiB)."""
 
     account: str
     user: str
@@ -49,15 +50,16 @@ class Held:
 
 
 def held(book: Book, period: Period, users: Iterable[str] = (), word: str = "") -> list[Held]:
-    """Return the runs of a period; runs with the same account, user and allocation are summed. `word`: the name of an
-    option of the job (`wckey`, `reservation`), whose value replaces the account. Raises PhalanxError."""
+    """Return the resources that jobs held in the period; runs with the same account, user and allocation are summed.
+    `users`: only jobs of these users; empty: all. `word`: the name of a field of the job's request (`wckey`,
+    `reservation`), whose value is returned in the place of the account; "" for the account. Raises PhalanxError."""
     account = book.asked(word) if word else "j.account"
     ends = f"COALESCE(s.end_s, j.end_s, {period.now_s!r})"
     begin = f"CASE WHEN s.at_s > {period.since_s!r} THEN s.at_s ELSE {period.since_s!r} END"
     end = f"CASE WHEN {ends} < {period.last_s!r} THEN {ends} ELSE {period.last_s!r} END"
     named = sorted(users)
     of_users = f" AND {_USER} IN ({marks(named)})" if named else ""
-    statement = (  # only numbers of this module are formatted into the statement
+    statement = (  # the inserted parts are numbers and texts of this module, never values of users
         f"SELECT {account}, {_USER}, s.allocated, SUM({end} - ({begin})), COUNT(DISTINCT j.id) "  # noqa: S608 (no values in it)
         "FROM ledger_job j JOIN ledger_start s ON s.job_id = j.id "
         "WHERE (j.end_s IS NULL OR j.end_s > ?) AND j.submit_s < ? AND s.at_s < ? "
@@ -77,8 +79,8 @@ def _tres(allocated: str) -> dict[str, float]:
 
 
 def waited_cpu_s(book: Book, period: Period) -> float:
-    """Return the sum over all eligible jobs of the requested CPUs times the seconds that the job waited in the
-    period."""
+    """Return the CPU time for which eligible jobs waited in the period: the sum over all these jobs of the requested
+    CPUs times the seconds of waiting."""
     starts = "SELECT MIN(s.at_s) FROM ledger_start s WHERE s.job_id = j.id"
     rows = book.rows(
         f"SELECT j.requested, j.eligible_s, j.end_s, ({starts}) FROM ledger_job j "  # noqa: S608 (no values in it)

@@ -1,18 +1,22 @@
-"""Admission policies by which the API server enforces the rules of accounts, so that it need not trust users' commands.
+"""Admission policies with which the API server enforces the rules of accounts. So users cannot avoid these rules by
+calling the API server themselves.
 
-A ValidatingAdmissionPolicy, written once the site has users, judges the account of each job by the rule of `sbatch -A`.
-A job of any kind may be in an account's queue only if its user is a member of that account (`site`: the keys
-`members.ACCOUNT`). The queue is named by the label `phalanx.dev/queue`, by the annotation of pods, and by the field of
-Kubeflow's frameworks. A job with a Slurm number must be in an account, and belong to its submitter.
+A first ValidatingAdmissionPolicy exists as soon as the site has users. It checks the account of each job by the rule of
+`sbatch -A`: a job of any kind may be in the queue of an account only if its user is a member of the account (the keys
+`members.ACCOUNT` of the site's ConfigMap). The label `phalanx.dev/queue`, or the annotation of this name, or the field
+of Kubeflow's frameworks names the queue. A job with a Slurm number must be in the queue of an account, and its user
+must be the user who submits it.
 
-- The user is the sender of the request. Controllers and service accounts act for the user of the namespace. The
-  namespace's annotation `phalanx.dev/user` names this user (`phalanx login` writes it). So the template of a Deployment
-  gives no access to another queue.
-- Admins (`system:masters`) may submit for any user. So may the control plane in a namespace without that annotation.
-- Only changes of these fields are checked, so operators can hold and requeue the jobs of other users.
+- The user of a job is the sender of the request. If the sender is a controller or a service account, the user is the
+  owner of the namespace, whom the namespace's annotation `phalanx.dev/user` names (`phalanx login` writes it). So a
+  user cannot reach the queue of another account through the pod template of a Deployment.
+- Admins (`system:masters`) may submit for any user. In a namespace without this annotation, the control plane may do so
+  as well.
+- An update is only checked if it changes one of the checked fields. So operators can hold and requeue the jobs of other
+  users.
 
-A second policy is written once the site's jobs get tokens. The service account of a job (`token`) may start programs in
-pods of this job only, and may change only the annotations about steps and pods on its Job.
+A second policy exists as soon as the jobs of the site get API tokens. With its token, a job may start programs only in
+its own pods, and may change only the annotations about steps and pods on its own Job.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ _POLICIES = f"{_GROUP}/validatingadmissionpolicies"
 _BINDINGS = f"{_GROUP}/validatingadmissionpolicybindings"
 PLACES = (_POLICIES, _BINDINGS)
 NAME = "slurm-accounts.phalanx.dev"
-SITE, MEMBERS = "phalanx-slurm", "members."  # a ConfigMap in kube-system; its keys with the users of each account
+SITE, MEMBERS = "phalanx-slurm", "members."  # the site's ConfigMap in kube-system; the prefix of its keys of members
 STEPS, OWNERS = "slurm-steps.phalanx.dev", "slurm-owners.phalanx.dev"
 _PREFIX = "slurm.phalanx.dev/"
 _NUMBER = f"{_PREFIX}number"
@@ -54,13 +58,14 @@ def _map(obj: str, part: str) -> str:
 
 
 def _said(obj: str, key: str, instead: str = '""') -> str:
-    """Return a CEL expression: the object's label `key`, else its annotation `key`, else the expression `instead`."""
+    """Return a CEL expression with the value of the object's label `key`, or else of its annotation `key`, or else of
+    the expression `instead`."""
     labels, notes = _map(obj, "labels"), _map(obj, "annotations")
     return f'("{key}" in {labels} ? {labels}["{key}"] : "{key}" in {notes} ? {notes}["{key}"] : {instead})'
 
 
 def _queue(obj: str) -> str:
-    """Return a CEL expression: the queue that a job of any kind names; "" if the job names none."""
+    """Return a CEL expression with the queue that a job of any kind names; "" if the job names no queue."""
     parts = _FIELD.split(".")
     there = " && ".join(f"has({obj}.{'.'.join(parts[: at + 1])})" for at in range(len(parts)))
     return _said(obj, _QUEUE, f'({there} ? {obj}.{_FIELD} : "")')
@@ -106,14 +111,14 @@ _VARIABLES = {
 
 
 def _of_site(condition: str) -> str:
-    """Return a CEL expression that is true if the condition holds, or if the site has no users. The site's data gets a
-    variable (`said`), because a value that is read from a field may be copied in each step of a loop."""
+    """Return a CEL expression that is true if the condition is true, or if the site has no users. In the condition, the
+    variable `said` has the data of the site's ConfigMap. It is a variable because the API server may copy a value in
+    each step of a loop if the value is read from a field."""
     has_users = f'said.exists(key, key.startsWith("{MEMBERS}"))'
     return f"[has(params.data) ? params.data : {{}}].all(said, !{has_users} || {condition})"
 
 
-# A queue that belongs to an account is for the members of that account. A user's job with a Slurm number needs a queue
-# of an account.
+# Only members of an account may use its queue. A user's job with a Slurm number must be in the queue of an account.
 _MEMBER = f'"{MEMBERS}" + queue in said && variables.who in said["{MEMBERS}" + queue].split(",")'
 _MAY_USE_QUEUE = (
     f'[variables.queue].all(queue, {_MEMBER} || !("path." + queue in said || "{MEMBERS}" + queue in said)'
@@ -125,20 +130,21 @@ _VALIDATIONS = {
 
 
 def owner_policy() -> Object:
-    """Return the spec of the policy on the owner of a job. Users submit only as themselves, name only groups of their
-    own, and set no field that is reserved for operators. The policy also holds on a site without users."""
+    """Return the spec of the policy about the owner of a job. Users may submit jobs only under their own name, may set
+    the label `phalanx.dev/group` only to one of their own groups, and may not set values that only operators may set.
+    The policy is also enforced on a site without users."""
     judged = {
-        "a job of Slurm's is its submitter's: the label phalanx.dev/group is another user's name": (
+        "a Slurm job belongs to the user who submits it, but the label phalanx.dev/group names another user": (
             'variables.number == "" || variables.group == variables.who || !variables.isPerson && variables.group == ""'
         ),
         "the label phalanx.dev/group names neither its user nor a group of the user": (
             'variables.group == "" || variables.number != "" || variables.group == variables.who'
             " || variables.isPerson && variables.group in request.userInfo.groups"
         ),
-        "phalanx.dev/nice below 0 raises a job's priority, which only operators do": (
+        "only operators may raise a job's priority by a value of phalanx.dev/nice below 0": (
             f'!variables.nice.startsWith("-") || {_IS_OPERATOR}'
         ),
-        "the hold of an administrator is not its user's to end": (
+        "only operators may release a job that an administrator holds": (
             f'variables.heldBefore != "{_BY_ADMINISTRATOR}" || variables.hold == "{_BY_ADMINISTRATOR}"'
             f" || variables.group != variables.who || {_IS_OPERATOR}"
         ),
@@ -173,7 +179,7 @@ _CONDITIONS = [
 
 
 def policy() -> Object:
-    """Return the spec of the policy about the accounts of jobs. The policy's parameter is the ConfigMap of the site."""
+    """Return the spec of the policy about the accounts of jobs. Its parameter is the ConfigMap of the site."""
     return {
         "failurePolicy": "Fail",
         "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
@@ -188,16 +194,16 @@ def policy() -> Object:
 
 
 def owner_objects() -> tuple[Object, Object]:
-    """Return the policy on the owner of a job, and its binding, as objects. A shared machine has both from its first
-    start."""
+    """Return the policy about the owner of a job and its binding, as objects. `phalanx up --shared` creates both at its
+    first start."""
     meta = {"name": OWNERS}
     return {"metadata": meta, "spec": owner_policy()}, {"metadata": meta, "spec": _bound(OWNERS)}
 
 
 def steps_policy() -> Object:
-    """Return the spec of the policy for the service accounts of jobs. A service account has the name of its job's
-    Secret. The account of a heterogeneous job has the name of the first component's Secret, a dot, and the number of
-    components. The job numbers of the components are consecutive."""
+    """Return the spec of the policy for the service accounts of jobs. The service account of a job has the name of the
+    job's Secret. For a heterogeneous job, its name consists of the name of the first component's Secret, a dot, and the
+    number of components, which have consecutive job numbers."""
     told = " || ".join(f'name.startsWith("{_PREFIX}{word}.")' for word in ("step", "pod"))
     notes, before = "object.metadata.annotations", "oldObject.metadata.annotations"
     return {
@@ -233,15 +239,15 @@ def steps_policy() -> Object:
                 f" && has({notes}) && {notes}.all(name, {told}"
                 f" || (name in {before} && {notes}[name] == {before}[name]))"
                 f" && {before}.all(name, {told} || name in {notes}))",
-                "message": "the token of a job tells of its steps and pods, and changes nothing else",
+                "message": "the token of a job may only write the annotations about its steps and pods",
             },
         ],
     }
 
 
 def hold_tokens(api: Api) -> None:
-    """Write the policy that limits the token of each job to the job's own pods. Raises Refused; jobs must not get
-    tokens then."""
+    """Write the policy that limits the token of each job to the job's own pods. Raises Refused; then the caller must
+    not give tokens to jobs."""
     _write(api, _POLICIES, "ValidatingAdmissionPolicy", STEPS, steps_policy())
     _write(api, _BINDINGS, "ValidatingAdmissionPolicyBinding", STEPS, _bound(STEPS))
 
@@ -259,8 +265,8 @@ def _write(api: Api, path: str, kind: str, name: str, spec: Object) -> None:
 
 
 def enforce(api: Api) -> None:
-    """Write the policies with which the API server keeps jobs in the accounts of their users. If the caller may change
-    the site but no admission policies, the policies stay unchanged."""
+    """Write the policies about accounts and owners of jobs. If the caller may change the site but not admission
+    policies, the policies stay unchanged."""
     bound = {**_bound(NAME), "paramRef": _PARAM}
     try:
         _write(api, _POLICIES, "ValidatingAdmissionPolicy", OWNERS, owner_policy())
@@ -279,8 +285,8 @@ _LEVELS = {"Operator": "phalanx:slurm-operator", "Administrator": "phalanx:slurm
 
 
 def give_level(api: Api, user: str, level: str) -> None:
-    """Bind the user to the role of the admin level, and to the role of no other level. The roles come with `phalanx up
-    --shared`, and on a cluster with deploy/components/slurm. Raises Refused."""
+    """Bind the user to the ClusterRole of the admin level `level`, and remove the bindings to the roles of other
+    levels. `phalanx up --shared` creates these roles; on a cluster, deploy/components/slurm does. Raises Refused."""
     for name, role in _LEVELS.items():
         path = f"{_CLUSTER_BINDINGS}/{role}:{user}"
         there = api.find(path) is not None
@@ -295,8 +301,9 @@ def give_level(api: Api, user: str, level: str) -> None:
 
 
 def bind_coordinators(api: Api, users: Iterable[str]) -> None:
-    """Bind the role of coordinators to exactly these users. The role lets each of them write the keys of their own
-    accounts. If the role does not exist, the API server has no Slurm users, and nothing is written. Raises Refused."""
+    """Set the users that are bound to the role of coordinators. With this role, users may write the keys of their own
+    accounts. If the binding does not exist, the API server has no Slurm users, and nothing is written. Raises
+    Refused."""
     if api.find(_COORDINATORS) is not None:
         api.patch(_COORDINATORS, {"subjects": [_user(user) for user in sorted(users)]})
 

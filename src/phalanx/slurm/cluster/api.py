@@ -1,23 +1,23 @@
-"""Calls to the API server for commands that are over in a moment: one connection, blocking, few imports.
+"""A client of the API server for commands that run only for a moment: one blocking connection, and few imports.
 
-The client of the long-running parts is asynchronous and knows proxies, plug-ins and watches; importing it takes as long
-as a whole command may. Here is what a command needs: a kubeconfig, one connection, JSON. A kubeconfig with a credential
-plug-in or a proxy is refused with what to do about it.
+`phalanx.client`, the client of the long-running programs, is asynchronous and supports proxies, plug-ins and watches.
+Its import takes as long as a whole command may take. This client has only what a command needs: a kubeconfig, one
+connection, and JSON. It refuses a kubeconfig with a credential plug-in or a proxy.
 
-HTTP/1.1 on one blocking connection, as little of it as a command needs.
+`Connection` speaks the part of HTTP/1.1 that a command needs. It parses with httptools, as `phalanx.client` does. The
+HTTP client of the standard library imports a parser of mail, which takes a fifth of the time of a short command. Every
+failure of a connection is an `OSError`. Then the server may or may not have carried out the request, and the connection
+must not be used again.
 
-The standard library's client reads header lines by its parser of mail: importing that took a fifth of a short command.
-The parser here is httptools', as in the client of the long-running parts.
+`for_each` makes many calls over several connections.
 
-Every failure is an `OSError`: the request may or may not have been carried out, and the connection is of no use then.
+`listed` returns the jobs or pods of all users, as far as the API server shows them:
 
-Calls for many things at once, over several connections.
-
-Jobs and pods of all users, as far as the API server shows them.
-
-1. `phalanx up` serves what Slurm shows everybody (`/slurm/v1/…`): jobs of others without scripts and directories.
-2. Elsewhere operators and admins list all namespaces.
-3. Everybody else sees the jobs of the kubeconfig's namespace, as with Slurm's PrivateData=jobs.
+1. `phalanx up` serves the fields that Slurm shows to every user (`/slurm/v1/…`). Jobs of other users have no scripts
+and
+   directories there.
+2. On other clusters, operators and admins list all namespaces.
+3. Other users see the jobs of the kubeconfig's namespace, as with Slurm's PrivateData=jobs.
 
 The first of these lists that the server grants is used for the rest of the command."""
 
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
     import ssl
 
 
-_AT_A_TIME = 1 << 14  # bytes; a TLS record has no more
+_AT_A_TIME = 1 << 14  # bytes to read in one call; a TLS record is not larger
 
 
 class Connection:
-    """An HTTP connection. `usable`: True if the connection has delivered an answer, and the server announced to keep it
-    open; the server may have closed it later."""
+    """An HTTP connection. `usable`: True if a response has arrived, and if the server announced in it that the
+    connection stays open. The server may close the connection later."""
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, timeout_s: float) -> None:
-        """Raises OSError."""
+        """Connect to the server. `tls`: None for a connection without TLS. Raises OSError."""
         plain = socket.create_connection((host, port), timeout_s)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
@@ -66,22 +66,22 @@ class Connection:
         lines = [f"{method} {target} HTTP/1.1", f"Host: {self._host}"]
         lines += [f"{name}: {value}" for name, value in {**headers, **length}.items()]
         if any("\n" in line or "\r" in line for line in lines):
-            raise ConnectionError("the kubeconfig or the request has a line break where none may be")
+            raise ConnectionError("a header of the request has a line break; it may come from the kubeconfig")
         self._content, self._whole, self.usable = io.BytesIO(), False, False
         self._socket.sendall("\r\n".join([*lines, "", ""]).encode() + (body or b""))
         while not self._whole:
             if not (part := self._socket.recv(_AT_A_TIME)):
-                raise ConnectionError("it closed the connection")
+                raise ConnectionError("the server closed the connection")
             try:
                 self._parser.feed_data(part)
             except httptools.HttpParserError as error:
-                raise ConnectionError(f"it does not answer in HTTP ({error})") from error
+                raise ConnectionError(f"the response is not HTTP ({error})") from error
         return self._parser.get_status_code(), self._content.getvalue()
 
     def close(self) -> None:
         self._socket.close()
 
-    # --- what the parser tells ------------------------------------------------------------------------------------
+    # --- called by the parser -------------------------------------------------------------------------------------
 
     def on_body(self, body: bytes) -> None:
         self._content.write(body)
@@ -91,21 +91,21 @@ class Connection:
 
 
 Object = dict[str, Any]
-_HERE = "{namespace}"  # in paths: stands for the namespace of the `Api`
+_HERE = "{namespace}"  # stands for the namespace of the `Api` in paths
 JOBS = f"/apis/batch/v1/namespaces/{_HERE}/jobs"
 SECRETS = f"/api/v1/namespaces/{_HERE}/secrets"
 PODS = f"/api/v1/namespaces/{_HERE}/pods"
 QUEUES = "/apis/phalanx.dev/v1/queues"
 MERGE_PATCH = "application/merge-patch+json"
-# Slurm's commands need few fields of an object. A server that does not know this media type sends the whole object
+# With this media type, Phalanx's API server sends only some fields of each object. Other servers send whole objects
 # (decision 38).
 PARTIAL = "application/json;as=PartialObject;v=v1;g=phalanx.dev,application/json"
 _TIMEOUT_S = 30.0
-_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # in a pod: the folder of its token
+_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # the folder with the API token of a pod
 
 
 class Refused(PhalanxError):
-    """The server refused the request (4xx), and nothing was changed."""
+    """The error if the server refused the request (status 4xx). Nothing was changed."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -113,13 +113,13 @@ class Refused(PhalanxError):
 
 
 class Unreachable(PhalanxError):
-    """The server did not answer, or answered with a 5xx."""
+    """The error if the server did not respond, or responded with a status 5xx."""
 
 
 class Api:
-    """A connection to an API server. `namespace`: the namespace in which jobs are created and read. `of_job`: True if
-    the token is a job's own (`token`), which may read that job but no lists. `sight`: the position of the first list
-    that the server grants (`sight`)."""
+    """A client of an API server. `namespace`: the namespace in which jobs are created and read. `of_job`: True if the
+    token is the token of a job, which may read this job but no lists. `sight`: the index of the first list in `listed`
+    that the server grants."""
 
     sight = 0
 
@@ -136,17 +136,18 @@ class Api:
 
     @classmethod
     def open(cls) -> Api:
-        """Return a connection to the cluster of $KUBECONFIG, of the running `phalanx up`, or of ~/.kube/config. If
-        there is none of these files, use the service account of this pod. Raises Unreachable."""
+        """Return a client for the cluster of $KUBECONFIG, or else of the kubeconfig that `phalanx up` writes, or else
+        of ~/.kube/config. If none of these files exists, use the service account of the pod in which this process runs.
+        Raises Unreachable."""
         files = _files(os.environ)
         if not any(file.exists() for file in files) and (own := _of_this_pod(os.environ)) is not None:
             return own
         try:
             cluster, user, namespace = current_context(files)
         except (KubeconfigError, OSError) as error:
-            raise Unreachable(f"no cluster to talk to: {error}") from None
+            raise Unreachable(f"no cluster was found: {error}") from None
         if user.plugin is not None or cluster.proxy:
-            raise Unreachable("this kubeconfig has a credential plug-in or a proxy, which Slurm's commands do not use")
+            raise Unreachable("Slurm's commands do not support the credential plug-in or the proxy of this kubeconfig")
         return cls(cluster, user, namespace)
 
     def another(self) -> Api:
@@ -154,8 +155,8 @@ class Api:
         return Api(self._cluster, self._user, self.namespace, of_job=self.of_job)
 
     def within(self, namespace: str) -> Api:
-        """Return an `Api` for the same server and user, and for objects of that namespace; "": the namespace of this
-        `Api`."""
+        """Return an `Api` for the same server and user, and for the objects of `namespace`. If `namespace` is "",
+        return this `Api`."""
         if not namespace or namespace == self.namespace:
             return self
         if namespace not in self._elsewhere:
@@ -166,17 +167,19 @@ class Api:
         return Api(self._cluster, self._user, namespace, of_job=self.of_job)
 
     def endpoint(self) -> tuple[str, int, ssl.SSLContext | None]:
-        """Return the server's host, its port, and the TLS context by which it is verified; None: without TLS."""
+        """Return the host of the server, its port, and the TLS context of connections; None for connections without
+        TLS."""
         where = urlsplit(self._cluster.server)
         secure = where.scheme == "https"
         return where.hostname or "", where.port or (443 if secure else 80), self._tls() if secure else None
 
     def path(self, path: str) -> str:
-        """Return the path with the namespace of this `Api` filled in."""
+        """Return the path with the namespace of this `Api` in the place of `{namespace}`."""
         return path.replace(_HERE, self.namespace)
 
     def list(self, path: str, **query: str) -> bytes:
-        """Return the content of a list of objects, without their managed fields and templates where the server can."""
+        """Return the response with a list of objects. If the server supports it, the objects have no managed fields and
+        no pod templates. `query`: the parameters of the URL."""
         return self.call("GET", path, accept=PARTIAL, **query)
 
     def call(
@@ -188,7 +191,9 @@ class Api:
         accept: str = "application/json",
         **query: str,
     ) -> bytes:
-        """Return the answer's content. Raises Refused, Unreachable."""
+        """Send a request, and return the content of the response. `body`: the object to send as JSON. `kind`, `accept`:
+        the media types of the request and of the response. `query`: the parameters of the URL. Raises Refused,
+        Unreachable."""
         target = f"{self.path(path)}?{urlencode(query)}" if query else self.path(path)
         data = None if body is None else msgspec.json.encode(body)
         headers = {**self.headers, "Accept": accept, **({} if data is None else {"Content-Type": kind})}
@@ -205,7 +210,7 @@ class Api:
         return _decoded(self.call("GET", path, **query))
 
     def find(self, path: str) -> Object | None:
-        """Return the object; None if it does not exist."""
+        """Return the object at this path; None if it does not exist."""
         try:
             return self.get(path)
         except Refused as error:
@@ -228,8 +233,9 @@ class Api:
     def _carried_out(
         self, method: str, target: str, headers: Mapping[str, str], data: bytes | None
     ) -> tuple[int, bytes]:
-        """Call over the open connection, if there is one. If the server has closed it since, a read is sent again over
-        a new connection. A write is not sent again, because the server may have carried it out. Raises OSError."""
+        """Send a request over the open connection, or over a new one if there is none. If the server has closed the
+        open connection, a GET request is sent again over a new connection. Other requests are not sent again, because
+        the server may have carried them out. Return the status and the content of the response. Raises OSError."""
         kept, self._connection = self._connection, None
         try:
             connection = kept or self._connect()
@@ -265,7 +271,8 @@ class Api:
 
 def _files(environment: Mapping[str, str]) -> list[Path]:
     if said := environment.get("KUBECONFIG", ""):
-        return [Path(part) for part in said.split(":") if part and os.path.exists(part)]  # it exists, and is readable
+        # os.path.exists is also False if the caller may not read the directory of the file.
+        return [Path(part) for part in said.split(":") if part and os.path.exists(part)]
     home = Path(environment.get("HOME") or "/")
     data_home = environment.get("XDG_DATA_HOME", "")
     own = (Path(data_home) / "phalanx" if data_home.startswith("/") else home / ".phalanx") / "kubeconfig"
@@ -273,7 +280,7 @@ def _files(environment: Mapping[str, str]) -> list[Path]:
 
 
 def _of_this_pod(environment: Mapping[str, str]) -> Api | None:
-    """Return the API server of the cluster in which this process runs as a pod with a token; None for another process
+    """Return a client for the cluster in which this process runs, if it runs in a pod with an API token; None otherwise
     (Kubernetes' documentation, "Accessing the Kubernetes API from a Pod")."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host or not (_ACCOUNT / "token").is_file():
@@ -302,9 +309,9 @@ T = TypeVar("T")
 
 
 def for_each(api: Api, things: Iterable[T], work: Callable[[Api, T], None]) -> None:
-    """Do the work for each thing. Many things use several connections, because the server writes concurrent changes to
-    its disk together. Few things are done one after the other, in their order. After a failure no further thing is
-    begun. Raises the first PhalanxError."""
+    """Call `work` for each thing. For 64 things and more, the calls use several connections at the same time, because
+    the server writes concurrent changes to its disk together. Fewer things are processed one after the other, in their
+    order. After a failure, no further call is started. Raises the first PhalanxError."""
     left = deque(things)
     failed: list[PhalanxError] = []
 
@@ -336,7 +343,7 @@ def _over_several(api: Api, some: Callable[[Api], None], stop: Callable[[], None
     try:
         some(api)
     finally:
-        stop()  # after Ctrl-C no thread begins another thing
+        stop()  # after Ctrl-C, no thread starts another call
         for other in others:
             other.join()
 
@@ -346,7 +353,8 @@ _NOT_SHOWN = (401, 403, 404, 405)
 
 
 def listed(api: Api, path: str, **query: str) -> bytes:
-    """Return the content of the list. `path`: JOBS or PODS. Raises Refused, Unreachable."""
+    """Return the response with the jobs or pods of all users, as far as the server shows them. `path`: JOBS or PODS.
+    `query`: the parameters of the URL. Raises Refused, Unreachable."""
     places = (*_ALL[path], path) if not api.of_job else (path,)
     for at in range(min(api.sight, len(places) - 1), len(places)):
         try:

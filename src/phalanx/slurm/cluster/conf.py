@@ -1,6 +1,7 @@
-"""Read slurm.conf and gres.conf: translate each line, or give the reason why it has no effect.
+"""Translate slurm.conf and gres.conf into a site (`cluster.site`), line by line.
 
-Each line gets a report, so that the administrator of a moved site sees the remaining work. This module changes nothing.
+For each line there is a report: the setting of Phalanx, or the reason why the line has no effect. So the administrator
+of a Slurm site sees which settings still need work. This module only reads; it does not change the cluster.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from phalanx.slurm.notation.hostlist import expand
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of reading a line, or one word of a line. `became`: the setting that the text became or, if `taken` is
-    False, why the text has no effect."""
+    """The report about a line or one word of a line. `file`, `line`, `text`: the file, the line number and the text.
+    `taken`: True if the text has an effect. `became`: the setting of Phalanx that the text sets or, if `taken` is
+    False, the reason why the text has no effect."""
 
     file: str
     line: int
@@ -28,7 +30,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     taken: bool = True
 
 
-DEFAULT = "DEFAULT"  # the NodeName of a line with the defaults of the lines after it
+DEFAULT = "DEFAULT"  # the NodeName of a line whose values are defaults for the following lines
 Tell = Callable[..., None]
 _WEIGHTS = {
     "priorityweightage": "age", "priorityweightassoc": "assoc", "priorityweightfairshare": "fair_share",
@@ -36,34 +38,34 @@ _WEIGHTS = {
 }  # fmt: skip
 _WHOLE = {"firstjobid": "first_job", "maxarraysize": "max_array", "minjobage": "keep_s", "killwait": "kill_wait_s"}
 _MEANS = {
-    "first_job": "the first job number", "max_array": "the largest task number of an array, and one",
-    "keep_s": "so long are jobs shown that are over", "kill_wait_s": "so long has a job after SIGTERM",
+    "first_job": "the first job number", "max_array": "the largest index of an array, plus one",
+    "keep_s": "how long squeue shows ended jobs", "kill_wait_s": "the time between SIGTERM and SIGKILL",
 }  # fmt: skip
 # the beginning of an option's name, in lower case -> why the option has no effect
 _NOTHING = (
     ("slurmctld", "there is no slurmctld"), ("slurmd", "there is no slurmd"), ("slurmdbd", "there is no slurmdbd"),
     ("control", "there is no slurmctld"), ("backup", "there is no slurmctld"), ("statesave", "there is no slurmctld"),
-    ("auth", "the API server knows users by tokens"), ("crypto", "the API server knows users by tokens"),
+    ("auth", "users authenticate with tokens"), ("crypto", "users authenticate with tokens"),
     ("accountingstorageenforce", "associations, limits and QOS are always enforced"),
     ("accountingstorage", "the ledger is a database without a daemon: phalanx scheduler --ledger URL"),
-    ("jobcomp", "the ledger has every job"), ("jobacctgather", "steps are measured by their daemon"),
-    ("select", "CPUs, memory and GPUs of a node are always shared out"),
+    ("jobcomp", "the ledger has every job"), ("jobacctgather", "step daemons measure the steps"),
+    ("select", "jobs always share nodes, as with select/cons_tres: by CPUs, memory and GPUs"),
     ("schedulertype", "backfill is a setting of the policy (docs/guide/time.md)"),
     ("schedulerparameters", "backfill is a setting of the policy (docs/guide/time.md)"),
     ("prioritytype", "the order of jobs is a setting of the policy (docs/guide/fair-share.md)"),
     ("prioritydecay", "the half-life of usage is a setting of the policy (docs/guide/fair-share.md)"),
     ("priority", "the order of jobs is a setting of the policy (docs/guide/fair-share.md)"),
-    ("preempt", "who may preempt whom is a setting of queues (docs/guide/preemption.md)"),
-    ("proctrack", "pods are tracked by their node"), ("taskplugin", "pods are confined by their node"),
-    ("mpi", "mpirun starts MPI within a job"), ("prologslurmctld", "there is no slurmctld"),
-    ("epilogslurmctld", "there is no slurmctld"), ("prologflags", "a prolog runs when its pod starts"),
-    ("prologepilog", "a prolog has the job's time limit"), ("maildomain", "give whole addresses to --mail-user"),
-    ("gres", "nodes tell their devices themselves"),
-    ("launch", "steps are started by their daemon"), ("switch", "the network is the cluster's"),
-    ("topology", "closeness is by labels of nodes (docs/guide/topology.md)"),
-    ("suspend", "nodes are switched by node groups: phalanx slurm node-groups slurm.conf"),
-    ("resume", "nodes are switched by node groups: phalanx slurm node-groups slurm.conf"),
-    ("returntoservice", "a node is back once it reports"),
+    ("preempt", "preemption is a setting of queues (docs/guide/preemption.md)"),
+    ("proctrack", "the kubelet tracks the processes of pods"), ("taskplugin", "the kubelet confines pods"),
+    ("mpi", "mpirun starts MPI programs in a job"), ("prologslurmctld", "there is no slurmctld"),
+    ("epilogslurmctld", "there is no slurmctld"), ("prologflags", "the prolog runs when the pod starts"),
+    ("prologepilog", "the prolog has the time limit of the job"), ("maildomain", "--mail-user needs whole addresses"),
+    ("gres", "nodes report their devices"),
+    ("launch", "step daemons start the steps"), ("switch", "the cluster configures the network"),
+    ("topology", "labels of nodes describe the topology (docs/guide/topology.md)"),
+    ("suspend", "node groups switch nodes on and off: phalanx slurm node-groups slurm.conf"),
+    ("resume", "node groups switch nodes on and off: phalanx slurm node-groups slurm.conf"),
+    ("returntoservice", "a node is usable again as soon as it is Ready"),
 )  # fmt: skip
 
 
@@ -108,31 +110,31 @@ def _setting(site: Site, said: str, tell: Tell) -> None:
             tell(said, _MEANS[_WHOLE[name]])
         case _ if name in _WEIGHTS:
             setattr(site.weights, _WEIGHTS[name], number_of(said, value))
-            tell(said, "a weight of sprio; that of the scheduler is in the policy's factors")
+            tell(said, "a weight in sprio; the scheduler uses the weights in the policy's factors")
         case "priorityweighttres":
             pairs = (part.partition("=") for part in value.split(","))
             site.weights.tres = {one.lower(): float(number_of(said, each)) for one, _, each in pairs}
-            tell(said, "weights of sprio; those of the scheduler are in the policy's factors")
+            tell(said, "weights in sprio; the scheduler uses the weights in the policy's factors")
         case "prioritymaxage":
             site.weights.max_age_s = (_minutes(name, value) or 0) * 60
-            tell(said, "the age that counts fully in sprio")
+            tell(said, "the waiting time at which the age factor in sprio is 1")
         case "mailprog":
             site.mail_program = value
-            tell(said, "the program that is called for --mail-type, in the job's first pod and as its user")
+            tell(said, "the mail program for --mail-type; it runs in the job's first pod, as the job's user")
         case "prolog" | "epilog":
             setattr(site, name, value)
-            tell(said, f"the {name}, run in each pod of a job, as the job's user and not as root")
+            tell(said, f"the {name}; it runs in each pod of a job, as the job's user and not as root")
         case "licenses":
             site.licenses = {one: number_of(said, count or "1") for one, count in _licenses(value)}
-            tell(said, "licences: so many jobs have one at a time")
+            tell(said, "licenses: the number of jobs that may use each at the same time")
         case "priorityflags":
             for flag in value.split(","):
                 _flag(site, flag, tell)
         case "priorityfavorsmall":
             site.weights.favor_small = value.upper() == "YES"
-            tell(said, "how sprio rates sizes")
+            tell(said, "whether sprio prefers small jobs")
         case _:
-            why = next((why for start, why in _NOTHING if name.startswith(start)), "no meaning here")
+            why = next((why for start, why in _NOTHING if name.startswith(start)), "it has no effect in Phalanx")
             tell(said, why, False)
 
 
@@ -141,12 +143,12 @@ def _flag(site: Site, flag: str, tell: Tell) -> None:
     match flag.upper():
         case "NO_FAIR_TREE":
             site.classic = True
-            tell(said, "the classic formula in sshare and sprio; that of the scheduler is the policy's: classic")
+            tell(said, "the classic formula in sshare and sprio; for the scheduler, set `classic` in the policy")
         case "SMALL_RELATIVE_TO_TIME":
             site.weights.relative_to_time = True
-            tell(said, "sizes over time limits in sprio; those of the scheduler are the policy's sizeRelativeToTime")
+            tell(said, "sizes by time limits in sprio; for the scheduler, set `sizeRelativeToTime` in the policy")
         case "DEPTH_OBLIVIOUS":
-            tell(said, "not offered: on a real Slurm it favours users far over their part; Fair Tree stays", False)
+            tell(said, "not supported: a real Slurm then favors users far above their share; Fair Tree is used", False)
         case _:
             tell(said, "the order of jobs is a setting of the policy (docs/guide/fair-share.md)", False)
 
@@ -165,34 +167,34 @@ def _node(site: Site, words: dict[str, str], tell: Tell) -> None:
         site.sockets |= dict.fromkeys(names, shape)
         site.disks_mib |= dict.fromkeys(names, number_of("TmpDisk", words.get("tmpdisk", "0")))
     if names == ["DEFAULT"]:
-        tell("NodeName=DEFAULT", "defaults of nodes: nodes tell their sizes themselves", False)
+        tell("NodeName=DEFAULT", "defaults of nodes have no effect: nodes report their sizes", False)
         return
     features = words.get("feature", words.get("features", ""))
     if features:
         site.features |= {name: features.split(",") for name in names}
-        tell(f"NodeName={words['nodename']} Feature={features}", "labels of these nodes, which -C asks for")
+        tell(f"NodeName={words['nodename']} Feature={features}", "labels of these nodes, which the option -C selects")
     rest = " ".join(f"{key}={value}" for key, value in words.items() if key not in ("nodename", "feature", "features"))
-    tell(f"NodeName={words['nodename']} {rest}".strip(), "nodes tell their sizes and addresses themselves", False)
+    tell(f"NodeName={words['nodename']} {rest}".strip(), "nodes report their sizes and addresses", False)
 
 
 def _cloud(site: Site, words: dict[str, str], tell: Tell) -> None:
     """Add nodes with State=CLOUD to the site. `words`: the words of the line, with the defaults of nodes."""
     if is_cloud(words) and "realmemory" not in words:
-        tell(f"NodeName={words['nodename']} State=CLOUD", "nodes that are off are not shown without RealMemory", False)
+        tell(f"NodeName={words['nodename']} State=CLOUD", "without RealMemory, switched-off nodes are not shown", False)
     elif is_cloud(words):
         site.cloud |= dict.fromkeys(expand(words["nodename"]), cloud_node(words))
 
 
 def is_cloud(words: dict[str, str]) -> bool:
-    """Return whether a line describes nodes that programs switch on and off."""
+    """Return whether the words of a line describe nodes with State=CLOUD, which programs switch on and off."""
     return words.get("state", "").upper() == "CLOUD" and words["nodename"] != DEFAULT
 
 
 def cloud_node(words: dict[str, str]) -> CloudNode:
-    """Return the CPUs, memory and GPUs of each node of a line. Raises PhalanxError."""
+    """Return the CPUs, memory and GPUs of each node that the words of a line describe. Raises PhalanxError."""
     parts = [number_of(key, words.get(key, "1")) for key in ("sockets", "corespersocket", "threadspercore")]
     if "realmemory" not in words:
-        raise PhalanxError(f"NodeName={words['nodename']} has no RealMemory (MB): jobs request memory, so write it")
+        raise PhalanxError(f"NodeName={words['nodename']} has no RealMemory: add it, because jobs request memory")
     return CloudNode(
         cpus=number_of("CPUs", words["cpus"]) if "cpus" in words else parts[0] * parts[1] * parts[2],
         memory_mib=number_of("RealMemory", words["realmemory"]),
@@ -201,7 +203,7 @@ def cloud_node(words: dict[str, str]) -> CloudNode:
 
 
 def _gpus(gres: str) -> Iterator[int]:
-    """Yield the count of each entry of GPUs in a value of Gres, for instance 4 for `gpu:a100:4(S:0-1)`."""
+    """Yield the number of GPUs of each GPU entry in a value of Gres, such as 4 for `gpu:a100:4(S:0-1)`."""
     for entry in re.sub(r"\([^)]*\)", "", gres).split(","):
         name, *more = entry.split(":")
         if name == "gpu":
@@ -211,7 +213,7 @@ def _gpus(gres: str) -> Iterator[int]:
 def _partition(site: Site, words: dict[str, str], tell: Tell) -> None:
     found = Partition(name=words.pop("partitionname"))
     if found.name == "DEFAULT":
-        tell("PartitionName=DEFAULT", "defaults of partitions are not read: write them to each", False)
+        tell("PartitionName=DEFAULT", "defaults of partitions are not supported: add them to each partition", False)
         return
     for key, value in words.items():
         said = f"PartitionName={found.name} {key}={value}"
@@ -235,10 +237,10 @@ def _partition(site: Site, words: dict[str, str], tell: Tell) -> None:
             case "priorityjobfactor":
                 found.priority = number_of(said, value)
             case _:
-                tell(said, "no meaning here", False)
+                tell(said, "it has no effect in Phalanx", False)
     site.partitions.append(found)
     nodes = f"{len(found.nodes)} nodes" if found.nodes else "all nodes"
-    tell(f"PartitionName={found.name}", f"the partition {found.name}, of {nodes}")
+    tell(f"PartitionName={found.name}", f"the partition {found.name}, with {nodes}")
 
 
 def read_gres(text: str, file: str = "gres.conf") -> list[Told]:
@@ -248,16 +250,16 @@ def read_gres(text: str, file: str = "gres.conf") -> list[Told]:
     for number, line in lines_of(text):
         words = dict(pairs_of(line))
         name = words.get("name", "")
-        why = "the devices of its nodes are what their device plugin, or `phalanx up`, finds there: nvidia.com/gpu"
+        why = "the device plugin of a node, or `phalanx up`, reports its GPUs as nvidia.com/gpu"
         if name.lower() != "gpu":
-            why = f"--gres={name or '?'} is refused by sbatch: only gpu is known here"
+            why = f"sbatch refuses --gres={name or '?'}: Phalanx supports only gpu"
         told.append(Told(file=file, line=number, text=line, became=why, taken=False))
     return told
 
 
 def number_of(said: str, text: str) -> int:
     if not text.isdecimal():
-        raise PhalanxError(f"{said}: {text} is no whole number")
+        raise PhalanxError(f"{said}: {text} is not a whole number")
     return int(text)
 
 
@@ -265,12 +267,12 @@ def _minutes(key: str, value: str) -> int | None:
     try:
         return times.read_limit_min(value)
     except times.TimeError:
-        raise PhalanxError(f"{key}={value} is no time: write for instance 1-0 or 10:00") from None
+        raise PhalanxError(f"{key}={value} is not a time: write for example 1-0 or 10:00") from None
 
 
 def lines_of(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (number, text) of each line that is not empty. Lines that a backslash joins are one line, with the number
-    of the first."""
+    """Yield (line number, text) of each line that is not empty, without comments. Lines that a backslash joins are one
+    line, with the number of the first of them."""
     first, begun = 0, ""
     for number, line in enumerate(text.splitlines(), 1):
         bare = begun + re.sub(r"(^|[^\\])#.*", r"\1", line)

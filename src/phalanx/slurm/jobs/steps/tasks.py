@@ -10,12 +10,11 @@ seconds share one message.
 Signals to srun have the effects on its step that Slurm defines (srun(1), "Signals"):
 
 - The first SIGINT only prints that a second one within a second ends the step. After the second SIGINT, srun sends
-  SIGINT
-  to the tasks, then SIGCONT and SIGTERM, and SIGKILL after KillWait. After the third SIGINT srun sends SIGKILL at once.
+  SIGINT to the tasks, then SIGCONT and SIGTERM, and SIGKILL after KillWait. After the third SIGINT srun sends SIGKILL
+  at once.
 - SIGTERM, SIGHUP and SIGQUIT kill the tasks at once if srun runs outside the pods of its job, because there they mean
-  that
-  the terminal or the client has ended. Inside a pod, scancel and the time limit send these signals as well. There srun
-  sends the signal to the tasks, and SIGKILL after KillWait.
+  that the terminal or the client has ended. Inside a pod, scancel and the time limit send these signals as well. There
+  srun sends the signal to the tasks, and SIGKILL after KillWait.
 - SIGUSR1 and SIGUSR2 are sent to the tasks. If srun was started by `nohup`, it ignores SIGHUP."""
 
 from __future__ import annotations

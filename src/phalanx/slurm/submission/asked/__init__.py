@@ -1,8 +1,8 @@
-"""What a job asks, from a script's lines and options.
+"""Read the request of a job from the options of a command and the #SBATCH lines of its script.
 
-script    a script's #SBATCH lines
-forms     options whose values can be read without the site
-size      nodes, tasks, CPUs, memory and GPUs
-optional  options that few jobs have
-request   what options ask for
+script    read a script and its #SBATCH lines
+forms     check the values of options as far as this needs no data of the site
+size      read the requested nodes, tasks, CPUs, memory and GPUs
+optional  read options that few jobs use
+request   build the request of a job from all options
 """

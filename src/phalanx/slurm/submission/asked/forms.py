@@ -1,7 +1,9 @@
-"""Options of sbatch, salloc and srun whose values can be read without the site, and Slurm's words for wrong ones.
+"""Check the values of options of sbatch, salloc and srun, as far as this needs no data of the site. Invalid values get
+the messages of Slurm.
 
-Each option has a form: what its value looks like. Many of them change nothing here, as they change nothing in a Slurm
-without the plug-in that they are for: these are read, shown by `scontrol show job` where Slurm shows them, and no more.
+For each option there is a function (a `Form`) that checks the form of its value. Many of these options have no effect
+in Phalanx, as they have none in a Slurm without the plug-in to which they belong. Their values are checked, and
+`scontrol show job` shows them if Slurm shows them.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from phalanx.slurm.notation.times import TimeError
 from phalanx.slurm.options import Usage, require_cluster, say
 
 Said = Mapping[str, str | None]
-Form = Callable[[str, str, str], None]  # command, option, value; raises Usage
+Form = Callable[[str, str, str], None]  # takes command, option and value; raises Usage if the value is invalid
 _LONG_MOST = (1 << 63) - 1
 
 _DISTRIBUTION = re.compile(r"(\*|block|cyclic|arbitrary|plane=\d+)(:(\*|block|cyclic|fcyclic)){0,2}(,(no)?pack)?", re.I)
@@ -40,16 +42,17 @@ _GPU_BIND = re.compile(
 _PROFILES = {"none", "all", "energy", "task", "lustre", "network"}
 _LIMITS = {"ALL", "NONE", "AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK"}
 _GRES_FLAGS = {"disable-binding", "enforce-binding"}
-# --mail-type -> as scontrol shows it (measured, 22.05)
+# The values of --mail-type in the order in which scontrol shows them (measured with Slurm 22.05).
 MAIL_OF_ALL = ("INVALID_DEPEND", "BEGIN", "END", "FAIL", "REQUEUE", "STAGE_OUT")
 MAIL_TYPES = (*MAIL_OF_ALL, "ARRAY_TASKS", "TIME_LIMIT", "TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50")
-_LATE = ("hint", "cpu-bind", "propagate")  # Slurm reads their values when all options are known
+_LATE = ("hint", "cpu-bind", "propagate")  # Slurm checks their values after all other options
 _RESERVED = "since it's not allowed by configuration (AllowSpecResourcesUsage = No)"
 
 
 def check_forms(command: str, said: dict[str, str | None], *, late: bool = True) -> None:
-    """Read the value of each option, and write numbers plainly: `+3` is 3. `late`: True once all options are known, for
-    checks across options. Raises Usage for the first value that cannot be read, in Slurm's words."""
+    """Check the value of each option. Numbers are replaced by their plain form (`+3` by `3`). `late`: True when all
+    options are known, for the options that Slurm checks last. Raises Usage for the first invalid value, with Slurm's
+    message."""
     for option, text in said.items():
         if (form := FORMS.get(option)) is not None and text is not None and option not in _LATE:
             form(command, option, text)
@@ -58,7 +61,7 @@ def check_forms(command: str, said: dict[str, str | None], *, late: bool = True)
     if not late:
         return
     for option, spelled in (("core-spec", "-S"), ("thread-spec", "--thread-spec")):
-        if said.get(option) is not None:  # also 0
+        if said.get(option) is not None:  # even for the value 0
             say(f"{command}: error: Ignoring {spelled} {_RESERVED}")
     for option in _LATE:
         if (text := said.get(option)) is not None:
@@ -66,12 +69,12 @@ def check_forms(command: str, said: dict[str, str | None], *, late: bool = True)
 
 
 def checking(command: str) -> Callable[[Sequence[tuple[str, str | None]]], None]:
-    """Return a function that checks the option that was read last. As in Slurm, a wrong value is refused even if a
-    later option replaces it."""
+    """Return a function for `OptionReader.read` that checks the option that was parsed last. As in Slurm, an invalid
+    value is refused even if a later option replaces it."""
 
     def check(typed: Sequence[tuple[str, str | None]]) -> None:
         option, text = typed[-1]
-        if option != "power":  # its form prints a notice, once
+        if option != "power":  # its form prints a message, which must appear only once
             check_forms(command, {option: text}, late=False)
 
     return check
@@ -110,7 +113,8 @@ def _number_or_empty(least: int) -> Form:
 
 
 def _matches(pattern: re.Pattern[str], wrong: str, status: int = 255) -> Form:
-    """`wrong`: the message, with {option} and {text}."""
+    """Return a form for values that match the pattern. `wrong`: the message for other values; {option} and {text} stand
+    for the option and the value."""
 
     def read(command: str, option: str, text: str) -> None:
         if pattern.fullmatch(text) is None:
@@ -198,7 +202,7 @@ def _wait_all_nodes(command: str, option: str, text: str) -> None:
 
 
 def _geometry(command: str, option: str, text: str) -> None:
-    """-B: sockets, cores and threads."""
+    """Check a value of -B (--extra-node-info): sockets, cores and threads."""
     if not text:
         return
     for place, part in zip(("first", "second", "third"), text.split(":"), strict=False):
@@ -213,7 +217,7 @@ def _burst_buffer_file(command: str, option: str, text: str) -> None:
 
 def _power(command: str, option: str, text: str) -> None:
     if text.lower() not in ("", "level"):
-        for _ in range(1 if command == "srun" else 2):  # sbatch and salloc read it twice
+        for _ in range(1 if command == "srun" else 2):  # as in Slurm, whose sbatch and salloc parse the option twice
             say(f"{command}: error: Ignoring unrecognized power option ({text})")
 
 
@@ -228,7 +232,8 @@ def _nice(command: str, option: str, text: str) -> None:
 
 
 def read_nice(text: str | None) -> int:
-    """Return the number at the beginning of the text, as strtoll(3) reads it; 0 without a number."""
+    """Return the value of --nice: the number at the beginning of the text, as strtoll(3) parses it; 0 without a number.
+    None, an option without a value, means 100."""
     if text is None:
         return 100
     found = re.match(r"\s*[+-]?\d+", text)
@@ -308,7 +313,7 @@ FORMS: dict[str, Form] = {
     "wait-all-nodes": _wait_all_nodes,
 }  # fmt: skip
 
-# Options of all three commands that have no effect here.
+# Options of all three commands, in the form of `options.declare`, that are checked in this module.
 HINTS = (
     "acctg-freq= bb= bbf= cluster-constraint= cluster|clusters,M= container= context= core-spec,S= "
     "cores-per-socket= cpu-freq= "
@@ -320,7 +325,7 @@ HINTS = (
 
 
 def named_cluster(command: str, said: Said, here: Site) -> str:
-    """Return the cluster that -M names; "" without -M. Only this cluster is known. Raises Usage."""
+    """Return the name of the cluster if -M names it; "" without -M. Raises Usage if -M does not name this cluster."""
     text = said.get("clusters")
     if not text:
         return ""
@@ -329,7 +334,8 @@ def named_cluster(command: str, said: Said, here: Site) -> str:
 
 
 def read_files(command: str, said: dict[str, str | None]) -> None:
-    """Put the nodes of --nodefile and the environment of --export-file in place of these options. Raises Usage."""
+    """Replace --nodefile by --nodelist with the nodes in the file. Raises Usage if the file of --nodefile or
+    --export-file cannot be read, or if --distribution=arbitrary has no node list."""
     if file := said.pop("nodefile", None):
         try:
             said["nodelist"] = ",".join(Path(file).read_text().split())
@@ -350,8 +356,8 @@ def read_files(command: str, said: dict[str, str | None]) -> None:
 
 
 def shown(said: Said) -> dict[str, str]:
-    """Return the fields that `scontrol show job` prints for these options; `sockets`, `cores` and `threads`: the least
-    numbers of a node."""
+    """Return the fields that `scontrol show job` prints for these options. `sockets`, `cores` and `threads` are the
+    smallest numbers that a node must have."""
     found = dict(zip(("sockets", "cores", "threads"), _least(said.get("extra-node-info") or ""), strict=False))
     match said.get("hint"):
         case "compute_bound" | "nomultithread":

@@ -1,6 +1,6 @@
-"""Options that few jobs have: mail, licences, disk, softer wishes, and the image of a container.
+"""Read options that few jobs use: mail, licenses, disk space, preferred features, and the image of a container.
 
-Each is carried out, or refused where it could not be: what would be passed over is never accepted.
+An option is either carried out or refused. An option that Phalanx would have to ignore is never accepted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Options = Mapping[str, str | None]
 
 
 def read_optional(ask: Ask, said: Options, site: Site) -> None:
-    """Fill in the request from these options. Raises Usage."""
+    """Set the fields of the request that these options determine. `said`: the options of the job. Raises Usage."""
     ask.mail, ask.mail_user = _mail(said, site, ask.user)
     ask.tmp_mib = _tmp(said)
     ask.contiguous = "contiguous" in said
@@ -39,8 +39,8 @@ def read_optional(ask: Ask, said: Options, site: Site) -> None:
 
 
 def _require_rights(ask: Ask, said: Options) -> None:
-    """Raise Usage for options that only root may use or that the site does not allow, and for --batch features that -C
-    does not name."""
+    """Raise Usage for options that only root may use, for options that the site does not allow, and for features in
+    --batch that --constraint does not name."""
     if "gid" in said and os.getuid() != 0:
         raise Usage("sbatch: error: --gid only permitted by root user", 255)
     if "reboot" in said:
@@ -53,8 +53,8 @@ def _require_rights(ask: Ask, said: Options) -> None:
 
 
 def _frequency_s(text: str) -> bool:
-    """Return True if --acctg-freq disables the measurement of tasks, or asks for a longer interval than the site's (2
-    s)."""
+    """Return True if --acctg-freq turns the measurement of tasks off, or requests a longer interval than that of the
+    site (2 seconds). Slurm refuses both."""
     for part in text.split(","):
         what, _, count = part.rpartition("=")
         if what.lower() in ("", "task") and count.isdecimal() and not 0 < int(count) <= _MEASURED_S:
@@ -63,20 +63,23 @@ def _frequency_s(text: str) -> bool:
 
 
 def _mail(said: Options, site: Site, user: str) -> tuple[str, str]:
-    """Return the mail events in scontrol's notation, and the recipient."""
+    """Return the mail events in the notation of `scontrol show job`, and the recipient; two empty texts without
+    mail."""
     words = [one for one in (said.get("mail-type") or "").upper().split(",") if one]
-    if any(one not in (*MAIL_TYPES, "ALL", "NONE") for one in words):  # a line of #SBATCH
+    # `forms` has checked the command line, but not the #SBATCH lines.
+    if any(one not in (*MAIL_TYPES, "ALL", "NONE") for one in words):
         raise Usage("sbatch: error: Invalid --mail-type specification", 255)
     if not words or "NONE" in words:
         return "", ""
     found = mail_types(words)
     if not os.path.exists(site.mail_program):
-        say(f"sbatch: warning: no mail will be sent where the MailProg {site.mail_program} is missing, as it is here")
+        say(f"sbatch: warning: nodes without the MailProg {site.mail_program} send no mail; this machine lacks it")
     return ",".join(found), said.get("mail-user") or user
 
 
 def mail_types(words: Sequence[str]) -> list[str]:
-    """Return these events in scontrol's notation and order; none: a word is no event."""
+    """Return the mail events that the words name, in the notation and order of scontrol. Return an empty list if a word
+    is not a mail event."""
     if any(one not in (*MAIL_TYPES, "ALL") for one in words):
         return []
     return [one for one in MAIL_TYPES if one in words or ("ALL" in words and one in MAIL_OF_ALL)]
@@ -89,15 +92,16 @@ def _tmp(said: Options) -> int:
 
 
 def _least(said: Options) -> int | None:
-    """Return --time-min, the shortest acceptable time limit, in minutes; 0 for `UNLIMITED`, which is refused later;
-    None without the option."""
+    """Return the value of --time-min, the shortest acceptable time limit, in minutes. It is 0 for `UNLIMITED`, which is
+    refused later, and None without the option."""
     if (text := said.get("time-min")) is None:
         return None
     return times.read_limit_min(text) or 0
 
 
 def _licenses(ask: Ask, said: Options, site: Site) -> str:
-    """Return the licence, and limit the number of jobs that run with it at a time. Each job counts as one."""
+    """Return the requested license. Set the limit on the number of jobs that may run with the license at the same time;
+    each job counts as one license."""
     text = said.get("licenses") or ""
     if not text:
         if "licenses" in said:
@@ -108,7 +112,7 @@ def _licenses(ask: Ask, said: Options, site: Site) -> str:
         raise Usage(f"{FAILED}Invalid license specification")
     if (count or "1") != "1" or "," in text or "%" in (said.get("array") or ""):
         raise Usage(
-            "sbatch: error: --licenses: one licence a job, and none for arrays with %n, is what Phalanx counts "
+            "sbatch: error: --licenses: Phalanx supports one license for a job, and none for arrays with %n "
             "(docs/guide/slurm.md)"
         )
     ask.cap, ask.cap_group, ask.cap_reason = site.licenses[name], f"license-{name}", "Licenses"
@@ -116,7 +120,8 @@ def _licenses(ask: Ask, said: Options, site: Site) -> str:
 
 
 def _container(said: Options) -> tuple[str, list[str]]:
-    """Return the image in the form of Kubernetes (pyxis writes REGISTRY#NAME, or docker://), and the mounts."""
+    """Return the image of --container-image in the notation of Kubernetes, and the mounts of --container-mounts. The
+    options have the notation of pyxis: REGISTRY#NAME, or docker:// in front."""
     image = (said.get("container-image") or "").removeprefix("docker://").replace("#", "/", 1)
     mounts = [one for one in (said.get("container-mounts") or "").split(",") if one]
     for one in mounts:
@@ -128,7 +133,8 @@ def _container(said: Options) -> tuple[str, list[str]]:
 
 
 def mail_words(ask: Ask, site: Site) -> dict[str, str]:
-    """Return the variables from which the launcher calls the mail program."""
+    """Return the environment variables with which the launcher calls the mail program; empty if the job sends no
+    mail."""
     if not ask.mail:
         return {}
     return {"PHALANX_MAIL": site.mail_program, "PHALANX_MAIL_TO": ask.mail_user, "PHALANX_MAIL_WHEN": ask.mail}

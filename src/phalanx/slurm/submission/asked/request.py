@@ -1,6 +1,7 @@
-"""From sbatch's options to what a job asks: values read, defaults of the site filled in, what cannot be refused.
+"""Build the request of a job (`Ask`) from the options of sbatch, salloc or srun: read the values, add the defaults of
+the site, and refuse requests that can never be satisfied.
 
-The messages are Slurm's where it has one: scripts look for them.
+The messages are those of Slurm if Slurm has one, because scripts search for them.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ Options = Mapping[str, str | None]
 
 
 class SubmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request as submitted. `array`: None for a single job. `environment`: the variables of the script that all tasks
-    share."""
+    """A request that is ready for submission. `array`: None for a single job. `said`: the options. `environment`: the
+    variables of the caller that the job gets; all tasks of an array share them."""
 
     ask: Ask
     array: Array | None
@@ -57,7 +58,9 @@ class SubmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
 def request(
     said: Options, site: Site, hardware: Hardware, script: str | None, args: list[str], line: str
 ) -> SubmissionRequest:
-    """Return the request. `hardware`: the hardware of the partitions that `partitions` returns. Raises Usage."""
+    """Return the request for these options. `hardware`: the hardware of the partitions that `partitions` returns.
+    `script`: the name of the script; None for standard input or --wrap. `args`: its arguments. `line`: the whole
+    command line. Raises Usage."""
     require_gres(said)
     named = partitions(said, site)
     partition = named[0]
@@ -118,7 +121,7 @@ def request(
 
 
 def _who(said: Options) -> pwd.struct_passwd:
-    """Root may submit as another user."""
+    """Return the user of the job: the user in --uid, which only root may set, or else the caller. Raises Usage."""
     text = said.get("uid")
     if text is None:
         return pwd.getpwuid(os.getuid())
@@ -140,7 +143,7 @@ def _group(gid: int) -> str:
 
 
 def partitions(said: Options, site: Site) -> list[Partition]:
-    """Return the partitions in which the job may run, in the order in which they are named. Raises Usage."""
+    """Return the partitions that --partition names, in this order, or else the default partition. Raises Usage."""
     if "partition" not in said:
         if site.default is None:
             raise fails("No partition specified or system default partition")
@@ -170,7 +173,7 @@ def _qos(said: Options, site: Site, ask: Ask) -> str:
     if said.get("qos") == "":
         raise fails("Invalid qos specification")
     wanted = said.get("qos") or (theirs.default_qos if theirs is not None else "") or "normal"
-    # As in Slurm, an association has the QOS normal alone if it names no others.
+    # As in Slurm, an association without QOS allows only the QOS `normal`.
     if theirs is not None and wanted not in (theirs.qos or ("normal",)):
         raise fails("Invalid qos specification")
     return wanted
@@ -183,17 +186,19 @@ def _limit(said: Options, partition: Partition) -> int | None:
     text = said.get("time")
     if text is None:
         return partition.default_min if partition.default_min is not None else partition.max_min
-    return times.read_limit_min(text) or None  # 0 is no limit
+    return times.read_limit_min(text) or None  # as in Slurm, --time=0 means no limit
 
 
 def _fit_to_deadline(ask: Ask, now_s: float) -> None:
-    """Shorten the time limit to the time before the deadline, but not below --time-min. Slurm does so at the start."""
+    """Shorten the time limit so that the job can end by its deadline, but not below --time-min. Slurm does this when
+    the job starts; this function does it at submission."""
     if ask.deadline_s is not None and ask.least_min is not None and ask.limit_min is not None and not ask.hold:
         ask.limit_min = min(ask.limit_min, max(ask.least_min, int((ask.deadline_s - int(now_s)) // 60)))
 
 
 def _warning(said: Options) -> str:
-    """Return `10 90 batch`: the signal, the seconds before the time limit, and the recipient."""
+    """Return the value of --signal in the form `10 90 batch`: the signal number, the seconds before the time limit, and
+    `batch` or `steps` as the recipient. Return "" without the option."""
     text = said.get("signal")
     if text is None:
         return ""
@@ -229,9 +234,10 @@ def _check(
     site_partitions: Sequence[Partition],
     limits: Mapping[str, tuple[Partition, int | None]],
 ) -> None:
-    """Refuse a job that can never run. As in Slurm, a job that only limits of its partitions forbid is accepted and
-    held with that reason. A held job is checked when it is released. `limits`: the named partitions, each with the
-    job's time limit in it."""
+    """Raise Usage if the job can never run. As in Slurm, a job that only exceeds limits of its partitions is accepted
+    and held with the name of the limit as its reason. A job with --hold is checked when it is released.
+    `site_partitions`: all partitions. `limits`: name of a requested partition -> (the partition, the job's time limit
+    in it, in minutes)."""
     named = [one for one, _ in limits.values()]
     if ask.deadline_s is not None and ask.deadline_s < int(now_s):
         raise fails("Requested time limit is invalid (missing or exceeds some limit)")
@@ -277,7 +283,8 @@ def _files(ask: Ask, said: Options, array: bool) -> None:
 
 
 def exported(said: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the caller's variables that the job gets: --export=ALL, NONE, or names and NAME=VALUE."""
+    """Return the environment variables of the caller that the job gets. `said`: the value of --export: ALL, NONE, or
+    names and NAME=VALUE; None means ALL."""
     words = (said or "ALL").split(",")
     found: dict[str, str] = {}
     if "ALL" in words:
@@ -299,7 +306,7 @@ def exported(said: str | None, environment: Mapping[str, str]) -> dict[str, str]
 
 
 def _of_file(name: str | None) -> dict[str, str]:
-    """Return the variables of --export-file: NAME=VALUE, each ended by a null byte."""
+    """Return the variables in the file of --export-file. Each entry is NAME=VALUE and ends with a null byte."""
     words = Path(name or "").read_text(errors="surrogateescape").split("\0")
     return {name: value for name, equals, value in (word.partition("=") for word in words) if equals}
 
@@ -309,5 +316,5 @@ def require_room(environment: Mapping[str, str]) -> None:
     size = sum(len(name) + len(os.fsencode(text)) for name, text in environment.items())
     if size > 900_000:
         raise PhalanxError(
-            f"the environment and the script have {size} bytes, and a job may carry 900000: --export less"
+            f"the environment and the script have {size} bytes; at most 900000 are allowed: --export less"
         )

@@ -1,4 +1,4 @@
-"""The script of a batch job: read, checked as sbatch does, and its #SBATCH lines as words."""
+"""Read the script of a batch job, check it as sbatch does, and split its #SBATCH lines into words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from phalanx.slurm.options import Usage
 
-_MOST_BYTES = 120_000  # the limit of one environment variable, which carries the script
+_MOST_BYTES = 120_000  # the script is passed to the pod in an environment variable, which cannot be longer
 _NO_SCRIPT = (
     "sbatch: error: This does not look like a batch script.  The first\n"
     "sbatch: error: line must start with #! followed by the path to an interpreter.\n"
@@ -19,12 +19,13 @@ _NO_SCRIPT = (
 
 
 def wrapped(command: str) -> str:
-    """Return the script of --wrap."""
+    """Return the script that sbatch --wrap creates for a command."""
     return f"#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{command}\n"
 
 
 def read_script(name: str | None) -> str:
-    """Return the text of a file, or of standard input. Raises Usage with sbatch's words."""
+    """Return the text of the script in the file `name`; None: from standard input. Raises Usage, with sbatch's
+    message."""
     try:
         content = sys.stdin.buffer.read(_MOST_BYTES + 1) if name is None else _file(name)
     except OSError:
@@ -47,14 +48,15 @@ def read_script(name: str | None) -> str:
         )
     if len(content) > _MOST_BYTES:
         raise Usage(
-            f"sbatch: error: the script has more than {_MOST_BYTES} bytes, which are not taken here: call a longer "
-            "program by its path"
+            f"sbatch: error: the script has more than {_MOST_BYTES} bytes, which Phalanx does not support: let a short "
+            "script call the longer program by its path"
         )
     return content.decode(errors="surrogateescape")
 
 
 def find(name: str, directory: Path) -> str:
-    """Return the script's path: in the directory, else on PATH, as sbatch looks for it."""
+    """Return the path of the script. As in sbatch, a name without a slash is searched in the directory, and then in
+    PATH."""
     if "/" in name or (directory / name).is_file():
         return str(directory / name)
     for folder in os.environ.get("PATH", "").split(":"):
@@ -75,7 +77,7 @@ def _shown(name: str | None) -> str:
 
 
 def lines(text: str) -> Iterator[list[str]]:
-    """Yield the words of each #SBATCH line before the first command."""
+    """Yield the words of each #SBATCH line that comes before the first command of the script."""
     for line in text.split("\n")[1:]:
         bare = line.strip()
         if line.startswith("#SBATCH") and (line[7:8] in (" ", "\t", "")):
@@ -85,7 +87,7 @@ def lines(text: str) -> Iterator[list[str]]:
 
 
 def foreign(text: str) -> dict[str, str | None]:
-    """Return the sbatch options that correspond to #PBS and #BSUB lines, as far as Slurm translates them."""
+    """Return the sbatch options for the #PBS and #BSUB lines of a script. Slurm translates the same lines."""
     found: dict[str, str | None] = {}
     for line in text.split("\n")[1:]:
         bare = line.strip()
@@ -101,7 +103,7 @@ def foreign(text: str) -> dict[str, str | None]:
 
 _PBS = {"-A": "account", "-e": "error", "-J": "array", "-M": "mail-user", "-N": "job-name", "-o": "output",
         "-q": "partition", "-t": "array", "-a": "begin"}  # fmt: skip
-_PBS_TAKING = ("-c", "-C", "-j", "-k", "-p", "-P", "-r", "-S", "-u", "-v", "-w")  # accepted without an effect
+_PBS_TAKING = ("-c", "-C", "-j", "-k", "-p", "-P", "-r", "-S", "-u", "-v", "-w")  # have a value, and no effect
 _BSUB = {"-cwd": "chdir", "-e": "error", "-i": "input", "-J": "job-name", "-M": "mem-per-cpu", "-m": "nodelist",
          "-n": "ntasks", "-o": "output", "-q": "partition", "-W": "time", "-b": "begin"}  # fmt: skip
 
@@ -126,7 +128,7 @@ def _pbs(option: str, rest: list[str]) -> dict[str, str | None]:
 
 
 def _pbs_resources(text: str) -> Iterator[tuple[str, str]]:
-    """`nodes=2:ppn=4,walltime=1:00:00,mem=4gb`."""
+    """Yield the sbatch options for a resource list of PBS, such as `nodes=2:ppn=4,walltime=1:00:00,mem=4gb`."""
     for part in text.split(","):
         name, _, value = part.partition("=")
         match name:

@@ -1,6 +1,6 @@
-"""The size of a job: what it requests, and whether the nodes can ever satisfy that.
+"""Read the size of a job, and check whether the nodes can ever satisfy it.
 
-The first part checks the requests against the nodes that the job may use. The second part reads the requested nodes,
+The first part checks the request against the nodes that the job may use. The second part reads the requested nodes,
 tasks, CPUs, memory and GPUs from the options.
 """
 
@@ -23,9 +23,10 @@ _COUNT = re.compile(r"\*\d+$")
 
 
 class Hardware(msgspec.Struct, frozen=True, kw_only=True):
-    """The size of the partition's largest node (CPUs, MiB, GPUs), and the number of nodes. `names`, `features`: the
-    names and features of all nodes; empty if unknown. `each`: the nodes of the partition if known; `every`: the nodes
-    of the cluster. `disk_mib`: the largest TmpDisk, if slurm.conf describes the nodes."""
+    """The hardware of the partitions that a job may use. `cpus`, `memory_mib`, `gpus`: the largest amounts on one node.
+    `nodes`: the number of nodes. `names`, `features`: the names and features of all nodes of the cluster; empty if
+    unknown. `each`: the nodes of these partitions if known; `every`: the nodes of the cluster. `disk_mib`: the largest
+    TmpDisk of a node; None if slurm.conf does not describe the nodes."""
 
     names: frozenset[str] = frozenset()
     features: frozenset[str] = frozenset()
@@ -43,15 +44,15 @@ def fails(text: str) -> Usage:
 
 
 def choices(text: str) -> Iterator[list[str]]:
-    """Yield the alternatives of `a&b|c`, `[a|b]`, `a*2`. An alternative is a list of features that a node must all
-    have."""
+    """Yield the alternatives of a feature specification such as `a&b|c`, `[a|b]` or `a*2`. Each alternative is a list
+    of features, all of which a node must have."""
     for choice in text.replace(",", "&").replace("[", "").replace("]", "").replace("(", "").replace(")", "").split("|"):
         if names := [_COUNT.sub("", name) for name in choice.split("&") if name]:
             yield names
 
 
 def require_features(ask: Ask, hardware: Hardware) -> None:
-    """Raise Usage if no node has one of the requested features."""
+    """Raise Usage if there is a requested or preferred feature that no node of the cluster has."""
     if not hardware.names:
         return
     if {name for choice in choices(ask.features) for name in choice} - hardware.features:
@@ -98,20 +99,23 @@ def _has_shape(ask: Ask, hardware: Hardware) -> bool:
 
 
 def _shapes(hardware: Hardware) -> set[str]:
-    """Return the sockets, cores per socket and threads per core of the nodes: `2:8:1`."""
+    """Return the different shapes of the nodes: sockets, cores per socket and threads per core, such as `2:8:1`."""
     return {node.shape or f"1:{node.cpus}:1" for node in hardware.each} or {f"1:{hardware.cpus}:1"}
 
 
 def _has_room_for_tasks(ask: Ask, hardware: Hardware) -> bool:
-    """Return False if no node has the sockets for --ntasks-per-socket, or the CPUs for --ntasks-per-core."""
+    """Return False if --ntasks-per-socket exceeds the cores of every socket, or --ntasks-per-core the CPUs of every
+    node."""
     cores = max(int(shape.split(":")[1]) for shape in _shapes(hardware))
     per_socket, per_core = (int(ask.shown.get(name, "1")) for name in ("per_socket", "per_core"))
     return per_socket <= cores and per_core <= hardware.cpus
 
 
 def _possible(ask: Ask, hardware: Hardware, cpus: int, mib: int) -> int:
-    """Return the number of nodes that satisfy the job's requests per node."""
-    wanted = list(choices(ask.preferred or ask.features))  # Slurm 22.05 tries the preferred features alone
+    """Return the number of nodes in the partition that satisfy what the job requests of each node. `cpus`, `mib`: the
+    requested CPUs and memory of each node."""
+    # Slurm 22.05 checks the preferred features instead of the required ones, if there are any.
+    wanted = list(choices(ask.preferred or ask.features))
     return sum(
         node.cpus >= cpus
         and node.memory_mib >= mib
@@ -124,13 +128,14 @@ def _possible(ask: Ask, hardware: Hardware, cpus: int, mib: int) -> int:
 
 
 def has_type(node: Node, kind: str) -> bool:
-    """Return whether the node's GPUs are of that type, that is, whether their product name contains it (`a100`:
-    `NVIDIA-A100-SXM4-80GB`)."""
+    """Return whether the GPUs of the node have the type `kind`: whether their product name contains it, as
+    `NVIDIA-A100-SXM4-80GB` contains `a100`."""
     return kind.lower() in node.gpu_product.lower()
 
 
 def partition_limit(ask: Ask, partition: Partition, hardware: Hardware, limit_min: int | None) -> str:
-    """Return the reason for which the partition keeps the job waiting, as Slurm says it."""
+    """Return Slurm's reason for which the job cannot run in the partition now; "" if it can. `limit_min`: the time
+    limit of the job in this partition, in minutes; None: no limit."""
     if partition.accounts and ask.account not in partition.accounts:
         allowed = ",".join(partition.accounts)
         return (
@@ -153,7 +158,7 @@ NO_GRES = "sbatch: error: Invalid generic resource (gres) specification"
 
 
 def require_gres(said: Options) -> None:
-    """Raise Usage for generic resources that cannot be read. This needs no data of the site."""
+    """Raise Usage if a generic resource (--gres) is invalid. This check needs no data of the site."""
     for part in (said.get("gres") or "").split(","):
         if part:
             _gpus(part, "gres")
@@ -163,14 +168,15 @@ def require_gres(said: Options) -> None:
 
 
 def read_size(ask: Ask, said: Options, partition: Partition, hardware: Hardware) -> None:
-    """Fill in the requested nodes, tasks, CPUs, memory and GPUs. Raises Usage."""
+    """Set the requested nodes, tasks, CPUs, memory and GPUs of the request `ask` from the options `said`. Raises
+    Usage."""
     ask.cpus_per_task, ask.node_cpus = _number(said, "cpus-per-task", 1), min(hardware.cpus, 1 << 16)
     ask.tasks_per_node = _number(said, "ntasks-per-node", 0)
     ask.min_cpus = _number(said, "mincpus", 1)
     if _asks_no_nodes(said):
         if not ask.hold:
             raise fails("Node count specification invalid")
-        ask.nodes = 1 if "ntasks" in said else 0  # Slurm checks it when the job is released
+        ask.nodes = 1 if "ntasks" in said else 0  # Slurm refuses the job when it is released
     elif text := said.get("nodes"):
         ask.nodes, ask.max_nodes = _nodes(text)
         ask.said_nodes = True
@@ -209,7 +215,8 @@ def _asks_no_nodes(said: Options) -> bool:
 
 
 def _nodes(text: str) -> tuple[int, int]:
-    """Return the least and the greatest number of nodes. Raises Usage, in Slurm's words."""
+    """Return the smallest and the largest number of nodes that a value of --nodes allows. Raises Usage, with Slurm's
+    message."""
     least, dash, most = text.partition("-")
     if dash and least in ("", "0") and most.isdecimal():
         least = "1"
@@ -243,7 +250,7 @@ def _default_tasks(ask: Ask, said: Options) -> int:
 
 
 def _fewest_nodes(ask: Ask, hardware: Hardware) -> int:
-    """Return how many nodes the tasks and their CPUs need."""
+    """Return the smallest number of nodes on which the tasks with their CPUs fit."""
     found = max(1, -(-ask.tasks // hardware.cpus))
     if ask.cpus_per_task <= hardware.cpus:  # tasks that are larger than a node are refused elsewhere
         found = max(found, -(-ask.cpus // hardware.cpus))
@@ -261,7 +268,7 @@ def _memory(ask: Ask, said: Options, partition: Partition, hardware: Hardware) -
         return
     ask.memory_mib = amounts.read_mib(said[given[0]] or "")
     ask.per_cpu = given[0] == "mem-per-cpu" and ask.memory_mib > 0
-    if ask.memory_mib == 0:  # all of the node's
+    if ask.memory_mib == 0:  # --mem=0 requests all memory of the node
         ask.memory_mib, ask.shown["memory"] = hardware.memory_mib, "0"
 
 
@@ -269,7 +276,7 @@ def _memory(ask: Ask, said: Options, partition: Partition, hardware: Hardware) -
 
 
 def _read_gpus(ask: Ask, said: Options) -> None:
-    """Fill in the GPUs of the whole job and, if the options have them, the GPUs per node."""
+    """Set the number of GPUs of the whole job, or of each node, from the GPU options."""
     for option in _GPUS:
         if not said.get(option):
             continue
@@ -300,7 +307,8 @@ def _read_gpus(ask: Ask, said: Options) -> None:
 
 
 def _gpus(part: str, option: str) -> tuple[int, str]:
-    """Return the number of GPUs, and their type ("" if the text has none). Raises Usage."""
+    """Return the number of GPUs and their type in a part of a GPU option; the type is "" if the part names none. Raises
+    Usage."""
     words = part.removeprefix("gres:").removeprefix("gres/").split(":")
     if option == "gres":
         if part.lower() == "none":
@@ -315,7 +323,7 @@ def _gpus(part: str, option: str) -> tuple[int, str]:
 
 
 def _spread_gpus(ask: Ask, said: Options) -> None:
-    """Give each node its part of the GPUs, and the job the CPUs and the memory that go with them. Raises Usage."""
+    """Set the number of GPUs of each node, and the CPUs and memory that options request for each GPU. Raises Usage."""
     if ask.gpus:
         ask.gpus_per_node = -(-ask.gpus // ask.node_count)
     if text := said.get("mem-per-gpu"):
