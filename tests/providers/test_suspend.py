@@ -215,7 +215,7 @@ def test_a_slurm_conf_becomes_node_groups(tmp_path: Path) -> None:
         ("ResumeProgram=/usr/bin/env", "ResumeProgram=env", "slurm.conf, line 5: resumeprogram=env: it must be an abs"),
         ("SuspendExcNodes=gpu[1-2],login", "SuspendExcNodes=gpu[1-8]:2", "a number of nodes (`:`) is not offered"),
         (" RealMemory=128000", "", "slurm.conf, line 12: NodeName=gpu[1-8] has no RealMemory"),
-        ("SuspendTime=600", "SuspendTime=soon", "suspendtime: soon is no whole number"),
+        ("SuspendTime=600", "SuspendTime=soon", "suspendtime: soon is not a whole number"),
     ],
 )
 def test_what_cannot_become_node_groups_is_an_error(before: str, after: str, error: str) -> None:

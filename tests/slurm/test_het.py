@@ -155,5 +155,5 @@ def test_a_component_that_names_no_image_has_the_first_ones() -> None:
 
 
 def test_processes_and_images_are_not_mixed() -> None:
-    with pytest.raises(Usage, match="components of the image host beside those of others are not supported"):
+    with pytest.raises(Usage, match="does not support components with the image host and others in one job"):
         images_of(components("", "two"))

@@ -83,5 +83,5 @@ def test_weights_come_from_the_slurm_conf() -> None:
     found, told = read_conf("PriorityWeightAge=7\nPriorityWeightTRES=CPU=200,Mem=1\nPriorityMaxAge=1-0\nFoo=1\n")
     assert found.weights == Weights(age=7, tres={"cpu": 200.0, "mem": 1.0}, max_age_s=86400)
     assert [(one.text, one.became) for one in told if not one.taken] == [("Foo=1", "it has no effect in Phalanx")]
-    with pytest.raises(PhalanxError, match="line 1: PriorityWeightAge=many: many is no whole number"):
+    with pytest.raises(PhalanxError, match="line 1: PriorityWeightAge=many: many is not a whole number"):
         read_conf("PriorityWeightAge=many\n")

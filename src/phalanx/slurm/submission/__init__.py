@@ -1,11 +1,11 @@
-"""From a script and options to objects of the API.
+"""Create the API objects of a job from its script and options.
 
-asked        what a job asks, from a script's lines and options
-manifest     the objects that are a job
-environment  what a job's environment says
-numbers      the next job number; on which jobs a job depends
-creation     objects made, and taken back if one fails
-expected     when a job would start
-het          jobs of several components
-interactive  an allocation that a command waits for
+asked        read the request of a job from options and #SBATCH lines
+manifest     build the Job and the Secret of a job
+environment  set the environment variables of a job
+numbers      take the next job number; read the dependencies of a job
+creation     create the objects, and delete them again if one fails
+expected     estimate when a job would start (--test-only)
+het          create heterogeneous jobs, which have several components
+interactive  request an allocation for salloc or srun, and wait for it
 """

@@ -1,17 +1,18 @@
-"""Create the objects of a job: the token of its pods, its Secret, and its Job, or one Job for each task of an array.
+"""Create the objects of a job: the token of its pods, its Secret, and its Job. An array has one Job for each task.
 
-The first part makes the token. With it, srun in the job's pods can reach these pods and record its steps, and nothing
-else. Pods of the image `host` are processes of their user and have the user's kubeconfig. Pods of all other images have
-no kubeconfig. They run as a service account of the job, whose role names each object of the job. RBAC cannot name pods
-that do not exist yet, and the names of a Job's pods are random. So the role grants `pods/exec`, and an admission policy
-(`admission`) limits each such account to pods whose names begin with its job's name. The account cannot read pods: the
-pods of several nodes publish their addresses in annotations of the Job (`jobs.steps.pods.told`).
+The first part creates the service account whose token the pods have. With this token, srun in the job's pods can
+connect to these pods and record its steps; it allows nothing else. Pods with the image `host` are processes of their
+user and have the user's kubeconfig. Pods with other images have no kubeconfig, so they run under this service account.
+Its role names each object of the job. RBAC cannot name pods that do not exist yet, and the names of a Job's pods are
+random. So the role grants `pods/exec` for all pods, and an admission policy (`cluster.admission`) limits each such
+account to pods whose names begin with the name of its job. The account cannot read pods; the pods of a job publish
+their addresses in annotations of the Job instead (`jobs.steps.pods.told`).
 
-The submitter grants these rights, so they never exceed the submitter's own: the API server refuses privilege
-escalation. The account and the role are owned by the job's Secret and deleted with it.
+The submitter of the job grants these rights. They never exceed the rights of the submitter, because the API server
+refuses privilege escalation. The account and the role are owned by the job's Secret, and are deleted with it.
 
-The second part creates the Secret and the Jobs. Modules for rare options (reservations, limits of users) are imported
-where they are needed, because imports are most of the cost of sbatch.
+The second part creates the Secret and the Jobs. Functions import the modules for rare options (reservations, limits of
+users) only when they need them, because imports take most of the time of sbatch.
 """
 
 from __future__ import annotations
@@ -50,11 +51,12 @@ _PLACES = {
 
 
 def give(api: Api, jobs: Sequence[str], secrets: Sequence[Object]) -> str:
-    """Create the service account of these Jobs: the tasks of an array, which share a Secret, or the components of a
-    heterogeneous job, each with its own Secret. Return its name, or "" if the submitter may not grant the rights; the
-    job then runs, and its pods have no token. Raises Refused."""
+    """Create the service account of a job. `jobs`: the names of its Jobs, which are the tasks of an array or the
+    components of a heterogeneous job. `secrets`: the Secret that the tasks share, or the Secret of each component.
+    Return the name of the account. Return "" if the submitter may not grant the rights; then the pods of the job run
+    without a token. Raises Refused."""
     named = [one["metadata"]["name"] for one in secrets]
-    name = named[0] if len(named) == 1 else f"{named[0]}.{len(named)}"  # as `admission` reads it
+    name = named[0] if len(named) == 1 else f"{named[0]}.{len(named)}"  # `cluster.admission` parses this name
     try:
         for part in objects(name, jobs, named, api.namespace, secrets[0]["metadata"]["uid"]):
             api.create(_PLACES[part["kind"]], part)
@@ -66,13 +68,15 @@ def give(api: Api, jobs: Sequence[str], secrets: Sequence[Object]) -> str:
 
 
 def objects(name: str, jobs: Sequence[str], secrets: Sequence[str], namespace: str, uid: str) -> tuple[Object, ...]:
-    """Return the account, its role and the role binding. `uid`: the uid of the first Secret, which owns them."""
+    """Return the service account `name`, its role and its role binding. `jobs`, `secrets`: the names of the objects
+    that the role allows. `uid`: the uid of the first Secret, which owns the three objects."""
     owner = {"apiVersion": "v1", "kind": "Secret", "name": secrets[0], "uid": uid}
     meta = {"name": name, "ownerReferences": [owner]}
     rules = [
         {"apiGroups": ["batch"], "resources": ["jobs"], "resourceNames": list(jobs), "verbs": ["get", "patch"]},
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": list(secrets), "verbs": ["get"]},
-        {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get", "create"]},  # WebSocket uses get, SPDY create
+        # Clients use get with WebSocket, and create with SPDY.
+        {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get", "create"]},
     ]
     subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     return (
@@ -91,7 +95,7 @@ SUBMISSIONS = "/slurm/v1/submissions"
 
 
 def hardware(api: Api, here: site.Site, said: Options) -> Hardware:
-    """Return the hardware of the nodes in the partitions that the job names. Raises Usage."""
+    """Return the hardware of the nodes in the partitions that the options `said` name. Raises Usage."""
     from phalanx.slurm.jobs.nodes import nodes, with_cloud
 
     require_gres(said)  # as in Slurm, checked before the partition
@@ -116,13 +120,14 @@ def hardware(api: Api, here: site.Site, said: Options) -> Hardware:
 
 
 def submit(api: Api, here: site.Site, asked: SubmissionRequest, script: str, args: list[str]) -> list[int]:
-    """Return the numbers of its jobs: one, or one for each task, of which the first is the array's. Raises Usage."""
+    """Create the objects of a job. Return its job number; for an array, return the numbers of all tasks, the number of
+    the array first. Raises Usage."""
     require_reservation(api, asked.ask)
     needs = needs_of(api, asked, None)
     count = len(asked.array.tasks) if asked.array is not None else 1
     require_allowed(api, here, asked.ask, count)
     first = numbers.take(api, count, here.first_job)
-    # The array's own number is its last task's, as in Slurm: the tasks before it get the numbers that follow.
+    # As in Slurm, the last task has the number of the array, and the tasks before it get the following numbers.
     given = [first] if asked.array is None else [*range(first + 1, first + count), first]
     of_each = "aftercorr" in (asked.said.get("dependency") or "")
     asks = [asked.ask if asked.array is None else _task(asked.ask, asked.array, first, at) for at in range(count)]
@@ -150,8 +155,8 @@ def submit(api: Api, here: site.Site, asked: SubmissionRequest, script: str, arg
 
 
 def _created_together(api: Api, secret: Object, job: Object) -> bool:
-    """Create both objects of a job in one call. Return False if nothing was created, because the server refuses it or
-    has no such call. Raises Unreachable."""
+    """Create the Secret and the Job in one call, which only Phalanx's API server has. Return False if nothing was
+    created, because the server refuses the objects or does not have this call. Raises Unreachable."""
     try:
         api.call("POST", SUBMISSIONS, {"secret": secret, "job": job}, namespace=api.namespace)
     except Refused:
@@ -160,8 +165,8 @@ def _created_together(api: Api, secret: Object, job: Object) -> bool:
 
 
 def _create_one_by_one(api: Api, secret: Object, jobs_of: Callable[[Object], list[Object]]) -> None:
-    """Create the Secret, then Jobs, then make the Jobs the owners of the Secret. `jobs_of`: return the Jobs of the
-    Secret that was created. Raises Usage, Unreachable."""
+    """Create the Secret and then the Jobs, and set the Jobs as the owners of the Secret. If no Job was created, delete
+    the Secret. `jobs_of`: a function that returns the Jobs for the created Secret. Raises Usage, Unreachable."""
     made, owners = api.create(SECRETS, secret), list[Object]()
     try:
         create_all(api, jobs_of(made), owners)
@@ -186,7 +191,8 @@ def require_reservation(api: Api, ask: Ask) -> None:
 
 
 def require_allowed(api: Api, here: site.Site, ask: Ask, count: int) -> None:
-    """Check the limits of the job's QOS and user, and set the resulting hold or throttle. Raises Usage."""
+    """Check the limits of the job's QOS, user and account. If a limit requires it, hold the job, or set the number of
+    the user's jobs that may run at the same time. Raises Usage if the job is refused."""
 
     def live() -> list[Job]:
         from phalanx.slurm.jobs.view import jobs
@@ -202,8 +208,9 @@ def require_allowed(api: Api, here: site.Site, ask: Ask, count: int) -> None:
 
 
 def daemon(here: site.Site, image: str, key: str) -> dict[str, str]:
-    """Return the variables from which a pod's launcher starts the step daemon. The daemon is part of the submitter's
-    Phalanx (image `host`) or of the site's tools; empty: the pod has neither."""
+    """Return the environment variables with which the launcher in a pod starts the step daemon. With the image `host`,
+    the daemon is a part of the submitter's Phalanx; with other images it comes from the site's tools. Without such
+    tools the pod has no daemon, and the result is empty."""
     started = "-I -m phalanx.slurm.jobs.steps.pods"
     if image == manifest.HOST:
         return {KEY: key, "PHALANX_PYTHON": f"{shlex.quote(sys.executable)} {started}"}
@@ -225,8 +232,8 @@ def needs_of(api: Api, asked: SubmissionRequest, task: int | None) -> numbers.Ne
 
 
 def create_all(api: Api, parts: Iterable[Object], owners: list[Object]) -> None:
-    """Create these Jobs. A reference to each created Job is added to `owners`, also if a later Job fails. Raises Usage,
-    Unreachable."""
+    """Create the Jobs `parts`, and append an owner reference for each created Job to `owners`, even if a later Job
+    fails. Raises Usage, Unreachable."""
 
     def make(connection: Api, job: Object) -> None:
         try:
@@ -239,7 +246,7 @@ def create_all(api: Api, parts: Iterable[Object], owners: list[Object]) -> None:
 
 
 def scheduling_words(ask: Ask, needs: numbers.Needs) -> dict[str, str]:
-    """Return the annotations that the scheduler reads."""
+    """Return the annotations of the Job that the scheduler reads."""
     found = {
         "time-limit": f"{ask.limit_min * 60}s" if ask.limit_min is not None else "",
         "hold": ask.hold,

@@ -1,6 +1,7 @@
-"""The variables that Slurm sets for a batch script (sbatch(1), OUTPUT ENVIRONMENT VARIABLES).
+"""Set the environment variables that Slurm sets for a batch script (sbatch(1), OUTPUT ENVIRONMENT VARIABLES).
 
-The launcher sets variables that are known only when the job runs (the nodes' names).
+The launcher in the pod sets the variables whose values are known only when the job runs, such as the names of the
+nodes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from phalanx.slurm.submission.asked.optional import mail_words
 from phalanx.slurm.submission.asked.request import Options
 from phalanx.slurm.submission.manifest import launcher
 
-GIVEN = {  # option -> the variable that repeats it
+GIVEN = {  # option -> the variable that has its value
     "cpus-per-task": "SLURM_CPUS_PER_TASK",
     "ntasks-per-node": "SLURM_NTASKS_PER_NODE",
     "gpus": "SLURM_GPUS",
@@ -30,7 +31,8 @@ GIVEN = {  # option -> the variable that repeats it
 
 
 def variables(number: int, ask: Ask, site: Site, said: Options, script: str, array: Array | None) -> dict[str, str]:
-    """Return the variables of one job, and its script."""
+    """Return the environment variables of a job or of a task of an array. One of them has the script. `said`: the
+    options. `array`: the array; None for a single job."""
     nodes = ask.node_count
     cpus = per_node(ask.cpus_of_nodes)
     found = {
@@ -72,10 +74,10 @@ def variables(number: int, ask: Ask, site: Site, said: Options, script: str, arr
         "SLURM_TOPOLOGY_ADDR_PATTERN": "node",
     }
     if ask.kind != BATCH and "no-shell" not in said and not ask.het_offset:
-        found["PHALANX_HELD"] = "1"  # salloc or srun holds the allocation, which ends with that process
+        found["PHALANX_HELD"] = "1"  # the allocation ends when its salloc or srun ends
     if ask.overcommit:
         found["SLURM_OVERCOMMIT"] = "1"
-    if not {"ntasks", "ntasks-per-node"} & said.keys():  # as many as there is room for (measured, 22.05)
+    if not {"ntasks", "ntasks-per-node"} & said.keys():  # as many as the allocated CPUs allow (measured, 22.05)
         found["SLURM_TASKS_PER_NODE"] = per_node([cpus // ask.cpus_per_task for cpus in ask.cpus_of_nodes])
     found |= mail_words(ask, site)
     found |= {name: text for name, text in (("PHALANX_PROLOG", site.prolog), ("PHALANX_EPILOG", site.epilog)) if text}
@@ -99,7 +101,8 @@ def _memory(ask: Ask, said: Options) -> dict[str, str]:
 
 
 def allocated(number: int, ask: Ask, cluster: str, nodes: Sequence[str], said: Options | None = None) -> dict[str, str]:
-    """Return the environment of a command under salloc, and of the tasks of an srun with its own allocation."""
+    """Return the environment variables of a command under salloc, or of the tasks of an srun that created its own
+    allocation. `said`: the options of salloc; None for srun."""
     listed = compress(nodes, ordered=True)
     found = {
         "SLURM_CLUSTER_NAME": cluster, "SLURM_CONF": "/etc/slurm/slurm.conf", "SLURM_JOBID": str(number),
@@ -125,7 +128,8 @@ def allocated(number: int, ask: Ask, cluster: str, nodes: Sequence[str], said: O
 
 
 def _partitions(ask: Ask) -> str:
-    """Return all partitions that the command named, the job's own first (measured, 22.05)."""
+    """Return all partitions that the command requested, with the partition in which the job runs first (measured,
+    22.05)."""
     return ",".join([ask.partition, *(name for name in ask.partitions if name != ask.partition)])
 
 

@@ -1,8 +1,8 @@
-"""Estimate when a job would start, for --test-only.
+"""Estimate when a job would start, for sbatch --test-only.
 
-The plan is like conservative backfill's. Running jobs end at their time limits. Pending jobs before this one get their
-nodes first. Then this job gets the first time at which enough nodes have the requested resources. The plan ignores
-reservations and limits of accounts, and the scheduler decides without it.
+The estimate resembles conservative backfill. It assumes that running jobs end at their time limits. Pending jobs that
+come before this job get nodes first. Then this job gets the first time at which enough nodes have the requested
+resources free. The estimate ignores reservations and limits of accounts. The scheduler does not use this estimate.
 """
 
 from __future__ import annotations
@@ -25,21 +25,23 @@ from phalanx.slurm.submission.asked.size import CONFIGURATION, FAILED, choices
 from phalanx.slurm.submission.creation import needs_of, require_reservation
 from phalanx.slurm.submission.manifest import cpus_per_node
 
-_LONG_S = 365 * 86400.0  # the assumed length of a job without a limit
-_MOST_WAITING = 200  # the most pending jobs before this one that are planned
+_LONG_S = 365 * 86400.0  # the assumed run time of a job without a time limit
+_MOST_WAITING = 200  # the largest number of earlier pending jobs that get nodes in the estimate
 Amounts = tuple[int, int, int]  # CPUs, MiB, GPUs
 
 
 @dataclass(slots=True, kw_only=True)
 class _Room:
-    """A node, and what jobs hold of it. `held`: (begin, end, amounts) of each job."""
+    """A node with the amounts that jobs hold on it. `held`: (begin, end, amounts) of each job, with times in seconds
+    since the epoch."""
 
     node: Node
     held: list[tuple[float, float, Amounts]] = field(default_factory=list)
 
     def takes(self, asked: Amounts, begin_s: float, end_s: float) -> bool:
-        """Return whether `asked` is free on the node during the whole time. All jobs that overlap the time are added
-        up, even if they do not overlap each other, so the estimate is rather too late."""
+        """Return whether the amounts `asked` are free on the node from `begin_s` to `end_s`. The amounts of all jobs in
+        this period are added up, even of jobs that run one after the other. So the estimate is never too early because
+        of this, but may be too late."""
         some = [amounts for since_s, until_s, amounts in self.held if since_s < end_s and until_s > begin_s]
         used = [sum(each) for each in zip(*some, strict=True)] if some else [0, 0, 0]
         have = (self.node.cpus, self.node.memory_mib, self.node.gpus)
@@ -47,7 +49,8 @@ class _Room:
 
 
 def planned(api: Api, here: Site, ask_for: Callable[[], Sequence[SubmissionRequest]]) -> str:
-    """Return sbatch's line of --test-only. Raises Usage, in Slurm's words of --test-only, if the job is refused."""
+    """Return the line that sbatch --test-only prints. `ask_for`: a function that returns the request, or one request
+    for each component. Raises Usage, with Slurm's message for --test-only, if the job is refused."""
     try:
         asked = ask_for()
         for one in asked:
@@ -82,12 +85,13 @@ def foretold(api: Api, here: Site, asks: Sequence[Ask]) -> str:
     cpus = sum(max(ask.cpus, sum(ask.cpus_of_nodes)) for ask in asks)
     listed = compress((room.node.name for some in chosen for room in some), ordered=True)
     where = f"nodes {listed} in partition {asks[0].partition}" if len(asks) == 1 else listed
-    number = numbers.take(api, len(asks), here.first_job)  # as in Slurm, this uses up a job number; scripts read it
+    # As in Slurm, --test-only takes a job number, which scripts read.
+    number = numbers.take(api, len(asks), here.first_job)
     return f"sbatch: Job {number} to start at {times.moment(begin_s)} using {cpus} processors on {where}"
 
 
 def _before(known: Sequence[Job], ask: Ask) -> list[Job]:
-    """Return the pending jobs that wait for capacity and come before this job, highest priority first."""
+    """Return the pending jobs that wait for capacity and come before the job `ask`, the highest priority first."""
     waiting = [job for job in known if job.state == "PENDING" and job.reason in ("Priority", "Resources", "None")]
     return sorted((job for job in waiting if job.ask.nice <= ask.nice), key=lambda job: -job.priority)
 
@@ -109,8 +113,8 @@ def _hold(rooms: Sequence[_Room], ask: Ask, begin_s: float, end_s: float) -> Non
 def _place(
     rooms: Sequence[_Room], here: Site, asks: Sequence[Ask], least_s: float, now_s: float
 ) -> tuple[float, list[list[_Room]]] | None:
-    """Return the earliest time at which nodes are free for all components, and the nodes of each component; None: no
-    such time."""
+    """Return the earliest time at which nodes are free for all components, and the nodes of each component; None if
+    there is no such time. `least_s`: the earliest allowed time."""
     ends = {until_s for room in rooms for _, until_s, _ in room.held if until_s > least_s}
     for begin_s in sorted({max(least_s, now_s), *ends}):
         chosen: list[list[_Room]] = []

@@ -1,7 +1,7 @@
-"""Heterogeneous jobs: components that ask for different things, and start together or not at all.
+"""Create heterogeneous jobs: several components with different requests, which all start at the same time.
 
-Each component is a Job of its own with a number of its own; together they are one gang (`phalanx.dev/job`). The script
-runs in the first component; the pods of the others hold their part, take steps, and end with the first.
+Each component is a Job with its own job number. All components form one gang (`phalanx.dev/job`). The script runs in
+the first component. The pods of the other components only wait for steps, and end when the first component ends.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SHARED = (
     "account", "begin", "chdir", "comment", "deadline", "dependency", "export", "gid", "hold", "job-name", "mail-type",
     "mail-user", "nice", "no-requeue", "open-mode", "qos", "requeue", "reservation", "time", "time-min", "uid", "wckey",
 )  # fmt: skip
-FOLLOWS = "PHALANX_FOLLOWS"  # in components after the first: the number of the first
+FOLLOWS = "PHALANX_FOLLOWS"  # variable of all components except the first: the job number of the first component
 
 
 def by_colons(
@@ -43,8 +43,8 @@ def by_colons(
     words: Sequence[str],
     check: Callable[[Sequence[tuple[str, str | None]]], None] | None = None,
 ) -> tuple[list[Said], list[str]]:
-    """Return the options of each component of a command line (`OPTIONS : OPTIONS SCRIPT ARGUMENTS`), and the arguments.
-    `check`: as in `OptionReader.read`. Raises Usage."""
+    """Return the options of each component in a command line such as `OPTIONS : OPTIONS SCRIPT ARGUMENTS`, and the
+    arguments. `check`: see `OptionReader.read`. Raises Usage."""
     found: list[Said] = []
     rest = list(words)
     while True:
@@ -56,8 +56,8 @@ def by_colons(
 
 
 def in_lines(reader: OptionReader, lines: Sequence[Sequence[str]]) -> list[Said]:
-    """Return the options of each component of a script. The line `#SBATCH hetjob` begins the next component. Raises
-    Usage."""
+    """Return the options of each component in the #SBATCH lines of a script. The line `#SBATCH hetjob` begins the next
+    component. `lines`: the words of each line. Raises Usage."""
     found: list[Said] = [{}]
     for words in lines:
         typed, arguments = reader.read(words)
@@ -68,8 +68,9 @@ def in_lines(reader: OptionReader, lines: Sequence[Sequence[str]]) -> list[Said]
 
 
 def together(of_script: Sequence[Said], typed: Sequence[Said], around: Mapping[str, str | None]) -> list[Said]:
-    """Return the options of each component. The command line overrides the environment, which overrides the script.
-    Some options are inherited from the first component."""
+    """Return the options of each component. Options of the command line (`typed`) override those of the environment
+    (`around`), which override those of the script (`of_script`). The other components inherit some options from the
+    first one."""
     found: list[Said] = []
     for at in range(max(len(of_script), len(typed))):
         said = {
@@ -88,7 +89,8 @@ def together(of_script: Sequence[Said], typed: Sequence[Said], around: Mapping[s
 
 
 def submit_het(api: Api, here: Site, asked: Sequence[SubmissionRequest], script: str, args: list[str]) -> list[int]:
-    """Return the numbers of its components. Raises Usage."""
+    """Create the objects of a heterogeneous job, and return the job numbers of its components. `asked`: the request of
+    each component. Raises Usage."""
     if any(one.array is not None for one in asked):
         raise fails("Invalid job array specification")
     images = images_of(asked)
@@ -102,7 +104,8 @@ def submit_het(api: Api, here: Site, asked: Sequence[SubmissionRequest], script:
         one.ask.het, one.ask.het_offset, one.ask.het_size = first, at, len(asked)
         one.ask.dependency = needs.shown
     groups = of_groups(first, [one.ask for one in asked])
-    words = scheduling_words(asked[0].ask, needs)  # one set for all components: members of a gang must agree
+    # All components get the same annotations, because the members of a gang must agree.
+    words = scheduling_words(asked[0].ask, needs)
     made: list[Object] = []
     owners: list[Object] = []
     try:
@@ -131,20 +134,21 @@ def submit_het(api: Api, here: Site, asked: Sequence[SubmissionRequest], script:
 
 
 def images_of(asked: Sequence[SubmissionRequest]) -> list[str]:
-    """Return the image of each component: that of its options, or else the image of the first component. Raises
-    Usage."""
+    """Return the image of each component: the image in its options, or else the image of the first component. Raises
+    Usage if only some components have the image `host`."""
     first = asked[0].ask.image or manifest.default_image()
     found = [one.ask.image or first for one in asked]
     if manifest.HOST in found and len(set(found)) > 1:
         raise Usage(
-            f"sbatch: error: components of the image {manifest.HOST} beside those of others are not supported by "
-            "Phalanx: give each component a --container-image, or none (docs/guide/slurm.md)"
+            f"sbatch: error: Phalanx does not support components with the image {manifest.HOST} and others in one job: "
+            "give each component a --container-image, or none (docs/guide/slurm.md)"
         )
     return found
 
 
 def of_groups(first: int, asks: Sequence[Ask]) -> dict[str, str]:
-    """Return the variables that describe all components to each of them, under the old and the new names of Slurm."""
+    """Return the environment variables about all components, which each component gets. They have the new and the old
+    names of Slurm (HET and PACK). `first`: the job number of the first component."""
     found = {"SLURM_HET_SIZE": str(len(asks)), "SLURM_PACK_SIZE": str(len(asks))}
     for at, ask in enumerate(asks):
         own = {

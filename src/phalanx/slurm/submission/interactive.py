@@ -1,4 +1,5 @@
-"""An allocation for salloc or srun: asked for like a batch job, waited for, and given back with an exit code."""
+"""Request an allocation for salloc or srun, wait until it is granted, and end it with an exit code. An allocation is
+submitted like a batch job without a script."""
 
 from __future__ import annotations
 
@@ -36,13 +37,14 @@ _FAILS = {"salloc": "Job submit/allocate failed: ", "srun": "Unable to allocate 
 
 
 class Aborted(Exception):
-    """A signal came while the job waited."""
+    """The error if a signal arrived while the job was pending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted:
-    """A granted allocation. `hold`: the connection that keeps the allocation while it is open; None: the allocation
-    needs none. `groups`: the variables that describe the components; empty for a single component."""
+    """A granted allocation. `hold`: the connection to the step daemon that keeps the allocation while it is open; None
+    with --no-shell, where the allocation stays without it. `groups`: the environment variables about all components of
+    a heterogeneous job; empty for other jobs."""
 
     place: Allocation
     job: Job
@@ -52,14 +54,15 @@ class Granted:
 
 
 def grant(name: str, kind: str, parts: Sequence[dict[str, str | None]], job_name: str, line: str) -> Granted:
-    """Submit an allocation and wait until it is granted. `name`: the name of the command. `parts`: the options of each
-    component. Raises Usage, PhalanxError."""
+    """Submit the request for an allocation, and wait until it is granted. `name`: salloc or srun. `kind`: the value of
+    `Ask.kind`. `parts`: the options of each component. `job_name`: the default name of the job. `line`: the command
+    line. Raises Usage, PhalanxError."""
     said = parts[0]
     api = Api.open()
     here = site.load(api)
     asked = []
     try:
-        for one in parts if name != "srun" else ():  # srun has checked its options before
+        for one in parts if name != "srun" else ():  # srun has checked its options already
             check_forms(name, one)
         for one in together([], [{"job-name": job_name, **parts[0]}, *map(dict, parts[1:])], {}):
             read_files(name, one)
@@ -100,14 +103,14 @@ def grant(name: str, kind: str, parts: Sequence[dict[str, str | None]], job_name
 
 
 def _give_back(number: int) -> None:
-    """Cancel an allocation that failed or was interrupted. A new connection is used, because the other one may be in
-    the middle of a call."""
-    with suppress(PhalanxError):  # the earlier error is reported
+    """Cancel an allocation that failed or was interrupted. The function opens a new connection, because the first one
+    may have been interrupted in the middle of a call."""
+    with suppress(PhalanxError):  # the caller reports the earlier error
         cancel(Api.open(), number)
 
 
 def _groups(api: Api, number: int, asks: Sequence[Ask]) -> dict[str, str]:
-    """Wait until each component has nodes. Return the environment variables of all components."""
+    """Wait until each component has nodes. Return the environment variables about all components, with their nodes."""
     found = of_groups(number, asks)
     for at, ask in enumerate(asks):
         listed = compress(allocation(api, number + at).nodes, ordered=True)
@@ -118,7 +121,7 @@ def _groups(api: Api, number: int, asks: Sequence[Ask]) -> dict[str, str]:
 
 
 def translated(text: str, name: str) -> str:
-    """Return a message of sbatch in the form of the command `name`."""
+    """Return an error message of sbatch in the form that the command `name` prints."""
     if text.startswith(FAILED):
         return f"{name}: error: {_FAILS[name]}{text.removeprefix(FAILED)}"
     return "\n".join(
@@ -131,7 +134,8 @@ def translated(text: str, name: str) -> str:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Raise Aborted on a stop signal, unless the command was told to ignore it (by `nohup`, or by a shell)."""
+    """Raise Aborted inside the `with` block when SIGINT, SIGTERM or SIGHUP arrives. A signal that the command ignores,
+    because `nohup` or a shell started it so, stays ignored."""
 
     def stop(number: int, frame: object) -> None:
         raise Aborted
@@ -174,7 +178,8 @@ def _wait(api: Api, number: int, name: str, quiet: bool, said: Mapping[str, str 
 
 
 def _cancelled(name: str, number: int, *, quiet: bool, told: bool) -> Iterator[str]:
-    """Yield Slurm's lines about a job that ended before it started."""
+    """Yield the lines that Slurm prints about a job that was cancelled before it started. `told`: True if the lines of
+    `_queued` were printed already."""
     if not quiet and not told:
         yield from _queued(name, number)
     if name == "salloc":
@@ -185,17 +190,17 @@ def _cancelled(name: str, number: int, *, quiet: bool, told: bool) -> Iterator[s
 
 
 def _queued(name: str, number: int) -> Iterator[str]:
-    """Yield Slurm's lines about a job that waits."""
+    """Yield the lines that Slurm prints about a pending job."""
     if name == "salloc":
         yield f"{name}: Pending job allocation {number}"
     yield f"{name}: job {number} queued and waiting for resources"
 
 
 def finish(granted: Granted, code: int) -> None:
-    """End the allocation, and wait until its job has ended. `code`: the exit code of the job."""
+    """End the allocation, and wait up to three seconds until its job has ended. `code`: the exit code for the job."""
     if granted.hold is None:
         return
-    with suppress(OSError):  # the pod that holds the allocation has ended
+    with suppress(OSError):  # the pod may have ended already
         granted.hold.send(channel.FINISH, str(code).encode())
         granted.hold.receive()
     granted.hold.close()

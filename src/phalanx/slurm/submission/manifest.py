@@ -1,8 +1,9 @@
-"""From what a job asks to the objects of the API that are this job.
+"""Build the API objects of a job from its request: the Job and its Secret.
 
-A job is one Job with one pod for each node, which start together. The script runs in the first; the others hold their
-part of the allocation until it ends (successPolicy). The script and the environment are in a Secret: an environment
-often holds tokens, and lists of Jobs stay short. The Secret is made first and belongs to the Job, so it goes with it.
+A job is one Job with one pod for each node; all pods start together. The script runs in the first pod. The other pods
+only keep their part of the allocation until the script ends (successPolicy). The script and the environment are in a
+Secret, because environments often have tokens, and so lists of Jobs stay short. The Secret is created first. The Job
+then becomes its owner, so the Secret is deleted with the Job.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _NODE_NAME = {"fieldRef": {"fieldPath": "spec.nodeName"}}
 _OWN_NAME = {"fieldRef": {"fieldPath": "metadata.name"}}
 _POD_IP = {"fieldRef": {"fieldPath": "status.podIP"}}
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-ROOT, _DEFAULT = "root", "default"  # the account of root, which is no queue; the queue of jobs without an account
-HOST = "host"  # the image that is the node's own file system: pods are processes there
+ROOT, _DEFAULT = "root", "default"  # root's account, which has no queue; the queue of jobs in this account
+HOST = "host"  # the image that stands for the node's file system: its pods are processes on the node
 
 
 def secret(number: int, ask: Ask, environment: Mapping[str, str]) -> Object:
@@ -42,7 +43,7 @@ def secret(number: int, ask: Ask, environment: Mapping[str, str]) -> Object:
 
 @cache
 def launcher() -> str:
-    """Return the shell program that runs in the pod: of each task of an array the same."""
+    """Return the shell program that runs in the pod and starts the script. It is the same for all jobs."""
     text = Path(__file__).with_name("launcher.sh").read_text()
     return "\n".join(line for line in text.splitlines() if not line.startswith("#")) + "\n"
 
@@ -57,17 +58,18 @@ def job(
     own: Mapping[str, str] | None = None,
     account: str = "",
 ) -> Object:
-    """Return the Job. `words`: annotations that the scheduler reads. `args`: the arguments of the script. `own`:
-    variables that differ from those of the array's Secret. `account`: the service account of the job's pods (`token`);
-    "": none."""
+    """Return the Job object. `words`: the annotations that the scheduler reads. `args`: the arguments of the script.
+    `own`: the environment variables whose values differ from those in the Secret that all tasks of an array share.
+    `account`: the service account of the job's pods; "" for none."""
     labels = {"phalanx.dev/queue": _DEFAULT if ask.account == ROOT else ask.account, NUMBER: str(number)}
     if _LABEL.fullmatch(ask.user):
-        labels["phalanx.dev/group"] = ask.user  # the group whose limits and reservations apply
+        labels["phalanx.dev/group"] = ask.user  # the scheduler applies limits and reservations of this group
     if ask.array is not None:
         labels[ARRAY] = str(ask.array)
     text = msgspec.json.encode(ask).decode()
     annotations = {**words, SECRET: secret_of(number, ask)}
-    if ask.het is not None:  # the components are one gang; its ledger entry has the first component's number
+    # The components form one gang; its entry in the ledger has the job number of the first component.
+    if ask.het is not None:
         labels |= {
             ARRAY: str(ask.het),
             "phalanx.dev/job": f"slurm-{ask.het}",
@@ -98,7 +100,7 @@ def _pod(
     container: Object = {
         "name": "batch",
         "image": image,
-        # A Secret's values come into the environment as they are; arguments would be searched for $(NAME).
+        # Values of a Secret come into the environment unchanged; in arguments, Kubernetes would replace $(NAME).
         "command": ["/bin/sh", "-c", 'eval "$PHALANX_LAUNCHER"', "slurm_script"],
         "args": [arg.replace("$", "$$") for arg in args],
         "envFrom": [{"secretRef": {"name": secret_of(number, ask)}}],
@@ -118,7 +120,8 @@ def _pod(
     if account:
         pod["serviceAccountName"] = account
         container["env"].append({"name": POD_NAME, "valueFrom": _OWN_NAME})
-    if image == HOST:  # run as the submitter; a node agent without root only runs its own user's jobs
+    # The pod runs as the submitter; a node agent without root rights can only run pods of its own user.
+    if image == HOST:
         pod["securityContext"] = {"runAsUser": ask.uid, "runAsGroup": ask.gid}
     if image != HOST and site.tools:
         bring_tools(pod, site.tools)
@@ -141,7 +144,8 @@ def _pod(
 
 
 def cpus_per_node(ask: Ask) -> int:
-    """Return the CPUs of each node: every node gets as many as the fullest node needs."""
+    """Return the number of CPUs that each pod requests. All pods of a Job are equal, so it is the number that the node
+    with the most tasks needs."""
     return max(ask.cpus_of_nodes)
 
 
@@ -159,8 +163,8 @@ def _resources(ask: Ask) -> Object:
 
 
 def _terms(ask: Ask, site: Site) -> list[Object]:
-    """Return node selector terms for the nodes of the partition, the wanted and the excluded nodes, the features
-    (`a&b|c`), and the type of the GPUs. A job that names several partitions may run on the nodes of each."""
+    """Return the node selector terms for the nodes of the partition, for --nodelist and --exclude, for the features
+    (`a&b|c`), and for the type of the GPUs. A job with several partitions may run on the nodes of all of them."""
     named = [site.partition(name) for name in ask.usable or [ask.partition]]
     nodes = [node for one in named if one is not None for node in one.nodes]
     if any(one is None or not one.nodes for one in named):
@@ -183,7 +187,7 @@ def _features(names: list[str]) -> list[Object]:
 
 
 def _mount(pod: Object, mounts: list[str]) -> None:
-    """Mount directories of the node into the container: `/data:/mnt:ro`."""
+    """Mount directories of the node into the container. Each mount has a form such as `/data:/mnt:ro`."""
     for at, text in enumerate(mounts):
         source, target, *flags = text.split(":")
         mounted = {"name": f"mount-{at}", "mountPath": target, "readOnly": "ro" in flags}
@@ -191,10 +195,11 @@ def _mount(pod: Object, mounts: list[str]) -> None:
 
 
 def bring_tools(pod: Object, image: str) -> None:
-    """Add an init container of Phalanx's image. It copies srun, the step daemon and an interpreter into a volume that
-    the job's container reads. The job's own image needs only /bin/sh and sed."""
+    """Add an init container with the image of Phalanx to the pod. It copies srun, the step daemon and a Python
+    interpreter into a volume that the job's container mounts. So the image of the job needs only /bin/sh and sed."""
     mounted = {"name": "phalanx-tools", "mountPath": TOOLS}
-    amounts = {"cpu": "100m", "memory": "128Mi"}  # less than the job's own requests, so it adds nothing
+    # Smaller than the job's requests, so the pod requests no more because of it.
+    amounts = {"cpu": "100m", "memory": "128Mi"}
     pod["initContainers"] = [
         {
             "name": "tools",

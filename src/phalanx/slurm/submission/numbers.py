@@ -1,14 +1,14 @@
-"""Job numbers: small integers, each unique in a cluster.
+"""Take job numbers, which are small integers that are unique in a cluster, and read the dependencies of jobs.
 
-`phalanx up` assigns them (`POST /slurm/v1/numbers`): a user cannot exhaust them, and a Job can only have a number of
-its user.
+The API server of `phalanx up` assigns the numbers (`POST /slurm/v1/numbers`). So no user can exhaust them, and a Job
+can only have a number that was assigned to its user.
 
-On other API servers the next number is in the ConfigMap `kube-system/phalanx-slurm-number`. The command increases it by
-the number of tasks, with the object's resourceVersion. If several commands write at the same time, the API server
-accepts the first, and the others try again. A number that was taken and not used is lost, as in Slurm.
+On other API servers, the ConfigMap `kube-system/phalanx-slurm-number` has the next number. A command adds the number of
+tasks to it, and names the resourceVersion in the write. If several commands write at the same time, the API server
+accepts the first write, and the other commands try again. As in Slurm, a number that was taken and not used is lost.
 
-Translate `afterok:12:13,afterany:14_3` into the scheduler's dependencies: names of Jobs, and the condition for
-each."""
+A dependency such as `afterok:12:13,afterany:14_3` becomes an annotation for the scheduler, with the names of Jobs and a
+condition for each."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _TRIES = 200
 
 
 def take(api: Api, count: int, first: int) -> int:
-    """Take `count` consecutive numbers, and return the first. `first`: the first number of a new cluster. Raises
-    PhalanxError."""
+    """Take `count` consecutive numbers, and return the first of them. `first`: the first number of a new cluster.
+    Raises PhalanxError."""
     try:
         drawn = msgspec.json.decode(api.call("POST", _DRAW, count=str(count)), type=dict[str, int])
         return drawn["first"]
@@ -53,7 +53,7 @@ def take(api: Api, count: int, first: int) -> int:
             import random
 
             time.sleep(random.uniform(0.0, 0.002 * min(tried + 1, 20)))
-    raise PhalanxError("too many submit at once: no job number could be had. Nothing was submitted; try again.")
+    raise PhalanxError("no job number was free: too many jobs are submitted at once. Nothing was submitted: try again.")
 
 
 def _body(number: int) -> dict[str, object]:
@@ -66,12 +66,13 @@ PROBLEM = "Job dependency problem"
 
 
 class DependencyError(PhalanxError):
-    """An error in a dependency, in Slurm's words."""
+    """An error in a dependency, with Slurm's message."""
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):
-    """The dependencies of a job. `after`: the value of `phalanx.dev/after`. `shown`: the text that squeue shows while
-    the job waits."""
+    """The dependencies of a job. `after`: the value of the annotation `phalanx.dev/after`. `either`: True if one
+    satisfied dependency is enough. `singleton`: True if no other job of the user with the same name may run. `shown`:
+    the text that squeue shows while the job is pending."""
 
     after: str = ""
     either: bool = False
@@ -80,8 +81,8 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(api: Api, text: str, task: int | None = None, own: int | None = None) -> Needs:
-    """Parse the dependencies of a job. `task`: the job's array index, for aftercorr. `own`: the job's number. Raises
-    DependencyError."""
+    """Return the dependencies that the value of --dependency names. `task`: the array index of the job, for aftercorr.
+    `own`: the number of the job if it exists already. Raises DependencyError."""
     if not text:
         return Needs()
     after: list[str] = []
@@ -110,15 +111,17 @@ def read(api: Api, text: str, task: int | None = None, own: int | None = None) -
 
 
 def _names(api: Api, job: str, kind: str, task: int | None, own: int | None) -> list[str]:
-    """Return the Jobs that the dependency names; none if that job has ended and is forgotten."""
+    """Return the names of the Jobs that a job id in a dependency stands for. Return no name if the job does not exist
+    any longer. `kind`: the kind of the dependency, such as afterok."""
     found = _JOB.fullmatch(job)
-    if found is None or (found[3] and kind != "after"):  # 12+1 is a component, but for `after`: minutes
+    if found is None or (found[3] and kind != "after"):  # `12+1` names a component; only in `after`, `+1` means minutes
         raise DependencyError(PROBLEM)
     number = int(found[1])
     if number == own:
         raise DependencyError(PROBLEM)
     tasks = api.get(JOBS, labelSelector=f"{ARRAY}={number}")["items"]
-    if any("phalanx.dev/job" in one["metadata"]["labels"] for one in tasks):  # components are one gang of that name
+    # The components of a heterogeneous job form one gang with this name.
+    if any("phalanx.dev/job" in one["metadata"]["labels"] for one in tasks):
         return [name_of(number)]
     if tasks:
         wanted = int(found[2]) if found[2] else task if kind == "aftercorr" else None
@@ -127,6 +130,6 @@ def _names(api: Api, job: str, kind: str, task: int | None, own: int | None) -> 
         return [one["metadata"]["name"] for one in tasks if wanted is None or task_of(one) == wanted]
     if api.find(path_of(number)) is not None:
         return [name_of(number)]
-    if own is not None:  # a pending job may name an unknown number; such a dependency is never met
+    if own is not None:  # scontrol update may name an unknown number; such a dependency is never satisfied
         return [name_of(number)]
-    return []  # an unknown number counts as met, as in Slurm (measured, 22.05)
+    return []  # as in Slurm, a dependency on an unknown number counts as satisfied (measured, 22.05)
