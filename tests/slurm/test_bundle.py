@@ -105,7 +105,7 @@ def test_what_is_anothers_is_left_alone(tmp_path: Path, part: str) -> None:
 def test_a_link_in_place_of_a_part_is_not_followed(tmp_path: Path) -> None:
     (kept := tmp_path / "kept").mkdir()
     (tmp_path / "bin").symlink_to(kept)
-    with pytest.raises(PhalanxError, match="bin is there"):
+    with pytest.raises(PhalanxError, match="bin exists"):
         bundle(tmp_path, ["srun"])
     (tmp_path / ".phalanx-bundle").touch()
     _make_room(tmp_path)

@@ -49,8 +49,8 @@ def test_what_has_no_meaning_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("nonsense", "line 1: nonsense is no line"), ("\nParent - 'x'", "line 2: the account x is not there"),
-     ("Account - 'a':Fairshare=many", "no whole number")],
+    [("nonsense", "line 1: nonsense is not a line"), ("\nParent - 'x'", "line 2: the account x does not exist"),
+     ("Account - 'a':Fairshare=many", "not a whole number")],
 )  # fmt: skip
 def test_what_is_no_dump_is_refused(text: str, words: str) -> None:
     with pytest.raises(PhalanxError, match=words):

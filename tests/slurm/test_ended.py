@@ -85,7 +85,7 @@ def test_reading_changes_nothing(written: None) -> None:
 
 @pytest.mark.parametrize(
     ("url", "words"),
-    [("mysql://u@h/x", "is not understood"),
+    [("mysql://u@h/x", "is not supported"),
      ("postgresql://u:secret@127.0.0.1:1/x", "127.0.0.1:1/x cannot be reached")],
 )  # fmt: skip
 def test_what_cannot_be_read_is_said_without_its_password(

@@ -1,8 +1,9 @@
-"""Each command is the function `run` of the module of its name: command line in, exit code out.
+"""The commands. Each command is the function `run` of the module with its name. It takes the words of the command line
+and returns the exit code.
 
 launch      commands that start jobs or steps: sbatch, salloc, srun
 jobs        commands that show or cancel jobs
-cluster     partitions, nodes, and the scheduler's activity
-accounting  usage by job and user, accounts, and rights
-resident    a service with all commands imported, and the callers that reach it
+cluster     commands that show or change partitions, nodes and jobs: sinfo, scontrol, sdiag
+accounting  commands about usage, accounts and rights: sacct, sreport, sshare, sacctmgr
+resident    a service that has imported all commands, and the programs that call it
 """

@@ -1,9 +1,9 @@
-"""Commands that look at jobs, and cancel them.
+"""Commands that show or cancel jobs.
 
-scancel  cancel, or send a signal
-sprio    the factors of priority
-document  the JSON of squeue and sacct
-squeue_steps  the steps of squeue --steps
-squeue   jobs that wait and run
-sstat    steps that run
+scancel  cancel jobs, or send signals to them
+sprio    show the factors of the priority of pending jobs
+document  build the JSON document of squeue --json
+squeue_steps  show running steps (squeue --steps)
+squeue   show pending and running jobs
+sstat    show figures of running steps
 """

@@ -1,6 +1,6 @@
-"""The JSON of `squeue --json`: the names are those of Slurm's REST API of 22.05 (openapi/v0.0.38).
+"""Build the JSON document of `squeue --json`. Its fields have the names of Slurm's REST API of 22.05 (openapi/v0.0.38).
 
-A field whose value Phalanx does not have contains the value that Slurm shows for a job without it.
+If Phalanx has no value for a field, the field has the value that Slurm shows for a job that does not use it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SHOWN = {
 
 
 def document(cluster: str, found: Sequence[Job]) -> str:
-    """Return the JSON of these jobs. As in Slurm, pending tasks of an array are one job."""
+    """Return the document about these jobs. As in Slurm, all pending tasks of an array are one entry."""
     content = {**head("openapi/v0.0.38", "Slurm OpenAPI v0.0.38"), "jobs": [
         _job(cluster, job) for job in fields.shown_together(found)
     ]}  # fmt: skip
@@ -46,7 +46,8 @@ def document(cluster: str, found: Sequence[Job]) -> str:
 
 
 def head(kind: str, name: str) -> dict[str, Any]:
-    """Return the fields of the document before the jobs: the version of the plugin and of Slurm, and no errors."""
+    """Return the fields of a document that come before its entries: the versions of the plugin and of Slurm, and an
+    empty list of errors. `kind`, `name`: the type and the name of the plugin."""
     slurm = {"version": {"major": 22, "micro": 8, "minor": 5}, "release": "22.05.8"}
     return {"meta": {"plugin": {"type": kind, "name": name}, "Slurm": slurm}, "errors": []}
 
@@ -99,7 +100,8 @@ def _second(at_s: float | None) -> int:
 
 
 def _resources(job: Job) -> dict[str, Any]:
-    """Return the CPUs and the memory that a started job has on each node. The numbers of the cores are not known."""
+    """Return the field `job_resources`: the CPUs and the memory that a started job has on each node. Phalanx does not
+    know which cores they are."""
     if not job.nodes or job.state == "PENDING":
         return {}
     ask, cpus = job.ask, job.ask.cpus_of_nodes

@@ -1,4 +1,4 @@
-"""scancel: end jobs, or take them out of the queue."""
+"""scancel: cancel jobs, or send signals to jobs and steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPTIONS = declare(
     "partition,p= qos,q= quiet,Q reservation,R= sibling= signal,s= state,t= usage user,u= verbose,v version,V wckey="
 )
 _READER = OptionReader("scancel", OPTIONS)
-_DENIED = 210  # what Slurm ends with where it may not: its error's number, as far as an exit code holds it
+_DENIED = 210  # exit code without the right to cancel: the lowest byte of Slurm's error number
 
 
 def run(words: Sequence[str]) -> int:
@@ -37,7 +37,7 @@ def run(words: Sequence[str]) -> int:
     if "help" in said or "usage" in said:
         print("Usage: scancel [OPTIONS] [job_id[_array_id][.step_id]]")
         return 0
-    level = 0  # as in Slurm, --quiet cancels --verbose options before it
+    level = 0  # as in Slurm, --quiet overrides the --verbose options that come before it
     for name, _ in typed:
         level = -1 if name == "quiet" else level + (name == "verbose")
     named = said.get("signal")
@@ -72,7 +72,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _check(typed: Sequence[tuple[str, str | None]]) -> None:
-    """Refuse the last of the options, if its value is wrong. Raises Usage."""
+    """Raise Usage if the value of the last option is invalid. `typed`: the options so far."""
     name, value = typed[-1]
     if name == "signal" and number_of((value or "").upper()) is None:
         raise Usage(f"Unknown job signal: {value}")
@@ -83,8 +83,9 @@ def _check(typed: Sequence[tuple[str, str | None]]) -> None:
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """A call of scancel. `level`: how much is reported: -1 (--quiet), 0, or the number of --verbose. `number`: the
-    number of the signal. `ends`: True if the signal ends the job."""
+    """A call of scancel. `said`: its options. `level`: how much is reported: -1 with --quiet, otherwise the number of
+    --verbose options. `number`: the number of the signal. `ends`: True if the call ends jobs, without --signal or with
+    SIGKILL."""
 
     api: Api
     said: Mapping[str, str | None]
@@ -98,7 +99,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _names(asked: Chosen) -> list[Id]:
-    """Return the ids to cancel. As in Slurm, each task of an array is an id of its own."""
+    """Return the ids that the user named. As in Slurm, each named task of an array counts as an id."""
     split = [[Id(number=one.number, tasks=frozenset({task})) for task in sorted(one.tasks or ())] for one in asked.ids]
     return [each for one, parts in zip(asked.ids, split, strict=True) for each in (parts or [one])]
 
@@ -108,8 +109,8 @@ def _id(one: Id) -> str:
 
 
 def _end(call: Call, word: str) -> int:
-    """End the jobs of one id as it was typed. As in Slurm, an id without a job, or of a job that is over, is
-    reported with --verbose only. Return the exit code."""
+    """Cancel the jobs of one id, and return the exit code. `word`: the id as the user typed it. As in Slurm, an id
+    whose job does not exist or has ended is only reported with --verbose."""
     asked = Chosen(ids=tuple(read_ids(word)))
     kind = "full " if "full" in call.said else ""
     call.verbose(f"Terminating {kind}job {word}")
@@ -135,8 +136,8 @@ def _end(call: Call, word: str) -> int:
 
 
 def _over(asked: Chosen) -> list[Job]:
-    """Return the ended jobs of one id that Slurm has a record of. Slurm has no record of a single task if tasks of the
-    array were cancelled together before they started."""
+    """Return the ended jobs of one id that also Slurm would remember. If tasks of an array were cancelled together
+    before they started, Slurm has no record of a single one of these tasks."""
     found = _recorded(asked)
     if any(one.tasks is None for one in asked.ids):
         return found
@@ -146,7 +147,8 @@ def _over(asked: Chosen) -> list[Job]:
 
 
 def _end_lines(call: Call, found: Sequence[Job]) -> list[int]:
-    """End or signal the jobs, pending ones first, and in the order of squeue's lines. Return the exit codes."""
+    """Cancel or signal the jobs, and return the exit codes. Pending jobs come first; otherwise the order is that of
+    squeue."""
     kind = "batch " if "batch" in call.said else "full " if "full" in call.said else ""
     what = f"Signal {call.number} to" if "signal" in call.said else "Terminating"
     order = sorted(found, key=lambda job: (job.state != "PENDING", job.base, job.ask.task or 0))
@@ -157,7 +159,7 @@ def _end_lines(call: Call, found: Sequence[Job]) -> list[int]:
         for job in lines:
             say(f"scancel: error: Kill job error on job id {job.id}: Not a valid federated job")
         return [_NOT_FEDERATED]
-    # A job that waits has no script that could be signalled: with --batch, too, it is cancelled.
+    # A pending job has no script that could get a signal, so it is cancelled even with --batch.
     ends = [job for job in order if call.ends and ("batch" not in call.said or job.state == "PENDING")]
     waits = [job for job in lines if job.state == "PENDING"]
     runs = [job for job in order if job.state != "PENDING"]
@@ -170,7 +172,7 @@ _FILTERS = ("account", "name", "nodelist", "partition", "qos", "reservation", "s
 
 
 def _told(said: Mapping[str, str | None], states: Iterable[str]) -> str:
-    """Return the filters in Slurm's words and order."""
+    """Return the filters of the call as Slurm's message lists them."""
     words = {_SHOWN.get(name, name): said[name] or "" for name in _FILTERS if name in said}
     if "me" in said:
         words["user_name"] = str(os.getuid())
@@ -184,7 +186,7 @@ _NOT_HET, _NOT_FEDERATED = 58, 191
 
 
 def _is_of(job: Job, said: Mapping[str, str | None]) -> bool:
-    """Return whether the job has the reservation and the wckey that are named."""
+    """Return whether the job has the reservation and the wckey that the options name."""
     wanted = {"reservation": job.ask.reservation, "wckey": job.ask.wckey}
     return all(said.get(name) is None or (own and own == said[name]) for name, own in wanted.items())
 
@@ -195,7 +197,8 @@ def _confirmed(job: Job) -> bool:
 
 
 def _step(call: Call, word: str, asked: Chosen) -> int:
-    """Signal a step of a job (`.batch`: the script), if the job matches the other options. Return the exit code."""
+    """Send the signal to a step if its job matches the other options. Return the exit code. `word`: the id of the step,
+    such as `12.0`, or `12.batch` for the script. `asked`: the selection by the options."""
     base, _, name = word.partition(".")
     there = [job for job in jobs(call.api, [int(base)], live=True) if job.live and int(base) in (job.number, job.first)]
     if not there and call.level >= 0:
@@ -208,7 +211,7 @@ def _step(call: Call, word: str, asked: Chosen) -> int:
         return 1
     codes = [0]
     for job in found:
-        if job.state in ("RUNNING", "SUSPENDED"):  # steps of a job that waits are passed over, as in Slurm
+        if job.state in ("RUNNING", "SUSPENDED"):  # as in Slurm, steps of pending jobs are ignored
             call.verbose(f"Terminating step {word}" if call.ends else f"Signal {call.number} to step {word}")
             status, why = _signal_step(call, job, name)
             codes.append(status)
@@ -218,34 +221,35 @@ def _step(call: Call, word: str, asked: Chosen) -> int:
 
 
 def _signal_step(call: Call, job: Job, name: str) -> tuple[int, str]:
-    """Signal a step of the job. Return the exit code, and why the step was not signalled."""
+    """Send the signal to a step of the job. Return the exit code, and the reason if no signal was sent."""
     running_now = [str(one) for one, step in job.steps.items() if step.end_s is None]
     if not running.may(call.api, job):
         return _DENIED, "Access/permission denied"
     if name != "batch" and name not in running_now:
-        # A signal that is named goes to the daemons of the step, which report nothing.
+        # As in Slurm, a signal by --signal to an unknown step is not reported as an error.
         return (0, "") if "signal" in call.said else (_NO_STEP, _UNKNOWN)
     if name != "batch" and running_now != [name]:
-        # Daemons pass a signal to all steps of a job, so one of several cannot be chosen.
+        # The step daemons send a signal to all steps of a job, so they cannot signal one of several steps.
         return 1, "Invalid job step id"
     running.send(call.api, job, call.number, running.SCRIPT if name == "batch" else running.STEPS)
     return 0, ""
 
 
 def _recorded(asked: Chosen) -> list[Job]:
-    """Return the jobs of these ids from the ledger."""
+    """Return the jobs in the ledger that match these ids."""
     from phalanx.slurm.jobs.ended import recorded_of
 
     return [job for job in recorded_of(asked.numbers or []) if asked.has(job)]
 
 
 _UNKNOWN = "Invalid job id specified"
-_NO_STEP, _NOT_NOW = 225, 228  # Slurm's errors of an unknown job and of a state, as far as an exit code holds them
+_NO_STEP, _NOT_NOW = 225, 228  # exit codes for an unknown step, and for a job in another state: as in Slurm
 _KEPT_S = 300.0  # Slurm's default of MinJobAge
 
 
 def _signal(call: Call, job: Job) -> int:
-    """Send the signal to the steps; with --batch to the script, with --full to both."""
+    """Send the signal to the steps of the job; with --batch to its script instead, with --full to both. Return the exit
+    code."""
     what = running.SCRIPT if "batch" in call.said else running.ALL if "full" in call.said else running.STEPS
     if not running.may(call.api, job):
         say(f"scancel: error: Kill job error on job id {job.number}: Access/permission denied")
@@ -256,7 +260,7 @@ def _signal(call: Call, job: Job) -> int:
     try:
         running.send(call.api, job, call.number, what)
     except (PhalanxError, OSError) as error:
-        if call.number == 15:  # without a daemon in its pods, the job can only be ended
+        if call.number == 15:  # if the pods have no step daemon, the only possible signal is the end of the job
             return _cancel(call.api, [job], now=False, alone=False)
         say(f"scancel: error: Kill job error on job id {job.number}: {error}")
         return 1
@@ -264,7 +268,8 @@ def _signal(call: Call, job: Job) -> int:
 
 
 def _states(text: str | None) -> frozenset[str]:
-    """Return the state of --state. As in Slurm, a list of states is refused. Raises Usage."""
+    """Return the state that --state names; empty without the option. As in Slurm, a list of states is refused. Raises
+    Usage."""
     if text is None:
         return frozenset()
     try:
@@ -286,7 +291,7 @@ def _asked(said: Mapping[str, str | None], arguments: Sequence[str], states: fro
             raise Usage(f"scancel: error: Invalid job id {argument}") from None
     if any(one.number == 0 for one in ids):
         raise Usage("scancel: error: Invalid job id 0")
-    # As in Slurm, these options take one name, which may have commas.
+    # As in Slurm, the value of each of these options is one name, even if it has commas.
     whole = {name: said[name] for name in ("account", "partition", "qos", "name") if name in said}
     one = {name: frozenset({(text or "").lower() if name == "account" else text or ""}) for name, text in whole.items()}
     asked = chosen({name: text for name, text in said.items() if name not in whole}, states)
@@ -298,15 +303,17 @@ def _asked(said: Mapping[str, str | None], arguments: Sequence[str], states: fro
 
 
 def _may_go(api: Api, job: Job, *, alone: bool) -> str:
-    """Return why the job may not be cancelled; empty: it may."""
+    """Return the reason why the caller may not cancel the job; "" if the caller may. `alone`: True if the caller named
+    one component of a heterogeneous job."""
     if job.ask.het_offset and job.state == "PENDING" and alone:
         return "Operation not permitted on individual component of heterogeneous job"
     return "" if running.may(api, job) else "Access/permission denied"
 
 
 def _cancel(api: Api, found: Sequence[Job], *, now: bool, alone: bool, word: str = "") -> int:
-    """End the jobs, and return the exit code. `word`: the id as the user typed it; "": the jobs were selected by
-    options."""
+    """Cancel the jobs, and return the exit code. `now`: True to end them without a grace period. `alone`: True if the
+    caller named one component of a heterogeneous job. `word`: the id as the user typed it; "" if options selected the
+    jobs."""
     whys = {job.number: _may_go(api, job, alone=alone) for job in found}
     going = [job for job in found if not whys[job.number]]
     denied = [job for job in found if whys[job.number]]

@@ -1,4 +1,5 @@
-"""sprio: what a waiting job's priority is made of, by Slurm's formula and the weights of the site's slurm.conf."""
+"""sprio: show the factors of the priority of pending jobs, by Slurm's formula and the weights of the site's
+slurm.conf."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ class PriorityLine:
 
     @property
     def part(self) -> str:
-        """Return the priority as a part of the greatest."""
+        """Return the priority as a fraction of the highest possible priority."""
         found = 0.0 if self.job.held else total(self.factors, self.weights)
         return f"{found / MOST:.14f}"
 
@@ -60,7 +61,7 @@ def run(words: Sequence[str]) -> int:
         raise Usage(
             "sprio: fatal: Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry."
         )
-    if "jobs" in said and rest:  # the list of jobs may be the next word
+    if "jobs" in said and rest:  # the list of jobs may be a word of its own
         _require_ids(rest[0])
         said["jobs"] = rest.pop(0)
     if rest:
@@ -83,7 +84,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _check(typed: Sequence[tuple[str, str | None]]) -> None:
-    """Refuse the last of the options, if its value is wrong; report users that are unknown. Raises Usage."""
+    """Raise Usage if the value of the last option is invalid. Report unknown users. `typed`: the options so far."""
     name, value = typed[-1]
     if name == "clusters":
         require_cluster("sprio", value or "", site.load(Api.open()).cluster)
@@ -102,8 +103,8 @@ def _require_ids(text: str) -> None:
 
 
 def _sorted(lines: list[PriorityLine], said: Mapping[str, str | None]) -> list[PriorityLine]:
-    """Sort by --sort. Raises Usage."""
-    for key in reversed((said.get("sort") or "").split(",")) if lines else ():  # as in Slurm
+    """Return the lines in the order of --sort. Raises Usage."""
+    for key in reversed((said.get("sort") or "").split(",")) if lines else ():  # unchecked without lines, as in Slurm
         word = key.strip().lstrip("+-")
         if not word:
             continue
@@ -120,19 +121,19 @@ def _sorted(lines: list[PriorityLine], said: Mapping[str, str | None]) -> list[P
 
 
 def found(api: Api, here: Site, said: Mapping[str, str | None]) -> list[PriorityLine]:
-    """Return the jobs that wait, by number. Raises Usage."""
+    """Return a line for each pending job that the options select, sorted by job number. Raises Usage."""
     try:
         asked = chosen(said)
     except NoJob as error:
         raise Usage(f"sprio: error: Invalid job id: {error}") from None
     known = jobs(api, asked.numbers, places=False)
-    now_s = time.time()  # jobs that may not begin yet are left out, as in Slurm
+    now_s = time.time()  # as in Slurm, jobs whose begin time has not come are left out
     pending = [
         job
         for job in known
         if job.state == "PENDING" and not job.held and (job.ask.begin_s or 0.0) <= now_s and asked.has(job)
     ]
-    waiting = list({job.own: job for job in pending}.values())  # tasks that wait are one job, as in Slurm
+    waiting = list({job.own: job for job in pending}.values())  # as in Slurm, pending tasks of an array share a line
     if asked.ids and not waiting:
         print("Unable to find jobs matching user/id(s) specified")
         raise Usage("", 0)
@@ -176,7 +177,8 @@ def _form(said: Mapping[str, str | None], weights: Weights) -> str:
 
 
 def _known(text: str) -> str:
-    """Return the format without its unknown letters and the text behind each of these. Report the unknown letters."""
+    """Return the format without unknown letters and without the text that follows each of them. Report the unknown
+    letters."""
     found, _, rest = text.partition("%")
     for word in filter(None, rest.split("%")):
         match = _PART.fullmatch(word)
@@ -215,7 +217,8 @@ def _adds(name: str) -> Callable[[PriorityLine], str]:
 
 
 def _is(name: str) -> Callable[[PriorityLine], str]:
-    """Return how to show a factor: 0 without a weight, as in Slurm."""
+    """Return a function that returns the factor `name` of a line as text. As in Slurm, a factor without a weight is
+    0."""
     return lambda line: f"{getattr(line.factors, name) if getattr(line.weights, name) else 0.0:.7f}"
 
 

@@ -1,4 +1,4 @@
-"""squeue: what waits and what runs."""
+"""squeue: show pending and running jobs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ENVIRONMENT = {
 DEFAULT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
 START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
-_PLAIN = {"accounts": "account", "partitions": "partition", "users": "user"}  # -> the common name
+_PLAIN = {"accounts": "account", "partitions": "partition", "users": "user"}  # option -> its name in `jobs.chosen`
 _READER = OptionReader("squeue", OPTIONS)
 _USAGE = "Usage: squeue [OPTIONS]\n" + " ".join(f"--{one.spelled}" for one in OPTIONS)
 
@@ -44,7 +44,7 @@ def run(words: Sequence[str]) -> int:
     said: dict[str, str | None] = dict(typed)
     if (last := [name for name, _ in typed if name in ("users", "me")][-1:]) and {"users", "me"} <= said.keys():
         del said["me" if last == ["users"] else "users"]
-    for option in ("jobs", "steps"):  # the list of jobs or steps may be the next word
+    for option in ("jobs", "steps"):  # the list of jobs or steps may be a word of its own
         if option in said and said[option] is None:
             said[option] = arguments.pop(0) if arguments else None
     if arguments:
@@ -81,7 +81,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _check(typed: Sequence[tuple[str, str | None]]) -> None:
-    """Refuse the last of the options, if its value is wrong. Raises Usage."""
+    """Raise Usage if the value of the last option is invalid. `typed`: the options so far."""
     (name, text), before = typed[-1], {name for name, _ in typed}
     if name in ("format", "Format") and {"format", "Format"} <= before:
         one, other = ("-o (--format)", "-O (--Format)") if name == "format" else ("-O (--Format)", "-o (--format)")
@@ -122,7 +122,7 @@ def _show(api: Api, said: Mapping[str, str | None]) -> int:
         return 0
     if "array" not in said:
         found = fields.shown_together(found)
-    if "start" in said:  # --start has its own columns, which only -o replaces
+    if "start" in said:  # --start has columns of its own; -o replaces them, but -O does not
         said = {name: text for name, text in said.items() if name != "Format"}
     columns, wrong = fields.columns(said, START if "start" in said else LONG if "long" in said else DEFAULT)
     for letter in wrong:
@@ -138,7 +138,7 @@ def _show(api: Api, said: Mapping[str, str | None]) -> int:
 
 
 def _print_above(said: Mapping[str, str | None]) -> None:
-    """Print the lines above the heading: the date with --long, and the cluster that was named."""
+    """Print the lines above the heading: the date with --long, and the cluster if -M names it."""
     if "long" in said and "json" not in said:
         print(time.strftime("%a %b %d %H:%M:%S %Y"), flush=True)
     if said.get("clusters") is not None:
@@ -146,17 +146,18 @@ def _print_above(said: Mapping[str, str | None]) -> None:
 
 
 def _is_of(job: Job, said: Mapping[str, str | None]) -> bool:
-    """Return True if the job requests one of these licences and is in one of these reservations."""
+    """Return True if the job requests one of the licenses of --licenses, and is in one of the reservations of
+    --reservation. An option that is not given matches every job."""
     licences, reservations = said.get("licenses"), said.get("reservation")
     if "" in (licences, reservations):
-        return False  # an empty list matches no job
+        return False  # an option with an empty list matches no job
     return (not licences or job.ask.licenses in licences.split(",")) and (
         not reservations or job.ask.reservation in reservations.split(",")
     )
 
 
 def _require_known(api: Api, said: Mapping[str, str | None]) -> None:
-    """Report unknown users, and refuse unknown nodes. Raises Usage."""
+    """Report unknown users. Raises Usage for an unknown node."""
     for user in (said.get("user") or "").split(","):
         if user and not is_user(user):
             say(f"squeue: error: Invalid user: {user}\n")
@@ -176,8 +177,8 @@ def _asked(said: Mapping[str, str | None]) -> Chosen:
         states = read_states(text) if text else frozenset(LIVE)
         if text == "":
             states = frozenset({""})
-        if said.get("jobs"):  # a step means its job; sbatch --parsable -M prints `12;CLUSTER`
-            # Slurm 22.05 reads `12_[1-2]` as the task 0: the number that the text behind the underscore begins with.
+        if said.get("jobs"):  # the id of a step selects its job; `12;CLUSTER` is the output of sbatch --parsable -M
+            # Slurm 22.05 parses `12_[1-2]` as task 0, because the text after the underscore begins with no number.
             said = {**said, "jobs": re.sub(r"_\[[^],]*\]", "_0", re.sub(r"[.;]\w+", "", said["jobs"] or ""))}
         if "steps" in said:
             states = None  # only running jobs have steps, so --states has no effect
@@ -211,8 +212,8 @@ def _found(api: Api, said: Mapping[str, str | None], asked: Chosen) -> list[Job]
 
 
 def _foretell(api: Api, found: Sequence[Job]) -> None:
-    """Fill in the expected nodes of pending jobs that need all nodes of their partition. Those of other jobs are not
-    known."""
+    """Set the expected nodes (SCHEDNODES) of pending jobs that need all nodes of their partition. The expected nodes of
+    other jobs are not known."""
     from phalanx.slurm.jobs.nodes import nodes
 
     here, every = site.load(api), [node.name for node in nodes(api)]
@@ -224,7 +225,7 @@ def _foretell(api: Api, found: Sequence[Job]) -> None:
 
 
 def _known(api: Api, asked: Chosen) -> bool:
-    """Return whether one of the ids names a live or a recently ended job. Then squeue prints no error."""
+    """Return whether one of the ids names a job that is live or has ended recently. Then squeue prints no error."""
     if jobs(api, asked.numbers, places=False):
         return True
     from phalanx.slurm.jobs.ended import recorded
@@ -240,7 +241,7 @@ _STATES = (
     "REQUEUE_FED", "REQUEUE_HOLD", "REVOKED", "SIGNALING", "SPECIAL_EXIT", "STAGE_OUT", "STOPPED",
 )  # fmt: skip
 _PENDING_LAST = 1 << 40
-# letter of --sort -> its sort key (measured, 22.05: other letters of -o have no order)
+# letter of --sort -> sort key; Slurm 22.05 does not sort by other letters of -o (measured)
 _KEYS: dict[str, Callable[[Job], Any]] = {
     "b": lambda job: "",
     "B": lambda job: job.nodes[0] if job.nodes else "",
@@ -275,7 +276,8 @@ _KEYS: dict[str, Callable[[Job], Any]] = {
 
 
 def _sorted(found: list[Job], said: Mapping[str, str | None]) -> list[Job]:
-    """Sort by --sort, else by partition, state and priority. Equal jobs stay in Slurm's own order. Raises Usage."""
+    """Return the jobs in the order of --sort, or else of partition, state and priority. Jobs with equal keys have the
+    order in which Slurm's controller lists them. Raises Usage."""
     found = sorted(found, key=lambda job: (-(fields.start_s(job) or 0.0), job.live, -job.base, job.ask.task or 0))
     order = said.get("sort", "t,S" if "start" in said else "P,t,-p")
     for key in reversed((order or "").split(",")):
@@ -294,6 +296,7 @@ def _sorted(found: list[Job], said: Mapping[str, str | None]) -> list[Job]:
 
 
 def _reversed(found: Sequence[Job]) -> list[Job]:
-    """Return the jobs in the reverse order. Pending tasks of an array are one record, and keep their order."""
+    """Return the jobs in the reverse order. Pending tasks of the same array keep their order, because Slurm has one
+    record for them."""
     records = [[*tasks] for _, tasks in groupby(found, lambda job: job.base if job.state == "PENDING" else -job.own)]
     return [job for tasks in reversed(records) for job in tasks]

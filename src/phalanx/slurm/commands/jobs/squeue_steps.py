@@ -1,4 +1,4 @@
-"""`squeue --steps`: the steps that run, with columns and an order of their own."""
+"""squeue --steps: show running steps. This option has its own columns and its own order."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from phalanx.slurm.notation.hostlist import compress, expand
 from phalanx.slurm.options import Usage, say
 
 DEFAULT = "%.15i %.8j %.9P %.8u %.9M %N"
-# As in Slurm, all other options that choose jobs choose no steps.
+# The options that select steps. As in Slurm, the other options that select jobs have no effect on steps.
 CHOOSING = frozenset({"jobs", "me", "nodelist", "partition", "steps", "user"})
 _ID = re.compile(r"\d+(_\d+|\+\d+)?\.\w+")
 _NOTHING = "(null)"
 
 
 class StepLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A running step. `name`: the number of the step, or `batch`. `record`: the record of the step; None for the
-    script."""
+    """A line about a running step. `name`: the number of the step, or `batch` for the script. `record`: the record of
+    the step; None for the script."""
 
     job: Job
     name: str
@@ -50,7 +50,8 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
         return self.record.name if self.record is not None else self.name
 
     def is_one_of(self, wanted: set[str]) -> bool:
-        """Return True if one of the wanted ids means this step: by the number of its job, its task or its array."""
+        """Return True if one of the wanted ids names this step, by the id of its task, or by the number of its job or
+        array."""
         return bool({f"{one}.{self.name}" for one in (self.job.id, self.job.number, self.job.base)} & wanted)
 
 
@@ -105,7 +106,7 @@ _NAMES: dict[str, Field[StepLine]] = {
     "userid": _LETTERS["U"],
     "username": _LETTERS["u"],
 }
-# As in Slurm, other letters of --sort change nothing.
+# letter of --sort -> sort key; as in Slurm, other letters have no effect
 _KEYS: dict[str, Callable[[StepLine], Any]] = {
     "i": lambda line: (line.job.number, int(line.name) if line.name.isdecimal() else float("inf")),
     "M": lambda line: -int(line.since_s),
@@ -116,7 +117,7 @@ _KEYS: dict[str, Callable[[StepLine], Any]] = {
 
 
 def read_steps(said: Mapping[str, str | None]) -> set[str]:
-    """Return the ids of --steps; empty: all steps. Raises Usage."""
+    """Return the ids that --steps names; an empty set means all steps. Raises Usage."""
     wanted = {one for one in (said.get("steps") or "").split(",") if one}
     for one in wanted:
         if not _ID.fullmatch(one):
@@ -125,7 +126,7 @@ def read_steps(said: Mapping[str, str | None]) -> set[str]:
 
 
 def show_steps(found: Sequence[Job], said: Mapping[str, str | None]) -> int:
-    """Show the steps of these jobs that run: `12.batch`, `12.0`. Return the exit code."""
+    """Print the running steps of these jobs, such as `12.batch` and `12.0`, and return the exit code."""
     wanted, nodes = read_steps(said), set(expand(said.get("nodelist") or ""))
     columns, wrong = fields.columns(said, DEFAULT, _LETTERS, _NAMES)
     for name in wrong:
@@ -140,7 +141,7 @@ def show_steps(found: Sequence[Job], said: Mapping[str, str | None]) -> int:
 
 
 def _running(found: Sequence[Job]) -> list[StepLine]:
-    """Return the running steps in the order of Slurm's controller: by job, then `batch`, then by number."""
+    """Return the running steps in the order of Slurm's controller: by job; in a job first `batch`, then by number."""
     runs = [job for job in found if job.state in ("RUNNING", "SUSPENDED")]
     return [
         StepLine(job=job, name=name, record=job.steps.get(int(name)) if name.isdecimal() else None)

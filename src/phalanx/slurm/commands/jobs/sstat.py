@@ -1,4 +1,4 @@
-"""sstat: steps that run."""
+"""sstat: show figures of running steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPTIONS = declare(
     "usage verbose,v version,V"
 )
 _READER = OptionReader("sstat", OPTIONS, hint=False)
-# field -> width; fields that are not measured while a step runs are empty
+# field -> width; Phalanx measures few of them while a step runs, so the others are empty
 _WIDTHS = {
     "JobID": -12, "MaxVMSize": 10, "MaxVMSizeNode": 14, "MaxVMSizeTask": 14, "AveVMSize": 10, "MaxRSS": 10,
     "MaxRSSNode": 10, "MaxRSSTask": 10, "AveRSS": 10, "MaxPages": 8, "MaxPagesNode": 12, "MaxPagesTask": 14,
@@ -75,7 +75,7 @@ def run(words: Sequence[str]) -> int:
         return 0
     for text in arguments[:1]:
         _require_ids(text)
-    if "format" in said:  # each -o adds fields
+    if "format" in said:  # the fields of several -o are joined
         said["format"] = ",".join(value or "" for name, value in typed if name == "format")
     asked = ",".join(filter(None, [*listed, *arguments[:1]]))
     columns = _columns(said)
@@ -92,7 +92,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _require_ids(text: str) -> None:
-    """Refuse a list of jobs in Slurm's words. Raises Usage."""
+    """Raise Usage, with Slurm's message, if a list of job ids is invalid."""
     for one in filter(None, text.split(",")):
         base, under, task = one.partition(".")[0].partition("_")
         if not one[:1].isdecimal():
@@ -102,8 +102,8 @@ def _require_ids(text: str) -> None:
 
 
 def _lines(api: Api, text: str, *, every: bool) -> list[StatLine]:
-    """Return the lines of the named step. Without a step in `text`: the line of the first step of srun, or, with
-    `every`, the lines of the script and of all steps."""
+    """Return the lines about the step that the id `text` names. If the id names only a job, return the line of its
+    first step or, with `every`, the lines of the script and of all steps."""
     base, _, step = text.partition(".")
     try:
         asked = Chosen(ids=tuple(read_ids(base)))

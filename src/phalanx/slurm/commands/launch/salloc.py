@@ -79,7 +79,7 @@ def _command(granted: Granted, said: Mapping[str, str | None], command: Sequence
         return 1
     around = {**os.environ, **_variables(granted, said)}
     sys.stdout.flush()
-    # Ctrl-C reaches the command, which may handle it. salloc waits for the command's end.
+    # The terminal sends Ctrl-C to the command as well, which may handle it. salloc waits until the command ends.
     before = {number: signal.signal(number, _pass) for number in (signal.SIGINT, signal.SIGQUIT)}
     try:
         process = subprocess.Popen(argv, env=around, cwd=said.get("chdir") or None)
@@ -93,8 +93,8 @@ def _command(granted: Granted, said: Mapping[str, str | None], command: Sequence
 
 
 def _variables(granted: Granted, said: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the variables of the allocation. A heterogeneous job has those of each component and a few of the whole
-    (measured, 22.05)."""
+    """Return the environment variables of the allocation. A heterogeneous job has variables of each component and only
+    a few of the whole job (measured, 22.05)."""
     place, groups = granted.place, granted.groups
     own = allocated(place.number, place.ask, granted.site.cluster, place.nodes, said)
     if not groups:
@@ -105,12 +105,13 @@ def _variables(granted: Granted, said: Mapping[str, str | None]) -> dict[str, st
 
 
 def _pass(number: int, frame: object) -> None:
-    """Do nothing. With this handler salloc ignores the signal and, unlike with SIG_IGN, the command does not inherit
-    that."""
+    """Do nothing. With this handler salloc ignores the signal. Unlike SIG_IGN, the command does not inherit a
+    handler."""
 
 
 def _watch(granted: Granted, process: subprocess.Popen[bytes]) -> None:
-    """Signal the command if the allocation ends before it."""
+    """Wait until the connection that keeps the allocation ends. If the command still runs then, the allocation was
+    revoked: send SIGHUP to the command."""
     assert granted.hold is not None
     try:
         granted.hold.receive()

@@ -1,4 +1,4 @@
-"""sbatch: submit a script."""
+"""sbatch: submit a batch script."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _LOOK_S = 0.2
 
 
 def run(words: Sequence[str]) -> int:
-    """Exit code. Raises PhalanxError."""
+    """Run sbatch, and return the exit code. Raises PhalanxError."""
     typed, arguments = by_colons(_READER, words, checking("sbatch"))
     options = {name: value for said in typed for name, value in said.items()}
     if "help" in options or "usage" in options:
@@ -69,7 +69,7 @@ def run(words: Sequence[str]) -> int:
     script, text = _script(options, arguments)
     of_script = in_lines(_READER, list(lines(text)))
     if "ignore-pbs" not in options and "SBATCH_IGNORE_PBS" not in os.environ:
-        of_script[0] |= foreign(text)  # they override #SBATCH lines (measured, 22.05)
+        of_script[0] |= foreign(text)  # #PBS and #BSUB lines override #SBATCH lines (measured, 22.05)
     for one in of_script:
         check_forms("sbatch", one)
     components = together(of_script, typed, _in_environment(os.environ))
@@ -105,7 +105,7 @@ def _request(
 
 
 def _script(options: Mapping[str, str | None], arguments: Sequence[str]) -> tuple[str | None, str]:
-    """Return the path of the script (None for --wrap and standard input), and its text."""
+    """Return the path and the text of the script. The path is None for --wrap and for standard input."""
     if "wrap" in options:
         if arguments:
             raise Usage("sbatch: error: Script arguments not permitted with --wrap option")
@@ -129,7 +129,7 @@ def _wait(api: Api, numbered: Sequence[int]) -> int:
     highest = 0
     for number in numbered:
         while (end := ending(api, number)) is None:
-            time.sleep(_LOOK_S)  # no call waits for the end of a job that may be in the ledger already
+            time.sleep(_LOOK_S)  # polls, because the job may have been deleted, and the ledger cannot be watched
         highest = max(highest, end)
     sys.stdout.flush()
     return highest

@@ -1,7 +1,7 @@
-"""srun: start the tasks of a step, within an allocation or in one of its own.
+"""srun: run the tasks of a step, in an existing allocation or in a new one.
 
-In the only pod of a job a step is processes beside the script: neither the network nor the API server is needed.
-Elsewhere it runs by the daemons of the allocation's pods (`steps.remote`).
+If the job has only one pod and srun runs in it, the tasks are child processes of srun. This needs neither the network
+nor the API server. Otherwise the step daemons of the allocation's pods run the tasks (`jobs.steps.pods.remote`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ OPTIONS = declare(
     "uid= unbuffered,u usage verbose,v version,V wait,W= whole " + HINTS
 ) + declare("no-allocate,Z x11=?", refused=True)
 _READER = OptionReader("srun", OPTIONS, mixed=False)
-_MPI = ("none", "list", "openmpi")  # openmpi: Slurm's older name of none
+_MPI = ("none", "list", "openmpi")  # supported values of --mpi; openmpi is Slurm's older name of none
 _MPI_OF_SLURM = (*_MPI, "pmi", "cray_shasta")
 
 
@@ -94,7 +94,9 @@ def run(words: Sequence[str]) -> int:
         return 0
     _notice(said)
     if "test-only" in said:
-        raise Usage("srun: error: --test-only is not supported by Phalanx: sbatch has it (docs/guide/slurm.md)")
+        raise Usage(
+            "srun: error: --test-only is not supported by Phalanx: use sbatch --test-only (docs/guide/slurm.md)"
+        )
     around = os.environ
     job = said.get("jobid") or around.get("SLURM_JOB_ID", "")
     if not job:
@@ -102,7 +104,7 @@ def run(words: Sequence[str]) -> int:
             raise Usage("srun: fatal: --relative option invalid for job allocation request")
         return _with_own(parts, words)
     if other := next((name for name in ("container-image", "container-mounts") if name in said), None):
-        raise Usage(f"srun: error: --{other} of a step is not supported by Phalanx: all of a job is in one container "
+        raise Usage(f"srun: error: --{other} of a step is not supported by Phalanx: all steps of a job have its image "
                     "(docs/guide/slurm.md)")  # fmt: skip
     if len(parts) > 1 or "het-group" in said:
         return _on(_of_groups(parts, around, job), job)
@@ -113,7 +115,8 @@ def run(words: Sequence[str]) -> int:
 
 
 def _notice(said: dict[str, str | None]) -> None:
-    """Print Slurm's notice about options that it must ignore, and remove these options. Raises Usage."""
+    """Print Slurm's messages about options that srun must ignore or change, and remove or change these options in
+    `said`."""
     if (level := said.get("slurmd-debug")) is not None and _debug_level(level) > _MOST_DEBUG:
         say(f"srun: Using srun's max debug increment of {_MOST_DEBUG}")
     if "threads-per-core" in said:
@@ -125,7 +128,7 @@ def _notice(said: dict[str, str | None]) -> None:
     try:
         most = amounts.read_range(said.get("nodes") or "")[1]
     except amounts.AmountError:
-        return  # the parser of the value reports the error
+        return  # another function parses the value and reports the error
     if len(wanted := expand(said.get("nodelist") or "")) > most:
         say(
             "srun: error: Required nodelist includes more nodes than permitted by max-node count "
@@ -146,14 +149,15 @@ _DEBUG_LEVELS = ("quiet", "fatal", "error", "info", "verbose", "debug", "debug2"
 
 
 def _debug_level(text: str) -> int:
-    """Return the number of a level of --slurmd-debug; as in Slurm, an unknown name is beyond all levels."""
+    """Return the number of a debug level of --slurmd-debug. As in Slurm, an unknown name counts as above all levels."""
     if text.isdecimal():
         return int(text)
     return _DEBUG_LEVELS.index(text.lower()) if text.lower() in _DEBUG_LEVELS else len(_DEBUG_LEVELS)
 
 
 def _parts(words: Sequence[str]) -> list[tuple[dict[str, str | None], list[str]]]:
-    """Return the options and the command of each part of `srun OPTIONS COMMAND : OPTIONS COMMAND`."""
+    """Return the options and the command of each part of a command line such as `srun OPTIONS COMMAND : OPTIONS
+    COMMAND`. A part without a command has the command of the last part."""
     found: list[tuple[dict[str, str | None], list[str]]] = []
     rest = list(words)
     while True:
@@ -222,8 +226,8 @@ def _api() -> Api | None:
 
 
 def _recorded(api: Api | None, path: str, number: int, record: StepRecord, work: Callable[[], dict[int, int]]) -> int:
-    """Run the step, record its end, and return its exit code: the highest exit code of its tasks. A task that a signal
-    ended counts as 128 plus the signal."""
+    """Run the step by calling `work`, record its end, and return its exit code: the highest exit code of its tasks. A
+    task that a signal ended counts as 128 plus the signal number."""
     code, signal = highest(work())
     records.write(api, path, number, records.ended(record, code, signal))
     return 128 + (SIGKILL if signal == OUT_OF_MEMORY else signal) if signal else code
@@ -276,11 +280,11 @@ def _of_allocation(place: Allocation, cluster: str) -> dict[str, str]:
 
 
 def _fit_nodes(said: dict[str, str | None]) -> None:
-    """Reduce the number of nodes to the number of tasks."""
+    """Reduce the requested number of nodes to the number of tasks if it is larger, and print Slurm's warning."""
     try:
         tasks, (least, _) = int(said.get("ntasks") or 0), amounts.read_range(said.get("nodes") or "1")
     except (ValueError, amounts.AmountError):
-        return  # the parsers of the values report errors
+        return  # other functions parse the values and report errors
     if 0 < tasks < least:
         say(f"srun: Warning: can't run {tasks} processes on {least} nodes, setting nnodes to {tasks}")
         said["nodes"] = str(tasks)
@@ -304,8 +308,9 @@ def _within(said: Said, command: Sequence[str], job: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """The part of a step on one allocation: that of the job, or of one component of a heterogeneous job. `group`: the
-    offset of the component."""
+    """The part of a step that runs on the allocation of a job, or of one component of a heterogeneous job. `said`,
+    `command`: the options and the command of this part. `around`: the environment of srun. `group`: the offset of the
+    component."""
 
     said: Said
     command: Sequence[str]
@@ -319,8 +324,8 @@ class _Part:
         return _number(self.said, "cpus-per-task", default)
 
     def laid(self) -> tuple[list[int], list[list[int]], list[int]]:
-        """Return the indexes of the nodes, the tasks on each node (counted from 0), and the CPUs of each node. Raises
-        Usage."""
+        """Return the indexes of the nodes that this part uses, the numbers of the tasks on each of these nodes (counted
+        from 0), and the CPUs of each of these nodes. Raises Usage."""
         ask, said = self.place.ask, self.said
         if "cpus-per-gpu" in said and not ask.total_gpus:
             what = f"srun: error: Unable to create step for job {self.place.number}"
@@ -336,7 +341,8 @@ class _Part:
 def _of_groups(
     parts: Sequence[tuple[dict[str, str | None], list[str]]], around: Mapping[str, str], job: str
 ) -> list[_Part]:
-    """Return the component that each part runs on: the one of --het-group, or else the one at the same position."""
+    """Return the parts of the step, each on its component of the heterogeneous job. --het-group names the components of
+    a part; without it, each part runs on the component at the same position."""
     first, size = int(around.get("SLURM_JOB_ID_HET_GROUP_0") or job), int(around.get("SLURM_HET_SIZE") or 1)
     api, found = Api.open(), list[_Part]()
     for at, (said, command) in enumerate(parts):
@@ -364,13 +370,15 @@ def _groups(text: str, size: int) -> list[int]:
 
 
 def _environment(said: Said, around: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of all tasks of a step; `shared`: the step's own variables."""
+    """Return the environment variables that all tasks of a step share. `around`: the environment of srun. `shared`: the
+    variables that Slurm sets for the step."""
     found = {**_exported(said.get("export"), around), **shared, **layout.gpu_options(said)}
     return preserved(said, found, os.environ)
 
 
 def _on(parts: Sequence[_Part], job: str) -> int:
-    """Run a step over all of these parts, and return its exit code. The tasks are numbered across the parts."""
+    """Run a step that consists of these parts, and return its exit code. Tasks are numbered through all parts. `job`:
+    the job number as text."""
     first = parts[0]
     said, ask, around = first.said, first.place.ask, first.around
     laid = [part.laid() for part in parts]
@@ -432,7 +440,8 @@ def _on(parts: Sequence[_Part], job: str) -> int:
 
 
 def _fit_to_kind(shared: dict[str, str], ask: Ask, said: Said) -> None:
-    """Add or remove the variables that differ between steps in an allocation and an srun with its own allocation."""
+    """Add or remove the variables that Slurm sets only for steps in an existing allocation, or only for an srun that
+    created its allocation."""
     if ask.kind != STEP:
         shared["SLURM_JOB_CPUS_PER_NODE_PACK_GROUP_0"] = amounts.per_node(ask.cpus_of_nodes)
     elif "distribution" not in said:
@@ -440,14 +449,14 @@ def _fit_to_kind(shared: dict[str, str], ask: Ask, said: Said) -> None:
 
 
 def _joined(places: Sequence[Allocation], chosen: Sequence[Sequence[int]]) -> Allocation:
-    """Join the chosen nodes of these allocations into a single allocation. Components share the key of their
-    daemons."""
+    """Return one allocation with the chosen pods of all these allocations. `chosen`: the indexes of the pods in each
+    allocation. The step daemons of all components have the same key."""
     pairs = [(place, index) for place, some in zip(places, chosen, strict=True) for index in some]
     return replace(places[0], pods=tuple(place.pods[index] for place, index in pairs))
 
 
 def _sized(said: Said, place: Allocation, around: Mapping[str, str]) -> tuple[list[int], int]:
-    """Return the indexes of the step's nodes in the allocation, and the number of its tasks."""
+    """Return the indexes of the nodes in the allocation that the step uses, and the number of its tasks."""
     given = len(place.nodes)
     _require_nodes(said, given)
     excluded = set(expand(said.get("exclude") or "")) if "jobid" in said or "SLURM_JOB_ID" in around else set()
@@ -492,8 +501,9 @@ def _require_nodes(said: Said, given: int) -> None:
 
 
 def _begin(said: Said, job: str, steps: Steps, tasks: int, each: int, cpus: int, claim: Callable[[int], int]) -> int:
-    """Wait until there are CPUs for a new step, and return its number. `claim` records the step, with that number or a
-    later one. Raises Usage."""
+    """Wait until enough CPUs are free for a new step, and return the number of the step. `tasks`, `each`: the number of
+    tasks, and the CPUs of each. `cpus`: the CPUs of the allocation. `claim`: a function that records the step with the
+    given number or a later one, and returns this number. Raises Usage."""
     over = "overcommit" in said or "oversubscribe" in said
     if tasks * each > cpus and not over:
         raise Usage(f"srun: error: Unable to create step for job {job}: More processors requested than permitted")
@@ -511,7 +521,7 @@ def _begin(said: Said, job: str, steps: Steps, tasks: int, each: int, cpus: int,
 
 
 def _around_tasks(said: Said) -> dict[str, str]:
-    """Return the programs of --task-prolog and --task-epilog, by their names in a step: `prolog`, `epilog`."""
+    """Return the programs of --task-prolog and --task-epilog as the arguments `prolog` and `epilog` of a step."""
     return {part: said.get(f"task-{part}") or "" for part in ("prolog", "epilog")}
 
 
@@ -520,8 +530,9 @@ def _kill_s(said: Said) -> float | None:
 
 
 def _exported(said: str | None, around: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the tasks: the caller's. With --export=NONE or a list of names, it has only Slurm's own
-    variables and the named ones. As in Slurm, PATH is missing then, so programs need full paths."""
+    """Return the environment variables that the tasks inherit from srun. `said`: the value of --export. With
+    --export=NONE or a list of names, these are only the variables of Slurm and the named ones. As in Slurm, PATH is
+    missing then, so programs need full paths."""
     words = ("ALL" if said is None else said).split(",")
     found = (
         dict(around) if "ALL" in words else {name: text for name, text in around.items() if name.startswith("SLURM")}

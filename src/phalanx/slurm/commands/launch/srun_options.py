@@ -1,10 +1,9 @@
-"""The files that srun's options name for the standard streams of tasks.
+"""Carry out options of srun that do not depend on the place of the step:
 
-Which program each task of a step runs: the same, or those of a --multi-prog file (srun(1), MULTIPLE PROGRAMS).
-
-The environment variables that stand for options of srun (srun(1), INPUT ENVIRONMENT VARIABLES).
-
-The programs of `srun --prolog` and `--epilog`: they run where srun runs, before and after the step."""
+- the files for the standard streams of tasks;
+- the programs of tasks: one program for all, or the programs in a --multi-prog file (srun(1), MULTIPLE PROGRAMS);
+- environment variables that set options of srun (srun(1), INPUT ENVIRONMENT VARIABLES);
+- the programs of --prolog and --epilog, which run on the machine of srun before and after the step."""
 
 from __future__ import annotations
 
@@ -22,8 +21,8 @@ Said = Mapping[str, str | None]
 
 
 def named_by(around: Mapping[str, str], job: str, number: int) -> Callable[[str | None, int], str | None]:
-    """Return a function from a pattern and a task to the file that the pattern names; None: the pattern names no
-    file."""
+    """Return a function that takes a file name pattern and a task number, and returns the file that the pattern names;
+    None if the pattern names no file. `number`: the number of the step."""
     known = {
         "j": job, "A": around.get("SLURM_ARRAY_JOB_ID", job), "a": around.get("SLURM_ARRAY_TASK_ID", "4294967294"),
         "J": f"{job}.{number}", "s": str(number), "n": "0", "u": around.get("SLURM_JOB_USER", ""),
@@ -42,7 +41,8 @@ def named_by(around: Mapping[str, str], job: str, number: int) -> Callable[[str 
 
 
 def source_of(said: Said, named: Callable[[str | None, int], str | None], task: int) -> str | None:
-    """Return the file that is a task's standard input; None: srun's own."""
+    """Return the file for the standard input of a task; None for the standard input of srun. `named`: the result of
+    `named_by`. Raises Usage."""
     text = said.get("input")
     if text is None or text in ("all", str(task)):
         return None
@@ -59,8 +59,8 @@ def source_of(said: Said, named: Callable[[str | None, int], str | None], task: 
 def outputs_of(
     said: Said, around: Mapping[str, str], job: str, number: int, tasks: int
 ) -> Callable[[int], tuple[str | None, str | None]]:
-    """Return a function from a task to its files of standard output and error. All of these files are created or,
-    without --open-mode=append, truncated by this call. Raises Usage."""
+    """Return a function that takes a task number and returns the files for the task's standard output and error. This
+    call creates all these files; it truncates existing files, unless --open-mode=append is given. Raises Usage."""
     named = named_by(around, job, number)
     how = os.O_APPEND if (said.get("open-mode") or "").startswith("a") else os.O_TRUNC
     for option, what in (("output", "stdout"), ("error", "stderr")):
@@ -81,8 +81,9 @@ def outputs_of(
 def streams_of(
     said: Said, around: Mapping[str, str], job: str, number: int
 ) -> Callable[[int], tuple[str | None, tuple[str, bool] | None, tuple[str, bool] | None]]:
-    """Return a function from a task to its streams, in the form for a step daemon: input, and (file, append) for output
-    and error. A file is truncated once, by this process, since several tasks may write it."""
+    """Return a function that takes a task number and returns the task's streams in the form for a step daemon: the
+    input file, and (file, append) for output and error. srun truncates each file once; the daemons append, because
+    several tasks may write to the same file."""
     named, emptied = named_by(around, job, number), set[str]()
     folder = said.get("chdir") or os.getcwd()
 
@@ -115,14 +116,14 @@ def _unreadable(name: str) -> Usage:
 
 
 def commands(said: Mapping[str, str | None], command: Sequence[str], tasks: int) -> Callable[[int], Sequence[str]]:
-    """Raises Usage."""
+    """Return a function that takes a task number and returns the command line of the task. Raises Usage."""
     if "multi-prog" not in said:
         return lambda task: command
     try:
         with open(command[0]) as file:
             found: dict[int, list[str]] = {}
             for task, words in _entries(file.read(), tasks):
-                found.setdefault(task, words)  # the first line with the task counts
+                found.setdefault(task, words)  # the first line that names the task is used
     except OSError:
         raise _unreadable(command[0]) from None
     for task in range(tasks):
@@ -132,8 +133,9 @@ def commands(said: Mapping[str, str | None], command: Sequence[str], tasks: int)
 
 
 def _entries(text: str, tasks: int) -> list[tuple[int, list[str]]]:
-    """Return (task, words of its command) for each line: `0-2,4 program args`, `* program`. In the words, %t becomes
-    the task, and %o its position among the line's tasks."""
+    """Return (task number, words of its command) for each task of each line of a --multi-prog file, such as `0-2,4
+    program args` or `* program`. In the words, %t is replaced by the task number, and %o by the position of the task in
+    the line's list. `tasks`: the number of tasks."""
     found = []
     for line in text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
@@ -155,8 +157,8 @@ def _numbers(text: str) -> list[int]:
     return found
 
 
-# Variables that set options of a step, inside and outside of a job. Counts of tasks, CPUs and nodes are read where
-# steps are laid out.
+# Variables that set options of a step, inside and outside of a job. Other functions read the variables with the numbers
+# of tasks, CPUs and nodes.
 _OF_STEPS = {
     "SLURM_DISABLE_STATUS": "disable-status", "SLURM_EPILOG": "epilog", "SLURM_EXACT": "exact",
     "SLURM_EXPORT_ENV": "export", "SRUN_EXPORT_ENV": "export", "SLURM_KILL_BAD_EXIT": "kill-on-bad-exit",
@@ -165,8 +167,8 @@ _OF_STEPS = {
     "SLURM_STDOUTMODE": "output", "SLURM_TASK_EPILOG": "task-epilog", "SLURM_TASK_PROLOG": "task-prolog",
     "SLURM_UNBUFFEREDIO": "unbuffered", "SLURM_WAIT": "wait", "SRUN_CPUS_PER_TASK": "cpus-per-task",
 }  # fmt: skip
-# Variables that set options of an allocation that srun makes itself. They are not read inside a job, where some of them
-# describe the job.
+# Variables that set options of the allocation that srun creates. srun ignores them inside a job, because there some of
+# them describe the job.
 _OF_ALLOCATIONS = {
     "SLURM_ACCOUNT": "account", "SLURM_CONSTRAINT": "constraint", "SLURM_DEPENDENCY": "dependency",
     "SLURM_EXCLUSIVE": "exclusive", "SLURM_GPUS": "gpus", "SLURM_GPUS_PER_NODE": "gpus-per-node",
@@ -183,7 +185,8 @@ _PRESERVED = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NNODES")
 
 
 def preserved(said: Mapping[str, str | None], environment: dict[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a step; with --preserve-env, its sizes are those of `own`, the caller's."""
+    """Return the environment of a step. With --preserve-env, its numbers of tasks and nodes are those in `own`, the
+    environment of srun."""
     if "preserve-env" not in said:
         return environment
     kept = {name: own[name] for name in _PRESERVED if name in own}
@@ -191,7 +194,7 @@ def preserved(said: Mapping[str, str | None], environment: dict[str, str], own: 
 
 
 def with_variables(said: MutableMapping[str, str | None], around: Mapping[str, str]) -> None:
-    """Add the options that environment variables set and the command line does not."""
+    """Add the options to `said` that environment variables set and the command line does not."""
     within = "jobid" in said or bool(around.get("SLURM_JOB_ID"))
     found: dict[str, str | None] = {}
     for name, option in (_OF_STEPS if within else {**_OF_STEPS, **_OF_ALLOCATIONS}).items():
@@ -208,8 +211,8 @@ _Result = TypeVar("_Result")
 def around_step(
     said: Mapping[str, str | None], command: Sequence[str], environment: Mapping[str, str], work: Callable[[], _Result]
 ) -> _Result:
-    """Run the prolog, the work and the epilog, and return what the work returned. `command`: what the programs get as
-    arguments. As in Slurm, their exit codes change nothing."""
+    """Run the program of --prolog, call `work`, run the program of --epilog, and return the result of `work`.
+    `command`: the arguments of both programs. As in Slurm, their exit codes are ignored."""
     _run("prolog", said, command, environment)
     result = work()
     _run("epilog", said, command, environment)

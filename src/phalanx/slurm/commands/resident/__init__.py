@@ -1,7 +1,8 @@
-"""Commands that are imported already: a service of the machine runs a call of `squeue` in a fork of itself.
+"""A service that starts Slurm's commands faster. It has imported all commands, and runs each call in a forked child
+process.
 
-caller    what the installed `squeue` is: it hands the call to the service, or returns to run it in its own process
-compiled  the same caller in C, compiled at installation
-call      one call, from the connection to the end of the command; a fork of the service becomes its caller
-service   the socket, and the calls that run
+caller    the first part of an installed command: it passes the call to the service, if there is one
+compiled  compile the same caller in C when the commands are installed
+call      run one call in a child process, with the user and the rights of its caller
+service   accept connections, and fork a child process for each call
 """

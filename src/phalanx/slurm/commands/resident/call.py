@@ -1,17 +1,18 @@
-"""One call, in a fork of the service: become the caller, read its request, run the command, end.
+"""Run one call in a child process of the service. The child first takes the user and the rights of its caller. Then it
+reads the request, runs the command, and ends.
 
-Nothing of a request is read before the fork is a process of the caller's. So a wrong request can do no more than its
-sender could do anyway.
+The child reads no part of a request before it has the rights of the caller. So a malicious request can do no more than
+its sender can do without the service.
 
-A fork of the service becomes its caller: the same user and groups, limits and priority, and no more rights.
+The child takes the user, the groups, the resource limits and the niceness of the caller. It gets no further rights. The
+kernel reports the user and the groups that the caller had when it connected (SO_PEERCRED, SO_PEERGROUPS: unix(7)). The
+request itself names neither. The child declines a call if it cannot get exactly the rights of the caller; the caller
+then runs the command itself. Such callers are:
 
-The kernel says who the caller is (SO_PEERCRED, SO_PEERGROUPS: unix(7)), as it was when it connected. The caller names
-neither a user nor a group. A caller that the fork cannot become is declined, and runs the command itself:
-
-- a caller that has other rights than a login of its user: of a set-user-ID program, with fewer capabilities, under
-  seccomp or PR_SET_NO_NEW_PRIVS;
-- a caller in another namespace (a container, a pod), to which paths and addresses mean something else;
-- a caller of another user, where the service itself is not root's."""
+- a caller with other rights than a login of its user, because it is a set-user-ID program, has fewer capabilities, or
+  uses seccomp or PR_SET_NO_NEW_PRIVS;
+- a caller in another namespace (a container, a pod), in which paths and addresses have other meanings;
+- a caller of another user, if the service does not run as root."""
 
 from __future__ import annotations
 
@@ -36,22 +37,23 @@ import msgspec
 from phalanx.slurm.commands.resident.caller import GO, PID, SEPARATOR
 
 _SO_PEERGROUPS, _SO_PEERPIDFD = 59, 77  # asm-generic/socket.h; the second one from Linux 6.5 on
-_MAX_GROUPS = 256  # getsockopt of Python reads 1,024 bytes at most
+_MAX_GROUPS = 256  # Python's getsockopt reads at most 1,024 bytes
 _NAMESPACES = ("mnt", "net", "pid", "user", "uts", "cgroup")
 _RIGHTS = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapAmb", "NoNewPrivs", "Seccomp")  # proc(5), status
-_OVERFLOW = 65534  # the kernel shows this number for users that a user namespace does not map
+_OVERFLOW = 65534  # the kernel reports this id for users that the user namespace does not map
 _LIMITS = tuple(value for name, value in sorted(vars(resource).items()) if name.startswith("RLIMIT_"))
-_MEMORY_BYTES = 4 << 30  # the most memory of one call, so that a call that reads without end does not end the service
-_FIRST_TO_GO = b"1000"  # oom_score_adj, proc(5): where memory is short a call ends, and not the service
+_MEMORY_BYTES = 4 << 30  # the most memory of a call, so that a call cannot use up the memory of the machine
+_FIRST_TO_GO = b"1000"  # oom_score_adj (proc(5)): if memory runs out, the kernel kills calls before the service
 
 
 class Declined(Exception):
-    """The service does not run this call; its caller does. The text says why, for the log of the service."""
+    """The error if the service does not run a call, so that the caller runs the command itself. The text is the
+    reason."""
 
 
 class CallerProcess(msgspec.Struct, frozen=True):
-    """The process at the other end of a connection. `handle`: a handle on the process (pidfd_open(2)), which a
-    later process with the same number does not share."""
+    """The process at the other end of a connection. `handle`: a file descriptor that refers to the process
+    (pidfd_open(2)). It never refers to a later process with the same process id."""
 
     pid: int
     uid: int
@@ -61,7 +63,7 @@ class CallerProcess(msgspec.Struct, frozen=True):
 
 
 def user_of(connection: socket.socket) -> int:
-    """Return the user who connected. Raises OSError."""
+    """Return the user id of the process that connected. Raises OSError."""
     return _credentials(connection)[1]
 
 
@@ -70,7 +72,7 @@ def peer_of(connection: socket.socket) -> CallerProcess:
     pid, uid, gid = _credentials(connection)
     found = array.array("I", connection.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 4 * _MAX_GROUPS))
     if pid <= 0 or _OVERFLOW in (uid, gid, *found):
-        raise Declined("the caller is not of this user namespace")
+        raise Declined("the caller is in another user namespace")
     return CallerProcess(pid, uid, gid, tuple(found), _handle(connection, pid))
 
 
@@ -92,7 +94,7 @@ def _handle(connection: socket.socket, pid: int) -> int:
 def become(peer: CallerProcess) -> None:
     """Give this process the user, the groups and the limits of the caller. Raises Declined, OSError."""
     if os.geteuid() != 0 and os.geteuid() != peer.uid:
-        raise Declined(f"user {peer.uid} is another one than the service's")
+        raise Declined(f"user {peer.uid} is not the user of the service")
     with suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as file:
         file.write(_FIRST_TO_GO)
     if os.geteuid() == 0:
@@ -112,7 +114,7 @@ def _take_limits(pid: int) -> None:
         resource.setrlimit(kind, (_lower(soft, most), _lower(hard, most)))
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (_lower(soft, _MEMORY_BYTES), hard))
-    with suppress(PermissionError):  # the caller has a higher priority than the service
+    with suppress(PermissionError):  # refused if the caller has a higher priority than the service
         os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, pid))
 
 
@@ -135,7 +137,7 @@ def _require_equal(peer: CallerProcess) -> None:
         if own.get(name) != other.get(name):
             raise Declined(f"the caller has other rights ({name})")
     if select.select([peer.handle], [], [], 0)[0]:
-        raise Declined("the caller is gone")  # another process may have its number by now
+        raise Declined("the caller has ended")  # its process id may belong to another process now
 
 
 def _rights(process: str) -> dict[str, list[str]]:
@@ -145,16 +147,18 @@ def _rights(process: str) -> dict[str, list[str]]:
 
 
 MAX_BYTES = 4 << 20  # the most bytes of a request; execve(2) accepts half of that by default
-MAX_HANDLE = 4096  # the highest number of a descriptor in the service
-HANDLES = 4  # standard input, output and error, and the current directory
-_PATIENCE_S = 5.0  # how long to wait for the request, and for GO
+MAX_HANDLE = 4096  # the highest file descriptor number in the service
+HANDLES = 4  # a request has four descriptors: standard input, output and error, and the current directory
+_PATIENCE_S = 5.0  # how long the child waits for the request, and then for GO
 _NUMBER_BYTES = 4
-Run = Callable[[str], int]  # runs the command of that name with sys.argv, and returns its exit code
+Run = Callable[[str], int]  # runs the command with this name and the words of sys.argv, and returns its exit code
 
 
 class CommandRequest(msgspec.Struct, frozen=True):
-    """A request of the caller. `identity`: the identity of its installation. `errors`: the error handler of
-    its standard output. `parent`: its parent process. `ignored` and `blocked`: numbers of signals."""
+    """A request of the caller. `identity`: the identity of the caller's installation (`caller.identity`). `name`,
+    `words`: the command and its arguments. `executable`: the path of the caller's interpreter. `errors`: the error
+    handler of its standard output. `parent`: the id of its parent process. `ignored`, `blocked`: the numbers of the
+    signals that it ignores and blocks."""
 
     identity: bytes
     name: str
@@ -171,18 +175,19 @@ class CommandRequest(msgspec.Struct, frozen=True):
 def carry_out(
     connection: socket.socket, peer: CallerProcess, identity: bytes, names: frozenset[str], run: Run
 ) -> NoReturn:
-    """Run the call of this connection in this process, and end the process. `identity`: the identity of this
-    installation. `names`: the commands that the service runs. Raises Declined, OSError; then no command has run."""
+    """Run the call of this connection in this process, and end the process. `peer`: the caller. `identity`: the
+    identity of this installation. `names`: the commands that the service runs. `run`: runs a command. Raises Declined,
+    OSError; in these cases no command was run."""
     become(peer)
     connection.settimeout(_PATIENCE_S)
     body, handles = _received(connection)
     request = _parsed(body)
     if request.identity != identity or request.name not in names:
-        raise Declined("the caller is of another Phalanx, or its command is not served")
-    os.fchdir(handles[3])  # raises, before anything has run, if the caller may not enter the directory
+        raise Declined("the caller belongs to another installation, or the service does not run its command")
+    os.fchdir(handles[3])  # raises OSError, before the command runs, if the caller may not enter the directory
     connection.sendall(PID + os.getpid().to_bytes(_NUMBER_BYTES, "big"))
     if connection.recv(1) != GO:
-        raise Declined("the caller has gone")
+        raise Declined("the caller has ended")
     _take_over(request, handles)
     _end(run, request.name)
 
@@ -191,7 +196,7 @@ def _received(connection: socket.socket) -> tuple[bytes, list[int]]:
     """Return the request and the descriptors that came with its first byte. Raises Declined, OSError."""
     data, handles, flags, _ = socket.recv_fds(connection, 1 << 16, HANDLES)
     if len(handles) != HANDLES or flags & socket.MSG_CTRUNC:
-        raise Declined(f"a request comes with {HANDLES} descriptors")
+        raise Declined(f"the request does not have {HANDLES} descriptors")
     found = bytearray(data)
     while len(found) < _NUMBER_BYTES or len(found) < _NUMBER_BYTES + int.from_bytes(found[:_NUMBER_BYTES], "big"):
         if len(found) >= _NUMBER_BYTES and int.from_bytes(found[:_NUMBER_BYTES], "big") > MAX_BYTES:
@@ -203,7 +208,7 @@ def _received(connection: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _parsed(body: bytes) -> CommandRequest:
-    """Raises Declined."""
+    """Return the request that the bytes describe. Raises Declined."""
     try:
         identity, name, executable, errors, umask, parent, ignored, blocked, count, *rest = body.split(SEPARATOR)
         words, around = rest[: int(count)], rest[int(count) :]
@@ -225,7 +230,8 @@ def _parsed(body: bytes) -> CommandRequest:
 
 
 def _take_over(request: CommandRequest, handles: list[int]) -> None:
-    """Take the caller's descriptors, environment and signals."""
+    """Set the descriptors, the umask, the environment and the signal handlers of this process to those of the
+    caller."""
     for target, source in enumerate(handles[:3]):
         os.dup2(source, target)
     os.closerange(3, MAX_HANDLE)
@@ -235,7 +241,7 @@ def _take_over(request: CommandRequest, handles: list[int]) -> None:
     time.tzset()
     sys.argv = [request.name, *request.words]
     sys.executable = request.executable
-    os.getppid = lambda: request.parent  # the commands mean the shell that called
+    os.getppid = lambda: request.parent  # commands ask for the shell that started the caller
     _take_streams(request.errors)
     for number in range(1, 32):
         if number not in (signal.SIGKILL, signal.SIGSTOP):
@@ -244,14 +250,14 @@ def _take_over(request: CommandRequest, handles: list[int]) -> None:
 
 
 def _handler(number: int, ignored: tuple[int, ...]) -> signal.Handlers | Callable[..., None]:
-    """Return the handler that Python sets for the signal when it starts."""
+    """Return the handler that Python sets for the signal when the interpreter starts."""
     if number in ignored:
         return signal.SIG_IGN
     return signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
 
 
 def _take_streams(errors: str) -> None:
-    """Open standard input, output and error as Python does at its start."""
+    """Open standard input, output and error as Python does when the interpreter starts. `errors`: the error handler."""
 
     def opened(handle: int, mode: str, errors: str, *, prompt: bool) -> io.TextIOWrapper:
         raw = open(handle, mode, closefd=False)  # noqa: SIM115 - open until the process ends
@@ -263,7 +269,7 @@ def _take_streams(errors: str) -> None:
 
 
 def _end(run: Run, name: str) -> NoReturn:
-    """Run the command and end this process with its exit code; threads that it left are waited for."""
+    """Run the command, wait for the threads that it has started, and end this process with its exit code."""
     status = 1
     gc.enable()
     try:

@@ -1,17 +1,19 @@
-"""The installed `squeue`, `sbatch` and others: hand the call to the service of this machine, which ran the imports.
+"""The first part of the installed commands (`squeue`, `sbatch` and others): pass the call to the service of this
+machine, which has imported all commands already.
 
-`call` returns where no service takes the call; the installed program then runs the command itself. Once the caller has
-sent GO, the service has the call and the caller never runs the command, so no job is submitted twice.
+`call` returns if no service takes the call; the installed program then runs the command itself. After the caller has
+sent GO, only the service runs the command, so no job is submitted twice.
 
-The installed program imports this file alone, without its package, into a Python without `site`. So imports are of
-modules in C only: `socket`, `signal` and `os` would take longer than the rest of the caller.
+The installed program imports this file without its package, and runs Python without the module `site`. This file
+imports only modules that are written in C, because the import of `socket`, `signal` or `os` would take longer than the
+rest of the caller.
 
-`caller.c` does the same in C, and is compiled at installation where there is a compiler (`compiled`). A change here is
-a change there; the tests run both.
+`caller.c` does the same in C. It is compiled when the commands are installed, if there is a compiler (`compiled`).
+Every change of this file needs the same change of `caller.c`; the tests run both.
 
-The protocol (`call` implements it): the caller sends the length of the request, and the request, with four descriptors
-at its first byte. The service answers PID and a process id, or closes the connection. The caller sends GO. The service
-sends STATUS and a wait status.
+The protocol is as follows (`resident.call` is its other side). The caller sends the length of the request and the
+request, with four file descriptors at the first byte. The service answers PID and a process id, or closes the
+connection. The caller sends GO. When the command has ended, the service sends STATUS and a wait status.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import _socket
 import posix
 import sys
 
-TYPE_CHECKING = False  # the module typing takes longer to import than this file to run
+TYPE_CHECKING = False  # the import of the module typing would take longer than this whole file
 if TYPE_CHECKING:
     import signal as _signal
     from typing import NoReturn
@@ -31,15 +33,16 @@ SHARED = b"/run/phalanx/slurm-commands.sock"  # the socket of the service that s
 PID, GO, STATUS = b"p", b"g", b"s"
 SEPARATOR = b"\0"
 LOST = b"the service that runs Slurm's commands ended before this command had\n"
-_ANSWER_S = 2.0  # how long to wait for a service that hangs; its fork then finds no caller and ends
+_ANSWER_S = 2.0  # how long the caller waits for an answer; if the service answers later, it finds no caller
 _NUMBER_BYTES = 4
 _PASSED_ON = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM, _signal.SIGUSR1, _signal.SIGUSR2)
-# Paths that mean something else in each process: the service would open its own file.
+# Paths that name other files in each process, so that the service would open another file than the caller.
 _OWN_PATHS = ("/dev/fd/", "/dev/tty", "/proc/")
 
 
 def call(name: str) -> None:
-    """Run the command in the service and end this process as the command ended. Return if no service takes the call."""
+    """Run the command `name` in the service, and end this process with the exit status of the command. Return if no
+    service takes the call."""
     if not _may_be_passed_on():
         return
     for path in _paths():
@@ -58,15 +61,15 @@ def call(name: str) -> None:
 
 
 def identity(path: str) -> bytes:
-    """Return text that differs between two installations of Phalanx, and before and after an upgrade. `path`: the path
-    of this file."""
+    """Return a text that identifies this installation of Phalanx: it differs from those of other installations, and
+    changes with an upgrade. `path`: the path of this file."""
     seen = posix.stat(path)
     return f"{seen.st_dev}:{seen.st_ino}:{seen.st_mtime_ns}:{sys.version}".encode()
 
 
 def _may_be_passed_on() -> bool:
     streams = (sys.stdin, sys.stdout, sys.stderr)
-    if any(stream is None or stream.encoding != "utf-8" for stream in streams):  # closed, or not UTF-8
+    if any(stream is None or stream.encoding != "utf-8" for stream in streams):  # the stream is closed or not UTF-8
         return False
     if sys.getfilesystemencoding() != "utf-8":
         return False
@@ -75,8 +78,8 @@ def _may_be_passed_on() -> bool:
 
 
 def _paths() -> list[bytes]:
-    """Return the paths of the sockets to try: first the socket in the folder of the kubeconfig, where `phalanx up`
-    creates it, then the socket of the machine."""
+    """Return the paths of the sockets to try, in this order: the socket in the folder of the kubeconfig, where `phalanx
+    up` creates it, and the socket of the machine's service. If $PHALANX_SLURM_SOCKET is set, return only its path."""
     around = posix.environ
     if (said := around.get(b"PHALANX_SLURM_SOCKET")) is not None:
         return [said] if said else []
@@ -90,13 +93,14 @@ def _paths() -> list[bytes]:
 
 
 def _connected(path: bytes) -> _socket.socket | None:
-    """Return a connection to the service at `path`; None: no process listens, or another user's process does."""
+    """Return a connection to the service at the socket `path`. Return None if no process listens there, or if the
+    process belongs neither to root nor to this user."""
     try:
         connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
     except OSError:
         return None
     try:
-        connection.setblocking(False)  # do not wait if the service's queue is full
+        connection.setblocking(False)  # so that connect fails at once if the queue of the service is full
         connection.connect(path)
         seen = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
         if int.from_bytes(seen[4:8], sys.byteorder) in (0, posix.geteuid()):
@@ -108,7 +112,7 @@ def _connected(path: bytes) -> _socket.socket | None:
 
 
 def _send(connection: _socket.socket, name: str) -> None:
-    """Send the request: see `call.Request`. Raises OSError."""
+    """Send the request (`CommandRequest` in `resident.call`). Raises OSError."""
     mask = posix.umask(0o077)
     posix.umask(mask)
     ignored = [number for number in range(1, 32) if _signal.getsignal(number) == _signal.SIG_IGN]
@@ -134,15 +138,15 @@ def _listed(numbers: list[int]) -> str:
 
 
 def _accepted(connection: _socket.socket) -> int:
-    """Return a handle on the process that will run the command (pidfd_open(2)); -1: the service does not take the call.
-    Raises OSError."""
+    """Return a file descriptor (pidfd_open(2)) that refers to the process which will run the command; -1 if the service
+    does not take the call. Raises OSError."""
     pid = _received(connection, PID)
     return -1 if pid is None else posix.pidfd_open(pid)
 
 
 def _received(connection: _socket.socket, kind: bytes) -> int | None:
-    """Return the number in the next message; None if the message is of another kind, or the service closed the
-    connection. Raises OSError."""
+    """Return the number in the next message. Return None if the message is not of the kind `kind`, or if the service
+    has closed the connection. Raises OSError."""
     found = b""
     while len(found) < 1 + _NUMBER_BYTES:
         part = connection.recv(1 + _NUMBER_BYTES - len(found))
@@ -153,16 +157,18 @@ def _received(connection: _socket.socket, kind: bytes) -> int | None:
 
 
 def _attend(connection: _socket.socket, handle: int) -> NoReturn:
-    """Let the command run, pass signals on to it, and end as it ended."""
+    """Start the command by sending GO, forward signals to it until it ends, and end this process with its exit status.
+    `handle`: refers to the process of the command."""
 
     def pass_on(number: int, _: object) -> None:
-        try:  # noqa: SIM105 - contextlib takes longer to import than this file to run
+        try:  # noqa: SIM105 - the import of contextlib would take longer than this whole file
             _signal.pidfd_send_signal(handle, number)
-        except OSError:  # it has just ended
+        except OSError:  # the command has just ended
             pass
 
     def pause(number: int, _: object) -> None:
-        """Handle Ctrl-Z: stop the command, then this process, and let both continue together."""
+        """Handle Ctrl-Z: stop the command, then stop this process. When this process continues, let the command
+        continue."""
         pass_on(_signal.SIGSTOP, None)
         posix.kill(posix.getpid(), _signal.SIGSTOP)
         pass_on(_signal.SIGCONT, None)
@@ -185,4 +191,4 @@ def _attend(connection: _socket.socket, handle: int) -> NoReturn:
     if number != _signal.SIGKILL:
         _signal.signal(number, _signal.SIG_DFL)
     posix.kill(posix.getpid(), number)
-    posix._exit(128 + number)  # the signal is blocked
+    posix._exit(128 + number)  # reached if the signal is blocked

@@ -1,8 +1,8 @@
-"""Compile `caller.c`, the caller that needs no start of a Python, where the machine has a C compiler.
+"""Compile `caller.c` if the machine has a C compiler. This caller of the service starts faster than Python.
 
-`phalanx slurm install` calls this module. The program lies beside the installed commands, and the kernel runs it as
-their interpreter (`#!PROGRAM squeue`). An installed command stays a Python program as well: where there is no compiler,
-or where no service takes a call, Python runs it.
+`phalanx slurm install` calls this module. The compiled program is in the directory of the installed commands, and the
+kernel runs it as their interpreter (`#!PROGRAM squeue`). Each installed command is a Python program as well. Python
+runs the command if there is no compiler, or if no service takes a call.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ NAME = ".phalanx-slurm-caller"
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-std=gnu11", "-O2", "-s", "-Wall")
 _TIMEOUT_S = 60.0
-_SHEBANG_BYTES = 200  # of a path in the first line of a file: the kernel reads 256 bytes of the line, with the name
+_SHEBANG_BYTES = 200  # the longest path in the line #!; the kernel reads 256 bytes, which also have the command's name
 
 
 def compile_caller(directory: Path) -> Path | None:
-    """Compile the caller into this directory, and return its path. Return None if there is no compiler, or if the
-    compiled program does not run in that directory. Raises OSError."""
+    """Compile the caller to a program in this directory, and return its path. Return None if there is no compiler, or
+    if the program cannot be run in this directory. Raises OSError."""
     made = directory.absolute() / NAME
     compiler = next((found for name in _COMPILERS if (found := shutil.which(name)) is not None), None)
     text = os.fsencode(made)
@@ -54,5 +54,5 @@ def compile_caller(directory: Path) -> Path | None:
 
 
 def _literal(text: bytes) -> str:
-    """Return a string literal of C."""
+    """Return the text as a string literal of C."""
     return '"' + "".join(f"\\{byte:03o}" for byte in text) + '"'

@@ -1,11 +1,12 @@
-"""The service: a process with all commands imported, which forks for each call.
+"""The service. Its process has imported all commands, and forks a child process for each call.
 
-A service of root serves every user, and each call runs as its caller (`identity`). A service of another user serves
-that user alone. The listening process reads nothing that a caller sends: the fork reads it after it has become the
-caller. A user has a limited number of calls at a time. A caller that the service declines runs the command itself.
+A service that runs as root serves all users, and each call runs with the rights of its caller (`call`). A service of
+another user serves only this user. The main process reads no data that a caller sends; the child process reads it after
+it has taken the rights of the caller. The number of concurrent calls of each user is limited. If the service declines a
+call, the caller runs the command itself.
 
-The main process only waits: for connections, for the ends of forks, and for callers that have gone, whose commands it
-kills as their own end would have.
+The main process waits for connections and for the ends of child processes. If a caller ends before its command, the
+main process kills the command.
 """
 
 from __future__ import annotations
@@ -34,16 +35,17 @@ from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.commands.resident import caller
 from phalanx.slurm.commands.resident.call import MAX_HANDLE, Run, carry_out, peer_of, user_of
 
-# They start programs of the user, which belong into the caller's session and control group.
+# The service does not run these commands. They start programs of the user, which must be in the session and the cgroup
+# of the caller.
 NOT_SERVED = frozenset({"srun", "salloc"})
 _IMPORTED_LATER = (
     "ssl", "phalanx.slurm.submission.expected", "phalanx.slurm.control.reservations", "phalanx.slurm.jobs.ended",
     "phalanx.slurm.jobs.nodes", "phalanx.slurm.jobs.view", "phalanx.slurm.jobs.pages", "threading", "_strptime",
     "encodings.idna",
 )  # fmt: skip
-_CALLS_OF_A_USER, _CALLS = 64, 512  # the most calls at a time
-_QUEUE = 256  # connections that wait to be taken
-_FAREWELL_S = 5.0  # how long to wait for running calls when the service stops
+_CALLS_OF_A_USER, _CALLS = 64, 512  # the most concurrent calls of one user, and of all users
+_QUEUE = 256  # the most connections that wait until the service accepts them (listen(2))
+_FAREWELL_S = 5.0  # how long a service that stops waits for running calls
 _WAKE_MS = 60_000
 
 
@@ -54,7 +56,8 @@ class _Call(msgspec.Struct):
 
 
 class Service:
-    """`names`: the commands that it runs, by `run`."""
+    """The service. `listener`: its socket. `names`: the names of the commands. `run`: a function that runs a
+    command."""
 
     def __init__(self, listener: socket.socket, names: Iterable[str], run: Run) -> None:
         self._listener, self._names, self._run = listener, frozenset(names) - NOT_SERVED, run
@@ -95,10 +98,11 @@ class Service:
                 self._take()
 
     def _take(self) -> None:
-        """Accept a connection and fork for it. Close it if there are too many calls, of this user or of all users."""
+        """Accept a connection and fork a child process for it. Close the connection if this user, or all users
+        together, have too many calls."""
         try:
             connection, _ = self._listener.accept()
-        except OSError:  # the caller has disconnected
+        except OSError:  # the caller has disconnected already
             return
         try:
             user = user_of(connection)
@@ -106,7 +110,7 @@ class Service:
                 connection.close()
                 return
             pid = os.fork()
-        except OSError:  # the fork failed: the caller runs its command itself
+        except OSError:  # the fork failed; the caller runs its command itself
             connection.close()
             return
         if pid == 0:
@@ -116,8 +120,8 @@ class Service:
         self._poll.register(connection, select.POLLRDHUP)
 
     def _child(self, connection: socket.socket) -> NoReturn:
-        """Run the call. First close the other connections, and leave the service's terminal. A declined call is not
-        logged, so no user fills the disk with them."""
+        """Run the call in this child process. First leave the session of the service, and close the connections of
+        other calls. A declined call is not logged, so that no user can fill the disk with log lines."""
         try:
             signal.set_wakeup_fd(-1)
             os.setsid()
@@ -129,12 +133,12 @@ class Service:
             os._exit(1)
 
     def _reap(self) -> None:
-        """Tell callers of commands that have ended how they ended."""
+        """Send the exit status of each command that has ended to its caller, and forget these calls."""
         ended = dict(_ended())
         for handle, call in list(self._calls.items()):
             if (status := ended.get(call.pid)) is None:
                 continue
-            with suppress(KeyError):  # unregistered already, because the caller has gone
+            with suppress(KeyError):  # `_abandon` has unregistered it, because the caller has ended
                 self._poll.unregister(handle)
             with suppress(OSError):
                 call.connection.send(caller.STATUS + status.to_bytes(4, "big"), socket.MSG_DONTWAIT)
@@ -145,8 +149,8 @@ class Service:
                 del self._of_user[call.user]
 
     def _abandon(self, handle: int) -> None:
-        """Kill the command whose caller has gone. The process is not reaped yet, so no other process has its
-        number."""
+        """Kill the command whose caller has ended. The process has not been reaped, so its process id still belongs to
+        it."""
         self._poll.unregister(handle)
         os.kill(self._calls[handle].pid, signal.SIGKILL)
 
@@ -163,7 +167,7 @@ def _ended() -> Iterator[tuple[int, int]]:
 
 
 def _waking() -> int:
-    """Return a descriptor that becomes readable when a signal comes."""
+    """Return a file descriptor that becomes readable when a signal arrives."""
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -171,7 +175,8 @@ def _waking() -> int:
 
 
 def serve(path: Path, modules: Iterable[str], names: Iterable[str], run: Run, ready: Callable[[], None]) -> None:
-    """Serve calls at this socket until SIGTERM. `modules`: the modules of the commands. Raises PhalanxError."""
+    """Serve calls at the socket `path` until SIGTERM. `modules`, `names`: the modules and the names of the commands.
+    `ready`: a function that is called when the socket exists. Raises PhalanxError."""
     while (handle := os.open(os.devnull, os.O_RDWR)) < 3:  # reserve the descriptors 0 to 2
         pass
     os.close(handle)
@@ -180,17 +185,17 @@ def serve(path: Path, modules: Iterable[str], names: Iterable[str], run: Run, re
     most = MAX_HANDLE if hard == resource.RLIM_INFINITY else min(MAX_HANDLE, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     gc.collect()
-    gc.freeze()  # so the garbage collector of a fork copies no memory of the imports
+    gc.freeze()  # so that the garbage collector of a child does not copy the memory of the imported modules
     gc.disable()
     with _listening(path) as listener:
-        os.environ.clear()  # each call has the environment of its caller alone
+        os.environ.clear()  # a call has only the environment of its caller
         os.chdir("/")
         ready()
         Service(listener, names, run).serve()
 
 
 def _warm_up(modules: Iterable[str]) -> None:
-    """Import the commands. Call libraries that do expensive work at their first use."""
+    """Import the commands, and call functions that do expensive work at their first use."""
     for name in (*modules, *_IMPORTED_LATER):
         import_module(name)
     from phalanx.slurm.jobs.ask import ASK, read_ask
@@ -206,7 +211,7 @@ def _warm_up(modules: Iterable[str]) -> None:
 
 
 class _Empty(Api):
-    """An API server without objects, and without a connection: reading its answers prepares their decoders."""
+    """An API server without objects and without a connection. Parsing its responses creates the JSON decoders."""
 
     def call(self, *_: object, **__: object) -> bytes:
         return b'{"items":[]}'
@@ -214,7 +219,8 @@ class _Empty(Api):
 
 @contextmanager
 def _listening(path: Path) -> Iterator[socket.socket]:
-    """Listen at `path`. Root's socket is every user's. Raises PhalanxError."""
+    """Listen at the socket `path` inside the `with` block. All users may connect if the service runs as root; otherwise
+    only its user may. Raises PhalanxError."""
     path = path.absolute()
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -230,7 +236,7 @@ def _listening(path: Path) -> Iterator[socket.socket]:
         listener.listen(_QUEUE)
     except OSError as error:
         raise PhalanxError(
-            f"Slurm's commands cannot be served at {path}: {error.strerror or error}. They work without the service. "
+            f"the service cannot listen at {path}: {error.strerror or error}. Slurm's commands also work without it. "
             "Name another socket with --socket FILE."
         ) from error
     made = path.stat()
@@ -238,12 +244,12 @@ def _listening(path: Path) -> Iterator[socket.socket]:
         yield listener
     finally:
         with suppress(OSError):
-            if os.path.samestat(path.stat(), made):  # unless a later service has replaced it
+            if os.path.samestat(path.stat(), made):  # False if a later service has replaced the socket
                 path.unlink()
 
 
 def _replace_left_over(path: Path) -> None:
-    """Remove a socket at which no process listens. Raises OSError: a process does."""
+    """Remove the socket `path` if no process listens at it. Raises OSError if a process does."""
     if not path.is_socket():
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
@@ -252,4 +258,4 @@ def _replace_left_over(path: Path) -> None:
         except ConnectionRefusedError:
             path.unlink()
             return
-    raise OSError(errno.EADDRINUSE, "another service listens there")
+    raise OSError(errno.EADDRINUSE, "another service listens at it")
