@@ -1,11 +1,11 @@
 """Commands for accounting.
 
-sacct_fields    the fields of sacct
-sacct_document  the JSON of sacct
-sacct           jobs that ran
-entities/       what sacctmgr adds, changes and deletes
-sreport_asked   the conditions, the period and the units of a report
-sacctmgr        accounts, users, QOS
-sreport         what accounts and users took of the cluster
-sshare          shares and fair-share factors
+sacct_fields    the fields and columns of sacct
+sacct_document  build the JSON document of sacct --json
+sacct           show jobs and steps from the ledger, the accounting database
+entities/       the entities that sacctmgr lists, adds, changes and deletes
+sreport_asked   read the conditions, the period and the units of a report
+sacctmgr        list and change accounts, users and QOS
+sreport         report the usage of the cluster by accounts and users
+sshare          show shares, usage and fair-share factors
 """

@@ -1,4 +1,5 @@
-"""sacct: what ran, from the ledger: a line for each job, and one for its batch script."""
+"""sacct: show jobs and their steps from the ledger, the accounting database. There is a line for each job, and a line
+for each of its steps."""
 
 from __future__ import annotations
 
@@ -34,8 +35,9 @@ OPTIONS = declare(
     "timelimit-max,K= truncate,T units= uid|user,u= use-local-uid usage,U verbose,v version,V wckeys,W= whole-hetjob=? "
 ) + declare("yaml", refused=True)
 _READER = OptionReader("sacct", OPTIONS, hint=False)
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")  # valid names of a job's group
-_NAMED = 100  # fetch up to this many running jobs by number; beyond it, fetch all jobs
+# The names that the label with a job's group can have.
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_NAMED = 100  # up to this many running jobs are fetched by number; for more, all jobs are fetched
 _UNITS = "KMGTP"
 _SPAN = re.compile(r"\s*\+?(\d+)(?:-(\d+))?")
 _REASONS = frozenset({
@@ -87,8 +89,8 @@ _LISTS = ("accounts", "format", "group", "jobs", "name", "partition", "qos", "re
 
 
 def _together(typed: Sequence[tuple[str, str | None]]) -> dict[str, str | None]:
-    """Return the options. As in Slurm, the values of a repeated list option are joined; of other repeated options the
-    last value counts."""
+    """Return the options by name. As in Slurm, the values of a list option that is given several times are joined; for
+    other options, the last value is used."""
     said: dict[str, str | None] = {}
     for name, text in typed:
         before = said.get(name)
@@ -97,7 +99,7 @@ def _together(typed: Sequence[tuple[str, str | None]]) -> dict[str, str | None]:
 
 
 def _require_readable(said: Mapping[str, str | None]) -> None:
-    """Raise Usage for a value that cannot be read, in Slurm's words."""
+    """Raise Usage, with Slurm's message, if the value of an option is invalid."""
     for state in (said.get("state") or "").split(","):
         try:
             if state and read_states(state) is None:
@@ -141,7 +143,8 @@ def _require_readable(said: Mapping[str, str | None]) -> None:
 
 
 def _span(text: str, what: str) -> tuple[int, int]:
-    """Return the lower and the upper end of a range of CPUs or nodes."""
+    """Return the lower and the upper end of a range of CPUs or nodes. `what`: `cpu` or `node`, for the error message.
+    Raises Usage."""
     found = _SPAN.fullmatch(text)
     if found is None:
         raise Usage(f'sacct: error: Invalid numeric value "{text}" for requested {what} range.')
@@ -149,7 +152,7 @@ def _span(text: str, what: str) -> tuple[int, int]:
 
 
 def _limit(text: str | None) -> int | None:
-    """Return a time limit in minutes; None: the option was not given."""
+    """Return a time limit in minutes; None if the option was not given. Raises Usage."""
     if not text:
         return None
     try:
@@ -181,7 +184,7 @@ def _lines(said: dict[str, str | None]) -> list[SacctLine]:
     if not _is_here(said):
         return []
     found = [job for job in _recorded(said, window, ids) if _wanted(job, said, window, bool(ids))]
-    found = shown_together(found)  # in the accounting, tasks that wait together are one entry
+    found = shown_together(found)  # in Slurm's accounting, pending tasks with the same reason are one entry
     if ids:
         found = [job for job in found if _has(ids, job)]
     if "allocations" not in said:
@@ -193,7 +196,7 @@ def _lines(said: dict[str, str | None]) -> list[SacctLine]:
         if "duplicates" in said:
             lines += [SacctLine(_run(job, start_s, end_s), "", units) for start_s, end_s in job.past]
             if job.state == "PENDING" and job.past:
-                continue  # the requeued job has not started again
+                continue  # the job was requeued and has not started again, so it has no further line
         if only is None:
             lines.append(SacctLine(job, "", units))
         if "allocations" not in said and job.start_s is not None:
@@ -209,7 +212,7 @@ _PART = re.compile(r"(\d+)_\[")
 
 
 def _named(said: dict[str, str | None]) -> tuple[list[Id], dict[int, str]]:
-    """Return the jobs of -j, and by number the step that is named. Raises Usage."""
+    """Return the job ids of -j, and the steps that it names: job number -> name of the step. Raises Usage."""
     ids: list[Id] = []
     steps: dict[int, str] = {}
     for part in re.split(r",(?![^\[]*\])", said.get("jobs") or ""):
@@ -224,7 +227,7 @@ def _named(said: dict[str, str | None]) -> tuple[list[Id], dict[int, str]]:
             raise Usage(f"sacct: fatal: Bad step specified: {base}")
         if dot and base.isdecimal():
             steps[int(base)] = step
-    if any(one.number == 0 for one in ids):  # job 0 is all jobs of all users
+    if any(one.number == 0 for one in ids):  # as in Slurm, job 0 stands for all jobs of all users
         said |= {"allusers": None, "starttime": said.get("starttime") or "1970-01-01"}
         said.pop("jobs")
         return [], steps
@@ -235,22 +238,22 @@ _STEPS = ("batch", "extern", "interactive")
 
 
 def _has(ids: Sequence[Id], job: Job) -> bool:
-    """Return whether one of the ids means the job. The id of a single task does not mean an entry of several pending
+    """Return whether one of the ids names the job. The id of a single task does not name an entry for several pending
     tasks."""
     return any(Chosen(ids=(one,)).has(job) for one in ids if one.tasks is None or not job.others)
 
 
 def _is_here(said: Mapping[str, str | None]) -> bool:
-    """Return whether -M or -L names this cluster (`all` and `-1` name every cluster). No data of other clusters is
-    known."""
+    """Return whether the options -M and -L select this cluster. `all` and `-1` stand for every cluster. The ledger has
+    no data of other clusters."""
     names = (said.get("clusters") or "all").lower().split(",")
     return "allclusters" in said or "all" in names or "-1" in names or site.load(Api.open()).cluster.lower() in names
 
 
 def _recorded(said: Mapping[str, str | None], window: tuple[float, float], ids: Sequence[Id]) -> list[Job]:
-    """Return the jobs that the options may select. The query leaves out as many jobs as it can, because a ledger may
-    have millions."""
-    if not ledger_url():  # without a ledger, jobs whose objects are deleted are not known
+    """Return the jobs that the options may select; the caller must check each of them. The database query leaves out as
+    many jobs as it can, because a ledger may have millions. `window`: the beginning and the end of the period."""
+    if not ledger_url():  # without a ledger, only jobs whose objects still exist can be shown
         return jobs(Api.open(), [one.number for one in ids] or None)
     if ids:
         return recorded_of([one.number for one in ids])
@@ -258,15 +261,16 @@ def _recorded(said: Mapping[str, str | None], window: tuple[float, float], ids: 
 
 
 def _look_up_steps(running: Sequence[Job]) -> None:
-    """Read the steps of running jobs from their objects, because the ledger records a job's steps only when the job has
-    ended."""
+    """Add the steps of running jobs from their Job objects, because the ledger gets the steps of a job only when the
+    job has ended."""
     if not running:
         return
-    numbers = {job.number - job.ask.het_offset for job in running}  # the first component has all steps
+    # The Job of the first component has the steps of all components.
+    numbers = {job.number - job.ask.het_offset for job in running}
     try:
         told = jobs(Api.open(), numbers if len(numbers) <= _NAMED else None, places=False)
     except (Refused, Unreachable):
-        return  # without an API server only the steps in the ledger are shown
+        return  # if the API server cannot be reached, only the steps in the ledger are shown
     steps = {job.number: job.steps for job in told}
     for job in running:
         of_all = steps.get(job.number - job.ask.het_offset, {})
@@ -274,7 +278,7 @@ def _look_up_steps(running: Sequence[Job]) -> None:
 
 
 def _only_user(said: Mapping[str, str | None]) -> str:
-    """Return the only user whose jobs are selected; "": jobs of several users are."""
+    """Return the name of the user if the options select only jobs of one user; "" otherwise."""
     if "user" in said:
         name = said["user"] or ""
         if name.isdecimal():
@@ -289,12 +293,13 @@ def _only_user(said: Mapping[str, str | None]) -> str:
 
 
 def _run(job: Job, start_s: float, end_s: float | None) -> Job:
-    """Return an earlier run of the job, which ended with a requeue."""
+    """Return a job for the line about an earlier run of the job, which ended with a requeue."""
     return msgspec.structs.replace(job, state="REQUEUED", start_s=start_s, end_s=end_s, exit_code=0, signal=0, steps={})
 
 
 def _steps(job: Job) -> dict[str, StepRecord]:
-    """Return name -> step: `batch` if the job has a script, and one step for each srun."""
+    """Return the steps of a job: name -> record. `batch` stands for the script, if the job has one; each srun has a
+    further step."""
     found: dict[str, StepRecord] = {}
     if job.ask.kind == BATCH and not job.ask.het_offset:
         found["batch"] = StepRecord(
@@ -302,7 +307,7 @@ def _steps(job: Job) -> dict[str, StepRecord]:
             start_s=job.start_s or 0.0, end_s=job.end_s, code=job.exit_code if not job.signal else 0, signal=job.signal,
         )  # fmt: skip
     for number, record in job.steps.items():
-        if record.end_s is None and not job.live:  # the step was killed before it could record its end
+        if record.end_s is None and not job.live:  # srun was killed before it could record the end of the step
             record = msgspec.structs.replace(record, end_s=job.end_s)
             if job.state == "OUT_OF_MEMORY":
                 record.signal = job.signal
@@ -360,7 +365,7 @@ def _wanted(job: Job, said: Mapping[str, str | None], window: tuple[float, float
         if states is not None and job.state not in states:
             return False
         if said.get("endtime") is None and (not job.live or job.eligible_s is None):
-            return False  # without --endtime, --state selects jobs that are in the state now
+            return False  # without --endtime, --state selects jobs that have the state now
     if by_id:
         return True
     since_s = eligible_s(job) if job.start_s is None else job.eligible_s or job.submit_s
@@ -368,12 +373,12 @@ def _wanted(job: Job, said: Mapping[str, str | None], window: tuple[float, float
     return ends >= window[0] and since_s is not None and since_s <= window[1]
 
 
-# Options that Slurm's database compares without regard to case. An empty name matches no job.
+# Options whose values Slurm's database compares without regard to case. An empty value matches no job.
 _BY_DATABASE = ("partition", "name", "account", "qos", "nodelist", "flags")
 
 
 def _is_named(job: Job, said: Mapping[str, str | None]) -> bool:
-    """Return whether the job has one of these names, and ran on one of these nodes."""
+    """Return whether the job matches the options of `_BY_DATABASE` and --reason."""
     own = {"partition": job.ask.partition, "name": job.ask.name, "account": job.ask.account, "qos": job.ask.qos}
     for option in _BY_DATABASE:
         text = said.get(option)
@@ -396,7 +401,7 @@ def _fits(job: Job, said: Mapping[str, str | None]) -> bool:
     if groups and not {ask.group, str(ask.gid)} & {*groups.split(",")}:
         return False
     if (wckeys and ask.wckey not in wckeys.split(",")) or said.get("associations"):
-        return False  # Phalanx does not number the associations of jobs
+        return False  # Phalanx does not record the association ids of jobs
     if said.get("constraints") and ask.features != said["constraints"]:
         return False
     if wanted := said.get("flags"):

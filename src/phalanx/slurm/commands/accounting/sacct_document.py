@@ -1,4 +1,5 @@
-"""The JSON of `sacct --json`: the names are those of Slurm's REST API of 22.05 (openapi/dbv0.0.38)."""
+"""Build the JSON document of `sacct --json`. Its fields have the names of Slurm's REST API of 22.05
+(openapi/dbv0.0.38)."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.notation.hostlist import compress
 
-_TYPES = {"cpu": 1, "mem": 2, "energy": 3, "node": 4, "billing": 5}  # TRES -> its number in Slurm's database
+_TYPES = {"cpu": 1, "mem": 2, "energy": 3, "node": 4, "billing": 5}  # TRES -> its id in Slurm's database
 _GPU = 1001
 _NO_TIME = {"seconds": 0, "microseconds": 0}
 _LOWEST: tuple[str, ...] = ("max", "min", "average", "total")
 
 
 def document(cluster: str, lines: Sequence[SacctLine]) -> str:
-    """Return the document of these jobs and steps."""
+    """Return the document about these jobs and their steps. `cluster`: the name of the cluster."""
     found: list[dict[str, Any]] = []
     for line in lines:
         if not line.step:

@@ -1,4 +1,5 @@
-"""The fields of sacct: what each shows of a job and of its steps, and the columns that --format asks for."""
+"""The fields of sacct: the text that each field shows for a job and for a step, and the columns that --format
+selects."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ LONG = (
 
 
 class SacctLine(msgspec.Struct, frozen=True):
-    """A line of sacct: a job, or a step of the job. `step`: `batch` or the step's number; "": the line is about the job
-    itself."""
+    """A line of sacct about a job or a step. `step`: the name of the step, which is `batch` or a number; "" if the line
+    is about the job itself. `units`: the unit of --units; "" without it. `record`: the record of the step."""
 
     job: Job
     step: str
@@ -44,7 +45,8 @@ Show = Callable[[SacctLine], str]
 
 
 def _both(of_job: Callable[[Job], str], of_step: Callable[[StepRecord], str] | None = None) -> Show:
-    """Return the function that shows a field of a job and of a step. `of_step` None: the field is empty for steps."""
+    """Return a function that returns the text of a field for a line. `of_job`, `of_step`: the functions for lines about
+    jobs and about steps; if `of_step` is None, the field is empty for steps."""
     return lambda line: of_job(line.job) if not line.step else "" if of_step is None else of_step(line.record)
 
 
@@ -71,14 +73,15 @@ def _state(line: SacctLine) -> str:
 
 
 def _exit(line: SacctLine) -> str:
-    """Return the exit code. The allocation of a cancelled job has 0:0; its script has the code of the script."""
+    """Return the exit code of the job or step. As in Slurm, it is 0:0 in the line about a cancelled job; the line about
+    the script has the exit code of the script."""
     if line.step:
         return "0:15" if line.job.state == "TIMEOUT" and line.step == "batch" else line.record.status
     return "0:0" if line.job.state == "CANCELLED" else line.job.status
 
 
 def _derived(job: Job) -> str:
-    """Return the highest exit code of the job's steps."""
+    """Return the exit code and signal of the step with the highest exit code."""
     worst = max(job.steps.values(), key=lambda one: (one.code, one.signal), default=None)
     return worst.status if worst is not None else "0:0"
 
@@ -92,7 +95,7 @@ def _memory(mib: int, units: str) -> str:
 
 
 def _tres(line: SacctLine, *, asked: bool = False) -> str:
-    """Return the TRES that the job or step holds, or, if `asked`, requested."""
+    """Return the TRES of the job or step. `asked`: True for the requested amounts, False for the allocated amounts."""
     ask, step = line.job.ask, line.record
     of_job = ask if asked else line.job
     cpus, nodes, mib = of_job.cpus, ask.node_count, of_job.total_mib
@@ -110,12 +113,13 @@ def _tres(line: SacctLine, *, asked: bool = False) -> str:
 
 
 def _cpus(line: SacctLine) -> str:
-    """Return the CPUs that the job or step holds; of a job that has not started, the CPUs that it asks for."""
+    """Return the number of CPUs that the job or step holds. For a job that has not started, return the requested
+    number."""
     return str(line.record.cpus if line.step else line.job.cpus)
 
 
 def elapsed_s(line: SacctLine) -> int:
-    """Return the time between start and end, each a whole second, as the accounting of Slurm has them."""
+    """Return the seconds between start and end. As in Slurm's accounting, both times are cut to whole seconds first."""
     of = line.record if line.step else line.job
     if not of.start_s or (not line.step and line.job.state == "PENDING"):
         return 0
@@ -133,13 +137,13 @@ def _reserved_s(line: SacctLine) -> int:
 
 
 def flags(job: Job) -> list[str]:
-    """Return the flags of a job: the scheduler that started the job, and a recorded start, in Slurm's spelling."""
+    """Return the flags of a job, in Slurm's spelling: SchedMain if the job was started, and StartRecieved."""
     return [*(["SchedMain"] if job.start_s is not None else []), "StartRecieved"]
 
 
 def eligible_s(job: Job) -> float | None:
-    """Return the time from which the job was eligible: only capacity, quota or the job order kept it waiting. For a job
-    with a begin time in the future, return that time."""
+    """Return the time from which the job was eligible, that is, from which only capacity, quota or the job order kept
+    it pending. For a job with a begin time in the future, return the begin time."""
     if job.eligible_s is None and not job.held and not job.ask.dependency and job.reason == "BeginTime":
         return job.ask.begin_s
     return job.eligible_s
@@ -150,7 +154,7 @@ def _moments(of_job: Callable[[Job], float | None], of_step: Callable[[StepRecor
 
 
 def _total_cpu(line: SacctLine) -> str:
-    """Return the CPU time. The CPU time of a job is the sum of its measured steps."""
+    """Return the CPU time of a step, or, for a job, the sum of the CPU times of all steps that were measured."""
     known = [line.record] if line.step else list(line.job.steps.values())
     used = [one.cpu_s for one in known if one.cpu_s is not None]
     total_s = sum(used)
@@ -231,7 +235,7 @@ FIELDS: dict[str, tuple[int, Show]] = {
     "WCKey": (10, _all(lambda job: job.ask.wckey)),
     "WorkDir": (20, _both(lambda job: job.ask.workdir)),
 }
-# Fields of Slurm that are not measured here: their columns are empty.
+# Fields of Slurm that Phalanx does not measure. Their columns are empty.
 _EMPTY = (
     "AdminComment AssocID AveCPU AveDiskRead AveDiskWrite AvePages AveVMSize BlockID "
     "Container DBIndex MaxDiskRead MaxDiskReadNode MaxDiskReadTask MaxDiskWrite "
@@ -243,7 +247,7 @@ _EMPTY = (
     "TRESUsageOutMinTask TRESUsageOutTot"
 )
 FIELDS |= {name: (10, lambda line: "") for name in _EMPTY.split()}
-# Frequencies cannot be requested here, and energy is not measured.
+# Phalanx does not support requests for CPU frequencies, and does not measure energy.
 FIELDS |= {
     f"ReqCPUFreq{what}": (13, lambda line: "0" if line.step == "batch" else "Unknown")
     for what in ("", "Min", "Max", "Gov")
@@ -262,7 +266,8 @@ _WIDTHS = {
     "TRESUsageOutMax": 15, "TRESUsageOutMaxNode": 19, "TRESUsageOutMaxTask": 19, "TRESUsageOutMin": 15,
     "TRESUsageOutMinNode": 19, "TRESUsageOutMinTask": 19, "TRESUsageOutTot": 15, "WCKeyID": 10,
 }  # fmt: skip
-FIELDS = dict(sorted(FIELDS.items(), key=lambda one: one[0].lower()))  # `columns_of` takes the first match
+# An abbreviated name stands for the first field in this order.
+FIELDS = dict(sorted(FIELDS.items(), key=lambda one: one[0].lower()))
 _WIDTHS = {name: _WIDTHS.get(name, width) for name, (width, _) in FIELDS.items()}
 _WHOLE = frozenset({
     "AllocCPUS", "AllocNodes", "AssocID", "CPUTime", "CPUTimeRAW", "DBIndex", "Elapsed", "ElapsedRaw", "GID",
@@ -273,7 +278,7 @@ _MOMENTS = frozenset(["Eligible", "End", "Start", "Submit"])
 
 
 def columns_of(said: Mapping[str, str | None]) -> list[tuple[str, Printed]]:
-    """Return each field with its column. Raises Usage."""
+    """Return the names of the selected fields, each with its column. Raises Usage."""
     text = said.get("format")
     if text is None and not {"brief", "long"} & {*said}:
         text = os.environ.get("SACCT_FORMAT") or None
@@ -296,8 +301,8 @@ def _unknown(word: str) -> Usage:
 
 
 def _spelled_out(text: str) -> str:
-    """Return the format with `all` replaced by every field. A width behind `all` is the width of each field. A format
-    without any name means `all` as well."""
+    """Return the format with all fields in the place of the name `all`. A width behind `all` is used for each field. A
+    width without a name stands for all fields as well."""
     words = []
     for word in text.split(","):
         name, percent, width = word.strip().partition("%")

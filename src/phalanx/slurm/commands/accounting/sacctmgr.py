@@ -1,7 +1,7 @@
-"""sacctmgr: accounts, users, associations and QOS: shown, added, changed, deleted.
+"""sacctmgr: list, add, change and delete accounts, users, associations and QOS.
 
-Changes are written to the queues and to the site, with the rights of the caller at the API server: root, operators and
-administrators may change everything, coordinators their accounts.
+Changes are written to the queues and to the site's ConfigMap, with the caller's rights at the API server. Root,
+operators and administrators may change everything. Coordinators may change the accounts that they coordinate.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ OPTIONS = declare(
     "verbose,v version,V"
 ) + declare("yaml", refused=True)
 _READER = OptionReader("sacctmgr", OPTIONS)
-# The verbs, with the least part of each that a user must type.
+# The verbs. A user may leave out the letters in brackets.
 _VERBS = (
     "add arc[hive] ass[ociations] cle[ar] cre[ate] del[ete] dum[p] exit he[lp] lis[t] lo[ad] m[odify] quie[t] quit "
     "read[only] rec[onfigure] rem[ove] sho[w] shut[down] u[pdate] verb[ose] vers[ion]"
 )
 _SAME = {"create": "add", "remove": "delete", "show": "list", "update": "modify", "quit": "exit"}
-_NAMES = {"qos": "QOS", "coordinator": "coordinator"}  # in messages, where they have no plural
+_NAMES = {"qos": "QOS", "coordinator": "coordinator"}  # entities that have no plural in Slurm's messages
 _ADD = (
     "No valid entity in add command\n"
     'Input line must include "Account", "Cluster", "Coordinator", "Federation", "QOS", "Resource", or "User"'
@@ -62,7 +62,7 @@ def run(words: Sequence[str]) -> int:
     verb = _SAME.get(verb, verb)
     try:
         return _carry_out(verb, arguments, said)
-    except Refused as error:  # the API server may refuse what the commands accept
+    except Refused as error:  # the API server may refuse a change that passed the checks of the command
         if error.code != 403:
             raise
         kind = entity(verb, arguments[1]) if len(arguments) > 1 and verb in _CHANGES else ""

@@ -1,4 +1,5 @@
-"""sreport: what accounts and users took of the cluster in a period, from the ledger.
+"""sreport: report the usage of the cluster by accounts and users in a period, from the ledger (the accounting
+database).
 
     sreport [OPTIONS] cluster Utilization | AccountUtilizationByUser | UserUtilizationByAccount |
         UserUtilizationByWCKey | WCKeyUtilizationByUser [NAME=VALUE ...]
@@ -6,8 +7,9 @@
     sreport [OPTIONS] user TopUsage [NAME=VALUE ...]
     sreport [OPTIONS] reservation Utilization [NAME=VALUE ...]
 
-A period begins and ends with full hours, as Slurm's does. Amounts are what jobs held, in TRES minutes unless `-t` says
-otherwise; times and words are those of sreport(1) 22.05, whose outputs are in tests/slurm/golden.
+As in Slurm, a period begins and ends with full hours. The usage is the TRES that jobs held times the time for which
+they held them, in minutes; `-t` selects another unit. The output has the form of sreport(1) 22.05, of which
+tests/slurm/golden has examples.
 """
 
 from __future__ import annotations
@@ -109,11 +111,11 @@ _AMOUNTS = {
 
 
 def _print(asked: Asked, default: str, rows: Sequence[Mapping[str, str]]) -> None:
-    """Print the table. `default`: the fields without an option `format`. With -T the table has the field TRES Name, and
-    no Energy."""
+    """Print a table of usage. `default`: the fields that are shown without the option `format`. With -T the table has
+    the field TRES Name instead of Energy."""
     least = 17 if asked.unit[1] and asked.unit[2] else 8
     known = dict(_NAMES)
-    for name, heading in _AMOUNTS.items():  # widened, so that no number is cut
+    for name, heading in _AMOUNTS.items():  # these columns are made wide enough for the longest number
         known[name] = AccountingColumn(heading, max([least, *(len(row.get(name, "")) for row in rows)]))
     if "tree" in asked.flags:
         known["account"] = AccountingColumn("Account", -20)
@@ -127,7 +129,8 @@ def _shown(
     known: Mapping[str, AccountingColumn],
     rows: Sequence[Mapping[str, str]],
 ) -> None:
-    """Print the table. A field that does not exist is reported and left out."""
+    """Print a table. `form`: the value of the option `format`; None for the fields `default`. `known`: name of a field
+    -> its column. A field that does not exist is reported and left out."""
     columns = []
     for word in (default if form is None else form).split(","):
         try:
@@ -142,10 +145,10 @@ def _shown(
 
 
 def _utilization(asked: Asked) -> None:
-    """Print the utilization. `Reported` is the time of today's nodes since their creation; `Planned` is idle time for
-    which jobs waited."""
+    """Print the report `cluster Utilization`. The column Reported is the amount of all present nodes times the part of
+    the period in which they existed. The column Planned is idle time during which jobs waited for it."""
     period = asked.period
-    # (amount of a node, when the node was made, since when it is down)
+    # TRES -> (amount of the node, when its existence in the period begins, when it went down) for each node
     sizes: dict[str, list[tuple[float, float, float]]] = {name: [] for name in TRES}
     for node in nodes(Api.open()):
         since_s = max(node.made_s, period.since_s)
@@ -177,7 +180,7 @@ def _utilization(asked: Asked) -> None:
 
 @dataclass(slots=True)
 class _Sum:
-    """A sum of TRES seconds by the name of the TRES."""
+    """A sum of usage: name of the TRES -> TRES seconds."""
 
     of: dict[str, float] = field(default_factory=dict)
 
@@ -228,7 +231,7 @@ def _by_user_and_account(asked: Asked) -> dict[tuple[str, str], _Sum]:
 
 
 def _most(sums: Mapping[tuple[str, str], _Sum]) -> list[tuple[tuple[str, str], _Sum]]:
-    """Return the sums, the largest use of CPUs first."""
+    """Return the sums, sorted by the usage of CPUs, the largest first."""
     return sorted(sums.items(), key=lambda each: (-each[1].of.get("cpu", 0.0), each[0]))
 
 
@@ -238,8 +241,8 @@ def _held(asked: Asked) -> list[Held]:
 
 
 def _path(account: str) -> list[str]:
-    """Return the accounts from the root to the account. Slurm's tree has a root account; the tree of queues has
-    none."""
+    """Return the names of the accounts from the root to the account. `account`: the path of the queue; the tree of
+    queues has no root queue, but Slurm's tree of accounts has a root account."""
     return ["root", *(part for part in account.split("/") if part)]
 
 
@@ -255,7 +258,7 @@ def _last(asked: Asked) -> str:
 
 
 def _rows(asked: Asked, row: Mapping[str, str], one: _Sum) -> list[dict[str, str]]:
-    """Return the row once for each TRES, with the amounts of that TRES."""
+    """Return a copy of the row for each TRES of the report, with the usage of this TRES in `one`."""
     found = []
     for name in asked.tres:
         used = asked.amount(one.of.get(name, 0.0), _capacity(asked, name) if asked.unit[2] else 0.0)
@@ -265,7 +268,7 @@ def _rows(asked: Asked, row: Mapping[str, str], one: _Sum) -> list[dict[str, str
 
 
 def _capacity(asked: Asked, tres: str) -> float:
-    """Return the TRES seconds of the present nodes in the period, each from its creation on."""
+    """Return the TRES seconds that all present nodes offered in the period, each node from its creation on."""
     period, total = asked.period, 0.0
     for node in nodes(Api.open()):
         each = {"cpu": node.cpus, "billing": node.cpus, "mem": node.memory_mib, "gres/gpu": node.gpus}
@@ -310,14 +313,15 @@ def _sizes(asked: Asked) -> None:
 
 
 def _group_of(path: Sequence[str], asked: Asked, wanted: frozenset[str]) -> str:
-    """Return the account in whose row a job counts: the lowest of the named accounts that contain the job (by default
-    the root), or, with AcctAsParent, the account right below it."""
+    """Return the account in whose row a job counts. `path`: the accounts from the root to the job's account. It is the
+    lowest account on this path that `wanted` names, by default the root. With AcctAsParent it is the account directly
+    below that."""
     at = max((depth for depth, name in enumerate(path) if name in (wanted or {"root"})), default=0)
     return path[min(at + 1, len(path) - 1)] if "acctasparent" in asked.flags else path[at]
 
 
 def _grouping(asked: Asked, runs: Sequence[Held]) -> list[int]:
-    """Return the smallest size of each column, in CPUs."""
+    """Return the smallest job size of each column, in CPUs."""
     text = asked.said.get("grouping", "").lower()
     if text == "individual":
         return sorted({run.cpus for run in runs})
@@ -334,7 +338,8 @@ def _spans(limits: Sequence[int]) -> list[str]:
 
 
 def _by_word(asked: Asked, word: str) -> dict[tuple[str, str], _Sum]:
-    """Return the usage for each pair of the field's value and user. Jobs without this field do not count."""
+    """Return the usage by (value of the field, user). `word`: a field of the job's request, such as wckey. Jobs that do
+    not have this field do not count."""
     with Book.open(Part(since_s=asked.period.since_s)) as book:
         runs = held(book, asked.period, asked.names("users"), word)
     found: dict[tuple[str, str], _Sum] = {}
@@ -375,7 +380,8 @@ def _user_by_wckey(asked: Asked) -> None:
 
 
 def _reserved(asked: Asked) -> None:
-    """Print for each present reservation how much of its reserved time jobs used in the period."""
+    """Print the report `reservation Utilization`: for each present reservation, the part of its reserved capacity that
+    its jobs used in the period."""
     period = asked.period
     _title(asked, "Reservation Utilization", _in_units(asked).replace(" CPU ", " TRES "), length=False)
     api = Api.open()
@@ -429,7 +435,7 @@ def _top(asked: Asked) -> None:
 
 
 def _of_keys(asked: Asked) -> None:
-    """Print the sizes of jobs by WCKey. Only operators see them."""
+    """Print the report `job SizesByWcKey`. Only operators may see its figures."""
     _sizes_by_key(asked, AccountingColumn("Wckey", 9), "Job Sizes by Wckey")
 
 
@@ -438,7 +444,8 @@ def _of_accounts_and_keys(asked: Asked) -> None:
 
 
 def _sizes_by_key(asked: Asked, column: AccountingColumn, title: str) -> None:
-    """Print an empty table, because sizes by key are not computed here. Raises Usage if there are keys to report."""
+    """Print an empty table if the site has no WCKeys. Raises Usage otherwise, because Phalanx does not compute job
+    sizes by WCKey."""
     here = site.load(Api.open())
     if here.wckeys:
         raise Usage(f"sreport: error: {title} by WCKey is not supported by Phalanx (docs/guide/slurm.md)")
@@ -457,13 +464,14 @@ _UNPRIVILEGED = "sreport: error: Your user doesn't have privilege to perform thi
 
 
 def _require_operator(report: str) -> None:
-    """Check that the caller may see reports by WCKey. Raises Usage."""
+    """Raise Usage if the caller may not see reports by WCKey."""
     if not is_administrator(site.load(Api.open())):
         raise Usage(f"{_UNPRIVILEGED}\nslurmdb_report_cluster_{report}: Problem with get query.")
 
 
 Report = Callable[[Asked], int | None]
-# kind -> its reports, as they may be typed in part, with the name of their conditions; and what Slurm lists as valid
+# kind of report -> (name of the report -> (the key of its conditions in `sreport_asked`, the function), the list of
+# valid reports in Slurm's message). Users may leave out the letters in brackets.
 _OF: dict[str, tuple[dict[str, tuple[str, Report]], str]] = {
     "cluster": (
         {

@@ -1,9 +1,10 @@
-"""The options of Slurm's accounting commands: the tables that they print, and the conditions of a report of sreport.
+"""Print the tables of sreport, and read the conditions of a report.
 
-The first part prints a table as Slurm does: `format=name%width`, cut texts with a plus, `-n`, `-p`, `-P`.
+The first part prints a table as Slurm does: with the columns of `format=name%width`, with `+` at the end of texts that
+were cut, and in the forms of `-n`, `-p` and `-P`.
 
-The second part reads the conditions, the period and the units of a report of sreport. As in Slurm, a condition that a
-report does not have is reported and ignored: the report is printed, and the exit code is 1.
+The second part reads the conditions, the period and the units of a report. As in Slurm, an unknown condition is
+reported and ignored: the report is printed, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _FIELD = re.compile(r"([A-Za-z0-9_ ]+)(?:%(-?\d+))?")
 
 
 class AccountingColumn(NamedTuple):
-    """A column. `width`: negative if the column is left-aligned. `field`: the key of its cell in a row."""
+    """A column of a table. `width`: the width in characters; negative if the column is left-aligned. `field`: the key
+    of its value in a row."""
 
     heading: str
     width: int
@@ -36,7 +38,8 @@ class AccountingColumn(NamedTuple):
 
 
 def chosen_columns(form: str, known: Mapping[str, AccountingColumn]) -> list[AccountingColumn]:
-    """Return the fields of `format=`: a name, or its beginning. Raises Usage."""
+    """Return the columns that a value of `format=` names. Names may be abbreviated. `known`: name -> column. Raises
+    Usage."""
     found = []
     for word in form.split(","):
         match = _FIELD.fullmatch(word.strip())
@@ -61,13 +64,13 @@ def show(
 # --- conditions of a report -------------------------------------------------------------------------------------------
 
 TRES = ("cpu", "mem", "billing", "gres/gpu")
-# value of -t -> (its heading, seconds of one, with a percentage)
+# value of -t -> (its heading, the seconds of one unit, True if a percentage is shown)
 _TIMES = {
     "second": ("Seconds", 1, False), "minute": ("Minutes", 60, False), "hour": ("Hours", 3600, False),
     "percent": ("Percentage of Total", 0, True), "secper": ("Seconds/Percentage of Total", 1, True),
     "minper": ("Minutes/Percentage of Total", 60, True), "hourper": ("Hours/Percentage of Total", 3600, True),
 }  # fmt: skip
-# kind of report -> its conditions and flags, as they may be typed in part
+# kind of report -> its conditions and flags; users may leave out the letters in brackets
 _CONDITIONS = {
     "cluster": "al[l_clusters] c[lusters] e[nd] fo[rmat] n[ames] s[tart] t[ree]",
     "users": "ac[counts] al[l_clusters] c[lusters] e[nd] fo[rmat] s[tart] t[ree] u[sers]",
@@ -82,7 +85,8 @@ _FLAGS = {"tree", "group", "flatview", "acctasparent", "printjobcount"}
 
 @dataclass(slots=True, kw_only=True)
 class Asked:
-    """`said`: conditions by name, in lower case. `flags`: words without a value. `unit`: a row of `_TIMES`."""
+    """The conditions of a report. `said`: condition -> value, with names in lower case. `flags`: the words without a
+    value. `options`: the options of sreport. `unit`: a value of `_TIMES`."""
 
     period: Period
     cluster: str
@@ -91,14 +95,15 @@ class Asked:
     options: Mapping[str, str | None]
     unit: tuple[str, int, bool]
     tres: tuple[str, ...] = ("cpu",)
-    many: bool = False  # -T: a row for each TRES, with its name
-    wrong: bool = False  # a condition is unknown
+    many: bool = False  # True with -T: the report has a row for each TRES, with its name
+    wrong: bool = False  # True if there was an unknown condition, so that the exit code is 1
 
     def names(self, *keys: str) -> frozenset[str]:
         return frozenset(one.lower() for key in keys for one in self.said.get(key, "").split(",") if one)
 
     def amount(self, seconds: float, total: float) -> str:
-        """Return TRES seconds in the requested unit. `total`: the TRES seconds that are 100 %."""
+        """Return a usage in the requested unit, as text. `seconds`: the usage in TRES seconds. `total`: the TRES
+        seconds that correspond to 100 %."""
         _, size, share = self.unit
         percent = f"{100 * seconds / total if total else 0.0:.2f}%"
         if not size:
@@ -108,7 +113,8 @@ class Asked:
 
 
 def asked(kind: str, words: Sequence[str], options: Mapping[str, str | None]) -> Asked:
-    """Raises Usage."""
+    """Return the conditions of a report. `kind`: a key of `_CONDITIONS`. `words`: the words behind the name of the
+    report. `options`: the options of sreport. Raises Usage."""
     said: dict[str, str] = {}
     flags, wrong = set(), False
     tres = tres_of(options)
@@ -129,7 +135,7 @@ def asked(kind: str, words: Sequence[str], options: Mapping[str, str | None]) ->
 
 
 def tres_of(options: Mapping[str, str | None]) -> tuple[str, ...]:
-    """Return the resources of `-T`; empty without `-T`. Raises Usage if none of the named resources exists."""
+    """Return the TRES that -T names; empty without -T. Raises Usage if none of the named TRES exists."""
     wanted = (options.get("tres") or "").lower()
     found = TRES if wanted == "all" else tuple(one for one in TRES if one in wanted.split(","))
     if "tres" in options and not found:
@@ -138,7 +144,7 @@ def tres_of(options: Mapping[str, str | None]) -> tuple[str, ...]:
 
 
 def _unit(text: str | None) -> tuple[str, int, bool]:
-    """Return the row of `_TIMES`; for an unknown name, report it and return the row of minutes."""
+    """Return the value of `_TIMES` for the value of -t. An unknown name is reported, and means minutes."""
     word = (text or "minute").lower()
     known = word.removesuffix("s") if word in ("seconds", "minutes", "hours") else word
     found = next((row for name, row in _TIMES.items() if known and name.startswith(known)), None)
@@ -148,8 +154,9 @@ def _unit(text: str | None) -> tuple[str, int, bool]:
 
 
 def _period(said: Mapping[str, str]) -> Period:
-    """Return the period in full hours; by default yesterday. Future hours are left out. As in Slurm, a time that cannot
-    be read is the default, and a period that ends before it begins is an hour."""
+    """Return the period of the report in full hours; by default it is the day before today. Hours in the future are
+    left out. As in Slurm, the default is used for an invalid time, and a period that ends before it begins becomes one
+    hour long."""
     now_s = time.time()
     today_s = times.read_moment("today", now_s)
     since_s = _moment(said.get("start"), now_s, today_s - 86400)
@@ -168,5 +175,5 @@ def _moment(text: str | None, now_s: float, default_s: float) -> float:
 
 
 def _hour(at_s: float) -> float:
-    """Return the time, rounded to a full hour."""
+    """Return the time rounded to the nearest full hour, in seconds since the epoch."""
     return (int(at_s) + 1800) // 3600 * 3600.0

@@ -1,7 +1,8 @@
-"""sshare: shares, usage and fair-share factors in the tree of accounts.
+"""sshare: show shares, usage and fair-share factors in the tree of accounts.
 
-TRESRunMins is the sum over running jobs of their TRES times the rest of their time limits, in minutes: for a user over
-his own jobs, for an account over all jobs below it. A job without a limit adds nothing.
+The field TRESRunMins is the sum over running jobs of their TRES times the remaining minutes of their time limits. For a
+user it includes the user's own jobs, and for an account all jobs in and below the account. Jobs without a time limit
+are left out.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ CLASSIC_LONG = LONG.replace("LevelFS,", "")
 _TRES = ("cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages", "gres/gpu")
 _NO_SHARES = 2.0**-32  # the NormShares that Slurm prints for the root
 _WHOLE = ("RawShares", "RawUsage")
-_CALC_MIN = 5  # PriorityCalcPeriod: the remaining time of running jobs is updated at this interval
+_CALC_MIN = 5  # as with Slurm's PriorityCalcPeriod, the remaining time of running jobs changes in steps of 5 minutes
 
 
 @dataclass(frozen=True, slots=True)
 class ShareLine:
-    """A row. `depth`: 0 for the root. `held`: (account, user) -> TRES of running jobs times the minutes left of their
-    time limits."""
+    """A line about an account or a user. `depth`: the depth in the tree; 0 for the root. `total`: the usage of the
+    whole tree. `indent`: the blanks before the name of the account. `held`: the result of `run_minutes`."""
 
     node: FairTreeNode
     account: str
@@ -51,7 +52,7 @@ class ShareLine:
 def run(words: Sequence[str]) -> int:
     typed, _ = _READER.read(words, _check)
     said: dict[str, str | None] = dict(typed)
-    for each in ("format", "accounts"):  # each -o adds fields, and each -A adds accounts
+    for each in ("format", "accounts"):  # the values of several -o, and of several -A, are joined
         if each in said:
             said[each] = ",".join(filter(None, (value for name, value in typed if name == each)))
     if "helpformat" in said:
@@ -79,15 +80,15 @@ def run(words: Sequence[str]) -> int:
 
 
 def _check(typed: Sequence[tuple[str, str | None]]) -> None:
-    """Check a cluster where it is read, as Slurm does. Raises Usage."""
+    """Raise Usage if the last option is --clusters and its value is invalid. `typed`: the options so far."""
     name, value = typed[-1]
     if name == "clusters":
         require_cluster("sshare", value or "", site.load(Api.open()).cluster)
 
 
 def _users(typed: Sequence[tuple[str, str | None]]) -> list[str]:
-    """Return the users of --users; without --users the caller. Empty: all users, because of --all or `--users=-1`
-    behind the last --users. Raises Usage."""
+    """Return the users that --users names; without it, the caller. Return an empty list for all users: if --all or
+    `--users=-1` is the last of these options. Raises Usage."""
     names: list[str] = []
     everybody = [name == "all" or value == "-1" for name, value in typed if name in ("all", "users")][-1:] == [True]
     listed = ",".join(value or "" for name, value in typed if name == "users" and value != "-1")
@@ -101,7 +102,8 @@ def _users(typed: Sequence[tuple[str, str | None]]) -> list[str]:
 
 
 def run_minutes(found: Iterable[Job]) -> dict[tuple[str, str], dict[str, float]]:
-    """Return, by (account, user), the TRES of running jobs times the minutes that are left of their limits."""
+    """Return the TRES of running jobs times the remaining minutes of their time limits: (account, user) -> TRES ->
+    sum."""
     held: dict[tuple[str, str], dict[str, float]] = {}
     for job in found:
         ask = job.ask
@@ -119,7 +121,7 @@ def run_minutes(found: Iterable[Job]) -> dict[tuple[str, str], dict[str, float]]
 
 
 def _wanted(root: FairTreeNode, said: Mapping[str, str | None], users: Sequence[str]) -> Iterator[ShareLine]:
-    """Yield the rows of all accounts, or of those of --accounts, and of these users in them. `users`: empty for all
+    """Yield the lines that the options select. `users`: only lines about accounts and these users; empty for all
     users."""
     accounts = (said.get("accounts") or "").lower().split(",")
     for line in lines(root):
@@ -133,7 +135,7 @@ def _wanted(root: FairTreeNode, said: Mapping[str, str | None], users: Sequence[
 
 
 def lines(root: FairTreeNode) -> Iterator[ShareLine]:
-    """Yield the lines in the order of the tree."""
+    """Yield the lines about all accounts and users in the order of the tree."""
     yield from _lines(root, "root", 0, root.usage)
 
 
@@ -151,9 +153,9 @@ def _columns(said: Mapping[str, str | None], *, classic: bool) -> list[tuple[str
     if form is None:
         form = default
     elif not form.strip(","):
-        form = "Account"  # the first field, since every name begins with an empty text
+        form = "Account"  # as in Slurm, an empty name is an abbreviation of the first field
     words = [word for word in form.split(",") if word]
-    last = {word.lower(): at for at, word in enumerate(words)}  # Slurm keeps the last of equal words
+    last = {word.lower(): at for at, word in enumerate(words)}  # as in Slurm, only the last of equal words is used
     once = ",".join(word for at, word in enumerate(words) if last[word.lower()] == at)
     found = chosen(once, {name: width for name, (width, _) in _FIELDS.items()}, _unknown)
     return [(name, Printed(name, width, name in _WHOLE)) for name, width in found]
@@ -203,7 +205,8 @@ def _run_minutes(line: ShareLine) -> str:
 
 
 def _used(line: ShareLine) -> str:
-    """Return the used TRES minutes. The scheduler records only billed CPUs."""
+    """Return the past usage in TRES minutes. Only CPUs and billing have values, because the scheduler records only
+    these."""
     minutes = line.node.usage / 60
     return _tres(line, {"cpu": minutes, "billing": minutes})
 

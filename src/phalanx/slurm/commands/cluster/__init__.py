@@ -1,8 +1,8 @@
-"""Commands for the cluster.
+"""Commands that show or change the cluster: its nodes, partitions and jobs.
 
-sdiag       jobs since midnight, and what the scheduler does
-sinfo_rows  rows of sinfo, and their order; columns and JSON of sinfo
-sinfo       partitions and nodes
-verbs       what scontrol does, by its verbs
-scontrol    show and change jobs, nodes, partitions, reservations
+sdiag       show numbers of jobs since midnight, and statistics of the scheduler
+sinfo_rows  build the rows, the columns and the JSON document of sinfo
+sinfo       show partitions and nodes
+verbs       the verbs of scontrol
+scontrol    show and change jobs, nodes, partitions and reservations
 """

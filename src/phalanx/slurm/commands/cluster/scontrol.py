@@ -1,4 +1,4 @@
-"""scontrol: look at jobs, nodes and partitions, and change them."""
+"""scontrol: show and change jobs, nodes, partitions and reservations."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ OPTIONS = declare(
 )
 _READER = OptionReader("scontrol", OPTIONS)
 VERSION = "22.05.8"
-# Keywords that set how an interactive scontrol shows things. They change nothing.
+# Keywords that set how an interactive scontrol shows results. In Phalanx they have no effect.
 _SETTINGS = ("all", "cluster", "completing", "details", "hide", "oneliner", "quiet", "verbose")
 _ENDS = ("exit", "quit")
-# Keyword that only administrators may use -> Slurm's refusal for other users. Phalanx has no daemon for these.
+# Keyword that only administrators may use -> Slurm's refusal for other users. They control daemons of Slurm, which
+# Phalanx does not have.
 _OF_DAEMONS = {
     "abort": "slurm_shutdown error: Invalid user id",
     "shutdown": "slurm_shutdown error: Invalid user id",
@@ -53,12 +54,12 @@ _OF_DAEMONS = {
     "setdebug": "slurm_set_debug_level error: Permission denied",
     "setdebugflags": "slurm_set_debug_flags error: Permission denied",
 }
-# Keyword of these -> the name of its argument in Slurm's messages. Keywords that are missing here take any argument.
+# Keyword -> the name of its argument in Slurm's messages. Other keywords of `_OF_DAEMONS` accept any argument.
 _ARGUMENTS = {"setdebug": "debug level", "schedloglevel": "schedlog level", "fsdampeningfactor": "dampening factor"}
 _LEVELS = ("quiet", "fatal", "error", "info", "verbose", *(f"debug{count}" for count in ("", 2, 3, 4, 5)))
 _NEED_ONE = (*_ARGUMENTS, "setdebugflags")
-# The messages that --quiet suppresses: those about a job, and refusals of the server. Errors of the command line are
-# shown.
+# The messages that --quiet suppresses: messages about a job, and refusals of the server. Errors in the command line are
+# printed.
 _QUIET = re.compile(
     r"too few arguments for keyword:(?!write$|notify$)|too many arguments for keyword:show$|invalid entity:|"
     r"(?!scontrol: ).* for job \S+$|\d+_[\d,-]+: |scontrol_print_job |slurm_(?!update )\w+ error: |slurm_load_\w+: |"
@@ -86,8 +87,8 @@ def run(words: Sequence[str]) -> int:
 
 
 def _quietly(arguments: Sequence[str], oneline: bool, details: bool) -> int:
-    """Carry out a command under --quiet. As in Slurm, messages about jobs are suppressed, and errors of the command
-    line are shown."""
+    """Run a command with --quiet, and return its exit code. As in Slurm, messages about jobs are suppressed, and errors
+    in the command line are printed."""
     if arguments[0].lower() in _QUIET_SETTINGS:
         return 0
     shown, said = io.StringIO(), io.StringIO()
@@ -145,11 +146,11 @@ def _command(arguments: Sequence[str], oneline: bool, details: bool) -> int:
     raise Usage(f"scontrol: error: {verb} is not supported by Phalanx (docs/guide/slurm.md)")
 
 
-_LEAST = 3  # the least letters of an abbreviated keyword
+_LEAST = 3  # an abbreviated keyword must have at least this many letters
 
 
 def _verb(typed: str, known: Sequence[str]) -> str:
-    """Return the keyword that begins with the typed text; "" if there is none."""
+    """Return the first keyword of `known` that begins with the typed text; "" if there is none."""
     if typed in known:
         return typed
     found = [one for one in known if len(typed) >= _LEAST and one.startswith(typed)]
@@ -157,7 +158,8 @@ def _verb(typed: str, known: Sequence[str]) -> str:
 
 
 def _set(typed: str, rest: Sequence[str]) -> int:
-    """Accept a keyword that sets how results are shown; it has no effect. Raises Usage if it has arguments."""
+    """Accept a keyword that sets how results are shown, without an effect. Raises Usage if the keyword has
+    arguments."""
     if rest:
         raise Usage(f"too many arguments for {'' if typed == 'verbose' else 'keyword:'}{typed}"
                     f"{' keyword' if typed == 'verbose' else ''}")  # fmt: skip
@@ -165,7 +167,7 @@ def _set(typed: str, rest: Sequence[str]) -> int:
 
 
 def _choose(rest: Sequence[str]) -> int:
-    """Carry out `cluster NAME`, which names the cluster of the commands that follow. Raises Usage if it is not this
+    """Run `cluster NAME`, which sets the cluster of the following commands. Raises Usage if NAME is not this
     cluster."""
     if rest:
         require_cluster("scontrol", rest[0], site.load(Api.open()).cluster)
@@ -173,7 +175,7 @@ def _choose(rest: Sequence[str]) -> int:
 
 
 def _wrong_argument(verb: str, rest: Sequence[str]) -> str:
-    """Return Slurm's message about a wrong argument of a keyword for its daemons; "": the argument is right."""
+    """Return Slurm's message about an invalid argument of a keyword in `_OF_DAEMONS`; "" if the argument is valid."""
     if not rest:
         if verb == "cancel_reboot":
             return "missing argument for keyword:cancel_reboot"
@@ -189,7 +191,7 @@ def _wrong_argument(verb: str, rest: Sequence[str]) -> str:
 
 
 def _token() -> int:
-    """Refuse `scontrol token`, as Slurm does without auth/jwt. `phalanx login` issues tokens."""
+    """Raise Usage for `scontrol token`, as Slurm does without auth/jwt. In Phalanx, `phalanx login` issues tokens."""
     raise Usage("Error fetching token")
 
 

@@ -1,8 +1,8 @@
 """sdiag: the jobs submitted and ended since midnight, and statistics of the scheduler's cycles.
 
-Jobs are counted in the ledger and at the API server. The statistics come from the scheduler's metrics page at the
-address in $PHALANX_METRICS (`phalanx up --metrics-address 127.0.0.1:9090`). Without the variable sdiag prints a note
-instead of them.
+The numbers of jobs come from the ledger (the accounting database) and from the API server. The statistics come from the
+scheduler's metrics page at the address in $PHALANX_METRICS (`phalanx up --metrics-address 127.0.0.1:9090`). Without
+this variable sdiag prints a note instead of the statistics.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def _long(at_s: float) -> str:
 
 
 def _jobs(since_s: float, now_s: float) -> Iterator[str]:
-    """Yield the lines about jobs: of all kinds the numbers that were submitted, started and ended; of Slurm's jobs also
-    the numbers that exist now."""
+    """Yield the lines about jobs: how many jobs of all kinds were submitted, started and ended since `since_s`, and how
+    many Slurm jobs are pending and running now."""
     live = jobs(Api.open(), places=False)
     if ledger_url():
         with Book.open(Part(since_s=since_s)) as book:
@@ -75,7 +75,7 @@ def _jobs(since_s: float, now_s: float) -> Iterator[str]:
 def _scheduler(said: Mapping[str, str | None]) -> Iterator[str]:
     url = os.environ.get("PHALANX_METRICS", "")
     if not url:
-        say("sdiag: what the scheduler does is not shown: PHALANX_METRICS names no address of its metrics")
+        say("sdiag: the statistics of the scheduler are not shown: set PHALANX_METRICS to the address of its metrics")
         return
     found = list(_samples(_page(url)))
     cycles = sum(value for name, _, value in found if name == "phalanx_cycle_seconds_count") / max(
@@ -96,7 +96,7 @@ def _scheduler(said: Mapping[str, str | None]) -> Iterator[str]:
 
 
 def _calls(found: Sequence[Sample]) -> list[tuple[str, float, float]]:
-    """Return (verb and resource of the call, number of calls, microseconds in total) for each kind of call."""
+    """Return (verb and resource, number of calls, sum of their times in microseconds) for each kind of API call."""
     sums: dict[str, list[float]] = {}
     for name, labels, value in found:
         if name in ("phalanx_api_call_seconds_count", "phalanx_api_call_seconds_sum"):
@@ -124,14 +124,14 @@ def _page(url: str) -> str:
         connection.request("GET", where.path.rstrip("/") or "/metrics")
         answer = connection.getresponse()
         if answer.status != 200:
-            raise PhalanxError(f"{url} answered {answer.status}, not a page of metrics")
+            raise PhalanxError(f"{url} answered with status {answer.status} instead of metrics")
         return answer.read().decode(errors="replace")
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise PhalanxError(f"the metrics of {url} cannot be read: {error}") from None
 
 
 def _samples(page: str) -> Iterator[Sample]:
-    """Parse samples of Prometheus's text format: name, labels, value."""
+    """Yield the samples (name, labels, value) of a page in Prometheus's text format."""
     for line in page.splitlines():
         match = _SAMPLE.match(line)
         if match is not None:

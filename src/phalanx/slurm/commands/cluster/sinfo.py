@@ -1,4 +1,4 @@
-"""sinfo: partitions and nodes."""
+"""sinfo: show partitions and nodes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _STATES = (
 )
 _ASKED = {"drain": "drained", "drng": "draining", "resv": "reserved", "comp": "completing"}
 _NOTHING = "(null)"
-# The cells of a row without nodes, by the letter of the column.
+# letter of a column -> its text in a row without nodes
 _EMPTY = {
     **dict.fromkeys("cdemwXYZ", "0"), "O": "0.00", "z": "0:0:0", "u": "root", "U": "root(0)", "gres used": _NOTHING,
 }  # fmt: skip
@@ -56,7 +56,7 @@ def run(words: Sequence[str]) -> int:
     said: dict[str, str | None] = dict(typed)
     cluster_from = "--cluster"
     if formats := [(name, value) for name, value in typed if name in ("format", "Format")]:
-        # The last of -o and -O counts. Its value is read as names (-O) if -O was typed anywhere.
+        # As in Slurm, the value of the last -o or -O is used. It is parsed as -O if any -O was typed.
         said = {name: value for name, value in said.items() if name not in ("format", "Format")}
         said["Format" if any(name == "Format" for name, _ in formats) else "format"] = formats[-1][1]
     elif not {"summarize", "Node", "list-reasons"} & said.keys() and (form := os.environ.get("SINFO_FORMAT")):
@@ -82,7 +82,7 @@ def run(words: Sequence[str]) -> int:
         require_cluster("sinfo", clusters, here.cluster, cluster_from)
         said["clusters"] = here.cluster
     if "reservation" in said:
-        _columns(said)  # a wrong format is reported all the same
+        _columns(said)  # reports an invalid format, although --reservation does not use it
         _print_above(said)
         return _reservations(api, "noheader" in said)
     while True:
@@ -94,7 +94,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _print_above(said: Mapping[str, str | None]) -> None:
-    """Print the lines above the heading: the date with --long, and the cluster with --clusters."""
+    """Print the lines above the heading: the date with --long, and the cluster name with --clusters."""
     if "noheader" in said or "json" in said:
         return
     if "long" in said:
@@ -104,7 +104,7 @@ def _print_above(said: Mapping[str, str | None]) -> None:
 
 
 def _check(typed: Sequence[tuple[str, str | None]]) -> None:
-    """Check the value of the option that was read last. Raises Usage."""
+    """Raise Usage if the value of the last option is invalid. `typed`: the options so far."""
     name, text = typed[-1]
     if name == "clusters":
         require_cluster("sinfo", text or "", site.load(Api.open()).cluster)
@@ -167,7 +167,7 @@ def see(api: Api, here: site.Site) -> list[Seen]:
 
 def _state(node: Node, used: int) -> str:
     if node.power == "#":
-        return "allocated"  # allocated to the job for which it is switched on
+        return "allocated"  # the node is being switched on for a job
     if not node.ready:
         return "down"
     if node.drained:
@@ -176,7 +176,8 @@ def _state(node: Node, used: int) -> str:
 
 
 def _wanted(said: Mapping[str, str | None]) -> list[set[str]] | None:
-    """Return sets of states. A node is shown if it is in at least one state of each set. None: every node is shown."""
+    """Return the sets of states that the options select. A node is shown if it has at least one state of each set.
+    Return None if every node is shown."""
     if "dead" in said:
         return [{"down"}]
     text = said.get("states")
@@ -189,14 +190,15 @@ def _wanted(said: Mapping[str, str | None]) -> list[set[str]] | None:
 
 
 def _states(word: str) -> set[str]:
-    """Return the states that a word of --states names by its beginning. Raises Usage."""
+    """Return the states that a word of --states, which may be abbreviated, selects. Raises Usage."""
     names = [name for name in _STATES.split(",") if name.startswith(_ASKED.get(word, word))]
     if not names:
         raise Usage(f'sinfo: error: Bad state string: "{word}"\nsinfo: error: valid states: {_STATES}')
     return _MEANT.get(names[0], {names[0]})
 
 
-# What a state of --states also finds (measured): a node that is drained and has no job is idle, too.
+# state in --states -> the node states that it selects (measured). For example, a drained node without jobs is also
+# idle.
 _MEANT = {
     "drain": {"drained", "draining"},
     "allocated": {"allocated", "mixed", "draining"},
@@ -215,7 +217,8 @@ def _default(said: Mapping[str, str | None]) -> str:
 
 
 class SinfoColumn(Struct, frozen=True):
-    """A letter of a format: `sized`: as wide as its widest text."""
+    """A column of a format. `letter`: the letter of its field. `right`: True if it is aligned to the right. `sized`:
+    True if the column is as wide as its widest text."""
 
     letter: str
     width: int = 0
@@ -224,7 +227,7 @@ class SinfoColumn(Struct, frozen=True):
 
 
 def _columns(said: Mapping[str, str | None]) -> list[SinfoColumn | str]:
-    """Return the columns of the format and the texts between them."""
+    """Return the columns of the format, and the literal texts between them."""
     if (names := said.get("Format")) is not None:
         return list(_by_names(names))
     own = said.get("format")
@@ -249,7 +252,7 @@ def _columns(said: Mapping[str, str | None]) -> list[SinfoColumn | str]:
 
 
 def _every_column() -> list[SinfoColumn | str]:
-    """Return the columns of `all`, with Slurm's separators between them."""
+    """Return the columns that the field name `all` stands for, with Slurm's separators between them."""
     found: list[SinfoColumn | str] = []
     for letter in _ALL:
         found += [SinfoColumn(letter), "|" if letter.islower() else " |" if letter != _ALL[-1] else " "]
@@ -260,7 +263,7 @@ _ALL = "abcdefghlmnoprstuvwzABCDEFGHILMNOPRSTUVXYZ"
 
 
 def _by_names(text: str) -> Iterator[SinfoColumn | str]:
-    """Yield the columns of -O, such as `name:.30`. A column without a width is 20 wide."""
+    """Yield the columns that a value of -O names, such as `name:.30`. A column without a width has 20 characters."""
     for word in filter(None, text.split(",")):
         name, colon, size = word.partition(":")
         match = _SIZE.fullmatch(size)
@@ -280,7 +283,7 @@ def _print(columns: Sequence[SinfoColumn | str], rows: Sequence[SinfoRow], said:
     widths = {"P": _widest("PARTITION", (name_of(row) for row in rows)), "N": 9}
     lines = []
     if "noheader" not in said:
-        # As measured, headings of nodes are not cut where they are aligned to the right.
+        # As measured, Slurm does not cut headings of node columns that are aligned to the right.
         heads = [
             SinfoColumn(one.letter, max(one.width, len(FIELDS[one.letter][0])), right=True)
             if isinstance(one, SinfoColumn) and one.right and one.width and one.letter in "Nno"
@@ -313,7 +316,7 @@ def _fit(column: SinfoColumn, text: str, widths: Mapping[str, int]) -> str:
     if not width:
         return text
     if text == _NOTHING and not column.right and width < len(_NOTHING):
-        text = ""  # so printf(3) of the C library does
+        text = ""  # as printf(3) of the C library does
     if column.letter == "P" and text.endswith("*") and len(text) > width:
         text = text[: width - 1] + "*"  # the default partition keeps its mark
     cut = text if column.sized else text[:width]

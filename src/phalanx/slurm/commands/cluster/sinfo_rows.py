@@ -1,10 +1,8 @@
-"""Which rows sinfo prints, and in which order.
+"""Build the rows of sinfo and sort them, and define the columns of sinfo (-o and -O) and its JSON document.
 
-The rules were measured on Slurm 22.05. Partitions are read in the order of slurm.conf and their nodes by name; a node
-joins the first row that no shown column tells apart from it. For columns of other kinds a row shows the sum or the
-range of its nodes' values.
-
-What sinfo shows of partitions and nodes: the letters of -o, the names of -O, and the JSON."""
+The rules were measured with Slurm 22.05. Partitions are processed in the order of slurm.conf, and their nodes by name.
+A node is added to the first row with the same values in the columns that separate rows (`_APART`). Other columns of a
+row show the sum or the range of the values of its nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ _SHORT = {"idle": "idle", "allocated": "alloc", "mixed": "mix", "down": "down", 
 
 
 class Seen(Struct, frozen=True):
-    """A node, its state, and how many of its CPUs, MiB of memory and GPUs are allocated."""
+    """A node with its state and its allocated amounts: `used` CPUs, `memory_mib` and `gpus`."""
 
     node: Node
     state: str
@@ -46,12 +44,13 @@ POWER_STATES = {"~": "powered_down", "#": "powering_up", "%": "powering_down"}
 
 
 def states_of(one: Seen) -> set[str]:
-    """Return all states by which `sinfo --states` finds the node."""
+    """Return all states of a node with which `sinfo --states` selects it."""
     return {one.state, *power_states(one.node)}
 
 
 def power_states(node: Node) -> list[str]:
-    """Return the additional states of a cloud node: CLOUD, and the state of its power."""
+    """Return the additional states of a cloud node, which programs switch on and off: `cloud`, and the state of its
+    power."""
     return [*(["cloud"] if node.cloud else []), *([POWER_STATES[node.power]] if node.power else [])]
 
 
@@ -64,7 +63,8 @@ def _complete(row: SinfoRow) -> str:
 
 
 def document(here: site.Site, found: Sequence[Seen]) -> str:
-    """Return the JSON of the nodes, with those fields of Slurm's REST API of 22.05 whose values are known."""
+    """Return the JSON document about the nodes. It has the fields of Slurm's REST API of 22.05 for which Phalanx has
+    values."""
     import msgspec
 
     rows = [
@@ -114,7 +114,7 @@ def _most(row: SinfoRow, of: Callable[[Node], int | str]) -> str:
 
 
 def _long_user(row: SinfoRow) -> str:
-    """Return the user who set the reason, with the user's id: `root(0)`."""
+    """Return the name and the id of the user who set the reason, such as `root(0)`."""
     name = next((one.node.reason_by for one in row.seen if one.node.reason), "")
     try:
         return f"{name}({pwd.getpwnam(name).pw_uid})" if name else "Unknown"
@@ -211,11 +211,11 @@ NAMES = {
 }  # fmt: skip
 
 
-# Columns whose values separate nodes into rows: always (`_APART`), or only with --exact (`_EXACT`).
+# Columns whose values put nodes into different rows: always (`_APART`), or only with --exact (`_EXACT`).
 _APART = frozenset("tTEuUHfbGno") | {"memory allocated", "gres used", "complete state", "comment", "extra"}
 _EXACT = frozenset("cCmdwzXYZOev") | {"port"}
 _OF_PARTITIONS = frozenset("aglLsrhpIMB")
-_BY_NAME = frozenset("PR")  # with the partition's name: each partition has its own rows, at least one
+_BY_NAME = frozenset("PR")  # if one of these columns is shown, each partition has at least one row of its own
 _REASON_STATES = ({"down", "drained", "draining"},)  # the states that --list-reasons shows without --states
 _BITS = {"down": 1, "idle": 2, "allocated": 3, "mixed": 5, "drained": 0x202, "draining": 0x203}
 _NOT_RESPONDING = 0x800
@@ -231,7 +231,8 @@ def rows_of(
 ) -> list[SinfoRow]:
     """Return the rows, unsorted.
 
-    `wanted`: sets of states, as `is_wanted` reads them. `letters`: the columns of the format.
+    `found`: all nodes. `said`: the options. `wanted`: sets of states (see `is_wanted`); None for all nodes. `letters`:
+    the letters of the shown columns.
     """
     reasons, each_node = "list-reasons" in said, "Node" in said
     if wanted is None and reasons:
@@ -262,7 +263,7 @@ def rows_of(
 
 
 def is_wanted(one: Seen, wanted: Sequence[set[str]]) -> bool:
-    """Return True if each of the sets contains a state of the node."""
+    """Return True if the node has at least one state of each set."""
     return all(states & states_of(one) for states in wanted)
 
 
@@ -277,8 +278,9 @@ def _shows_alike(one: SinfoRow, other: SinfoRow, letters: Sequence[str]) -> bool
 
 
 def sort_rows(rows: list[SinfoRow], text: str, partitions: Sequence[Partition]) -> list[SinfoRow]:
-    """Return the rows in the order of --sort: letters of columns, the first one first. `-`: descending. `#P`: in the
-    order of slurm.conf. Letters without a meaning do not count."""
+    """Return the rows in the order of --sort. `text`: letters of columns, the most significant first. A `-` before a
+    letter means descending order, and `#P` means the order of slurm.conf. Unknown letters are ignored. `partitions`:
+    all partitions in the order of slurm.conf."""
     listed = {one.name: at for at, one in enumerate(partitions)}
     for before, letter in reversed([*pairwise(" " + text)]):
         key = partial(_key, letter=letter, listed=listed if before == "#" else {})
@@ -289,7 +291,7 @@ def sort_rows(rows: list[SinfoRow], text: str, partitions: Sequence[Partition]) 
 def _key(row: SinfoRow, letter: str, listed: Mapping[str, int]) -> tuple[Any, ...]:
     """Return the sort key of a row for one letter of --sort; () if Slurm ignores the letter.
 
-    `listed`: partition -> its position in slurm.conf, if partitions are sorted by it; empty: by name.
+    `listed`: name of a partition -> its position in slurm.conf; empty if partitions are sorted by name.
     """
     first = row.seen[0] if row.seen else None
     partition = row.partition
@@ -331,7 +333,7 @@ def _key(row: SinfoRow, letter: str, listed: Mapping[str, int]) -> tuple[Any, ..
 
 
 def _bits(one: Seen) -> int:
-    """Return the number that Slurm gives the node's state. sinfo sorts rows by this number."""
+    """Return the number that represents the state of the node in Slurm, by which sinfo sorts rows."""
     return _BITS[one.state] | (_NOT_RESPONDING if one.node.down_s is not None else 0)
 
 

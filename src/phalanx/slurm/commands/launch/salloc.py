@@ -105,8 +105,7 @@ def _variables(granted: Granted, said: Mapping[str, str | None]) -> dict[str, st
 
 
 def _pass(number: int, frame: object) -> None:
-    """Do nothing. With this handler salloc ignores the signal. Unlike SIG_IGN, the command does not inherit a
-    handler."""
+    """Do nothing. salloc uses this handler instead of SIG_IGN, because the command would inherit SIG_IGN."""
 
 
 def _watch(granted: Granted, process: subprocess.Popen[bytes]) -> None:

@@ -1,10 +1,10 @@
-"""The entities that sacctmgr adds, changes and deletes.
+"""The entities that sacctmgr lists, adds, changes and deletes.
 
-words         parse names and values, and check the user's right to change an entity
-wckeys        keys that users may name with --wckey
-users         users and the coordinators of accounts; users in accounts
-qos           QOS
-columns       the columns of all lists
-accounts      accounts of the tree; dump and load
-listed        which rows and columns a list has
+words         parse names and values, and check the caller's right to change an entity
+wckeys        add and delete WCKeys, which users may name with --wckey
+users         add, change and delete users, their associations, and coordinators of accounts
+qos           add, change and delete QOS
+columns       the columns of `sacctmgr list`
+accounts      add, change and delete accounts; dump and load the tree of accounts
+listed        run `sacctmgr list`
 """

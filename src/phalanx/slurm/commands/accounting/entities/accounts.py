@@ -1,6 +1,5 @@
-"""Accounts: added, changed, deleted by sacctmgr, and carried to their queues.
-
-`sacctmgr dump` and `sacctmgr load`: the tree of accounts as a file."""
+"""Add, change and delete accounts, and copy the changes to their queues. Run `sacctmgr dump` and `sacctmgr load`, which
+write and read the tree of accounts as a file."""
 
 from __future__ import annotations
 
@@ -77,7 +76,7 @@ def add(asked: SiteChange, said: dict[str, str], bare: list[str]) -> int:
 
 
 def _limit(key: str, value: str) -> str:
-    """Return the limit in its stored form; "": no limit. Raises Usage."""
+    """Return the value of the limit `key` in the form in which it is stored; "" for no limit. Raises Usage."""
     try:
         return limits.written(key, value) if value else ""
     except limits.LimitError:
@@ -109,7 +108,7 @@ def modify(asked: SiteChange, change: dict[str, str], names: list[str]) -> int:
         account.limits = {key: text for key, text in {**account.limits, **fresh}.items() if text}
         if change.keys() - {"description", "organization"}:
             lines.append(f"  C = {here.cluster:<10} A = {name} of {account.parent or 'root'}")
-        # Users inherit limits other than Grp*.
+        # The users of the account inherit all limits except Grp*, so their associations are listed, too.
         if {key for key in change.keys() & limits.NAMES.keys() if not key.startswith("grp")}:
             lines += [f"  C = {here.cluster:<10} A = {one:<20} U = {user:<9}" for one, user in _within(here, name)]
     print("\n".join([*_described(change, known), *([" Modified account associations...", *lines] if lines else [])]))
@@ -122,15 +121,15 @@ def modify(asked: SiteChange, change: dict[str, str], names: list[str]) -> int:
 
 
 def _described(change: dict[str, str], names: list[str]) -> list[str]:
-    """Return the lines about accounts whose description or organization changes."""
+    """Return the lines that report a change of the description or the organization of accounts."""
     changed = {"description", "organization"} & change.keys()
     return [" Modified accounts...", *(f"  {name}" for name in names)] if changed else []
 
 
 def _require_above(here: Site, names: list[str], change: dict[str, str]) -> None:
-    """Check a coordinator's change of accounts. In accounts below the coordinated account, shares, limits and the
-    parent may change, and the new parent must be coordinated too. In the coordinated account itself only users may
-    change. Raises Usage."""
+    """Raise Usage if the caller may not change these accounts. A coordinator may change the shares, the limits and the
+    parent of accounts below the coordinated account, and must coordinate the new parent as well. In the coordinated
+    account itself, a coordinator may only change users."""
     parent = change.get("parent", "root").lower()
     if parent != "root" and parent not in here.accounts:
         raise Usage(f" Parent Account {parent} doesn't exist.")
@@ -141,15 +140,15 @@ def _require_above(here: Site, names: list[str], change: dict[str, str]) -> None
 
 
 def _within(here: Site, name: str) -> list[tuple[str, str]]:
-    """Return (account, user) for each user of an account, and of all accounts below it."""
+    """Return (account, user) for each user of the account `name` and of all accounts below it."""
     found = [(name, user) for user, theirs in sorted(here.users.items()) if name in {one.account for one in theirs}]
     below = sorted(one for one, account in here.accounts.items() if account.parent == name)
     return [*found, *(pair for one in below for pair in _within(here, one))]
 
 
 def delete(asked: SiteChange, names: list[str]) -> int:
-    """Remove the users from the account, with all that they have in it. A coordinator may not delete accounts, as in
-    Slurm."""
+    """Delete accounts, with the associations of their users and with their queues. As in Slurm, a coordinator may not
+    delete accounts."""
     api, here = asked.api, asked.here
     known = [name.lower() for name in names if name.lower() in here.accounts]
     if not known:
@@ -169,7 +168,7 @@ def delete(asked: SiteChange, names: list[str]) -> int:
 
 
 def _file(words: Sequence[str]) -> tuple[str, str]:
-    """Return the bare word, and the file."""
+    """Return the first word without `=`, and the value of `file=`. Raises Usage."""
     bare = next((word for word in words if "=" not in word), "")
     pairs = dict(word.split("=", 1) for word in words if "=" in word)
     if unknown := set(pairs) - {"file", "cluster"}:
@@ -179,7 +178,7 @@ def _file(words: Sequence[str]) -> tuple[str, str]:
 
 
 def dump(words: Sequence[str]) -> int:
-    """`dump CLUSTER file=NAME`: by default CLUSTER.cfg."""
+    """Run `dump CLUSTER [file=NAME]`, which writes the tree of accounts to a file, by default CLUSTER.cfg."""
     here = site.load(Api.open())
     cluster, file = _file(words)
     if not cluster:
@@ -197,8 +196,8 @@ def dump(words: Sequence[str]) -> int:
 
 
 def load(words: Sequence[str]) -> int:
-    """`load FILE` or `load file=NAME`: add the entities of a file. Existing entities stay, except those of the same
-    name."""
+    """Run `load FILE` or `load file=NAME`, which adds the entities of a file. Existing entities with the same names are
+    replaced; other entities stay."""
     bare, file = _file(words)
     api = Api.open()
     here = site.load(api)
@@ -214,7 +213,7 @@ def load(words: Sequence[str]) -> int:
         raise Usage(" Problem loading a file: Access/permission denied")
     before = set(here.accounts)
     told = read_dump(text, here, Path(file or bare).name)
-    for name in here.accounts:  # parents stand before their children
+    for name in here.accounts:  # parents come before their children
         carry(api, here, name)
     site.store(api, here)
     for one in told:

@@ -1,7 +1,7 @@
-"""The columns of `sacctmgr list`: one table for all entities, as in sacctmgr(1) 22.05.
+"""The columns of `sacctmgr list`. As in sacctmgr(1) 22.05, there is one table for all entities.
 
-A line of the table is `HEADING|WIDTH|NAMES`. A name may be typed in part: `maxj[obs]` is `maxj`, `maxjo` … `maxjobs`.
-A field that an entity does not have is empty.
+A line of the table is `HEADING|WIDTH|NAMES`. A user may leave out the letters in brackets: `maxj[obs]` stands for
+`maxj`, `maxjo` … `maxjobs`. A column is empty for an entity that does not have the field.
 """
 
 from __future__ import annotations
@@ -128,19 +128,19 @@ _FORM = re.compile(r"([^%]*)(?:%(-?)(\d*).*)?")
 
 
 class ListColumn(NamedTuple):
-    """`field`: the key of its cell in a row."""
+    """A column of a list. `field`: the key of its value in a row. `printed`: its heading and its width."""
 
     field: str
     printed: Printed
 
     def left(self, width: int) -> ListColumn:
-        """Return this column, so wide and left-aligned."""
+        """Return this column with another width, and left-aligned."""
         return ListColumn(self.field, self.printed._replace(width=-width))
 
 
 @cache
 def _names() -> list[tuple[str, str, str, int]]:
-    """Return (least that is typed, whole name, heading, width), the longest first."""
+    """Return (shortest abbreviation, whole name, heading, width) for each name, the longest abbreviation first."""
     found = []
     for line in _TABLE.splitlines():
         heading, width, names = line.split("|")
@@ -151,7 +151,7 @@ def _names() -> list[tuple[str, str, str, int]]:
 
 
 def chosen(form: str) -> list[ListColumn]:
-    """Return the columns of `format=`. Raises Usage for an unknown field."""
+    """Return the columns that a value of `format=` names. Raises Usage for an unknown field."""
     found = []
     for word in [one for one in form.split(",") if one] or [""]:
         match = _FORM.fullmatch(word)
@@ -167,5 +167,6 @@ def chosen(form: str) -> list[ListColumn]:
 
 
 def listed(columns: Sequence[ListColumn], rows: Sequence[Row], said: Mapping[str, str | None]) -> None:
-    """Print the rows. A key of a row is the heading of its column in lower case."""
+    """Print the rows as a table. The keys of a row are the headings of columns in lower case. `said`: the options of
+    sacctmgr."""
     show([one.printed for one in columns], [[row.get(one.field, "") for one in columns] for row in rows], said)

@@ -1,4 +1,4 @@
-"""`sacctmgr list`: choose the rows and the columns of an entity."""
+"""Run `sacctmgr list`: select the rows and the columns of an entity, and print them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FEDERATION = (
     "---------- ---------- -- -------------------- ------------ "
 )
 _FEDERATION_NAMES = "Federation|Cluster|ID|Features|FedState"
-# What only operators may list -> Slurm's refusal for others.
+# entity that only operators may list -> Slurm's refusal for other users
 _OPERATORS = {
     "stats": "sacctmgr: accounting_storage/slurmdbd: acct_storage_p_get_stats: RC:2002 Your user doesn't have "
     "privilege to perform this action",
@@ -37,7 +37,7 @@ _OF_ASSOCIATION = (
     "Share,Priority,{}MaxJobs,MaxNodes,MaxCPUs,MaxS,MaxW,MaxCPUM,QOS,DefaultQ",
     "GrpJ,GrpN,GrpCPUs,GrpM,GrpS,GrpW,GrpCPUM,",
 )
-# entity -> the columns that it has by itself
+# entity -> the columns of its list if there is no `format=`
 _FORMS = {
     "account": "Acc,Des,O",
     "association": "Cl,Acc,User,Part",
@@ -78,11 +78,12 @@ _WITH_ASSOCIATIONS = {
     "user": {"accounts", "partitions", "qoslevel", "defaultqos"},
 }
 _HINT = "\n Use keyword 'set' to modify "
-_SLURM_OF_RPC = "9728"  # the protocol of 22.05, whose words these are
+_SLURM_OF_RPC = "9728"  # the protocol version of Slurm 22.05, whose output this command has
 
 
 def show(words: Sequence[str], said: Mapping[str, str | None]) -> int:
-    """Raises Usage."""
+    """Run `list` and return the exit code. `words`: the entity and its conditions. `said`: the options. Raises
+    Usage."""
     kind = entity("list", words[0]) if words else ""
     if not kind:
         raise Usage(_LIST)
@@ -122,16 +123,17 @@ def show(words: Sequence[str], said: Mapping[str, str | None]) -> int:
 
 
 def _ordered(here: Site, rows: Sequence[tables.Row], flags: set[str]) -> list[tables.Row]:
-    """Return the associations with their numbers in the order of Slurm."""
+    """Return the rows of associations with the columns id, lft and rgt, in the order in which Slurm lists them."""
     rows = [tables.numbered(here, row) for row in rows]
-    if "wopinfo" in flags:  # without their parents they are in no tree
+    if "wopinfo" in flags:  # this flag leaves out the parents, so the rows are not sorted as a tree
         return sorted(tables.by_creation(here, rows), key=lambda row: "user" not in row)
     blanks = " " if "tree" in flags else ""
     return [{**row, "account": blanks * depth + row["account"]} for depth, row in tables.in_tree(here, rows)]
 
 
 def _read(kind: str, words: Sequence[str]) -> tuple[dict[str, str], list[str], set[str]]:
-    """Return the conditions by their whole names, the bare names, and the flags. Raises Usage for what is unknown."""
+    """Return the conditions (whole name -> value), the words that are neither conditions nor flags, and the flags.
+    Raises Usage for an unknown condition."""
     asked: dict[str, str] = {}
     bare: list[str] = []
     flags: set[str] = set()

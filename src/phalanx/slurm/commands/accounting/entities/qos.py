@@ -1,4 +1,4 @@
-"""QOS: added, changed, deleted by sacctmgr."""
+"""Add, change and delete QOS."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def add(asked: SiteChange, said: dict[str, str], bare: list[str]) -> int:
 def modify(asked: SiteChange, change: dict[str, str], names: list[str]) -> int:
     api, here = asked.api, asked.here
     known = [one for one in names if one in here.qos]
-    for one in [here.qos[name] for name in known] or [Qos()]:  # a wrong value is wrong for any
+    # Without a known QOS, a new one is used, so that invalid values are reported.
+    for one in [here.qos[name] for name in known] or [Qos()]:
         change_qos(here, one, change)
     require(here)
     if not known:
@@ -57,7 +58,7 @@ def modify(asked: SiteChange, change: dict[str, str], names: list[str]) -> int:
 
 
 def delete(asked: SiteChange, names: list[str]) -> int:
-    """Delete the QOS, except for `normal`, which every job without a QOS has."""
+    """Delete QOS. `normal` is never deleted, because jobs that request no QOS have it."""
     api, here = asked.api, asked.here
     known = [name for name in names if name in here.qos and name != "normal"]
     if not known:

@@ -1,6 +1,4 @@
-"""Users, and those who coordinate accounts: added, changed, deleted by sacctmgr.
-
-Users in accounts: what sacctmgr changes of one."""
+"""Add, change and delete users and their associations, and add and remove coordinators of accounts."""
 
 from __future__ import annotations
 
@@ -60,7 +58,7 @@ def change_association(here: Site, one: Association, change: Mapping[str, str]) 
 
 
 def make_default(theirs: list[Association], account: str) -> None:
-    """Make the association with this account the user's default."""
+    """Move the association with this account to the front, so that it is the default association of the user."""
     theirs.sort(key=lambda one: one.account != account)
 
 
@@ -136,8 +134,8 @@ def add(asked: SiteChange, said: dict[str, str], bare: list[str]) -> int:
 
 
 def _known(here: Site, accounts: list[str], *, needed: bool) -> list[str]:
-    """Return the accounts that exist, and print a line for each missing one. Raises Usage if accounts are missing and
-    all are `needed`."""
+    """Return those of the accounts that exist, and print an error for each missing account. `needed`: True to raise
+    Usage if any account is missing."""
     gone = [one for one in accounts if one != "root" and one not in here.accounts]
     for account in gone:
         say(f" This account '{account}' doesn't exist.\n        Contact your admin to add this account.")
@@ -147,7 +145,8 @@ def _known(here: Site, accounts: list[str], *, needed: bool) -> list[str]:
 
 
 def _meant(here: Site, name: str) -> str:
-    """Return the user of that name. Slurm writes names of users in lower case, unless there is one in upper case."""
+    """Return the name of the user that the typed name stands for. As in Slurm, a new name is converted to lower case,
+    and an existing name may be typed in another case."""
     if name in here.users or is_user(name):
         return name
     return next((user for user in here.users if user.lower() == name.lower()), name.lower())
@@ -169,7 +168,7 @@ def modify(asked: SiteChange, change: dict[str, str], which: dict[str, str], nam
         _require_administrator(here, names)
     mine = names in ([pwd.getpwuid(os.getuid()).pw_name], [str(os.getuid())])
     if mine and not {"defaultaccount", "adminlevel", "admin"} & change.keys() and not may(here, *(accounts or own)):
-        # As in Slurm, a user's change of his own association is no error.
+        # As in Slurm, a user who may not change the own association gets these messages, not a refusal.
         print(NOTHING, flush=True)
         raise Usage(UNAFFECTED)
     if not mine:
@@ -181,7 +180,8 @@ def modify(asked: SiteChange, change: dict[str, str], which: dict[str, str], nam
     if not any(not accounts or one.account in accounts for one in wanted):
         print(NOTHING)
         return 1
-    if not mine or change.keys() != {"defaultaccount"}:  # users may ask for another default; the server refuses it
+    # Users may try to change their default account; the API server decides.
+    if not mine or change.keys() != {"defaultaccount"}:
         require(here, *(accounts or own if "defaultaccount" not in change else ()))
     touched: list[str] = []
     changed: set[str] = set()
@@ -208,7 +208,7 @@ def modify(asked: SiteChange, change: dict[str, str], which: dict[str, str], nam
 
 
 def _require_within(here: Site, names: list[str], account: str) -> None:
-    """Check that the users are in the account that becomes their default. Raises Usage."""
+    """Raise Usage if not all of these users are in the account that becomes their default account."""
     others = [
         name for name in names if here.users.get(name) and account not in {one.account for one in here.users[name]}
     ]
@@ -219,8 +219,8 @@ def _require_within(here: Site, names: list[str], account: str) -> None:
 
 
 def _require_administrator(here: Site, names: list[str]) -> None:
-    """Check that the caller is an administrator, because only administrators may set admin levels. Raises Usage with
-    Slurm's text for the caller's level."""
+    """Raise Usage if the caller is not an administrator, because only administrators may set admin levels. The text is
+    the one that Slurm prints for the caller's level."""
     user = pwd.getpwuid(os.getuid()).pw_name
     if os.getuid() == 0 or here.admins.get(user) == "Administrator":
         return
@@ -242,7 +242,7 @@ def delete(asked: SiteChange, names: list[str], accounts: list[str]) -> int:
         for one in here.users.get(user, ())
         if not accounts or one.account in accounts
     ]
-    # A user with an admin level exists also without accounts: the level must be deleted with the user.
+    # A user with an admin level but without accounts exists as well, and is deleted by deleting the level.
     known = [user for user in names if user in here.users or user in here.admins]
     if not known or (accounts and not gone):
         print(NOTHING_DELETED)
@@ -268,7 +268,8 @@ def delete(asked: SiteChange, names: list[str], accounts: list[str]) -> int:
 
 
 def coordinate(asked: SiteChange, said: dict[str, str], *, remove: bool) -> int:
-    """Make users coordinators of accounts, or, with `remove`, end that."""
+    """Add users as coordinators of accounts, or remove them as coordinators if `remove` is True. Return the exit
+    code."""
     api, here = asked.api, asked.here
     names, accounts = names_of(said, [], "name", "names", "user", "users"), names_of(said, [], "account", "accounts")
     known = [one for one in accounts if one in here.accounts]

@@ -1,4 +1,4 @@
-"""WCKeys: the keys that a user may name with --wckey, given and taken by sacctmgr."""
+"""Add and delete WCKeys, the keys that a user may name with --wckey."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from phalanx.slurm.commands.accounting.entities.words import NOTHING_DELETED, Si
 
 
 def add(asked: SiteChange, names: list[str], keys: list[str]) -> int:
-    """Allow users to name these keys with --wckey. Once any user has keys, users without keys may name none."""
+    """Allow users to name these keys with --wckey. If any user has keys, users without keys may not name any."""
     api, here = asked.api, asked.here
     fresh = [(user, key) for user in names for key in keys if key not in here.wckeys.get(user, ())]
     if not fresh:

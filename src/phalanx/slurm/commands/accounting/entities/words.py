@@ -1,4 +1,4 @@
-"""Parse the names and values after a verb of sacctmgr, and check who may change the named entities."""
+"""Parse the names and values behind a verb of sacctmgr, and check whether the caller may change the named entities."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ARCHIVE = (
 NO_UID = "There is no uid for user"
 SURE = "Are you sure you want to continue?"
 _ASK_S, _INPUT = 30, 0
-# verb -> its entities, as they may be typed in part
+# verb -> its entities; users may leave out the letters in brackets
 _ENTITIES = {
     "list": "ac[counts] as[sociations] cl[usters] co[nfiguration] e[vents] f[ederation] p[roblems] q[os] "
     "rese[rvations] reso[urce] ru[nawayjobs] s[tats] tre[s] t[ransactions] tx[n] u[sers] w[ckeys]",
@@ -41,19 +41,21 @@ _LIMITS = "grpwall grptresmins maxtresmins grptresrunmins maxtrespernode priorit
 
 
 class SiteChange(msgspec.Struct, frozen=True):
-    """A change of the site that sacctmgr is to make. `immediate`: True to commit it without asking the user (-i)."""
+    """The data for a change of the site by sacctmgr. `immediate`: True to make the change without asking the user
+    (-i)."""
 
     api: Api
     here: Site
     immediate: bool
 
     def agreed(self, question: str = COMMIT) -> bool:
-        """Ask the user as Slurm does. Print that nothing is changed if the answer is no, if no answer comes within 30
-        seconds, or if the input ends (Slurm repeats the question for ever then)."""
+        """Ask the user the question as Slurm does, and return True if the answer is yes. Otherwise print that nothing
+        was changed. The answer counts as no after 30 seconds, or if the input ends; Slurm would then repeat the
+        question for ever."""
         if self.immediate or _is_yes(question):
             return True
         if question.startswith(NO_UID):
-            return False  # Slurm prints nothing more
+            return False  # after this question Slurm prints no further line
         print(" Changes Discarded" if question in (COMMIT, ARCHIVE) else "Aborted")
         return False
 
@@ -70,7 +72,8 @@ def _is_yes(question: str) -> bool:
 
 
 def typed(word: str, names: str) -> str:
-    """Return the first of the names like `ac[counts]` that the word is, whole or in part; "" if none."""
+    """Return the first of the names for which the word stands; "" if there is none. `names`: words such as
+    `ac[counts]`, of which a user may leave out the letters in brackets."""
     for name in names.split():
         least, _, rest = name.rstrip("]").partition("[")
         if word.startswith(least) and (least + rest).startswith(word):
@@ -79,13 +82,15 @@ def typed(word: str, names: str) -> str:
 
 
 def entity(verb: str, word: str) -> str:
-    """Return the entity, in the singular, that the word names for this verb; "" if it names no entity."""
+    """Return the name, in the singular, of the entity for which the word stands behind this verb; "" if there is
+    none."""
     name = typed(word.lower(), _ENTITIES[verb])
     return name if name in ("qos", "tres", "stats") else "transaction" if name == "txn" else name.removesuffix("s")
 
 
 def pairs(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """name=value in lower case, and the bare words; `a+=b` is the name `a+`."""
+    """Return the words with `=` as name -> value, with names in lower case, and the names in the other words. In
+    `a+=b`, the name is `a+`."""
     found: dict[str, str] = {}
     bare: list[str] = []
     for word in words:
@@ -98,7 +103,7 @@ def pairs(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def _listed(text: str) -> list[str]:
-    """Return the names between the commas. An empty text becomes the name "", which does not exist."""
+    """Return the names in a list with commas. For an empty text, return the name "", which no entity has."""
     return [one for one in text.split(",") if one] or [""]
 
 
@@ -107,8 +112,8 @@ def names_of(said: Mapping[str, str], bare: Sequence[str], *keys: str) -> list[s
 
 
 def may(here: Site, *accounts: str) -> bool:
-    """Return True for root, an administrator, and a user who coordinates each of these accounts (or an account above
-    it)."""
+    """Return True if the caller may change these accounts: if the caller is root, an operator or an administrator, or
+    coordinates each of the accounts or an account above it."""
     if is_administrator(here):
         return True
     user = pwd.getpwuid(os.getuid()).pw_name
@@ -143,13 +148,14 @@ def require_known(change: Mapping[str, str], known: set[str]) -> None:
 
 
 def require_any(here: Site) -> None:
-    """Raises Usage unless the caller may change something: others are refused before anything is looked up."""
+    """Raise Usage if the caller may not change any entity. As in Slurm, such callers are refused before entities are
+    looked up."""
     me = pwd.getpwuid(os.getuid()).pw_name
     if not is_administrator(here) and not any(me in one.coordinators for one in here.accounts.values()):
         raise Usage(DENIED)
 
 
 def require(here: Site, *accounts: str) -> None:
-    """Raises Usage unless `may`."""
+    """Raise Usage if the caller may not change these accounts (`may`)."""
     if not may(here, *accounts):
         raise Usage(DENIED)

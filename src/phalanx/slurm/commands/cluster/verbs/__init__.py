@@ -1,10 +1,9 @@
 """The verbs of scontrol.
 
-named         the live jobs that an id means
-hold          hold, release, requeue, suspend, resume, top
-show          show; write batch_script
-nodes         update of nodes and partitions, reboot; counts and minutes, as they are typed; create, update and delete
-              of reservations
-update_asked  what a waiting job asks for: partition, account, size, nodes, features, memory, GPUs
-update        update, of jobs and by what is named
+named         find the jobs that an id or a name stands for
+hold          hold, release, requeue, suspend, resume, top; notify, pidinfo, listpids, errnumstr, wait_job
+show          show; write
+nodes         update of nodes and partitions; reboot; create, update and delete of reservations
+update_asked  change the request of a pending job: partition, account, size, nodes, features, memory, GPUs
+update        update: change a job, or pass the change to the module for the named entity
 """

@@ -37,8 +37,8 @@ _LOOK_S = 0.5
 
 
 def notify(words: Sequence[str]) -> int:
-    """Carry out `notify JOB TEXT`. Slurm writes the text to the terminal of srun or salloc; a batch job has no
-    terminal."""
+    """Run `notify JOB TEXT`. Slurm writes the text to the terminal of srun or salloc. Phalanx only checks the job and
+    the rights of the caller, and does not deliver the text."""
     if len(words) < 2:
         raise Usage("too few arguments for keyword:notify")
     if not int(_leading(words[0])):
@@ -55,21 +55,21 @@ def notify(words: Sequence[str]) -> int:
 
 
 def _leading(word: str) -> str:
-    """Return the digits at the beginning of a job id; Slurm ignores the rest."""
+    """Return the digits at the beginning of a job id, or "0" without digits. Slurm ignores the rest of the id."""
     return "".join(itertools.takewhile(str.isdecimal, word)) or "0"
 
 
 def pid_of(words: Sequence[str]) -> int:
-    """Carry out `pidinfo PID`, which shows the job of a process. It fails, because processes in pods are not visible to
-    the command."""
+    """Run `pidinfo PID`, which shows the job of a process in Slurm. In Phalanx it always fails, because the command
+    cannot see the processes in pods."""
     if not words:
         raise Usage("missing argument for keyword:pidinfo")
     raise Usage("Failed to locate job for requested pid")
 
 
 def pids_of(words: Sequence[str]) -> int:
-    """Carry out `listpids`, which lists the processes of steps on this node. The list is empty, because processes in
-    pods are not visible to the command."""
+    """Run `listpids`, which lists the processes of steps on this node in Slurm. In Phalanx the list is always empty,
+    because the command cannot see the processes in pods."""
     job = words[0] if words else ""
     if job and not job[0].isdecimal():
         raise Usage(f'"{job}" does not look like a jobid')
@@ -77,7 +77,7 @@ def pids_of(words: Sequence[str]) -> int:
     raise Usage(f"JobId={job} does not exist on node (null)." if job else "No job steps exist on this node.")
 
 
-# Error numbers of Slurm, of the errors that users see.
+# error number of Slurm -> its text; only errors that users see
 _ERRORS = {
     2000: "Invalid partition name specified", 2002: "Access/permission denied", 2003: "Job script not specified",
     2017: "Invalid job id specified", 2021: "Job/step already completing or completed",
@@ -85,7 +85,7 @@ _ERRORS = {
 
 
 def message_of(words: Sequence[str]) -> int:
-    """errnumstr NUMBER: the text of an error of the system, or of Slurm."""
+    """Run `errnumstr NUMBER`: print the text of an error number of Slurm or of the operating system."""
     if not words:
         raise Usage("one arguments required for keyword:errnumstr")
     if not words[0].isdecimal():
@@ -96,7 +96,8 @@ def message_of(words: Sequence[str]) -> int:
 
 
 def wait_for(words: Sequence[str]) -> int:
-    """wait_job JOB: until the nodes of a job that starts are ready. As in Slurm, a job that waits is not running."""
+    """Run `wait_job JOB`: wait until the nodes of a starting job are ready. As in Slurm, a pending job is reported as
+    no longer running."""
     if not words:
         raise Usage("too few arguments for keyword:wait_job")
     if not words[0][:1].isdecimal():
@@ -124,8 +125,8 @@ def wait_for(words: Sequence[str]) -> int:
 
 
 def hold(words: Sequence[str], reason: str, verb: str = "") -> int:
-    """Hold or release the jobs of these ids. `reason`: the reason for which they are held; "": release them. `verb`:
-    the keyword for error messages, if it is neither hold nor release."""
+    """Hold or release the jobs of these ids. `words`: ids or names of jobs. `reason`: the reason for which the jobs are
+    held; "" to release them. `verb`: the keyword for error messages, if it is neither hold nor release."""
     if not words:
         raise Usage(f"too few arguments for keyword:{verb or ('hold' if reason else 'release')}")
     api, status = Api.open(), 0
@@ -149,22 +150,23 @@ def hold(words: Sequence[str], reason: str, verb: str = "") -> int:
 
 
 def _others(found: Sequence[Job], first: Job) -> list[Job]:
-    """Return the tasks that are shown with the first task of their array."""
+    """Return the tasks that squeue shows in the same line as the task `first` of their array."""
     return [job for job in found if job.base == first.base and job.ask.task in first.others]
 
 
 def _hold(api: Api, of: Sequence[Job], reason: str, *, as_user: bool = False) -> str:
-    """Hold the jobs with this reason, or release them if it is empty. Return why that is refused, or "". `as_user`:
-    True (uhold) if the job's user may release the hold, even if an administrator set it."""
+    """Hold the jobs `of` with this reason, or release them if the reason is "". Return the reason for a refusal, or "".
+    `as_user`: True for uhold: the user of the job may release the hold, even if an administrator has set it."""
     job = of[0]
     if not job.live:
         return "Job has already finished"
     if why := refusal(api, job):
         return why
     if job.reason == "JobHeldAdmin" and not _may_release(api, job):
-        return "" if reason else "Access/permission denied"  # a user's hold does not replace an administrator's
+        # a hold by the user does not replace a hold by an administrator.
+        return "" if reason else "Access/permission denied"
     if job.state != "PENDING":
-        return ""  # Slurm accepts this; it would have an effect after a requeue only
+        return ""  # Slurm accepts a hold of a running job; it would only have an effect after a requeue
     held = (reason if as_user or os.getuid() == job.ask.uid else "JobHeldAdmin") if reason else None
     for one in of:
         change = {"metadata": {"annotations": {"phalanx.dev/hold": held}}}
@@ -173,13 +175,15 @@ def _hold(api: Api, of: Sequence[Job], reason: str, *, as_user: bool = False) ->
 
 
 def _may_release(api: Api, job: Job) -> bool:
-    """Return whether the caller may end the hold of an administrator. Users who may hold jobs of other users may."""
+    """Return whether the caller may release a job that an administrator holds. Users who may hold jobs of other users
+    may do this."""
     me = pwd.getpwuid(os.getuid()).pw_name
     return os.getuid() == 0 or running.may_as(site.load(api), me, job)
 
 
 def to_running(verb: str, words: Sequence[str], do: Callable[[Api, Job], str]) -> int:
-    """Call `do` for each job of these ids, and return the exit code. `do` returns why it cannot be done, or ""."""
+    """Call `do` for each job of these ids, and return the exit code. `verb`: the keyword for error messages. `do`: a
+    function that acts on a job, and returns the reason for a failure, or ""."""
     if not words:
         raise Usage(f"too few arguments for keyword:{verb}")
     api, status = Api.open(), 0
@@ -196,7 +200,7 @@ def to_running(verb: str, words: Sequence[str], do: Callable[[Api, Job], str]) -
 
 
 def _to_running_part(api: Api, part: str, do: Callable[[Api, Job], str]) -> int:
-    """Call `do` for the jobs of one id, and return the exit code."""
+    """Call `do` for each job that one id stands for, and return the exit code."""
     by_name = do in (requeue, requeue_held)
     try:
         found = named(api, part)
@@ -215,8 +219,8 @@ def _to_running_part(api: Api, part: str, do: Callable[[Api, Job], str]) -> int:
 
 
 def _missing(api: Api, part: str) -> str:
-    """Return Slurm's message if a task to suspend does not exist. If the task's job exists, users other than root get
-    "Access/permission denied"."""
+    """Return Slurm's message about a task to suspend that does not exist. If its array exists, users other than root
+    get "Access/permission denied"."""
     base = part.partition("_")[0]
     why = "Unexpected message received"
     if os.getuid() != 0 and base != part and jobs(api, [int(base)], places=False):
@@ -225,7 +229,7 @@ def _missing(api: Api, part: str) -> str:
 
 
 def _done(api: Api, found: Sequence[Job], do: Callable[[Api, Job], str]) -> dict[str, list[Job]]:
-    """Call `do` for each job. Return the jobs for which it failed, by the reason."""
+    """Call `do` for each job. Return the jobs for which `do` failed: reason -> jobs."""
     wrong: dict[str, list[Job]] = {}
     for job in found:
         try:
@@ -273,7 +277,7 @@ def resume(api: Api, job: Job) -> str:
 
 
 def top(words: Sequence[str]) -> int:
-    """Only for administrators, as in Slurm unless it is configured otherwise."""
+    """Raise Usage for `top`. In Slurm, by default only administrators may use it; Phalanx does not support it."""
     if not words:
         raise Usage("too few arguments for keyword:top")
     if os.getuid() != 0:

@@ -1,4 +1,4 @@
-"""The jobs that an id or a name on the command line of scontrol means."""
+"""Find the jobs that an id or a name on the command line of scontrol stands for."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from phalanx.slurm.options import Usage, say
 
 
 def named(api: Api, text: str) -> list[Job]:
-    """Return the live jobs that an id means. Raises Usage."""
+    """Return the jobs that an id stands for and whose objects exist. Raises Usage if there are none."""
     try:
         ids = tuple(read_ids(text.removeprefix("jobid=").removeprefix("JobId=")))
     except NoJob:
         raise Usage(f"Invalid job id specified for job {text}") from None
     if not ids:
-        return []  # as in Slurm, an empty word means no job (not all jobs)
+        return []  # as in Slurm, an empty word stands for no job, not for all jobs
     asked = Chosen(ids=ids)
     found = [job for job in jobs(api, asked.numbers) if asked.has(job)]
     if not found:
         raise Usage(f"Invalid job id specified for job {text}")
-    # Tasks of an array are changed in their order, because the first task that gets a higher throttle starts first.
+    # The tasks of an array are in their order, because the first task whose throttle is raised starts first.
     return sorted(found, key=lambda job: (job.base, -1 if job.ask.task is None else job.ask.task))
 
 
 def parts_of(text: str) -> list[str]:
-    """Return the ids between the commas. Raises Usage if one of them is no id."""
+    """Return the job ids of a list with commas. Raises Usage if one of them is not a job id."""
     parts = [one for one in re.split(r",(?![^\[]*\])", text) if one]
     try:
         for one in parts:
@@ -43,13 +43,13 @@ def parts_of(text: str) -> list[str]:
 
 
 def without_job(part: str, why: str = "Invalid job id specified") -> str:
-    """Return Slurm's message for an id that means no job."""
+    """Return Slurm's message about an id for which no job exists."""
     plain = part.replace("[", "").replace("]", "")
     return f"{plain}: {why}" if "_" in plain else f"{why} for job {plain}"
 
 
 def line_of(api: Api, job: Job) -> Job:
-    """Return the job that squeue shows for a pending task of an array: the task with all tasks that share its line."""
+    """Return the job with the tasks of its array that squeue shows in the same line (`others`)."""
     if job.ask.task is None:
         return job
     lines = shown_together(named(api, str(job.base)))
@@ -57,8 +57,8 @@ def line_of(api: Api, job: Job) -> Job:
 
 
 def with_ended(api: Api, text: str) -> list[Job]:
-    """Return the jobs that an id or `name=…` means, including jobs that ended recently. A name means only jobs of the
-    caller. Raises Usage."""
+    """Return the jobs that an id or `name=…` stands for, including jobs that ended recently. A name selects only jobs
+    of the caller. Raises Usage."""
     key, equals, name = text.partition("=")
     if equals and key.lower() in ("name", "jobname"):
         from phalanx.slurm.jobs.ended import ended
@@ -87,12 +87,12 @@ def _is_number(word: str) -> bool:
 
 
 def refusal(api: Api, job: Job) -> str:
-    """Return why the user may not change the job; empty: the user may."""
+    """Return Slurm's reason if the caller may not change the job; "" if the caller may."""
     from phalanx.slurm.control import running
 
     return "" if running.may(api, job) else "Invalid user id"
 
 
 def say_of(job: Job, why: str) -> None:
-    """Print why a change of the job, or of tasks of an array, failed, in Slurm's form."""
+    """Print the reason why a change of the job, or of tasks of an array, failed, in the form that Slurm prints."""
     say(f"{job.id.replace('[', '').replace(']', '')}: {why}" if job.ask.task is not None else f"{why} for job {job.id}")

@@ -1,8 +1,5 @@
-"""scontrol update of nodes and partitions, and reboot.
-
-scontrol create, update and delete of reservations.
-
-Values that scontrol is given: counts and minutes."""
+"""Run scontrol update of nodes and partitions, reboot, and create, update and delete of reservations. Parse counts and
+minutes as scontrol does."""
 
 from __future__ import annotations
 
@@ -75,11 +72,11 @@ def delete(words: Sequence[str]) -> int:
 
 
 _ENTITIES = ("nodename", "partitionname", "reservationname", "jobid")
-_LEAST = 3  # the least letters of an entity's name
+_LEAST = 3  # an abbreviated name of an entity must have at least this many letters
 
 
 def entity_of(typed: str) -> str:
-    """Return the entity that the beginning of its name means; empty: none."""
+    """Return the entity whose name begins with the typed text; "" if there is none."""
     name = typed.lower()
     return next((one for one in _ENTITIES if len(name) >= _LEAST and one.startswith(name)), "")
 
@@ -111,8 +108,9 @@ _PARTITION_STATES = ("UP", "DOWN", "DRAIN", "INACTIVE")
 
 
 def reboot(words: Sequence[str]) -> int:
-    """Drain these nodes, so that an administrator can reboot them empty; `state=resume` ends the drain. `nextstate=`
-    and ASAP are accepted. A node is not resumed by itself, because nothing here detects its reboot."""
+    """Drain these nodes, so that an administrator can reboot them when they are empty. `scontrol update` with
+    `state=resume` ends the drain; Phalanx does not detect the reboot, so it does not resume the nodes. `nextstate=` and
+    ASAP are accepted without an effect."""
     said = {name.lower(): value for name, _, value in (word.partition("=") for word in words) if value}
     names = [word for word in words if "=" not in word and word.upper() != "ASAP"]
     if not names:
@@ -141,15 +139,15 @@ _NODE_STATES = ("DRAIN", "RESUME", "UNDRAIN", "DOWN", "IDLE", "FAIL", "")
 
 
 def update_node(text: str, said: dict[str, str]) -> int:
-    """Change the State and the Reason of nodes. DRAIN and DOWN need a Reason; RESUME, UNDRAIN and IDLE end both. Jobs
-    on a node that is set to DOWN are requeued."""
+    """Change the State and the Reason of nodes. `text`: the list of nodes. The states DRAIN, DOWN and FAIL need a
+    Reason; RESUME, UNDRAIN and IDLE end them. Jobs on a node that is set to DOWN are requeued."""
     if not said:
         raise Usage("No changes specified")
     state, reason = said.pop("state", "").upper(), said.pop("reason", "")
     for key, value in said.items():
         if key not in _NODE_FIELDS:
             raise Usage(f"Update of this parameter is not supported: {key}={value}\nRequest aborted")
-        raise Usage(f"scontrol: error: of a node only State and Reason can be changed here, not {key}")
+        raise Usage(f"scontrol: error: {key} is not supported by Phalanx: it changes only State and Reason of nodes")
     if state not in _NODE_STATES:
         raise Usage(
             f"Invalid input: state={state.lower()}\nRequest aborted\n"
@@ -178,7 +176,7 @@ def update_node(text: str, said: dict[str, str]) -> int:
             if not away and state == "RESUME":
                 say("slurm_update error: Invalid node state specified")
                 return 1
-            if away or state:  # only a node that is drained or down has a reason
+            if away or state:  # a node that is neither drained nor down has no reason
                 api.patch(f"{NODES}/{name}", change)
         except Refused as error:
             missing = "Invalid node name specified" if is_administrator(site.load(api)) else "Invalid user id"
@@ -191,7 +189,8 @@ def update_node(text: str, said: dict[str, str]) -> int:
 
 
 def _requeue_from(api: Api, names: set[str]) -> None:
-    """Requeue the running jobs of these nodes; jobs that may not be requeued end with NODE_FAIL."""
+    """Requeue the running jobs on these nodes. Jobs that may not be requeued are cancelled, with the state
+    NODE_FAIL."""
     there = [job for job in jobs(api) if job.state in ("RUNNING", "SUSPENDED") and names & set(job.nodes)]
     for job in there:
         if job.ask.kind == BATCH:
@@ -246,12 +245,13 @@ def update_partition(name: str, said: dict[str, str]) -> int:
 
 
 _OF_PARTITION = ("PartitionDown", "PartitionTimeLimit")
-_ASIDE = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobArrayTaskLimit")  # shown in preference
+# Slurm shows these reasons even if the partition does not let the job start either.
+_ASIDE = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobArrayTaskLimit")
 
 
 def _look_again(api: Api, partition: site.Partition) -> None:
-    """Hold the jobs that the changed partition does not let start. Release jobs that it held before, if it lets them
-    start now."""
+    """Check the pending jobs of a changed partition again. Hold jobs that the partition does not allow to start any
+    longer, and release jobs that were held for such a reason and may start now."""
     for job in jobs(api, places=False):
         if job.state != "PENDING" or job.ask.partition != partition.name or job.held:
             continue

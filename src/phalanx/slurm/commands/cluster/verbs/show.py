@@ -1,8 +1,8 @@
 """The verbs show and write of scontrol.
 
-The first part shows the site itself: its configuration, its licences, and parts of Slurm that Phalanx does not have.
-The second part shows jobs, steps, nodes, partitions, reservations and host lists. The third part is write, which writes
-a job's script or the configuration of the site.
+The first part shows the configuration and the licenses of the site. The second part shows jobs, steps, nodes,
+partitions, reservations and host lists. The third part writes the script of a job, or the configuration of the site, to
+a file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def show_config() -> int:
-    """Print the settings of slurm.conf that have a meaning in Phalanx, in Slurm's form."""
+    """Print the settings of slurm.conf that Phalanx uses, in the form of `scontrol show config`."""
     api = Api.open()
     here = site.load(api)
     print(f"Configuration data as of {times.moment(time.time())}")
@@ -87,7 +87,7 @@ def show_licenses() -> int:
 
 # --- show -------------------------------------------------------------------------------------------------------------
 
-# What `show` knows, in the order in which the beginning of a name is looked for, as in Slurm.
+# The entities of `show`. As in Slurm, an abbreviation stands for the first of them that begins with it.
 _ENTITIES = (
     "aliases", "assoc_mgr", "bbstat", "burstbuffer", "config", "daemons", "dwstat", "federation", "frontend",
     "hostnames", "hostlist", "hostlistsorted", "job", "licenses", "nodes", "partitions", "reservations", "slurmd",
@@ -100,7 +100,7 @@ _BY_ONE_LETTER = "aj"
 
 
 def _entity(typed: str) -> str:
-    """Return the entity with this name or abbreviation; an empty text if no entity has it."""
+    """Return the entity with this name or abbreviation; "" if there is none."""
     name = _OTHERS.get(typed, typed)
     if name in _ENTITIES:
         return name
@@ -147,7 +147,7 @@ def show(words: Sequence[str], oneline: bool, details: bool) -> int:
         case "aliases":
             print("" if names else " ".join(node.name for node in _nodes()))
         case "burstbuffer" | "bbstat" | "federation" | "dwstat":
-            return 0  # Phalanx has none of these
+            return 0  # Phalanx has no such entities
         case "frontend":
             print(f"Node {name} not found" if name else "No nodes in the system")
             return int(bool(name))
@@ -172,7 +172,7 @@ def _nodes() -> list[Node]:
 
 
 def _host_list(names: Sequence[str]) -> bool:
-    """Return True. Raises Usage if the list of hosts is missing."""
+    """Return True if a list of hosts was given. Raises Usage otherwise."""
     if not names:
         print("scontrol [<OPTION>] [<COMMAND>]", flush=True)
         raise Usage("")
@@ -194,7 +194,7 @@ def _show_jobs(text: str, oneline: bool, details: bool) -> int:
         raise Usage("scontrol_print_job error: Invalid job id specified")
     text += "0" if re.fullmatch(r"\d+_", text) else ""
     try:
-        ids = tuple(one for one in read_ids(text) if one.number)  # job 0 is all jobs
+        ids = tuple(one for one in read_ids(text) if one.number)  # as in Slurm, job 0 stands for all jobs
     except NoJob:
         raise Usage("scontrol_print_job error: Invalid job id specified") from None
     found = _all(api, Chosen(ids=ids))
@@ -215,7 +215,7 @@ def _show_jobs(text: str, oneline: bool, details: bool) -> int:
 
 
 def _all(api: Api, asked: Chosen) -> list[Job]:
-    """Return the jobs that exist, and jobs that ended recently."""
+    """Return the selected jobs: jobs whose objects exist, and jobs that ended recently."""
     from phalanx.slurm.jobs.ended import ended
 
     found = [job for job in jobs(api, asked.numbers) if asked.has(job)]
@@ -276,8 +276,8 @@ _NAMED_STEPS = ("batch", "extern", "interactive")
 
 
 def _show_steps(text: str, oneline: bool) -> int:
-    """Print the steps that `12`, `12.3` or `12_1` names. As in Slurm, further text is ignored, and text without a
-    number names all steps."""
+    """Print the running steps that an id such as `12`, `12.3` or `12_1` names, and return the exit code. As in Slurm,
+    further text is ignored, and a text without a number names all steps."""
     read = _STEP.match(text)
     number, task, step = (int(read[1]), read[3], read[4] or "") if read else (0, None, "")
     if step and not step.isdecimal() and step not in _NAMED_STEPS:
@@ -308,7 +308,8 @@ def _page(lines: Sequence[Sequence[str]], oneline: bool) -> None:
 
 
 def write(words: Sequence[str]) -> int:
-    """write batch_script JOB [FILE]: the script, into slurm-JOB.sh or to standard output (-). write config [FILE]."""
+    """Run `write batch_script JOB [FILE]`, which writes the script of a job to slurm-JOB.sh, to FILE, or to standard
+    output (`-`); or run `write config [FILE]`."""
     if not words:
         raise Usage("too few arguments for keyword:write")
     if words[0] == "config":
@@ -322,7 +323,7 @@ def write(words: Sequence[str]) -> int:
         [job, *_] = named(api, words[1])
     except Usage:
         say("job script retrieval failed: Invalid job id specified")
-        return 0  # as Slurm does
+        return 0  # the exit code of Slurm in this case
     data = api.within(job.namespace).get(f"{SECRETS}/{secret_of(job.number, job.ask)}").get("data") or {}
     text = base64.b64decode(data.get("PHALANX_SCRIPT", "")).decode(errors="replace")
     target = words[2] if len(words) > 2 else f"slurm-{job.number}.sh"
@@ -336,12 +337,12 @@ def write(words: Sequence[str]) -> int:
 
 
 _CONFIG = "/etc/slurm/slurm.conf"
-_ADDED = ("SLURM_VERSION",)  # what `show config` shows, and slurm.conf does not have
+_ADDED = ("SLURM_VERSION",)  # names that `show config` prints, and that are not settings of slurm.conf
 
 
 def _write_config(file: str) -> int:
-    """Write the settings and partitions of the site into FILE.TIME. As in Slurm, a file that cannot be written is no
-    error."""
+    """Write the settings and partitions of the site to the file FILE.TIME. As in Slurm, the exit code is 0 even if the
+    file cannot be written."""
     here = site.load(Api.open())
     lines = [f"{name}={text}" for name, text in settings(here) if text != "(null)" and name not in _ADDED]
     for one in here.all:

@@ -1,4 +1,5 @@
-"""scontrol update: of jobs, and by what is named of nodes, partitions and reservations."""
+"""Run scontrol update. Changes of jobs are made in this module; changes of nodes, partitions and reservations are
+passed to `verbs.nodes`."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ from phalanx.slurm.submission.asked.forms import read_nice
 from phalanx.slurm.submission.creation import scheduling_words
 
 _LEADING = re.compile(r"\s*\+?\d*")
-_ONE_LINE = frozenset({"nodelist", "numnodes", "reqnodelist", "reqnodes"})  # not for several lines of squeue
+# Parameters that can only be changed for a single job, not for several tasks of an array.
+_ONE_LINE = frozenset({"nodelist", "numnodes", "reqnodelist", "reqnodes"})
 _HELD = ("phalanx.dev/hold",)
 _AFTER = ("phalanx.dev/after", "phalanx.dev/after-any", "phalanx.dev/singleton")
 _TIMES = ("begin", "deadline", "array", "array-cap", "time-limit", "nice")
@@ -119,7 +121,7 @@ _NO_STATE = "scontrol: error: Could not load state information for job"
 
 
 def _refusal(api: Api, job: Job, said: dict[str, str], within: update_asked.Around) -> str:
-    """Return why Slurm refuses all changes of this job; "": it does not."""
+    """Return the reason for which Slurm refuses every change of this job; "" if there is none. `said`: the changes."""
     if not job.live:
         return "Job has already finished"
     if "burstbuffer" in said:
@@ -133,7 +135,7 @@ def _refusal(api: Api, job: Job, said: dict[str, str], within: update_asked.Arou
 
 
 def _named(api: Api, text: str, said: dict[str, str]) -> tuple[list[Job], list[str]]:
-    """Return the jobs that the ids mean, and the ids that mean no job. Raises Usage."""
+    """Return the jobs that the ids in `text` stand for, and the ids for which no job exists. Raises Usage."""
     found: list[Job] = []
     missing: list[str] = []
     for part in [text] if "=" in text else parts_of(text):
@@ -147,8 +149,8 @@ def _named(api: Api, text: str, said: dict[str, str]) -> tuple[list[Job], list[s
 
 
 def _require_readable(said: dict[str, str]) -> bool:
-    """Check the values without regard to the jobs. Return False for an error that Slurm only reports, with exit code 0.
-    Raises Usage for other errors."""
+    """Check those rules for the values that do not depend on the jobs. Return False after an error that Slurm only
+    reports, with exit code 0. Raises Usage for other errors."""
     if "endtime" in said:
         try:
             times.read_moment(said["endtime"], time.time())
@@ -186,7 +188,8 @@ def _update_one(api: Api, job: Job, said: dict[str, str], within: update_asked.A
         update_asked.refresh_environment(place, job, ask, within.site)
 
 
-# Parameters of a job that Slurm can change (scontrol(1)). Those that Phalanx cannot change are refused by name.
+# The parameters of a job that Slurm can change (scontrol(1)). A parameter that Phalanx cannot change is refused with a
+# message that names it.
 _NAMES = frozenset({
     *update_asked.NAMES, "account", "accounting", "arraytaskthrottle", "burstbuffer", "clusterfeatures", "clusters",
     "comment", "contiguous", "corespec", "cpuspertask", "cpuspertres", "deadline", "delayboot", "dependency",
@@ -200,7 +203,8 @@ _NAMES = frozenset({
 
 
 def _change(api: Api, job: Job, ask: Ask, said: dict[str, str], within: update_asked.Around) -> numbers.Needs | None:
-    """Apply the changes to `ask`, and return the new dependencies if they changed. Raises Usage, DependencyError."""
+    """Make the changes `said` in the request `ask`. Return the new dependencies of the job if they are changed; None
+    otherwise. Raises Usage, DependencyError, Refusal."""
     needs = None
     for name, value in said.items():
         if job.state != "PENDING" and name in update_asked.PENDING_ONLY:
@@ -215,7 +219,7 @@ def _change(api: Api, job: Job, ask: Ask, said: dict[str, str], within: update_a
             case "wckey":
                 ask.wckey = value
             case "userid":
-                continue  # selects jobs by user, without an effect beside an id
+                continue  # as in Slurm, it selects jobs by user, and has no effect together with an id
             case "name" | "jobname":
                 ask.name = value
             case "comment":
@@ -243,11 +247,11 @@ def _change(api: Api, job: Job, ask: Ask, said: dict[str, str], within: update_a
 
 
 _GONE = 404
-_SAME = {"reservation": "reservationname", "reqnodes": "numnodes", "reqprocs": "numcpus"}  # other names of a parameter
+_SAME = {"reservation": "reservationname", "reqnodes": "numnodes", "reqprocs": "numcpus"}  # other name -> parameter
 
 
 def _until(job: Job, ask: Ask, value: str, within: update_asked.Around) -> int | None:
-    """Return the time limit (minutes) with which the running job ends at that time. Raises Refusal."""
+    """Return the time limit, in minutes, with which the running job ends at the time `value`. Raises Refusal."""
     if job.start_s is None:
         raise update_asked.Refusal("Job is not running")
     found = max(1, round((times.read_moment(value, time.time()) - job.start_s) / 60))
@@ -257,7 +261,8 @@ def _until(job: Job, ask: Ask, value: str, within: update_asked.Around) -> int |
 
 
 def _limit(job: Job, ask: Ask, text: str, within: update_asked.Around) -> int | None:
-    """Return the new time limit. Only operators and coordinators may raise the limit. Raises Usage, Refusal."""
+    """Return the new time limit in minutes; None for no limit. Only operators and coordinators may raise the limit.
+    Raises Usage, Refusal."""
     sign = text[:1] if text[:1] in ("+", "-") and text != "-1" else ""
     found = minutes(text.removeprefix(sign))
     if sign and found is not None and ask.limit_min is not None:
@@ -272,7 +277,8 @@ def _limit(job: Job, ask: Ask, text: str, within: update_asked.Around) -> int | 
 
 
 def _prioritize(job: Job, ask: Ask, value: str) -> None:
-    """Set the job's priority. 0 holds the job. Any other value is reached by a change of its nice value."""
+    """Set the priority of the job in its request. 0 holds the job. For another value, the nice value is changed so that
+    the job gets this priority. Raises Refusal."""
     wanted = int(value or "0")
     if wanted and job.state != "PENDING":
         raise update_asked.Refusal("Changes to job priority are not persistent, change nice instead")

@@ -1,7 +1,7 @@
-"""scontrol update of what a waiting job asks for: its partition, account, size, nodes, features, memory and GPUs.
+"""Run scontrol update for the request of a pending job: its partition, account, size, nodes, features, memory and GPUs.
 
-A job that waits is a suspended Job without pods, so the server lets its resources and node affinity change. Whether a
-job has one node or several is fixed at its submission."""
+A pending job is a suspended Job without pods. Kubernetes allows changes of the resources and the node affinity of such
+a Job. A job with one node cannot become a job with several nodes, or the reverse."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from phalanx.slurm.submission.environment import variables
 
 
 class Refusal(PhalanxError):
-    """A change that is refused. Its text is the first part of Slurm's message, before `for job`."""
+    """The error for a change that is refused. Its text is the part of Slurm's message before `for job`."""
 
 
 DENIED = "Access/permission denied"
-# Parameter whose value is a count -> its name in Slurm's messages.
+# parameter whose value is a number -> its name in Slurm's messages
 _COUNTS = {
     "corespec": "CoreSpec", "cpuspertask": "CPUsPerTask", "mincpusnode": "MinCPUsNode",
     "minmemorycpu": "MinMemoryCPU", "minmemorynode": "MinMemoryNode", "mintmpdisknode": "MinTmpDiskNode",
@@ -47,7 +47,7 @@ OPERATORS = frozenset({
     "admincomment", "contiguous", "corespec", "deadline", "oversubscribe", "reboot", "shared", "sitefactor",
     "threadspec",
 })  # fmt: skip
-# Parameters that Slurm changes only while a job is pending.
+# Parameters that Slurm allows to change only while a job is pending.
 PENDING_ONLY = frozenset({
     "account", "contiguous", "corespec", "cpuspertask", "dependency", "eligibletime", "excnodelist", "features", "gres",
     "mincpusnode", "minmemorycpu", "minmemorynode", "mintmpdisknode", "numcpus", "numtasks", "oversubscribe",
@@ -59,7 +59,7 @@ ALWAYS_REFUSED = {
     "clusters": "Unspecified error",
     "clusterfeatures": "Unspecified error",
 }
-_SHOWN = {"reqcores": "cores", "reqsockets": "sockets", "reqthreads": "threads"}  # shown by `show job` only
+_SHOWN = {"reqcores": "cores", "reqsockets": "sockets", "reqthreads": "threads"}  # only `show job` uses these values
 _IGNORED = frozenset({"delayboot", "resetaccruetime", "switches"})  # accepted without an effect
 NAMES = frozenset({*_COUNTS, *_WORDS, *OPERATORS, *PENDING_ONLY, *ALWAYS_REFUSED, *_IGNORED, "endtime", "licenses",
                    "mailtype", "mailuser", "numnodes", "nodelist", "partition", "reqnodelist", "reservationname",
@@ -67,7 +67,8 @@ NAMES = frozenset({*_COUNTS, *_WORDS, *OPERATORS, *PENDING_ONLY, *ALWAYS_REFUSED
 
 
 class Around(NamedTuple):
-    """The site, the nodes and the rights that a change is checked against."""
+    """The data for checking a change. `hardware`: the hardware of the job's partitions. `operator`: True if the caller
+    is an operator or an administrator."""
 
     site: site.Site
     hardware: Hardware
@@ -75,8 +76,8 @@ class Around(NamedTuple):
 
 
 def require_readable(said: Mapping[str, str]) -> bool:
-    """Check the values. Return False for an error that Slurm only reports, with exit code 0. Raises Usage for other
-    errors."""
+    """Check the form of the values. Return False after an error that Slurm only reports, with exit code 0. Raises Usage
+    for other errors."""
     for name, value in said.items():
         if name in _COUNTS and _COUNT.fullmatch(value) is None:
             raise Usage(f"scontrol: error: Invalid {_COUNTS[name]} value: {value}")
@@ -117,7 +118,7 @@ def _mail_types(value: str) -> list[str]:
 
 
 def around(api: Api, job: Job, said: Mapping[str, str]) -> Around:
-    """Return the data for checking changes of this job."""
+    """Return the data for checking the changes `said` of this job."""
     from phalanx.slurm.control import running
 
     here = site.load(api)
@@ -128,7 +129,7 @@ def around(api: Api, job: Job, said: Mapping[str, str]) -> Around:
 
 
 def change(job: Job, ask: Ask, name: str, value: str, within: Around) -> None:
-    """Apply one change to `ask`. Raises Refusal, Usage."""
+    """Make one change in the request `ask`. `name`, `value`: the parameter and its new value. Raises Refusal, Usage."""
     if name in ALWAYS_REFUSED:
         raise Refusal(ALWAYS_REFUSED[name])
     if name in OPERATORS and not within.operator:
@@ -237,7 +238,7 @@ def _node_count(job: Job, ask: Ask, least: int, most: int) -> None:
     if ask.least_cpus and ask.least_cpus < least:
         raise Refusal("CPU count specification invalid")
     if (least > 1) != (ask.node_count > 1):
-        raise Refusal("a job keeps one node, or several, as it was submitted: submit it again (docs/guide/slurm.md)")
+        raise Refusal("one node cannot become several, or several one: submit the job again (docs/guide/slurm.md)")
     ask.nodes, ask.max_nodes, ask.said_nodes = least, limit, bool(most) or ask.said_nodes
     ask.tasks = max(ask.tasks, least)
 
@@ -265,7 +266,7 @@ def _nodes(job: Job, ask: Ask, name: str, value: str, hardware: Hardware) -> Non
 
 
 def _gres(ask: Ask, value: str) -> None:
-    """Set the GPUs per node and their type, as `sbatch --gres` does. The type is a part of the nodes' GPU product."""
+    """Set the number of GPUs per node and their type, as `sbatch --gres` does."""
     kind, *rest = value.split(":")
     if value and kind != "gpu":
         raise Refusal("Invalid generic resource (gres) specification")
@@ -293,8 +294,8 @@ def _time_min(ask: Ask, value: str) -> None:
 
 
 def patch_of(job: Job, ask: Ask, before: Object, here: site.Site) -> Object:
-    """Return a patch of the Job's labels and spec for the changed `ask`; annotations are patched separately. `before`:
-    the Job."""
+    """Return a patch of the Job's label and spec for the changed request `ask`; empty if neither changes. The
+    annotations are not a part of it. `before`: the Job object."""
     made = manifest.job(job.number, ask, here, {}, [])
     now, then = made["spec"]["template"]["spec"], before["spec"]["template"]["spec"]
     spec: Object = {}
@@ -315,7 +316,7 @@ def patch_of(job: Job, ask: Ask, before: Object, here: site.Site) -> Object:
 
 
 def refresh_environment(api: Api, job: Job, ask: Ask, here: site.Site) -> None:
-    """Write the variables of the script that the change of `ask` changes into the job's Secret."""
+    """Write the environment variables of the script whose values change with the request `ask` to the job's Secret."""
     before = variables(job.number, job.ask, here, {}, "", None)
     now = variables(job.number, ask, here, {}, "", None)
     if ask.tasks != job.ask.tasks:
@@ -326,12 +327,12 @@ def refresh_environment(api: Api, job: Job, ask: Ask, here: site.Site) -> None:
 
 
 def refused(error: Refused) -> Refusal:
-    """Return the server's message about a change that it refuses."""
+    """Return a Refusal with the message of the API server, which has refused a change."""
     return Refusal(error.message)
 
 
 def with_change(changed: Mapping[str, Any], more: Object) -> Object:
-    """Return one patch of annotations, labels and spec."""
+    """Return one patch for the Job. `changed`: the annotations. `more`: the result of `patch_of`."""
     metadata = {"annotations": dict(changed), **more.get("metadata", {})}
     return {"metadata": metadata, **({"spec": more["spec"]} if "spec" in more else {})}
 
