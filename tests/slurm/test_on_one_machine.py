@@ -243,7 +243,7 @@ def test_what_a_waiting_job_asks_for_is_changed_and_is_what_it_gets(shell: Shell
         "features=nothing": "Invalid feature specification", "gres=foo:1": "Invalid generic resource (gres)",
         "numtasks=0": "Task count specification invalid", "timemin=50": "Invalid time-min specification",
         "numcpus=4-2": "Invalid NumCPUs value: 4-2", "licenses=x": "Invalid license specification",
-        "endtime=now": "Job is not running", "numnodes=2": "a job keeps one node, or several",
+        "endtime=now": "Job is not running", "numnodes=2": "one node cannot become several",
     }  # fmt: skip
     for change, text in refused.items():
         assert text in shell.fails(f"scontrol update jobid={job} {change}"), change
@@ -513,7 +513,7 @@ def test_reports_of_what_was_used_and_what_the_scheduler_does(shell: Shell) -> N
     words = shell(f"sreport -n -P cluster Utilization {start} {end} format=cluster,down").split("|")
     assert words == ["phalanx", "0\n"]
     said = shell.call("sdiag")
-    assert "PHALANX_METRICS names no address" in said.stderr
+    assert "set PHALANX_METRICS to the address" in said.stderr
     assert re.search(r"Jobs completed: [1-9]", said.stdout)
     assert "cannot be read" in shell.call("PHALANX_METRICS=http://127.0.0.1:1 sdiag").stderr
 

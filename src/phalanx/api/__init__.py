@@ -1,6 +1,6 @@
-"""Phalanx from Python: `import phalanx`, in scripts and notebooks.
+"""The Python interface of Phalanx for scripts and notebooks: `import phalanx`.
 
-values    jobs, queues and results, shown as tables in notebooks
-aio       each call as a coroutine
-blocking  the same calls, which wait for their answer
+values    the values that the calls return: jobs, queues and results, which notebooks show as tables
+aio       the calls as coroutines
+blocking  the same calls as ordinary functions, which wait for the result
 """

@@ -1,7 +1,9 @@
-"""The calls as coroutines: `await phalanx.aio.jobs()`. `phalanx.api.blocking` has the same ones without `await`.
+"""The calls as coroutines, such as `await phalanx.aio.jobs()`. `phalanx.api.blocking` has the same calls without
+`await`.
 
-Jobs have the names that every command takes: NAME, NAMESPACE/NAME, KIND/NAME, ARRAY/INDEX, or the `id` of a `Job`. The
-cluster is the one that `phalanx` commands would talk to, unless `kubeconfig` or `context` name another.
+Calls accept the names of jobs that every `phalanx` command accepts: NAME, NAMESPACE/NAME, KIND/NAME, ARRAY/INDEX, or
+the `id` of a `Job`. They use the same cluster as the `phalanx` commands, unless `kubeconfig` or `context` names another
+one.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ Name = str | Job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """The kubeconfig and the context by which a cluster is reached. `namespace`: the namespace of names without one."""
+    """The cluster to use. `kubeconfig`, `context`: a kubeconfig file and a context; None for those of the `phalanx`
+    commands. `namespace`: the namespace of job names without a namespace."""
 
     kubeconfig: str | Path | None = None
     context: str | None = None
@@ -75,10 +78,10 @@ async def submit(
     hold: bool = False,
     cluster: Cluster = HERE,
 ) -> Job:
-    """Queue a job that runs `command` in each of its pods, and return at once. No shell sees the command.
+    """Submit a job that runs `command` in each of its pods, and return at once. The command is not passed to a shell.
 
-    `memory`: a quantity, 16Gi. `time_limit`: 30m, 8h. `after`: jobs that must have succeeded first. Raises
-    PhalanxError, and creates nothing, if the job is invalid."""
+    `memory`: a quantity such as 16Gi. `time_limit`: a duration such as 30m or 8h. `after`: jobs that must succeed
+    before this job starts. Raises PhalanxError if the job is invalid; then nothing is created."""
     options = JobOptions(
         name=name or None,
         pods=pods,
@@ -102,7 +105,8 @@ async def submit(
 
 
 async def wait(name: Name, *, running: bool = False, timeout_s: float | None = None, cluster: Cluster = HERE) -> Result:
-    """Wait until a job is over, or until it runs, and return how it ended. Raises TimeoutError after `timeout_s`."""
+    """Wait until a job has ended, and return how it ended. `running`: True to return already when the job runs. Raises
+    TimeoutError after `timeout_s` seconds."""
     async with asyncio.timeout(timeout_s), connected(cluster.target) as connection:
         found = await cluster.find(connection, name)
         if found.entry is not None:
@@ -130,7 +134,7 @@ async def logs(name: Name, *, tail: int | None = None, previous: bool = False, c
 
 
 async def explain(name: Name, *, cluster: Cluster = HERE) -> Explanation:
-    """Return why a job waits, where it runs, or how it ended."""
+    """Return the page of `phalanx explain`: why a job is pending, where it runs, or how it ended."""
     ledger = find_ledger_of(cluster.target, os.environ)
     async with connected(cluster.target) as connection:
         found = await cluster.find(connection, name)
@@ -145,7 +149,8 @@ async def explain(name: Name, *, cluster: Cluster = HERE) -> Explanation:
 
 
 async def jobs(*, finished: bool = False, every_namespace: bool = False, cluster: Cluster = HERE) -> Table[Job]:
-    """Return the jobs that run or wait, in the order of `phalanx jobs`; with `finished` those that are over, too."""
+    """Return the pending and running jobs, in the order of `phalanx jobs`. `finished`: True to include jobs that have
+    ended. `every_namespace`: True for the jobs of all namespaces."""
     namespace = "" if every_namespace else cluster.own_namespace
     async with connected(cluster.target) as connection:
         snapshot = await look(connection, namespace)
@@ -181,9 +186,11 @@ async def simulate(
     cluster: str = "",
     seed: int = 0,
 ) -> Table[Simulated]:
-    """Play a log or a workload file in virtual time under each policy, and return the measures of each run.
+    """Simulate a log or a workload file under each policy, and return the measures of each simulation.
 
-    `policies`: built-in names, or files. `cluster`: 128x8, where the log names no machine. Raises PhalanxError."""
+    `trace`: the log or the workload file. `policies`: names of built-in policies, or files. `first`: the number of jobs
+    to simulate; None: all. `cluster`: the size of the cluster, such as 128x8, if the log does not contain it. Raises
+    PhalanxError."""
     return await asyncio.to_thread(_simulate, Path(trace), tuple(policies), tuple(estimates), first, cluster, seed)
 
 

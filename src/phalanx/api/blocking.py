@@ -1,4 +1,5 @@
-"""The calls of `phalanx.api.aio` for scripts and notebooks: each waits for its answer."""
+"""The calls of `phalanx.api.aio` as ordinary functions for scripts and notebooks. Each function waits for its
+result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the calls return: frozen values that print as text, and as HTML in notebooks."""
+"""The values that the calls return. They are immutable, and are printed as text, or as HTML in notebooks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Generic, Protocol, TypeVar, overload
 
-from phalanx.model.policy import WaitingJob as WaitingJob  # for files of `phalanx simulate --policy NAME.py`
+# Exported for the policy files of `phalanx simulate --policy NAME.py`.
+from phalanx.model.policy import WaitingJob as WaitingJob
 
 
 class Row(Protocol):
@@ -22,8 +23,9 @@ Value = TypeVar("Value", bound=Row)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job that waits, runs or is over. `reason`: why it waits; `message`: how it failed, or why it is stuck.
-    `record`: what `phalanx jobs --json` has of it (docs/guide/command-line.md)."""
+    """A job that is pending, runs, or has ended. `pods`: the number of its pods; `placed`: how many of them have a
+    node. `reason`: why it is pending; `message`: how it failed, or why it is stuck. `record`: its entry in `phalanx
+    jobs --json` (docs/guide/command-line.md)."""
 
     namespace: str
     name: str
@@ -38,7 +40,7 @@ class Job:
 
     @property
     def id(self) -> str:
-        """Return NAMESPACE/NAME, which every call takes."""
+        """Return NAMESPACE/NAME, which every call accepts as the name of the job."""
         return f"{self.namespace}/{self.name}"
 
     def cells(self) -> Mapping[str, str]:
@@ -57,7 +59,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """A queue. `share`: its dominant share; None: infinite. `record`: what `phalanx queues --json` has of it."""
+    """A queue. `share`: its dominant share; None: infinite. `record`: its entry in `phalanx queues --json`."""
 
     name: str
     parent: str
@@ -78,7 +80,8 @@ class Queue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """How a job ended. `state`: complete, failed or deleted; `running` where that was waited for."""
+    """The result of `wait`. `state`: complete, failed or deleted; or running, if `wait` was called with `running`.
+    `why`: the cause of a failure."""
 
     job: str
     state: str
@@ -99,7 +102,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a job waits, in full: the page of `phalanx explain`. `record`: its JSON."""
+    """The page of `phalanx explain` about a job (`text`). `record`: the same data as `phalanx explain --json` has."""
 
     job: str
     text: str
@@ -114,7 +117,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """A simulation. `measures`: by the names of docs/guide/simulate.md."""
+    """The result of a simulation. `measures`: name of a measure (docs/guide/simulate.md) -> its value."""
 
     trace: str
     policy: str
@@ -131,7 +134,7 @@ class Simulated:
 
 
 class Table(Sequence[Value], Generic[Value]):
-    """A list of such values, a row each in a notebook."""
+    """A list of values. A notebook shows it as a table with a row for each value."""
 
     def __init__(self, items: Sequence[Value]) -> None:
         self._items = tuple(items)
@@ -157,7 +160,8 @@ class Table(Sequence[Value], Generic[Value]):
 
 
 def as_html(rows: Sequence[Mapping[str, str]]) -> str:
-    """Return a table whose columns are the names in the first row. Every text is escaped: users choose names."""
+    """Return an HTML table. The names in the first row are its columns. All texts are escaped, because they contain
+    names that users choose."""
     if not rows:
         return "<p>none</p>"
     head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])

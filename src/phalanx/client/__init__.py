@@ -5,10 +5,10 @@ Parts, lowest first:
     moment      times in the format of the API
     quantity    amounts in the format of the API
     kind        kinds and their paths
-    policies    admission policies and their bindings
-    tally       counters of API calls
+    policies    build admission policies and their bindings
+    tally       count API calls
     access      the server's address, the proxy before it, and the caller's credentials
-    http        HTTP/1.1 on connections that are kept open
-    connection  API calls and their outcomes
+    http        an HTTP/1.1 client with a pool of connections
+    connection  make API calls and classify their outcomes
     informer    a cache of one kind, kept up to date by list and watch
 """

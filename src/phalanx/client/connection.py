@@ -1,17 +1,18 @@
 """Make API calls to one server, and classify their outcomes.
 
-An outcome is one of three. The difference decides whether a write may be repeated:
+Each call has one of three outcomes, which decide whether a write may be repeated:
 
-- 2xx: the write is durable;
-- 4xx: `ApiRefusal`; the write did not happen;
-- 5xx or no response: `ApiUnknown`; the write may have happened, and only a read can show it.
+- 2xx: the write was executed and is durable;
+- 4xx: `ApiRefusal`; the write was not executed;
+- 5xx or no response: `ApiUnknown`; the write may have been executed, and only reading the object can show it.
 
-A call that was certainly not executed is sent again: after a 429 of an overloaded server, when its `Retry-After` is
-over (all other calls wait too); and once after a 401, with new credentials. Reads are also repeated after a 5xx.
+A call that was certainly not executed is sent again in two cases. After a 429 of an overloaded server, all calls wait
+for the time in `Retry-After`. After a 401, the call is sent once more with new credentials. Reads are also repeated
+after a 5xx.
 
 A 429 may also be about one object: a PodDisruptionBudget forbids an eviction, or a webhook refuses a write. An
-overloaded server answers in plain text before it reads the call; every other 429 has a Status as its body. The latter
-is an `ApiRefusal` and delays no other call. (k8s.io/apiserver/pkg/server/filters, `tooManyRequests`.)
+overloaded server sends a 429 in plain text before it reads the call. Every other 429 has a Status as its body; it is an
+`ApiRefusal` and delays no other call. (Source: k8s.io/apiserver/pkg/server/filters, `tooManyRequests`.)
 
 Objects are plain JSON values, decoded by msgspec.
 """
@@ -50,7 +51,7 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
-_CONNECTIONS = 48  # the most concurrent calls; further calls wait in this process. Watches do not count
+_CONNECTIONS = 48  # the most concurrent calls, without watches; further calls wait in this process
 _TIMEOUT_S = 30.0
 _BUSY_RETRIES = 8
 _MESSAGE_MOST_BYTES = 16 << 20  # the longest message of a WebSocket
@@ -58,11 +59,11 @@ _BROKEN_S = (0.1, 0.5, 1.0)  # the pauses before a read is repeated after a 5xx
 
 
 class ApiError(PhalanxError):
-    """A call that did not succeed."""
+    """The error if a call did not succeed."""
 
 
 class ApiRefusal(ApiError):
-    """The server refused the call (4xx). Nothing was changed."""
+    """The error if the server refused the call (4xx). Nothing was changed."""
 
     def __init__(self, code: int, reason: str, message: str, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -70,7 +71,8 @@ class ApiRefusal(ApiError):
 
 
 class ApiUnknown(ApiError):
-    """There was no response, or a 5xx. Whether a write happened is unknown until the object is read."""
+    """The error if there was no response, or a 5xx. It is unknown whether a write was executed until the object is
+    read."""
 
 
 class Connection:
@@ -87,11 +89,12 @@ class Connection:
         proxy: Proxy | None = None,
         acting: Sequence[str] = (),
     ) -> None:
-        """Make a connection. `headers`: sent with every call, together with the headers of `identity`. `acting`: a
-        user and the user's groups to impersonate in every call. Raises PhalanxError if they cannot be named."""
+        """Make a connection. `headers`: sent with every call, together with the headers of `identity`. `acting`: a user
+        and the user's groups to impersonate in every call. Raises PhalanxError if these names are not valid in a
+        header."""
         self.server = server.rstrip("/")
         self.tally = Tally()
-        self.lists_by_watch = True  # until the server refuses a watch that begins with all objects (KEP-3157)
+        self.lists_by_watch = True  # False after the server refused a watch that begins with all objects (KEP-3157)
         common = {"accept": JSON, "user-agent": f"phalanx/{__version__}", **headers}
         self._head = "".join(f"{name}: {value}\r\n" for name, value in common.items()) + _impersonating(acting)
         self._identity = identity
@@ -102,8 +105,8 @@ class Connection:
 
     @classmethod
     async def open(cls, kubeconfig: str | Path | None = None, context: str | None = None) -> Self:
-        """Return a connection with the credentials of `kubeconfig`, or $KUBECONFIG, or ~/.kube/config, or the pod's
-        service account: the first that exists.
+        """Return a connection with the first of these credentials that exist: of the file `kubeconfig`, of $KUBECONFIG,
+        of ~/.kube/config, or of the pod's service account.
 
         Raises PhalanxError if there is no kubeconfig or the credentials cannot be obtained."""
         return await cls.of(*read_credentials(kubeconfig, context))
@@ -123,14 +126,15 @@ class Connection:
         )
 
     def with_token(self, token: str) -> Connection:
-        """Return a connection to the same server that has this bearer token, and no credentials of this connection."""
+        """Return a connection to the same server with this bearer token as its only credentials. Raises
+        PhalanxError."""
         if self._identity is None:
             raise PhalanxError(f"the connection to {self.server} has no credentials that a token could replace")
         return self._copy(self._identity.with_token(token))
 
     async def another(self) -> Connection:
-        """Return a connection of the same user, whose calls never wait for calls of this one. Raises PhalanxError if
-        the credentials cannot be obtained."""
+        """Return a second connection with the same credentials, so that its calls never wait for calls of this
+        connection. Raises PhalanxError if the credentials cannot be obtained."""
         identity = None if self._identity is None else self._identity.another()
         if identity is not None:
             await identity.renew()
@@ -138,7 +142,7 @@ class Connection:
 
     def acting_as(self, user: str, groups: Sequence[str]) -> Connection:
         """Return a connection with the same credentials that impersonates this user with these groups. Raises
-        PhalanxError if they cannot be named in a header."""
+        PhalanxError if these names are not valid in a header."""
         return self._copy(self._identity, acting=(user, *groups))
 
     def _copy(self, identity: Identity | None, acting: Sequence[str] = ()) -> Connection:
@@ -153,7 +157,8 @@ class Connection:
         )
 
     def fence(self, until: Callable[[], float]) -> None:
-        """Refuse every later write at or after `until()` (the event loop's time), for example when a Lease expires."""
+        """From now on, refuse each write at or after the time that `until` returns (in the event loop's time), for
+        example the expiry of a Lease."""
         self._fence = until
 
     async def __aenter__(self) -> Self:
@@ -209,10 +214,10 @@ class Connection:
                 return _decode(answer.status, answer.headers.get("content-type", ""), answer.body)
 
     async def _ready(self, refused: str | None = None) -> str:
-        """Wait until the server may be called again and the credentials are fresh; return the call's header lines.
-        `refused`: the credentials' header lines that the server has just refused."""
+        """Wait until the server may be called again, renew the credentials if necessary, and return the header lines of
+        a call. `refused`: the header lines with the credentials that the server has just refused; None: no refusal."""
         loop = asyncio.get_running_loop()
-        while (pause_s := self._calm_s - loop.time()) > 0:  # noqa: ASYNC110 (what it waits for is the server)
+        while (pause_s := self._calm_s - loop.time()) > 0:  # noqa: ASYNC110 (the server reports no event)
             await asyncio.sleep(pause_s + random.uniform(0.0, 0.1 * pause_s))
         identity = self._identity
         if identity is None:
@@ -226,8 +231,8 @@ class Connection:
         return self._head + identity.lines
 
     def _calm_down(self, said: str | None, times: int) -> None:
-        """Delay all calls. `said`: the header Retry-After in seconds; without it, or with a date, the pause follows
-        from `times`, the number of 429s in a row."""
+        """Delay all calls. `said`: the value of the header Retry-After. If it is missing or is a date, the pause
+        depends on `times`, the number of consecutive responses with status 429."""
         pause_s = float(said) if said is not None and said.isascii() and said.isdigit() else min(8.0, 0.5 * 2.0**times)
         self._calm_s = max(self._calm_s, asyncio.get_running_loop().time() + min(pause_s, _TIMEOUT_S))
 
@@ -300,8 +305,8 @@ class Connection:
     async def stream(
         self, path: str, params: Mapping[str, str], read_timeout_s: float | None = None
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Yield the lines of a long response (watch, log -f). `read_timeout_s`: the longest silence. Raises as
-        `request` does, also while lines are read."""
+        """Yield the lines of a long response (watch, log -f). `read_timeout_s`: the longest time without data, in
+        seconds. Raises the errors of `request`, also while lines are read."""
         head = await self._ready()
         try:
             target = _target(path, params)
@@ -314,7 +319,8 @@ class Connection:
                 if answer.status >= 300:
                     content = b"".join([chunk async for chunk in chunks])
                     if answer.status == 401 and self._identity is not None and self._identity.renewable:
-                        await self._ready(self._identity.lines)  # the caller repeats the watch with new credentials
+                        # Renews the credentials; the caller then repeats the watch.
+                        await self._ready(self._identity.lines)
                     if answer.status == 429 and not _is_json(answer.headers):
                         self._calm_down(answer.headers.get("retry-after"), 1)
                     _decode(answer.status, answer.headers.get("content-type", ""), content)
@@ -328,7 +334,7 @@ class Connection:
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
         """Open a WebSocket, for exec or port-forward, with the first of these subprotocols that the server supports.
         Raises the errors of `request`."""
-        import aiohttp  # few commands open one, and it takes as long to import as all else
+        import aiohttp  # imported here, because few commands need it and its import takes long
 
         head = await self._ready()
         lines = [line.partition(": ") for line in head.splitlines()]

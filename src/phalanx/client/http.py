@@ -1,13 +1,13 @@
 """An HTTP/1.1 client for one server, with the features that an API client needs: keep-alive, bodies, streams.
 
-A scheduler sends thousands of small writes a second, and a general HTTP client would use most of its processor time
-(docs/decisions/0012-http-of-the-client.md). Here a call is one write and one parsed response on an `asyncio.Protocol`.
-httptools is the parser; TLS is the standard library's.
+A scheduler sends thousands of small writes a second, and a general HTTP client would use most of the scheduler's
+processor time (docs/decisions/0012-http-of-the-client.md). In this client, a call is one write and one parsed response
+on an `asyncio.Protocol`. httptools parses the responses, and the standard library provides TLS.
 
-- A connection carries one call at a time. Otherwise one lost response would make the outcome of the next call unknown
-  as well. A call beyond `limit` waits for a connection.
-- A connection that was idle for long is not used again, because the server may be closing it and a write would then
-  have an unknown outcome.
+- A connection carries one call at a time. With several calls, a lost response would make the outcome of the next call
+  unknown as well. If `limit` calls are in progress, further calls wait for a connection.
+- A connection that was idle for more than 20 seconds is not used again, because the server may close it at that moment,
+  and then the outcome of a write would be unknown.
 - Every failure is an `OSError` (`ConnectionError`, `TimeoutError`). The request may or may not have been executed.
 """
 
@@ -91,8 +91,8 @@ class Http:
     async def stream(
         self, target: str, head: str, *, timeout_s: float, quiet_timeout_s: float | None
     ) -> AsyncIterator[tuple[HttpAnswer, AsyncIterator[bytes]]]:
-        """Send a GET and yield the response and the chunks of its body as they arrive. `quiet_timeout_s`: the longest
-        silence before the connection counts as lost."""
+        """Send a GET request, and yield the response and the chunks of its body as they arrive. `quiet_timeout_s`:
+        after this time without data, the connection counts as lost."""
         channel = await self._connect()  # not from the pool, because a stream occupies it for minutes
         try:
             answer = await channel.begin(self._request("GET", target, head, b""), timeout_s)
@@ -106,7 +106,7 @@ class Http:
             channel.close()
 
     def drop_idle(self) -> None:
-        """Close idle connections, because the client certificate has changed: the next calls open new ones."""
+        """Close idle connections, so that the next calls open new ones with the changed client certificate."""
         for channel in self._idle:
             channel.close()
 
@@ -115,12 +115,12 @@ class Http:
         return f"{method} {self._prefix}{target} HTTP/1.1\r\n{self._host_line}{head}{length}\r\n".encode() + body
 
     async def _take(self) -> tuple[_Channel, bool]:
-        """Return a connection for one call, and whether it is new."""
+        """Return a connection for a call, and True if the connection is new. Wait if `limit` calls are in progress."""
         if self._taken >= self._limit:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             try:
-                await turn  # the call that ended passes its place on
+                await turn  # a call that ends gives its place to this call (`_pass_on`)
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
                     self._pass_on()
@@ -187,11 +187,11 @@ def _keep_alive(sock: socket.socket) -> None:
 
 
 class _Channel(asyncio.Protocol):
-    """A connection. `usable`: it is open, and its last response was read to the end."""
+    """A connection. `usable`: True if it is open and its last response was read to the end."""
 
     def __init__(self) -> None:
         self.usable = True
-        self.heard = False  # some byte of the response has arrived
+        self.heard = False  # True if a part of the response has arrived
         self.idle_since_s = 0.0
         self.most_bytes = 0  # the longest response body; 0: no limit
         self._loop = asyncio.get_running_loop()
@@ -247,7 +247,7 @@ class _Channel(asyncio.Protocol):
         self._transport.write(request)
         try:
             await self._done
-        except BaseException:  # also if cancelled: no call waits for the bytes that arrive from now on
+        except BaseException:  # also if cancelled, because a later call must not get the rest of this response
             self.close()
             raise
         finally:
@@ -302,7 +302,7 @@ class _Channel(asyncio.Protocol):
             self._news.set()
             self._buffered += len(body)
             if self._buffered > _STREAM_BUFFER_BYTES and self._transport is not None:
-                self._transport.pause_reading()  # the reader is slow: make the server wait, to bound our memory
+                self._transport.pause_reading()  # the caller reads slowly; the server must wait, so memory is bounded
 
     def on_message_complete(self) -> None:
         self._ended = True

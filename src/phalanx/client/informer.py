@@ -1,14 +1,14 @@
 """A cache of one kind, kept up to date by list and watch.
 
-- The protocol is that of client-go's reflector: list once (consistently, without a resourceVersion), watch from the
-  list's version with bookmarks, resume a broken watch from the last version, and list again after a 410. Differences
-  between a list and the cache reach the subscribers as ordinary changes.
+- The protocol is that of client-go's reflector. The informer lists once (consistently, without a resourceVersion), and
+  then watches from the list's version, with bookmarks. It resumes a broken watch from the last version, and lists again
+  after a 410. Differences between a list and the cache are reported to the subscribers as ordinary changes.
 - If the server supports KEP-3157, the watch begins with all objects and replaces the list. Then neither side holds the
   whole list in memory.
-- A silent watch may be dead (a load balancer dropped it, or the server hangs). The kernel probes the peer (`http`), and
-  each watch ends after some minutes.
-- Responses to own writes and the watch are two streams without a common order. `observe` accepts both and keeps the
-  newer state of each object. The resourceVersion decides; it is an integer in every known server.
+- A watch without events may be dead, because a load balancer dropped it or the server hangs. So the kernel probes the
+  peer (`http`), and each watch ends after some minutes.
+- States of an object come from the watch and from the responses to writes, in no common order. `observe` accepts both
+  and keeps the state with the higher resourceVersion, which is an integer in every known server.
 - A new uid under an old name is reported as a deletion and an addition.
 """
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 _WATCH_S = (120, 180)  # the range of a watch's duration; random, so that the watches do not all end at once
 _QUIET_S = 15.0  # a watch that is silent for this time after its end counts as dead
 _SHORT_S = 10.0  # after a shorter watch without events the informer pauses before the next one
-_PATIENCE = 6  # after this number of watches without events it lists again: the server may have been restored
+_PATIENCE = 6  # after this number of failed watches it lists again, because the server may have been restored
 _FORGOTTEN = 410
 _SPECS = 10_000  # the size of the cache of decoded specs
 _INITIAL = "k8s.io/initial-events-end"
@@ -61,11 +61,11 @@ def version_of(obj: Object) -> int:
 
 
 def _decoder(lean: type | None) -> Callable[[bytes], Any]:
-    """Return the decoder of a watch's lines. An object that does not match the type `lean` is decoded whole, so that no
-    odd object can end a watch.
+    """Return a function that decodes a line of a watch. Only the fields of the type `lean` are decoded; None: all
+    fields. An object that does not match this type is decoded with all fields, so that no object can end a watch.
 
-    With a lean type, equal specs (to the byte) become one object, because most events do not change the spec and many
-    objects come from one template."""
+    With a type, specs with the same bytes become the same Python object, because most events do not change the spec,
+    and many objects are created from one template."""
     if lean is None:
         return msgspec.json.decode
     fields, specs = get_type_hints(lean), dict[bytes, Any]()
@@ -121,17 +121,17 @@ class Informer:
         self._version = ""
         self._highest = 0  # the highest version seen
         self._listed: dict[str, Object] | None = None  # the objects of an incomplete list; None if it is complete
-        self._cause = ""  # why the kind cannot be watched, as it was logged
+        self._cause = ""  # the last logged cause for which the kind cannot be watched
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Report all cached objects as additions at once, and every later change."""
+        """Report all cached objects to the subscriber as additions now, and then every later change."""
         self._subscribers.append(subscriber)
         for obj in list(self.objects.values()):
             self._tell_one(subscriber, Change(kind=self.kind, old=None, new=obj))
 
     async def follow(self, subscriber: Subscriber, most_s: float = 0.02) -> None:
-        """Subscribe like `subscribe`, but in time slices: after `most_s` seconds, other tasks may run. An object that
-        changes before it was reported is reported once, as an addition with its new state."""
+        """Do the same as `subscribe`, but let other tasks run after each `most_s` seconds. An object that changes
+        before it was reported is reported once, as an addition with its new state."""
         clock = asyncio.get_running_loop().time
         untold = set(self.objects)
 
@@ -197,7 +197,7 @@ class Informer:
             except ApiError as error:
                 log.info("watching %s: %s", self.kind.plural, error)
                 failures += 1
-            except Exception:  # a cache that ended would look as if nothing changed any more
+            except Exception:  # must not end the cache, because its users would then see no changes any more
                 log.exception("what the server sends of %s cannot be read: all are listed again", self.kind.plural)
                 self._version = ""
                 failures += 1
@@ -236,7 +236,7 @@ class Informer:
         return True
 
     def _complain(self, cause: str) -> None:
-        """Log the cause, unless it was the last one: a watch without the right is tried again every few seconds."""
+        """Log the cause unless it was logged last, because a refused watch is tried again every few seconds."""
         if cause != self._cause:
             log.warning("%s cannot be watched, which is tried again until it can: %s", self.kind.plural, cause)
             self._cause = cause
@@ -278,8 +278,8 @@ class Informer:
         self.synced.set()
 
     def _turn_back(self, listed: dict[str, Object]) -> None:
-        """Replace the cache by the list of a server that was restored from a backup, although its versions are
-        lower."""
+        """Replace the cache by the list. The server was restored from a backup, so its versions are lower than the
+        cached ones."""
         log.warning("the server knows no %s as new as it told us before: all are read anew", self.kind.plural)
         for key, known in list(self.objects.items()):
             self._remove(key, known, 0)
@@ -288,7 +288,7 @@ class Informer:
             self.observe(obj)
 
     async def _watch(self) -> int:
-        """Follow one watch to its end; return the number of its events."""
+        """Process the events of one watch until it ends, and return their number."""
         watch_s = random.randint(*_WATCH_S)
         params = {
             "watch": "true",
@@ -341,7 +341,7 @@ class Informer:
     def _remove(self, key: str, last: Object, version: int) -> None:
         del self.objects[key]
         self._deleted[last["metadata"]["uid"]] = version
-        if len(self._deleted) > 100_000:  # no response is delayed by this many deletions
+        if len(self._deleted) > 100_000:  # a response does not arrive after so many later deletions
             for uid in list(self._deleted)[:50_000]:
                 del self._deleted[uid]
         self._tell(Change(kind=self.kind, old=last, new=None))

@@ -12,7 +12,7 @@ _LAST_S = 253402300799.0  # the last second of the year 9999
 
 
 class MomentError(PhalanxError):
-    """A text that is not a time."""
+    """The error for a text that is not a time."""
 
 
 def read_moment(text: object) -> float:
@@ -29,8 +29,8 @@ def read_moment(text: object) -> float:
 
 
 def write_moment(at_s: float) -> str:
-    """Return the time as metav1.Time: UTC, in whole seconds, the fraction is cut off. Later times become the end of the
-    year 9999."""
+    """Return the time as metav1.Time: in UTC, with the fraction of a second cut off. Times after the year 9999 become
+    the end of this year."""
     return datetime.fromtimestamp(min(max(at_s, 0.0), _LAST_S), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -40,7 +40,7 @@ def write_micro_moment(at_s: float) -> str:
 
 
 def created_s(obj: Mapping[str, Any]) -> float | None:
-    """Return when an object was created (seconds since the epoch); None if it does not say."""
+    """Return the creation time of an object (seconds since the epoch); None if its metadata has none."""
     try:
         return read_moment((obj.get("metadata") or {}).get("creationTimestamp") or "")
     except MomentError:

@@ -1,4 +1,4 @@
-"""Admission policies of the API server (CEL) and their bindings, as objects of the API."""
+"""Build admission policies (ValidatingAdmissionPolicy, MutatingAdmissionPolicy) and their bindings as API objects."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ def refusing(
     reason: str = "Forbidden",
     **more: Any,
 ) -> list[Made]:
-    """Return a policy that refuses matching objects, and its binding. `conditions`: name -> the expression that selects
-    objects. `checks`: message -> the expression that must hold. `reason`: the refusal's reason; empty: the default.
+    """Return a policy that refuses objects, and its binding. `rules`: the requests to which the policy applies.
+    `conditions`: name -> CEL expression that must be true for an object to be checked. `checks`: message -> CEL
+    expression that must be true for an object to be accepted. `reason`: the reason of refusals; empty for the default.
     `more`: further fields of the spec."""
     said = {"reason": reason} if reason else {}
     found = [{"expression": text, "message": message, **said} for message, text in checks.items()]
@@ -57,20 +58,20 @@ def changing(
     patch: bool = False,
     **more: Any,
 ) -> list[Made]:
-    """Return a policy that changes matching objects, and its binding. `patch`: `change` is a JSON patch, otherwise an
-    apply configuration."""
+    """Return a policy that changes objects, and its binding. `rules`, `conditions`, `more`: as in `refusing`. `change`:
+    a CEL expression. `patch`: True if `change` is a JSON patch, False if it is an apply configuration."""
     how, field = ("JSONPatch", "jsonPatch") if patch else ("ApplyConfiguration", "applyConfiguration")
     found = [{"patchType": how, field: {"expression": change}}]
     return _policy(MUTATING, name, rules, conditions, {**more, "mutations": found})
 
 
 def made(kind: Kind, name: str, spec: dict[str, Any]) -> Made:
-    """Return an object of a kind with a spec."""
+    """Return a cluster-scoped object with this kind, name and spec."""
     return kind, {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, "spec": spec}
 
 
 def bound(kind: Kind, name: str) -> Made:
-    """Return the binding of a policy of that kind."""
+    """Return the binding of the policy with this kind and name."""
     return made(
         _BINDINGS[kind], name, {"policyName": name, **({"validationActions": ["Deny"]} if kind is VALIDATING else {})}
     )

@@ -1,7 +1,7 @@
-"""Count the calls to an API server, with their status codes and times. The metrics and tests read the counters.
+"""Count the calls to an API server, with their status codes and durations. The metrics and tests read the counters.
 
-Counting is a few additions to plain numbers, without a lock or a registry: about 2 µs for a call that takes 100 µs. The
-keys contain no object names, so their number is bounded by the kinds and verbs that the program uses.
+The counters are plain numbers without a lock or a registry, so counting takes about 2 µs for a call of 100 µs. The keys
+contain no object names, so their number is limited by the kinds and verbs that the program uses.
 
 Verbs and resources have the names of the server's audit log and of RBAC: `create pods/binding`, `patch jobs` in the
 group `batch`, `list nodes`.
@@ -86,9 +86,9 @@ class Tally:
 
     def __init__(self) -> None:
         self.calls: dict[Call, Counter[int]] = {}  # call -> status (0: no response) -> count
-        self.seconds: dict[Call, Spread] = {}  # call -> its times; watches are left out
+        self.seconds: dict[Call, Spread] = {}  # call -> its durations; watches are left out
         self.in_flight = 0
-        self.fills: Counter[Call] = Counter()  # call -> how often a list filled a cache
+        self.fills: Counter[Call] = Counter()  # call -> the number of lists that filled a cache
         self.answered_s: float | None = None
 
     def attempt(self, method: str, path: str) -> CallAttempt:

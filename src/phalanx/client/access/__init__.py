@@ -1,8 +1,8 @@
-"""The server's address, the proxy before it, and the caller's credentials.
+"""Find the address of the API server, the proxy in front of it, and the caller's credentials.
 
 Parts, lowest first:
 
-    proxy        connections through an HTTP proxy
-    kubeconfig   clusters, users and contexts in kubectl's files
-    credentials  server and credentials from a kubeconfig or a service account
+    proxy        connect through an HTTP proxy
+    kubeconfig   read clusters, users and contexts from kubeconfig files
+    credentials  get and renew the credentials, from a kubeconfig or a service account
 """

@@ -1,14 +1,15 @@
-"""The API server's address and the caller's credentials, from a kubeconfig or from the service account of the pod.
+"""Get the API server's address and the caller's credentials, from a kubeconfig or from the service account of the pod.
 
 The first part runs the credential plug-in of a kubeconfig. A plug-in is a program that prints an ExecCredential, which
-is used until it expires. The program is started without a shell. It may ask the user only if its `interactiveMode`
-allows this and there is a terminal. A scheduler in a cluster has no terminal, so a plug-in that must ask is refused.
+is used until it expires. The program is started without a shell. It may ask the user for input only if its
+`interactiveMode` allows this and if there is a terminal. A scheduler in a cluster has no terminal, so it refuses a
+plug-in that must ask.
 
 The second part reads the kubeconfig or the service account, and renews credentials. A service account's token is
 replaced in its file about once an hour, a plug-in's credentials have an expiry, and certificates are renewed in place.
-So each call first checks whether the `Identity` is still `fresh` (one comparison) and renews it if not. After a 401 the
-identity is renewed once, and the call is repeated, because it was not executed. The TLS context stays the same: a
-certificate that is loaded into it is used by later connections.
+So before each call, the connection checks whether the `Identity` is still `fresh` (one comparison), and renews it if
+not. After a 401 the identity is renewed once, and the call is repeated, because the server did not execute it. The TLS
+context stays the same object: later connections use the certificate that was loaded into it last.
 
 Source of the plug-in protocol: client.authentication.k8s.io/v1 and v1beta1 (KEP-541).
 """
@@ -41,7 +42,7 @@ from phalanx.client.access.kubeconfig import (
 from phalanx.client.moment import MomentError, read_moment
 from phalanx.errors import PhalanxError
 
-_PATIENCE_S = 60.0  # the time limit of a plug-in that does not ask the user
+_PATIENCE_S = 60.0  # the time limit of a plug-in without a terminal
 LEEWAY_S = 30.0  # a credential is renewed this long before it expires
 
 
@@ -59,7 +60,7 @@ class Credential:
 
 
 async def ask(plugin: Plugin, cluster: KubeconfigCluster) -> Credential:
-    """Start the plug-in once. Raises KubeconfigError if it gives no credential."""
+    """Run the plug-in once, and return the credential that it prints. Raises KubeconfigError if it prints none."""
     interactive = plugin.mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
     if plugin.mode == "Always" and not interactive:
         raise KubeconfigError(f"the plug-in {plugin.command} has to ask its user, and there is no terminal to ask at")
@@ -72,7 +73,7 @@ async def ask(plugin: Plugin, cluster: KubeconfigCluster) -> Credential:
 
 
 def _info(plugin: Plugin, cluster: KubeconfigCluster, interactive: bool) -> str:
-    """Return the value of KUBERNETES_EXEC_INFO."""
+    """Return the value of the environment variable KUBERNETES_EXEC_INFO for the plug-in."""
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.wants_cluster:
         about = {"server": cluster.server, "tls-server-name": cluster.server_name, "proxy-url": cluster.proxy}
@@ -144,8 +145,9 @@ _REREAD_S = 30.0  # credentials in files are read again after this time
 
 
 def read_credentials(kubeconfig: str | Path | None, context: str | None) -> tuple[KubeconfigCluster, KubeconfigUser]:
-    """Return the server and the credentials. As for kubectl, KUBECONFIG may list several files; the existing ones are
-    merged. Raises PhalanxError if there are none, or they cannot be used."""
+    """Return the server and the credentials. As for kubectl, KUBECONFIG may list several files; the existing files are
+    merged. `kubeconfig`: a file that replaces KUBECONFIG. `context`: None for the current context. Raises PhalanxError
+    if there are no credentials, or if they cannot be used."""
     said = str(kubeconfig or os.environ.get("KUBECONFIG") or "")
     there = _existing(said or _DEFAULT)
     if said and not there:
@@ -177,7 +179,7 @@ class Identity:
         self, cluster: KubeconfigCluster, user: KubeconfigUser, clock: Callable[[], float] = time.time
     ) -> None:
         self._cluster, self._user, self._clock = cluster, user, clock
-        self._given: Credential | None = None  # from the plug-in
+        self._given: Credential | None = None  # the last credential of the plug-in
         self._turn = asyncio.Lock()
         self._until_s = 0.0  # when `lines` and certificates must be renewed, seconds since the epoch
         self._loaded: tuple[bytes, bytes] = (b"", b"")
@@ -185,11 +187,11 @@ class Identity:
         self.tls = _tls_context(cluster)
 
     def another(self) -> Identity:
-        """Return an identity of the same user, which renews its credentials by itself."""
+        """Return an identity of the same user that renews its credentials independently of this one."""
         return Identity(self._cluster, self._user, self._clock)
 
     def with_token(self, token: str) -> Identity:
-        """Return an identity at the same server that has this token, and nothing else."""
+        """Return an identity for the same server with this token as its only credential."""
         return Identity(self._cluster, KubeconfigUser(token=token), self._clock)
 
     @property
@@ -203,8 +205,9 @@ class Identity:
         return self._user.plugin is not None or any(files)
 
     async def renew(self, refused: str | None = None) -> bool:
-        """Renew the credentials, once for all concurrent callers. `refused`: the header lines that the server refused.
-        Return whether the certificate has changed. Raises PhalanxError if no valid credentials can be obtained."""
+        """Renew the credentials, once for all concurrent callers. `refused`: the header lines that the server refused;
+        None: no refusal. Return True if the certificate has changed. Raises PhalanxError if no valid credentials can be
+        obtained."""
         async with self._turn:
             if self.fresh if refused is None else refused != self.lines:
                 return False
@@ -234,7 +237,7 @@ class Identity:
         now_s = self._clock()
         self._until_s = now_s + _REREAD_S
         if self._given is not None and not self._given.fresh(self._until_s):
-            self._until_s = self._given.until_s - LEEWAY_S  # if this time is past, every call runs the plug-in again
+            self._until_s = self._given.until_s - LEEWAY_S  # if this time has passed, each call runs the plug-in again
         return changed
 
     def _head(self) -> str:

@@ -1,9 +1,9 @@
 """Read kubeconfig files: merge several files, choose one context, and return its cluster and user.
 
-The rules are kubectl's (k8s.io/client-go/tools/clientcmd). The first file that sets a value wins: the current context,
-and each cluster, user and context by its name. A path is relative to its file. `…-data` wins over a path. An
-unsupported setting is refused and never ignored, because the scheduler might otherwise use other credentials than the
-file intends.
+The rules are those of kubectl (k8s.io/client-go/tools/clientcmd). The current context comes from the first file that
+sets it, and each cluster, user and context from the first file with an entry of its name. Paths are relative to the
+folder of their file. A field `…-data` takes precedence over a path. An unsupported setting is refused and never
+ignored, because the scheduler might otherwise use other credentials than the file intends.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _EXTENSION = "client.authentication.k8s.io/exec"  # the extension of a cluster w
 
 
 class KubeconfigError(PhalanxError):
-    """A kubeconfig that cannot be used. The text names the file or the entry."""
+    """The error for a kubeconfig that cannot be used. The text names the file or the entry."""
 
 
 class _Untold(msgspec.Struct, frozen=True, kw_only=True):
-    """A value whose representation in logs and tracebacks hides its fields, because they are secret."""
+    """A value with secret fields, which logs and tracebacks do not show."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(…)"
 
 
 class Pem(_Untold, frozen=True, kw_only=True):
-    """Certificates or a key: in the kubeconfig itself (`data`), or in a file that may be replaced at any time
-    (`path`)."""
+    """Certificates or a key. They are either in the kubeconfig itself (`data`), or in a file (`path`), which may be
+    replaced at any time."""
 
     data: bytes = b""
     path: Path | None = None
@@ -64,8 +64,8 @@ class KubeconfigCluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plugin(msgspec.Struct, frozen=True, kw_only=True):
-    """A program that prints credentials (KEP-541). `mode`: whether it may ask the user: Never, IfAvailable or Always.
-    `hint`: how to install it. `wants_cluster`: the program needs the cluster's settings
+    """A program that prints credentials (KEP-541). `mode`: whether it may ask the user for input: Never, IfAvailable or
+    Always. `hint`: a text about its installation. `wants_cluster`: the program needs the cluster's settings
     (provideClusterInfo)."""
 
     command: str
@@ -78,7 +78,7 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KubeconfigUser(_Untold, frozen=True, kw_only=True):
-    """A user of a kubeconfig. `acts_as`: the headers of impersonation."""
+    """A user of a kubeconfig. `acts_as`: the headers for impersonation, as (name, value)."""
 
     token: str = ""
     token_file: Path | None = None
@@ -109,9 +109,9 @@ def current_context(paths: Iterable[Path]) -> tuple[KubeconfigCluster, Kubeconfi
 
 
 def read_embedded(text: str, named: str) -> tuple[KubeconfigCluster, KubeconfigUser]:
-    """Return the cluster and the user of a kubeconfig that another object contains, such as a Secret. `named`: its name
-    for messages. It may name no file and no program, because who may write the object would choose files and programs
-    of this machine. Raises KubeconfigError."""
+    """Return the cluster and the user of a kubeconfig that an API object contains, such as a Secret. `named`: the name
+    of the object for messages. Such a kubeconfig may not name files or programs, because users who may write the object
+    could then select files and programs of this machine. Raises KubeconfigError."""
     merged, where = _Merged(), Path(named)
     merged.add(where, _parsed(text, where))
     cluster, user = merged.chosen(None)
@@ -140,7 +140,7 @@ class _Merged:
         self.files: list[str] = []
 
     def add(self, path: Path, found: Any = None) -> None:
-        """Add a file. `found`: its content; None: it is read."""
+        """Add the file `path`. `found`: its content; None to read the file."""
         self.files.append(str(path))
         found = _content(path) if found is None else found
         if not isinstance(found, dict):
@@ -198,7 +198,7 @@ def _parsed(text: str, path: Path) -> Any:
         return msgspec.json.decode(text)
     import yaml
 
-    # PyYAML's loader in C, which not every build has, takes a twentieth of the time.
+    # PyYAML's loader in C takes a twentieth of the time, but not every build of PyYAML has it.
     loader: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     depth = 0
     try:

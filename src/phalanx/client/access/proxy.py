@@ -1,8 +1,8 @@
-"""Connect to a server through an HTTP proxy with CONNECT (RFC 9110, 9.3.6), then TLS end to end.
+"""Connect to a server through an HTTP proxy with CONNECT (RFC 9110, 9.3.6). TLS is between this process and the server.
 
-The proxy is the kubeconfig's `proxy-url`, otherwise HTTPS_PROXY. HTTPS_PROXY is not used for hosts that NO_PROXY lists
-(as names, suffixes, addresses or networks), and never for the machine itself. These are the rules of Go's httpproxy,
-which kubectl follows.
+The `proxy-url` of the kubeconfig, or else the variable HTTPS_PROXY, names the proxy. HTTPS_PROXY is not used for hosts
+that NO_PROXY lists (as names, suffixes, addresses or networks), and never for the machine itself. kubectl has the same
+rules, which come from Go's httpproxy.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ async def tunnel(proxy: Proxy, host: str, port: int) -> socket.socket:
         await loop.sock_sendall(found, f"CONNECT {where} HTTP/1.1\r\nhost: {where}\r\n{word}\r\n".encode())
         head = b""
         while b"\r\n\r\n" not in head and len(head) < _HEAD_BYTES:
-            more = await loop.sock_recv(found, 1)  # not one byte more than the head: later bytes come from the server
+            # Reads no byte behind the head, because later bytes come from the server.
+            more = await loop.sock_recv(found, 1)
             if not more:
                 break
             head += more
