@@ -49,7 +49,7 @@ def test_what_they_ask_is_in_the_job() -> None:
 def test_what_cannot_be_is_refused_in_slurms_words_where_it_has_some() -> None:
     assert refused(mail_type="END,FOO") == "sbatch: error: Invalid --mail-type specification"
     assert refused(licenses="nope") == "sbatch: error: Batch job submission failed: Invalid license specification"
-    assert "is what Phalanx counts" in refused(licenses="matlab:2")
+    assert "Phalanx supports one license for a job" in refused(licenses="matlab:2")
     assert refused(reboot="").startswith("sbatch: error: rebooting of nodes is only allowed for admins\n")
     assert "invalid format: data" in refused(container_image="x", container_mounts="data")
 

@@ -172,9 +172,9 @@ def test_no_job_raises_its_own_priority(clients: dict[str, Client]) -> None:
     """`sbatch --nice=-1000` is refused by the command; an annotation is refused by the API server."""
     nice = "phalanx.dev/nice"
     for path, make in ((JOBS, job), (PODS, pod_of)):
-        with pytest.raises(Refused, match="only operators do"):
+        with pytest.raises(Refused, match="only operators may raise"):
             clients["bob"].create(path, make("pushed", notes={nice: "-1000"}))
     clients["bob"].create(JOBS, job("modest", notes={nice: "1000"}))
-    with pytest.raises(Refused, match="only operators do"):
+    with pytest.raises(Refused, match="only operators may raise"):
         clients["bob"].patch(f"{JOBS}/modest", {"metadata": {"annotations": {nice: "-1"}}})
     clients["root"].create(JOBS, job("pushed-by-root", notes={nice: "-1000"}))

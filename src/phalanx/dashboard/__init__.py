@@ -1,10 +1,10 @@
-"""The page of `phalanx dashboard`: a server that shows a cluster, and the page's own files
-(`static/`). The caller follows the cluster and passes in its state.
+"""The page of `phalanx dashboard`: its server, and its files (`static/`). The caller watches the cluster, and passes
+the state that the page shows.
 
-rows         the state of a cluster as the page gets it; the newest state, and what changed since an earlier one
-redaction    the state without names that a viewer may not see
-access       viewers, sessions, the checks of every request, and the door of one's own machine
-sign_in      the door in a cluster: tokens, and identities that a proxy vouches for
-libraries    the libraries of the page: npm packages, installed beside its files
-serving      the routes
+rows         the state of a cluster as the page gets it, and the changes between two states
+redaction    remove the names from a state that a viewer may not see
+access       viewers, sessions, checks of every request, and the access to a server on the user's own machine
+sign_in      the access to a server in a cluster, with tokens or through an authenticating proxy
+libraries    install the libraries of the page, which are npm packages
+serving      the routes of the server
 """

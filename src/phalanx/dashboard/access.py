@@ -1,9 +1,11 @@
-"""Access to the page: viewers, sessions, the checks of every request, and the door of a server on one's own machine.
+"""Access to the page: viewers, sessions, the checks of every request, and the access to a server on the user's own
+machine.
 
-The address that the command prints has a one-time word. The first request with it gets a session, as a cookie that
-scripts cannot read and that other sites cannot send; afterwards the word is worth nothing. Every request must name the
-server as its host, so that a name that an attacker points at 127.0.0.1 (DNS rebinding) gets no answer. A request that a
-browser sends for another site is refused, whatever its cookie.
+The address that the command prints contains a one-time key. The first request with this key gets a session. The session
+is in a cookie that scripts cannot read and that browsers do not send for other sites. After this request the key is not
+valid any more. Every request must name the server in its header Host, so that requests to a name that an attacker has
+pointed at 127.0.0.1 (DNS rebinding) are refused. A request that a browser sends for another site is refused even with a
+valid cookie.
 """
 
 from __future__ import annotations
@@ -45,11 +47,11 @@ Action: TypeAlias = Literal["cancel", "hold", "release", "nice"]
 
 
 class SessionEnded(PhalanxError):
-    """The viewer's credentials are no longer valid."""
+    """The error if the viewer's credentials are no longer valid."""
 
 
 class Agent(Protocol):
-    """A viewer's agent in the cluster. Every call is made with the viewer's own credentials."""
+    """The connection of a viewer to the cluster. Every call is made with the viewer's own credentials."""
 
     async def sees(self, namespaces: Collection[str]) -> frozenset[str] | None:
         """Return those of the namespaces in which the viewer may list jobs; None stands for all namespaces. Raises
@@ -68,7 +70,7 @@ class Agent(Protocol):
         PhalanxError."""
 
     async def close(self) -> None:
-        """Give up the connection."""
+        """Close the connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +87,9 @@ class Viewer:
 class Session:
     """A session.
 
-    `namespaces`: the namespaces whose jobs the viewer may list now; None stands for all namespaces.
-    `reviewed_s`, `asked`: when the viewer's rights were last read, and for which namespaces.
-    `board`: the page's state for this session; None if its viewer may see all names.
+    `namespaces`: the namespaces whose jobs the viewer may list now; None stands for all namespaces. `reviewed_s`,
+    `asked`: the time at which the viewer's rights were last read, and the namespaces for which they were read. `board`:
+    the page's state for this session; None if its viewer may see all names.
     `streams`: the number of streams that the session has open. `unseen`: the number of states that were published since
     the session had an open stream. `reading`: whether the output of a job is being read. `asking`: whether a question
     about a possible change is being answered. `acting`: whether an action is being carried out. `measuring`: whether
@@ -123,7 +125,8 @@ Route = tuple[str, str, Handler]
 
 
 class Door(Protocol):
-    """The way in which viewers get sessions, and requests are assigned to sessions."""
+    """The part of the server that gives sessions to viewers, and finds the session of a request. There are two:
+    `Doorkeeper`, and the one in `sign_in`."""
 
     @property
     def sessions(self) -> list[Session]:
@@ -137,7 +140,7 @@ class Door(Protocol):
         """Note that the server listens at this port of the loopback address."""
 
     def refused(self, request: web.Request) -> str:
-        """Return why the request is refused without a look at its session; empty if it is not."""
+        """Return the reason for which the request is refused, whatever its session; "" if it is not refused."""
 
     def leaves(self, request: web.Request) -> bool:
         """Return whether the viewer can end the session on the page."""
@@ -147,7 +150,7 @@ class Door(Protocol):
         answer."""
 
     async def review(self, session: Session) -> bool:
-        """Read again what the viewer may list, if that is due. Return False if the session has ended."""
+        """Read the viewer's rights again if the interval has passed. Return False if the session has ended."""
 
     def closed(self, request: web.Request) -> web.Response:
         """Return the answer to a request without a session."""
@@ -198,7 +201,7 @@ class Sessions:
 
 
 class Doorkeeper:
-    """The access to a server on one's own machine: a link with a token that is valid once opens one session of the
+    """The access to a server on the user's own machine. A link with a one-time key opens one session of the
     `viewer`."""
 
     def __init__(self, viewer: Viewer, clock: Callable[[], float]) -> None:
@@ -216,12 +219,13 @@ class Doorkeeper:
 
     @property
     def link(self) -> str:
-        """The address with the one-time word."""
+        """The address of the page with the one-time key."""
         return f"http://127.0.0.1:{self.port}/open?word={self._word}"
 
     @property
     def cookie(self) -> str:
-        """The name of the cookie: browsers send the cookies of one port to all ports of a host."""
+        """The name of the cookie. It contains the port, because browsers send the cookies of a port to all ports of a
+        host."""
         return f"phalanx-{self.port}"
 
     def enter(self, word: str) -> str | None:
@@ -256,7 +260,7 @@ class Doorkeeper:
         return self._sessions.find(request.cookies.get(self.cookie, ""))
 
     async def review(self, session: Session) -> bool:
-        return True  # the page is made with the viewer's own credentials
+        return True  # the state of the page was read with the viewer's own credentials
 
     def closed(self, request: web.Request) -> web.Response:
         return page(
@@ -283,8 +287,8 @@ class Doorkeeper:
 
 
 def foreign(request: web.Request, origins: Collection[str]) -> str:
-    """Return why the request counts as coming from a page of another site; empty if it does not. `origins`: the origins
-    of this server."""
+    """Return the reason for which the request counts as a request of another site's page; "" if it does not. `origins`:
+    the origins of this server."""
     origin = request.headers.get("Origin")
     if origin is not None and origin not in origins:
         return "the request comes from a page of another origin"
@@ -297,7 +301,7 @@ def foreign(request: web.Request, origins: Collection[str]) -> str:
 
 
 def guard(door: Door) -> Middleware:
-    """Return the middleware that checks every request, and gives every answer its headers."""
+    """Return the middleware that checks every request and adds the security headers to every response."""
     free = {"/readyz", *(path for _, path, _ in door.routes)}
 
     @web.middleware
@@ -325,7 +329,7 @@ def guard(door: Door) -> Middleware:
 
 
 def page(status: int, title: str, text: str) -> web.Response:
-    """Return a page of text (HTML)."""
+    """Return an HTML page with a title and a text. `text`: HTML."""
     body = (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f'<meta name="color-scheme" content="light dark"><title>{title}</title><link rel="stylesheet" '

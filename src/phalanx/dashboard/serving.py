@@ -1,8 +1,9 @@
-"""The routes of the page: its files, the state, the past, what would be, and one stream of changes.
+"""The routes of the page: its files, the state, ended jobs, answers to what-if questions, actions, and a stream of
+changes.
 
-A stream sends at most one change a second. It sends a line at least every 15 s, so that proxies and the page notice a
-dead stream. A page that reconnects names its last state, and receives the changes since then, or a message that it must
-load the whole state again.
+A stream sends at most one change a second. It sends a line at least every 15 seconds, so that proxies and the page
+notice a broken connection. A page that connects again names its last state. It then receives the changes since this
+state, or a message that it must load the whole state.
 """
 
 from __future__ import annotations
@@ -50,17 +51,17 @@ _NAME = re.compile(r"[\w-]+(?:/[\w-]+)*(?:\.[\w-]+)+")
 
 
 class StateSource(Protocol):
-    """The source of the past and of answers about starts."""
+    """The source of data about ended jobs, and of answers about expected starts."""
 
     async def past(self, from_s: float, to_s: float) -> Sequence[PastRow]:
         """Return the runs that have ended and overlap this interval."""
 
     async def history(self, job: str) -> Sequence[tuple[float, str]]:
-        """Return the changes of the reason for which the job waited: since when, and the code."""
+        """Return the reasons for which the job was pending, in their order, each as (begin, reason code)."""
 
     async def whatif(self, job: str, change: str) -> Mapping[str, Any]:
-        """Return the start of the job with a change; without a change: its start, and the possible changes. Raises
-        PhalanxError."""
+        """Return the expected start of the job after a change. For an empty `change`, return the expected start and the
+        possible changes. Raises PhalanxError."""
 
 
 class Order(msgspec.Struct, forbid_unknown_fields=True):
@@ -80,8 +81,8 @@ class Question(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(slots=True)
 class Page:
-    """The server of one page. `board`: the board for viewers who may see everything. `acts`: whether jobs may be
-    changed. `read`: the files in memory, each with its version."""
+    """The server of one page. `board`: the state for viewers who may see all names. `acts`: True if viewers may change
+    jobs. `read`: the files that were read already, each with its version."""
 
     source: StateSource
     door: Door
@@ -93,12 +94,12 @@ class Page:
     read: dict[str, tuple[str, Packed]] = field(default_factory=dict)
 
     def publish(self, state: PageState) -> None:
-        """Send the state to all viewers. Each viewer gets only what he or she may list."""
+        """Send the state to all viewers. Each viewer gets only the names that the viewer may see."""
         self.state = state
         self.board.publish(state)
         for session in self.door.sessions:
             session.unseen = 0 if session.streams else session.unseen + 1
-            if session.unseen > _UNSEEN:  # the browser is gone; if it returns, it gets a new board
+            if session.unseen > _UNSEEN:  # the browser has disconnected; if it connects again, it gets a new board
                 session.board = None
             elif session.board is not None:
                 session.board.publish(session.redaction.state(_seen_by(state, session)))
@@ -136,12 +137,12 @@ class Page:
         return _packed(request, self.read[name][1], _TYPES[path.suffix], headers)
 
     async def ready(self, request: web.Request) -> web.StreamResponse:
-        """Tell the kubelet whether there is a state to show."""
+        """Answer /readyz for the kubelet: 200 if there is a state to show, otherwise 503."""
         ready = self.state is not None
         return web.Response(status=200 if ready else 503, text="ok\n" if ready else "the cluster is being read\n")
 
     async def me(self, request: web.Request) -> web.StreamResponse:
-        """Tell the page which actions to offer to this viewer."""
+        """Answer /me: the name of the viewer, and the actions that the page can offer to the viewer."""
         session = request[SESSION]
         acts, leaves = self.acts and session.viewer.agent is not None, self.door.leaves(request)
         found = {"user": session.viewer.name, "acts": acts, "leaves": leaves}
@@ -193,7 +194,7 @@ class Page:
                 news.cancel()
 
     async def _still(self, session: Session) -> bool:
-        """Return whether the session has not ended. Read the viewer's rights again if that is due."""
+        """Read the viewer's rights again if the interval has passed. Return False if the session has ended."""
         try:
             return await self.door.review(session)
         except PhalanxError as error:
@@ -309,7 +310,7 @@ def _agent(session: Session) -> Agent:
 
 
 def _without_names(found: Mapping[str, Any], session: Session) -> Mapping[str, Any]:
-    """Return the answer with stand-ins for victims that the viewer may not list."""
+    """Return the answer to a what-if question with stand-ins for victims that the viewer may not list."""
     if "victims" not in found:
         return found
     return {**found, "victims": [session.redaction.name(job) for job in found["victims"]]}
@@ -324,7 +325,7 @@ def _seen_by(state: PageState, session: Session) -> PageState:
 def _packed(
     request: web.Request, content: bytes | Packed, content_type: str, headers: Mapping[str, str]
 ) -> web.StreamResponse:
-    """Return the content, compressed for a browser that takes that."""
+    """Return a response with the content, compressed if the browser accepts it."""
     packed = content if isinstance(content, Packed) else Packed(content)
     content = packed.plain
     if "gzip" in request.headers.get("Accept-Encoding", "") and len(content) > _SMALL and "font" not in content_type:
@@ -335,7 +336,7 @@ def _packed(
 
 
 def served_files(static: Path = STATIC) -> dict[str, Path]:
-    """Return the files of the page by their names in its addresses."""
+    """Return the files of the page: path in the URL -> file."""
     found = (path for path in static.rglob("*") if path.is_file() and path.suffix in _TYPES)
     return {str(path.relative_to(static)): path for path in found}
 
@@ -344,9 +345,9 @@ def served_files(static: Path = STATIC) -> dict[str, Path]:
 async def serving(
     served: Page, port: int, public: tuple[str, int] | None = None, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[int]:
-    """Serve the page in this context at a port of the loopback address (0 for any free port), and yield the port.
-    `public`: a further address at which the page is served, with `tls`. Raises PhalanxError if another program uses one
-    of the ports."""
+    """Serve the page inside the `async with` block at a port of the loopback address (0 for any free port), and yield
+    the port. `public`: a further address at which the page is served, with the TLS context `tls`. Raises PhalanxError
+    if another program uses one of the ports."""
     app = web.Application(client_max_size=_MOST_BYTES, middlewares=[guard(served.door)])
     own: Sequence[Route] = (
         ("GET", "/readyz", served.ready),

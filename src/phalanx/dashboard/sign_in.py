@@ -1,13 +1,13 @@
 """Signing in to a server in a cluster: each viewer has an identity that the cluster knows.
 
-- A bearer token. The viewer pastes it into the page for signing in, and gets a session; or a proxy passes
-  it on in the header `Authorization`.
-- A user and groups that an authenticating proxy vouches for, in the headers `X-Remote-User` and `X-Remote-Group`. They
-  count only in a request over TLS with a client certificate whose common name is that of the proxy; the TLS context has
-  verified the certificate. Names that begin with `system:` (`system:masters`) are refused.
+- A bearer token. The viewer pastes it into the sign-in page and gets a session, or a proxy sends it in the header
+  `Authorization`.
+- A user and groups that an authenticating proxy sends in the headers `X-Remote-User` and `X-Remote-Group`. The headers
+  are used only if the request comes over TLS with a client certificate whose common name is that of the proxy. The TLS
+  context has verified the certificate. Names that begin with `system:`, such as `system:masters`, are refused.
 
-`admit` asks the cluster for the user of this identity. A token stays in the memory of this process. The rights of a
-viewer are read when a session begins, and then every minute.
+`admit` asks the cluster for the user of this identity. A token is kept only in the memory of this process. The rights
+of a viewer are read when a session begins, and then every minute.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ log = logging.getLogger(__name__)
 REVIEW_S = 60.0  # the interval between two reads of a viewer's rights
 _NEW_S = 5.0  # the interval while the rights in a new namespace are unknown
 IDLE_S = 12 * 3600.0
-_AT_ONCE = 16  # the most identities that are looked up at a time
+_AT_ONCE = 16  # how many identities are looked up at a time
 _MOST_CHARS = 8192  # the longest token
 _MOST_GROUPS = 200
-_OWN = frozenset({"localhost", "127.0.0.1", "[::1]"})  # the addresses to which `kubectl port-forward` leads
+_OWN = frozenset({"localhost", "127.0.0.1", "[::1]"})  # the hosts in the URLs of `kubectl port-forward`
 _PROBES = frozenset({"/healthz", "/readyz"})
 _EVERYONE = "system:authenticated"
 
@@ -55,15 +55,15 @@ class Vouched:
 
 
 Credential: TypeAlias = Token | Vouched
-# Return the viewer with this identity; None if the cluster does not know it. Raises PhalanxError if the cluster does
-# not answer.
+# A function that returns the viewer with an identity, or None if the cluster does not know the identity. It raises
+# PhalanxError if the cluster does not answer.
 Admit: TypeAlias = Callable[[Credential], Awaitable[Viewer | None]]
 
 
 class SignIn:
-    """`hosts`: the names by which browsers reach this server, besides the loopback address. `proxies`: the common names
-    of the certificates of trusted proxies. `namespaces`: a function that returns the namespaces in which there are
-    jobs."""
+    """The sessions of all viewers of a server in a cluster. `hosts`: the host names under which browsers reach this
+    server, besides the loopback address. `proxies`: the common names of the certificates of trusted proxies.
+    `namespaces`: a function that returns the namespaces that contain jobs."""
 
     def __init__(
         self,
@@ -136,7 +136,9 @@ class SignIn:
             except PhalanxError as error:
                 if first:
                     raise
-                log.warning("what %s may list is not known anew, and holds as it was: %s", session.viewer.name, error)
+                log.warning(
+                    "the rights of %s cannot be read; the last known ones apply: %s", session.viewer.name, error
+                )
                 return True
             if seen != session.namespaces:
                 session.namespaces, session.board = seen, None
@@ -144,11 +146,11 @@ class SignIn:
             return True
 
     def _key(self, credential: Credential) -> str:
-        """Return the secret by which the session of this identity is found. It cannot be guessed without the salt."""
+        """Return the key of the session of this identity. It cannot be guessed without the salt."""
         return blake2b(repr(credential).encode(), key=self._salt, digest_size=32).hexdigest()
 
     def _credential(self, request: web.Request) -> Credential | None:
-        """Return the identity in the headers of the request; None if there is none."""
+        """Return the identity in the headers of the request, or None if they contain none."""
         if self._proxies and _common_name(request) in self._proxies and (user := request.headers.get("X-Remote-User")):
             groups = tuple(request.headers.getall("X-Remote-Group", ())[:_MOST_GROUPS])
             taken = (user, *(group for group in groups if group != _EVERYONE))
@@ -164,7 +166,7 @@ class SignIn:
     async def _enter(self, request: web.Request) -> web.StreamResponse:
         token = _token(str((await request.post()).get("token", "")))
         if token is None:
-            return _form(400, "That is no token: it must be one line of at most 8,192 printable characters.")
+            return _form(400, "This is not a token. A token is one line of at most 8,192 printable characters.")
         try:
             async with self._turns:
                 found = await self._begin(token)
@@ -184,27 +186,27 @@ class SignIn:
 
 
 def _token(text: str) -> Token | None:
-    """Return the token; None if the text is empty, too long, or cannot stand in a header."""
+    """Return the token, or None if the text is empty, too long or not valid in a header."""
     text = text.strip()
     good = 0 < len(text) <= _MOST_CHARS and text.isascii() and text.isprintable() and " " not in text
     return Token(text) if good else None
 
 
 def _cookie(request: web.Request) -> str:
-    """Return the name of the cookie: browsers send the cookies of one port to all ports of a host."""
+    """Return the name of the cookie. It contains the port, because browsers send a cookie to all ports of a host."""
     port = request.headers.get("Host", "").rpartition(":")[2]
     return f"phalanx-{port}" if port.isdecimal() else "phalanx"
 
 
 def _common_name(request: web.Request) -> str:
-    """Return the common name of the client certificate that the handshake verified; empty if there is none."""
+    """Return the common name of the client certificate that the handshake verified. It is empty if there was none."""
     found = None if request.transport is None else request.transport.get_extra_info("peercert")
     pairs = (pair for part in (found or {}).get("subject", ()) for pair in part)
     return next((str(value) for name, value in pairs if name == "commonName"), "")
 
 
 def _form(status: int, fault: str) -> web.Response:
-    """Return the page for signing in. `fault`: why the last attempt failed."""
+    """Return the sign-in page. `fault`: why the last attempt failed."""
     said = f'</p><p class="bad" role="alert">{html.escape(fault)}' if fault else ""
     return page(
         status,

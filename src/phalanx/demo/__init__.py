@@ -1,4 +1,4 @@
 """The demo: six applications deadlock if they are scheduled pod by pod, and all finish if they are scheduled as gangs.
 
-This package uses the API only and imports no other part of Phalanx, so any user can do what the demo does.
+This package only uses the Kubernetes API, through `phalanx.client`. So any user can do the same without Phalanx's code.
 """

@@ -1,8 +1,8 @@
-"""A driver: `python -m phalanx.demo.driver`. It creates its executors through the API, sends them text and adds up the
-counts.
+"""The driver of an application of the demo: `python -m phalanx.demo.driver`. It creates its executors through the API,
+sends parts of a text to them, and adds up the word counts.
 
-The last line of its log is the result. If an executor is lost, its part of the text goes to another one; without any
-executor the driver fails. The driver reads APPLICATION, API_SERVER, API_TOKEN, API_CA and its own POD_NAME,
+The last line of its log is the result. If an executor is lost, another executor gets its part of the text; if all
+executors are lost, the driver fails. The driver reads APPLICATION, API_SERVER, API_TOKEN, API_CA and its own POD_NAME,
 POD_NAMESPACE and POD_IP from the environment.
 """
 
@@ -26,8 +26,8 @@ from phalanx.errors import PhalanxError
 
 
 class WordCount:
-    """The parts that are not yet counted, and the sum of the counts so far. It serves any number of executors at
-    once."""
+    """The parts of the text that are not counted yet, and the sum of the counts so far. `token`: the secret that
+    executors must send. `executors`: their number."""
 
     def __init__(self, texts: Iterable[str], token: str, executors: int) -> None:
         self.counts: Counter[str] = Counter()
@@ -37,14 +37,15 @@ class WordCount:
         self._change = asyncio.Condition()
 
     async def finished(self) -> None:
-        """Return when every part is counted. Raises PhalanxError when no executor is left."""
+        """Wait until all parts are counted. Raises PhalanxError if all executors are lost before."""
         async with self._change:
             await self._change.wait_for(lambda: not self._open or not self._executors_left)
         if self._open:
             raise PhalanxError(f"{self._open} parts are not counted and every executor is lost; see their logs")
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one executor, from its hello to its end. A connection without the right token is closed."""
+        """Serve one executor until all parts are counted or its connection ends. A connection without the token is
+        closed."""
         try:
             match await receive(reader):
                 case Hello(token, name) if hmac.compare_digest(token, self._token):
@@ -73,8 +74,8 @@ class WordCount:
             await self._lost(work)
 
     async def _next(self) -> tuple[int, str] | None:
-        """Return a part to count; None when all are counted. Wait while other executors count the last parts, because
-        an executor may still be lost."""
+        """Return a part to count; None if all parts are counted. While other executors count the last parts, wait,
+        because one of them may be lost, and its part must then be counted again."""
         async with self._change:
             await self._change.wait_for(lambda: self._waiting or not self._open)
             return self._waiting.pop() if self._waiting else None
@@ -94,7 +95,8 @@ class WordCount:
 
 
 async def drive(connection: Connection, name: str, namespace: str, address: str) -> None:
-    """Listen on a free port, create the executors, read the text while they start, and print the result."""
+    """Listen on a free port, create the executors, read the text while they start, and print the result. `name`,
+    `namespace`, `address`: of the driver's pod."""
     token = secrets.token_urlsafe(32)
     work: asyncio.Future[WordCount] = asyncio.get_running_loop().create_future()
     serving: set[asyncio.Task[None]] = set()

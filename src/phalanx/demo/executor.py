@@ -1,8 +1,8 @@
-"""An executor of the demo (`python -m phalanx.demo.executor`), and its protocol with the driver.
+"""An executor of the demo (`python -m phalanx.demo.executor`), and the protocol between executor and driver.
 
-The first part is the protocol: one JSON object per line over TCP. An executor begins with a `Hello` that contains the
-application's token; the driver closes connections without it. Then the driver sends `Work` and the executor replies
-with `Counted`, until the driver sends `Goodbye`.
+The first part is the protocol: TCP with one JSON object in each line. An executor begins with a `Hello` that contains
+the token of the application; the driver closes connections without this token. Then the driver sends `Work` and the
+executor answers with `Counted`, until the driver sends `Goodbye`.
 
 The second part is the executor. It receives text from its driver and returns word counts. It reads DRIVER_ADDRESS
 (HOST:PORT), DRIVER_TOKEN and POD_NAME from the environment.
@@ -47,7 +47,7 @@ _decoder = msgspec.json.Decoder(Message)
 
 
 class ConnectionLost(Exception):
-    """The connection ended, or the peer sent a message that is not in the protocol."""
+    """The error if the connection ends, or if the peer sends a message that the protocol does not allow."""
 
 
 async def send(writer: asyncio.StreamWriter, message: Message) -> None:

@@ -1,6 +1,6 @@
-"""The demo in two acts: first pod by pod, then as gangs; and the verdict.
+"""Run the demo in two acts: the applications are scheduled first pod by pod, and then as gangs. Then check the results.
 
-The manifests of both acts are the same. Their queues differ in one field: `gang`.
+The manifests of the pods are the same in both acts. The queues of the two acts differ only in the field `gang`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ POD_BY_POD, GANGS = "pod-by-pod", "gangs"
 
 
 class PlayStage(Protocol):
-    """The output of the demo."""
+    """The output of the demo. `show` is called with the present state of a trial, and `end_of` after the trial."""
 
     def say(self, text: str) -> None: ...
 
@@ -34,7 +34,7 @@ class PlayStage(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """The address and credentials of the API for pods."""
+    """The address of the API server, and the credentials with which the drivers call it. `ca`: certificates in PEM."""
 
     server: str
     token: str
@@ -43,8 +43,8 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoResult:
-    """The result of both acts. `counts`: the result of each application of the second act. `reference`: the result of a
-    single process."""
+    """The result of both acts. `without`: the trial pod by pod. `counts`: the word counts of each application in the
+    second act. `reference`: the word counts of a single process, to which they are compared."""
 
     without: Trial
     gangs: Trial
@@ -53,12 +53,13 @@ class DemoResult:
 
     @property
     def right(self) -> int:
-        """Return the number of applications whose count equals the single process's."""
+        """Return the number of applications whose word counts equal the reference."""
         return sum(counted == self.reference for counted in self.counts.values())
 
     @property
     def holds(self) -> bool:
-        """Return whether both acts ended as the demo claims: a deadlock in the first, right counts in the second."""
+        """Return whether both acts ended as expected: the first in a deadlock, the second with the right word
+        counts."""
         return (
             self.without.deadlocked
             and self.without.finished == 0
@@ -67,7 +68,7 @@ class DemoResult:
         )
 
     def record(self) -> dict[str, Any]:
-        """Return the verdict as JSON values, for `--json`."""
+        """Return the result as JSON values, for `--json`."""
         return {
             "pod_by_pod": _record(self.without),
             "gangs": {**_record(self.gangs), "counted_right": self.right},
@@ -115,7 +116,7 @@ async def _ensure(connection: Connection, kind: Kind, obj: Object, namespace: st
 
 
 async def _count_alone() -> Summary:
-    """Return the reference count, which a separate process computes."""
+    """Return the reference word counts, which a separate process computes."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "phalanx.demo.words", stdout=asyncio.subprocess.PIPE
     )

@@ -1,7 +1,7 @@
-"""The output of the demo: the timeline of each trial, and its progress on the terminal.
+"""The output of the demo: the timeline of each trial, and the progress of a running trial.
 
-The first part draws the timeline of a trial as bars, one line per application, for the terminal or as a picture. The
-second part shows the progress: a live table on a terminal, otherwise plain lines.
+The first part draws the timeline of a trial with a bar for each application, for the terminal or as a picture. The
+second part shows the progress: on a terminal as a table that is updated, otherwise as lines of text.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def require_drawable(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         new = not path.exists()
         path.open("ab").close()
-        if new:  # an interrupted demo leaves no empty picture
+        if new:  # so that an interrupted demo leaves no empty file
             path.unlink()
     except OSError as error:
         raise PhalanxError(
@@ -151,7 +151,7 @@ _COLOURS = {
 
 
 class LiveStage:
-    """A table that is redrawn in place; messages scroll above it."""
+    """The output on a terminal: a table that is updated in place, with messages above it."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -179,7 +179,7 @@ class LiveStage:
 
 
 class PlainStage:
-    """A line for each change."""
+    """The output to a file or a pipe: a line for each change."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -222,7 +222,7 @@ def table(trial: Trial) -> Table:
 
 
 def why(application: TrialApplication) -> str:
-    """Return the scheduler's reason for the application's first waiting pod; empty if there is none."""
+    """Return the scheduler's reason for the first pending pod of the application; "" if there is none."""
     return next((pod.why for pod in application.pods if pod.state is DemoPodState.WAITING and pod.why), "")
 
 

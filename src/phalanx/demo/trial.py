@@ -1,14 +1,14 @@
-"""One trial: six applications are submitted to one queue at once and observed through the API, as any user could.
+"""Run one trial: submit six applications to one queue at the same time, and observe them through the API, as any user
+could.
 
-A trial ends when every driver has ended, or in a deadlock. A deadlock is observed when every CPU is held by a driver,
-every executor waits, and no pod has changed for `QUIET_S`.
+A trial ends when all drivers have ended, or in a deadlock. It counts as a deadlock if drivers hold all CPUs, all
+executors are pending, and no pod has changed for `QUIET_S` seconds.
 
-The manifests of one application: a driver, and the executors that the driver creates once it runs.
-
-As with Spark, only the driver knows its executors in advance. So annotations on the driver pod state the number of pods
-(`phalanx.dev/min-available`) and their total requests (`phalanx.dev/min-resources`). A queue that starts gangs reserves
-the amounts of all executors and starts the driver only when all pods fit. A queue with `gang: false` ignores them. The
-manifests are the same for both queues."""
+An application consists of a driver, and of executors that the driver creates when it runs. As with Spark, the executors
+do not exist when the driver is scheduled. So annotations on the driver's pod state the number of pods of the
+application (`phalanx.dev/min-available`) and their total requests (`phalanx.dev/min-resources`). A queue with `gang:
+true` starts the driver only when all pods of the application fit, and reserves the amounts of the executors. A queue
+with `gang: false` ignores the annotations. So the manifests are the same for both queues."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ACCESS_SECRET = "demo-api-access"  # noqa: S105  the Secret's name
 
 
 def queue(name: str, *, gang: bool) -> Object:
-    """Return a queue's manifest. The two queues of the demo differ only in `gang`."""
+    """Return the manifest of a queue. The two queues of the demo differ only in their names and in `gang`."""
     return {
         "apiVersion": "phalanx.dev/v1",
         "kind": "Queue",
@@ -43,7 +43,7 @@ def queue(name: str, *, gang: bool) -> Object:
 
 
 def access_secret(namespace: str, server: str, token: str, ca: str) -> Object:
-    """Return the Secret with the API's address and credentials for the environment of the drivers."""
+    """Return the Secret with the address of the API server and the credentials that the drivers get as variables."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -68,8 +68,8 @@ def driver(name: str, namespace: str, queue_name: str, trial: str) -> Object:
 
 
 def executor(driver_pod: Object, number: int, address: str, token: str) -> Object:
-    """Return the pod of executor `number` for a driver. It is deleted together with the driver's pod. `address`,
-    `token`: for its connection to the driver."""
+    """Return the pod of the executor `number` of a driver. The garbage collector deletes it together with the driver's
+    pod. `address`, `token`: the address of the driver and the secret for the connection to it."""
     meta = driver_pod["metadata"]
     labels = {**meta["labels"], ROLE_LABEL: "executor"}
     name = f"{meta['name'].removesuffix('-driver')}-executor-{number}"
@@ -135,7 +135,7 @@ _TICK_S = 0.25
 
 
 class DemoPodState(StrEnum):
-    """The state of a pod, in the detail that the demo needs."""
+    """The state of a pod as the demo shows it."""
 
     WAITING = "waiting"  # the pod has no node
     STARTING = "starting"  # the pod has a node, and does not run yet
@@ -160,7 +160,7 @@ class PodStory:
     name: str
     role: str
     moments: list[tuple[float, DemoPodState]] = field(default_factory=list)
-    why: str = ""  # the reason why it waits
+    why: str = ""  # the scheduler's reason if the pod is pending
 
     @property
     def state(self) -> DemoPodState:
@@ -192,7 +192,8 @@ class TrialApplication:
         return self.driver is not None and self.driver.state.over
 
     def working_since(self) -> float | None:
-        """Return when the driver and all its executors were first running together; None if they never were."""
+        """Return the first time at which the driver and all its executors ran at the same time; None if they never
+        did."""
         starts = [pod.since(DemoPodState.RUNNING) for pod in self.pods]
         if len(starts) <= EXECUTORS:
             return None
@@ -241,7 +242,8 @@ class Trial:
 
     @property
     def stuck(self) -> bool:
-        """Return whether idle drivers hold every CPU and all their executors exist and wait."""
+        """Return whether drivers without running executors hold all CPUs, and all their executors exist and are
+        pending."""
         return (
             self.held >= self.cpus
             and self.idle_drivers * CPU == self.held
@@ -280,7 +282,7 @@ def state_of(pod: Object) -> DemoPodState:
 
 
 def why_waiting(pod: Object) -> str:
-    """Return the scheduler's reason for a pod without a node; empty if there is none."""
+    """Return the scheduler's reason for a pod without a node; "" if there is none."""
     for condition in pod.get("status", {}).get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return str(condition.get("message", ""))
@@ -290,9 +292,10 @@ def why_waiting(pod: Object) -> str:
 async def run_trial(
     connection: Connection, name: str, queue: str, cpus: int, show: Callable[[Trial], None], quiet_s: float = QUIET_S
 ) -> Trial:
-    """Submit six drivers to `queue` and watch until they are over or stuck. `show` is called a few times a second.
+    """Submit six drivers to `queue`, and watch until they have all ended or are stuck. `show` is called a few times a
+    second.
 
-    Raises PhalanxError if they are neither over nor stuck within `LIMIT_S`."""
+    Raises PhalanxError if neither happens within `LIMIT_S`."""
     names = [f"app-{number}" for number in range(1, APPLICATIONS + 1)]
     trial = Trial(name=name, queue=queue, cpus=cpus, applications={one: TrialApplication(name=one) for one in names})
     informer = Informer(connection, PODS, namespace=NAMESPACE, labelSelector=f"{TRIAL_LABEL}={name}")
@@ -333,7 +336,7 @@ async def _until_over(trial: Trial, began_s: float, show: Callable[[Trial], None
 
 
 async def clear(connection: Connection, trial: Trial) -> None:
-    """Delete every pod of the trial and wait until they are gone."""
+    """Delete all pods of the trial, and wait until they do not exist any more."""
     selector = {"labelSelector": f"{TRIAL_LABEL}={trial.name}"}
     deadline_s = time.monotonic() + LIMIT_S
     while pods := (await connection.list(PODS, NAMESPACE, **selector))["items"]:

@@ -1,8 +1,8 @@
-"""The work of the demo: count the words of a real text.
+"""The work of the demo applications: count the words of a real text.
 
-The text is the installed standard library of Python, code and prose (Python Software Foundation License; about ten
-megabytes). Every machine that can run Phalanx has it, and every process on one machine reads the same text. `python -m
-phalanx.demo.words` counts it in a single process; this is the reference.
+The text is the source code of Python's standard library (Python Software Foundation License; about ten megabytes).
+Every machine that can run Phalanx has it, and all processes on one machine read the same text. `python -m
+phalanx.demo.words` counts the words in a single process; this result is the reference.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _NOT_THE_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "idlelib"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A count in a form that two processes can compare. `digest`: a hash of all words and their counts."""
+    """A summary of word counts, by which the counts of two processes can be compared. `words`: the number of words.
+    `distinct`: the number of different words. `digest`: a hash of all words and their counts."""
 
     words: int
     distinct: int
@@ -38,7 +39,7 @@ class Summary:
 
 
 def read_summary(line: str) -> Summary:
-    """Return the summary of a line that `Summary.line` made. Raises msgspec.DecodeError."""
+    """Return the summary in a line that `Summary.line` has created. Raises msgspec.DecodeError."""
     return msgspec.json.decode(line, type=Summary)
 
 
@@ -58,7 +59,7 @@ def parts(size: int = PART_CHARACTERS) -> Iterator[str]:
 
 
 def count(text: str) -> Counter[str]:
-    """Return how often each word occurs, in lower case."""
+    """Return the number of occurrences of each word. Words are converted to lower case."""
     return Counter(_WORD.findall(text.lower()))
 
 

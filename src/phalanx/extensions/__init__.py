@@ -1,7 +1,8 @@
-"""Servers that extend an API server, which sends them requests: an admission webhook, and an aggregated API.
+"""Servers that extend a Kubernetes API server, which sends requests to them: an admission webhook, and an aggregated
+API server.
 
 Parts, lowest first:
 
-    webhook      evaluates the admission policies for API servers that do not serve MutatingAdmissionPolicy
-    aggregation  answers the requests for one API group
+    webhook      evaluate the admission policies for API servers without MutatingAdmissionPolicy
+    aggregation  answer the requests for one API group
 """

@@ -1,21 +1,21 @@
-"""Serve an aggregated API: API servers forward requests to it, with the user in headers.
+"""Serve an aggregated API. Kubernetes API servers forward requests to it, and name the user in headers.
 
-The first part reads the user of a forwarded request. An API server forwards the request with the front proxy's
-certificate and puts the user into headers. The ConfigMap kube-system/extension-apiserver-authentication names the
-certificate authority, the allowed common names and the headers. Every request is refused until these settings are
-known.
+The first part reads the user of a forwarded request. The API server sends the request with a client certificate, the
+certificate of the *front proxy*, and names the user in headers. The ConfigMap
+kube-system/extension-apiserver-authentication has the certificate authority, the allowed common names and the names of
+the headers. Every request is refused until these settings are known.
 
 The second part authorizes requests. It asks the API server with a SubjectAccessReview, as every aggregated API server
 does. A verdict, positive or negative, is cached for ten seconds, as in the API server's own library. So a newly granted
 right takes effect within ten seconds, and a client that polls does not double the API server's work.
 
-The third part keeps the front proxy's settings up to date by reading the ConfigMap every `PAUSE_S` seconds. The last
-valid settings stay in use. So an API server that is down, or an invalid ConfigMap, does not lock out any client.
+The third part keeps the front proxy's settings up to date by reading the ConfigMap every `PAUSE_S` seconds. If a read
+fails or the ConfigMap is invalid, the last valid settings stay in use, so that no client is locked out.
 
-The fourth part is the HTTPS port. It serves discovery and one view. The TLS handshake requires a certificate of the
-front proxy's authority, so a request of any other client costs a handshake only. Certificate and authority may change
-while the port is open. Every handshake uses the current files, and TLS sessions are never resumed. Each request is
-authenticated and authorized first. Then the view computes the response from the objects.
+The fourth part is the HTTPS port. It serves discovery and the objects of a view, a function that computes them. The TLS
+handshake requires a certificate of the front proxy's authority, so other clients fail in the handshake already. The
+server certificate and the authority may change while the port is open. Every handshake uses the current ones, and TLS
+sessions are never resumed. Each request is authenticated and authorized before the view computes the response.
 
 Source: k8s.io/apiserver/pkg/authentication/request/headerrequest and pkg/server/options/authentication.go of 1.36.
 """
@@ -74,7 +74,8 @@ class FrontProxy:
     extra_prefixes: tuple[str, ...]
 
     def asker(self, common_name: str, headers: Iterable[tuple[str, str]]) -> Asker | None:
-        """Return the user in the headers; None if the certificate's common name is not allowed, or no user is named."""
+        """Return the user that the headers of a request name. Return None if the common name of the client certificate
+        is not allowed, or if the headers name no user."""
         if self.names and common_name not in self.names:
             return None
         said: dict[str, list[str]] = {}
@@ -94,7 +95,7 @@ class FrontProxy:
 
 
 def read_front_proxy(data: Mapping[str, str]) -> FrontProxy:
-    """Return the settings in the ConfigMap's data. Raises ValueError with the reason if they are invalid."""
+    """Return the settings of the front proxy in the data of the ConfigMap. Raises ValueError if they are invalid."""
     authority = data.get(f"{_PREFIX}client-ca-file") or ""
     if not authority:
         raise ValueError(
@@ -103,7 +104,7 @@ def read_front_proxy(data: Mapping[str, str]) -> FrontProxy:
         )
     user = _listed(data, "username-headers")
     if not user:
-        raise ValueError(f"{_PREFIX}username-headers names no header: the API server says for nobody that he asks")
+        raise ValueError(f"{_PREFIX}username-headers is empty, so the API server does not name the user of a request")
     return FrontProxy(
         authority=authority,
         names=frozenset(_listed(data, "allowed-names")),
@@ -115,7 +116,8 @@ def read_front_proxy(data: Mapping[str, str]) -> FrontProxy:
 
 
 def _listed(data: Mapping[str, str], key: str) -> tuple[str, ...]:
-    """Return a list of names that the ConfigMap has as JSON; empty if the key is absent."""
+    """Return the list of names that the key of the ConfigMap has as JSON; empty if the key is absent. Raises
+    ValueError."""
     text = data.get(f"{_PREFIX}{key}") or "[]"
     found = json.loads(text)
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
@@ -137,15 +139,16 @@ Verdict = tuple[bool, str]  # allowed; the reason, as the authorizer wrote it
 
 
 class Access:
-    """The API server's verdicts, with a cache. `clock_s`: returns the seconds of a monotonic clock."""
+    """The authorization of requests by the API server, with a cache. `clock_s`: a function that returns the seconds of
+    a monotonic clock."""
 
     def __init__(self, api: Connection, clock_s: Callable[[], float]) -> None:
         self._api, self._clock_s = api, clock_s
         self._known: dict[tuple[Asker, str, str], tuple[float, Verdict]] = {}
 
     async def verdict(self, asker: Asker, resource: dict[str, str] | None, path: str) -> Verdict:
-        """Return whether the user may get the resource, or the path if `resource` is None. Raises
-        client.connection.ApiError."""
+        """Return the verdict on a GET request of the user for the resource, or for the path if `resource` is None.
+        Raises client.connection.ApiError."""
         key = (asker, path, "" if resource is None else "resource")
         known = self._known.get(key)
         if known is not None and known[0] > self._clock_s():
@@ -175,8 +178,8 @@ PAUSE_S: Final = 15.0
 
 class Belief:
     """The current settings of the front proxy. `proxy`: the last valid settings; None before the first successful read.
-    `believe`: called with the certificate authority (PEM) whenever it has changed; it raises ValueError if the text is
-    not a certificate."""
+    `believe`: a function that is called with the certificate authority (PEM) whenever it has changed. It raises
+    ValueError if the text is not a certificate."""
 
     def __init__(self, api: Connection, believe: Callable[[str], None]) -> None:
         self._api, self._believe = api, believe
@@ -184,13 +187,14 @@ class Belief:
         self._failure = ""
 
     def wrong(self) -> str:
-        """Return why no request can be authenticated; empty if the settings are known."""
+        """Return the reason why requests cannot be authenticated; "" if the settings are known."""
         if self.proxy is not None:
             return ""
         return self._failure or f"ConfigMap {NAMESPACE}/{CONFIG_MAP} is not read yet"
 
     async def keep(self) -> None:
-        """Read the settings again and again, for ever. A failed read is logged and repeated after the pause."""
+        """Read the settings every `PAUSE_S` seconds, without end. A failed read is logged, and repeated after the
+        pause."""
         while True:
             try:
                 await self.step()
@@ -198,7 +202,7 @@ class Belief:
             except (Unanswered, ValueError) as error:
                 failure = f"ConfigMap {NAMESPACE}/{CONFIG_MAP}: {error}"
             if failure and failure != self._failure:
-                log.warning("whom to believe is not known: %s", failure)
+                log.warning("the settings of the front proxy are not known: %s", failure)
             self._failure = failure
             await asyncio.sleep(PAUSE_S)
 
@@ -214,16 +218,16 @@ class Belief:
 # --- HTTPS port -------------------------------------------------------------------------------------------------------
 
 Object = dict[str, Any]
-# (path below the API group, query) -> the response; None while the objects are not yet read.
+# Takes the path below the API group and the query; returns the response, or None if the objects are not read yet.
 View = Callable[[tuple[str, ...], Mapping[str, str]], Object | None]
 
 
 class Handshakes:
-    """The TLS settings of the port. `context`: the context of the listening socket. Every handshake fails until both
-    certificate and authority are known.
+    """The TLS settings of the port. `context`: the TLS context of the listening socket. Every handshake fails until
+    both the server certificate and the authority are known.
 
-    A certificate authority cannot be removed from an OpenSSL context. So each change makes a new context, and the SNI
-    callback switches a new connection to it. The callback also runs if the client names no server."""
+    A certificate authority cannot be removed from an OpenSSL context. So each change creates a new context, and the SNI
+    callback sets this context for new connections. The callback also runs if the client names no server."""
 
     def __init__(self) -> None:
         self.context = _strict()
@@ -272,15 +276,15 @@ def _strict() -> ssl.SSLContext:
 
 @dataclass(slots=True)
 class _Served:
-    """The resources that the `Catalogue` lists; the list never changes."""
+    """The resources that discovery lists (`Catalogue`). The list never changes."""
 
     resources: Sequence[Resource]
     generation: int = 0
 
 
 class Answerer:
-    """Answer requests. `proxy`: returns the front proxy's settings, None while unknown. `count`: called with the status
-    code of each response."""
+    """Answers requests. `proxy`: a function that returns the settings of the front proxy; None while they are unknown.
+    `count`: a function that is called with the status code of each response."""
 
     def __init__(
         self,
@@ -315,7 +319,7 @@ class Answerer:
             allowed, why = await self._access.verdict(asker, asked, path)
         except Unanswered as error:
             raise ApiError(
-                503, "ServiceUnavailable", f"the API server does not say whether you may: {error}", retry_after_s=1
+                503, "ServiceUnavailable", f"the API server did not authorize the request: {error}", retry_after_s=1
             ) from error
         if not allowed:
             raise _refusal(asker.name, asked, path, why)
@@ -323,11 +327,11 @@ class Answerer:
             return self._discovered(request, path)
         found = self._view(tuple(path.split("/")[3:]), dict(request.query))
         if found is None:
-            raise ApiError(503, "ServiceUnavailable", "the objects are not all read yet. Try again.", retry_after_s=1)
+            raise ApiError(503, "ServiceUnavailable", "not all objects have been read yet. Try again.", retry_after_s=1)
         return _json(found, int(found.get("code", 500)) if found.get("kind") == "Status" else 200)
 
     def _resource(self, path: str) -> dict[str, str] | None:
-        """Return the resource of the path, as in a SubjectAccessReview; None if the path names no object."""
+        """Return the resource that the path names, in the form of a SubjectAccessReview; None if it names no object."""
         match path.split("/"):
             case ["", "apis", group, version, plural, name, sub]:
                 namespace = ""
@@ -366,7 +370,7 @@ def _refusal(user: str, asked: Mapping[str, str] | None, path: str, why: str) ->
 
 
 def _common_name(request: web.BaseRequest) -> str:
-    """Return the common name of the client certificate that the handshake verified; empty if there is none."""
+    """Return the common name of the client certificate, which the handshake has verified; "" if there is none."""
     found = None if request.transport is None else request.transport.get_extra_info("peercert")
     pairs = (pair for part in (found or {}).get("subject", ()) for pair in part)
     return next((str(value) for name, value in pairs if name == "commonName"), "")
@@ -378,8 +382,8 @@ def _json(value: Any, code: int) -> web.Response:
 
 @asynccontextmanager
 async def serving(where: tuple[str, int], handshakes: Handshakes, answerer: Answerer) -> AsyncIterator[int]:
-    """Serve `answerer` at the address `where` inside the context; yield the port (port 0 takes any free one). Raises
-    PhalanxError if the port is in use."""
+    """Answer requests at the address `where` inside the `async with` block, and yield the port. Port 0 stands for any
+    free port. Raises PhalanxError if the port is in use."""
     runner = web.ServerRunner(web.Server(answerer, access_log=None), shutdown_timeout=1.0)
     async with listening(runner, where, "--address", handshakes.context) as port:
         yield port

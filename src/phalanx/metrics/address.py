@@ -1,6 +1,6 @@
-"""Addresses to listen on, as users write them, and the sockets of servers that start later.
+"""Parse the addresses on which servers listen, and open sockets for servers that start later.
 
-This module imports no server, because the first binding of a scheduler waits for each module imported before it."""
+This module imports no server. The scheduler binds its first pod only after its imports, so each of them delays it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from phalanx.errors import PhalanxError
 
 
 def address(text: str) -> tuple[str, int]:
-    """Return host and port of an address such as `127.0.0.1:9090` or `[::1]:9090`. Brackets are optional, because
-    `$(POD_IP):9090` has none in a cluster with IPv6. Raises PhalanxError."""
+    """Return the host and the port of an address such as `127.0.0.1:9090` or `[::1]:9090`. The brackets are optional,
+    because `$(POD_IP):9090` has no brackets in a cluster with IPv6. Raises PhalanxError."""
     host, _, port = text.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     if not bare or (":" in bare and not _is_ipv6(bare)) or not port.isdecimal() or int(port) > 65535:
@@ -21,12 +21,12 @@ def address(text: str) -> tuple[str, int]:
 
 
 def url(where: tuple[str, int]) -> str:
-    """Return the URL of the metrics page at an address."""
+    """Return the URL of the metrics page of a server that listens at this address."""
     return f"http://{place(where)}/metrics"
 
 
 def place(where: tuple[str, int]) -> str:
-    """Return the address as it is written in a URL."""
+    """Return the address in the notation of URLs: an IPv6 address has brackets."""
     host, port = where
     return f"{f'[{host}]' if ':' in host else host}:{port}"
 
@@ -39,8 +39,8 @@ def _is_ipv6(text: str) -> bool:
 
 
 def opened(where: tuple[str, int], option: str) -> socket:
-    """Return a socket that listens at the address (port 0 takes any free one). Raises PhalanxError if the port is in
-    use."""
+    """Return a socket that listens at the address. Port 0 stands for any free port. `option`: the command line option
+    that sets the address, for the error message. Raises PhalanxError if the port is in use."""
     try:
         return create_server(where, family=AF_INET6 if ":" in where[0] else AF_INET, backlog=128)
     except OSError as error:
@@ -48,9 +48,10 @@ def opened(where: tuple[str, int], option: str) -> socket:
 
 
 def taken(where: tuple[str, int], option: str, error: OSError) -> PhalanxError:
-    """Return the error for a port that cannot be opened."""
+    """Return the error to raise if a server cannot listen at the address. `option`: the command line option that sets
+    it."""
     host, port = where
     return PhalanxError(
         f"cannot listen on {host} port {port}: {error.strerror or error}. Name another address with "
-        f"{option} HOST:PORT, or stop whoever holds this one."
+        f"{option} HOST:PORT, or stop the program that uses this one."
     )

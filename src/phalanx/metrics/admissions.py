@@ -1,4 +1,4 @@
-"""The admission webhook's metrics: reviews by outcome, the time they took, and the expiry of its certificate."""
+"""The metrics of the admission webhook: the number and the duration of reviews, and the expiry of its certificate."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _OPERATIONS = frozenset({"CREATE", "UPDATE"})
 
 
 class Admissions(Collector):
-    """The metrics of one webhook. `ends_s`: returns the expiry of its certificate in seconds since the epoch; 0 if
-    unknown."""
+    """The metrics of one webhook. `ends_s`: a function that returns the expiry of its certificate in seconds since the
+    epoch; 0 if unknown. `unreadable`: the number of requests that were not a valid review."""
 
     def __init__(self) -> None:
         self.ends_s: Callable[[], float] = lambda: 0.0
@@ -29,8 +29,8 @@ class Admissions(Collector):
         self._took = Spread(CALL_BOUNDS_S)
 
     def note(self, resource: str, operation: str, outcome: str, took_s: float) -> None:
-        """Count an admission review. Unknown resources and operations share the label `other`, so no client can add
-        labels."""
+        """Count an admission review. `took_s`: its duration. All unknown resources and operations are counted under the
+        label `other`, so that clients cannot create more and more series."""
         known = resource in _KNOWN and operation in _OPERATIONS
         self._made[(resource, operation, outcome) if known else ("other", "other", outcome)] += 1
         self._took.add(took_s)

@@ -1,13 +1,14 @@
 """All metrics of the scheduler: the name, the help text and the source of each.
 
-The scheduler never writes to a registry. `client.tally` and `metrics.decisions` count in plain numbers, and the queues'
-figures are those of their last computed status. A scrape converts all of these to the exposition format, so only
-scrapes cost time.
+The scheduler never writes to a registry. `client.tally` and `metrics.decisions` count in plain numbers, and the metrics
+of a queue come from its last computed status. A scrape converts all of these to the exposition format, so only scrapes
+cost time.
 
-Labels are verbs, kinds, queues, flavors, resources and codes, never the names of jobs, pods, nodes or users. Metrics of
-other schedulers whose dialects are on (`Leader.others`) keep the names and labels of those schedulers.
+Labels are verbs, kinds, queues, flavors, resources and codes, never the names of jobs, pods, nodes or users. If the
+dialect of another scheduler is enabled, its metrics (`Leader.others`) have that scheduler's names and labels.
 
-The metrics of an aggregated API server: requests by status code, and the expiry of its certificate."""
+An aggregated API server has two more metrics: the number of requests by status code, and the expiry of its
+certificate."""
 
 from __future__ import annotations
 
@@ -34,10 +35,11 @@ _QUOTA = ("queue", "flavor", "resource")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leader:
-    """The figures that only the leading process has. `standings` and `overview`: the last computed status of the queues
-    and of the cluster. `unanswered`: the number of objects with a write that has no response yet. `unsent`: how many of
-    these writes still wait for a free connection. `breaches`: the number of decisions that broke an invariant.
-    `others`: metrics of the schedulers whose dialects are on."""
+    """The figures that only the leading process has. All fields except `decisions` are functions that return a figure.
+    `standings`, `overview`: the last computed status of the queues and of the cluster. `unanswered`: the number of
+    objects with a write that has no response yet. `unsent`: how many of these writes still wait for a free connection.
+    `breaches`: the number of decisions that violated an invariant. `others`: metrics under the names of the other
+    schedulers whose APIs (dialects) are enabled."""
 
     decisions: Decisions
     standings: Callable[[], Sequence[QueueStatus]]
@@ -49,8 +51,8 @@ class Leader:
 
 
 class Scheduler(Collector):
-    """The metrics of one scheduler process. `lead_s`: returns the seconds for which the process still holds the Lease;
-    0 for a standby. `leader`: set when the process begins to lead."""
+    """The metrics of one scheduler process. `lead_s`: a function that returns the seconds for which the process still
+    holds the Lease; 0 for a standby. `leader`: None until the process becomes the leader."""
 
     def __init__(self, tally: Tally, lead_s: Callable[[], float] = lambda: inf) -> None:
         self.leader: Leader | None = None
@@ -206,7 +208,7 @@ def shown(family: MetricFamily) -> Metric:
 
 
 def plain(resource: str, amount: Amount) -> float:
-    """Convert an amount to Prometheus' units: cores, bytes, pieces."""
+    """Return the amount in the base unit of Prometheus: cores for cpu, otherwise bytes or a number of devices."""
     return float(amount / 1000) if resource == CPU else float(amount)
 
 
@@ -219,8 +221,8 @@ def add_spread(family: Histogram, labels: Sequence[str], spread: Spread) -> None
 
 
 class PassedOn(Collector):
-    """The metrics of one server. `ends_s`: returns the expiry of its certificate in seconds since the epoch; 0 if
-    unknown."""
+    """The metrics of the aggregated API server of `phalanx visibility`. `ends_s`: a function that returns the expiry of
+    its certificate in seconds since the epoch; 0 if unknown."""
 
     def __init__(self) -> None:
         self.ends_s: Callable[[], float] = lambda: 0.0

@@ -1,10 +1,11 @@
-"""Count decisions and measure the time of each cycle.
+"""Count the scheduler's decisions, and measure the duration of each cycle.
 
-`Measured` wraps a world, as the recorder does, so neither the loop nor the core contains code for metrics. The cost of
-counting grows with the actions and events of a cycle, not with the number of pending jobs.
+`Measured` wraps the world, the interface through which the scheduling loop gets events and carries out plans. So
+neither the loop nor the core contains code for metrics. The cost of counting grows with the actions and events of a
+cycle, not with the number of pending jobs.
 
-A job whose label names a missing queue is counted under the empty queue name. So the number of series is bounded by the
-number of queues that administrators created.
+A job whose label names a missing queue is counted under the empty queue name. So the number of series is limited by the
+number of queues, which only administrators create.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ PHASES = ("observe", "decide", "apply")
 
 
 class MeasuredWorld(Protocol):
-    """The protocol `loop.World`, which this package may not import."""
+    """A copy of the protocol `loop.World`, because this package may not import `loop`."""
 
     def events(self) -> Sequence[Event]: ...
     def apply(self, plan: Plan) -> None: ...
@@ -33,11 +34,11 @@ class MeasuredWorld(Protocol):
 
 
 class Decisions:
-    """Counts since the process began to lead.
+    """The figures since the process became the leader.
 
-    `made`: decisions by (action, queue). `pods`: pods that got a node, by queue. `refused`: starts that the API
-    server or the simulator refused, by reason code. `ended`: ended jobs by (outcome, queue). `waited_s`: the wait of
-    started jobs, by queue.
+    `made`: decisions by (action, queue). `pods`: pods that got a node, by queue. `refused`: starts that the API server
+    or the simulator refused, by reason code. `ended`: ended jobs by (outcome, queue). `waited_s`: the wait of started
+    jobs, by queue.
     `cycle_s`: the time of each phase of a cycle."""
 
     def __init__(self) -> None:
@@ -49,8 +50,8 @@ class Decisions:
         self.cycle_s = {phase: Spread(CYCLE_BOUNDS_S) for phase in PHASES}
 
     def heard(self, cluster: Cluster, events: Sequence[Event]) -> None:
-        """Count the events of a cycle. Call it before the events are folded, while the state still has the ended
-        jobs."""
+        """Count the events of a cycle. It must be called before the events change the cluster state, which then still
+        has the jobs that have ended."""
         for event in events:
             match event:
                 case Finished():
@@ -60,7 +61,7 @@ class Decisions:
                     self.refused[str(event.reason.code)] += 1
 
     def planned(self, cluster: Cluster, actions: Sequence[Action]) -> None:
-        """Count the actions of a plan. Call it after the state has taken over the plan."""
+        """Count the actions of a plan. It must be called after the plan has changed the cluster state."""
         for action in actions:
             queue = queue_of(cluster, action.job)
             self.made[ACTION_NAMES[type(action)].lower(), queue] += 1
@@ -84,7 +85,8 @@ def queue_of(cluster: Cluster, job: str) -> str:
 
 
 class Measured:
-    """A wrapper of `world` that counts its events and plans in `decisions`. `seconds`: reads a monotonic clock."""
+    """A wrapper of `world` that counts its events and plans in `decisions`. `seconds`: a function that returns the time
+    of a monotonic clock."""
 
     def __init__(
         self,

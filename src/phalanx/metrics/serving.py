@@ -1,10 +1,10 @@
 """Serve /metrics, /healthz and /readyz over plain HTTP for Prometheus and the kubelet.
 
-No token is required. The pages name queues, resources, kinds and codes, but no jobs or users, and they are read-only.
-Nothing is served unless an address is set. An administrator who sets an address that other hosts can reach should
-restrict access (deploy/ has a NetworkPolicy).
+The pages need no token. They are read-only, and contain names of queues, resources, kinds and codes, but no names of
+jobs or users. They are served only if an address is set. An administrator who sets an address that other hosts can
+reach should restrict the access to it (deploy/ has a NetworkPolicy).
 
-The scheduler's own event loop serves the pages, so a response proves that the scheduler is not stuck."""
+The event loop of the scheduler itself serves the pages, so a response shows that this loop is not blocked."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from prometheus_client.registry import CollectorRegistry
 
 from phalanx.metrics.address import taken
 
-Verdict = Callable[[], str]  # returns the problem in one line; empty if there is none
+Verdict = Callable[[], str]  # returns a line about a problem; "" if there is none
 
 
 @asynccontextmanager
 async def serving(
     where: tuple[str, int] | socket, registry: CollectorRegistry, healthy: Verdict, ready: Verdict
 ) -> AsyncIterator[int]:
-    """Serve the three pages inside the context; yield the port. `where`: the address (port 0 takes any free one), or a
-    socket that listens. Raises PhalanxError if the port is in use."""
+    """Serve the three pages inside the `async with` block, and yield the port. `where`: the address (port 0 stands for
+    any free port), or a socket that listens. `healthy`, `ready`: functions that return the problem that /healthz and
+    /readyz report. Raises PhalanxError if the port is in use."""
 
     async def metrics(request: web.Request) -> web.Response:
         encode, media = exposition.choose_encoder(request.headers.get("accept", ""))
@@ -46,8 +47,9 @@ async def serving(
 async def listening(
     runner: web.BaseRunner, where: tuple[str, int] | socket, option: str, tls: SSLContext | None = None
 ) -> AsyncIterator[int]:
-    """Run `runner` at the address or on the socket `where` inside the context; yield the port. `option`: the command
-    line option that sets the address, for the error message. Raises PhalanxError if the port is in use."""
+    """Run the server `runner` at the address or on the socket `where` inside the `async with` block, and yield the
+    port. `option`: the command line option that sets the address, for the error message. Raises PhalanxError if the
+    port is in use."""
     await runner.setup()
     try:
         if isinstance(where, socket):

@@ -1,6 +1,6 @@
-"""The webhook that evaluates the admission policies for API servers that do not serve them: certificates and port.
+"""The webhook that evaluates the admission policies for API servers without MutatingAdmissionPolicy.
 
-review      one AdmissionReview and its answer; the JSON patch between two objects
-serving     the HTTPS port and its responses
-trust       the certificates, and the configuration that API servers read
+review      evaluate the policies on an AdmissionReview, and compute the response
+serving     serve the HTTPS port
+trust       manage the certificates, and the configuration that API servers read
 """

@@ -1,16 +1,14 @@
-"""Answer an AdmissionReview: apply the admission policies to the object and return the change as a patch.
+"""Answer an AdmissionReview: apply the admission policies to the object, and return the change as a patch.
 
-The policies are those of `phalanx.kube.install.admission_policy`, CEL included. The embedded API server evaluates the
-policies with the same code. So a server without MutatingAdmissionPolicy, which calls this webhook, gets the same
-object.
+The policies, with their CEL expressions, are those of `phalanx.kube.install.admission_policy`. The embedded API server
+evaluates them with the same code. So an API server without MutatingAdmissionPolicy, which calls this webhook, stores
+the same objects as a server that evaluates the policies itself.
 
-An answer depends on the review alone: nothing is read, kept or written. An object without a matching policy is allowed
-unchanged. Source of the format: k8s.io/api/admission/v1.
+A response depends only on the review; the webhook reads and stores nothing else. An object without a matching policy is
+allowed and not changed. Source of the format: k8s.io/api/admission/v1.
 
-Compute the JSON patch (RFC 6902) from one JSON value to another, without operations that change nothing.
-
-Objects are compared field by field. Every other value, also a list, is replaced as a whole, because the policies change
-only fields."""
+The response has a JSON patch (RFC 6902) without operations that change nothing. It is computed by comparing objects
+field by field. Any other value, such as a list, is replaced as a whole, because the policies change only fields."""
 
 from __future__ import annotations
 
@@ -64,7 +62,7 @@ _OPERATIONS = frozenset({"CREATE", "UPDATE"})
 
 
 class UnreadableReview(Exception):
-    """The request is not a valid AdmissionReview. The text has the reason."""
+    """The error for a request that is not a valid AdmissionReview. The text has the reason."""
 
 
 class _Named(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +97,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Reviewed(msgspec.Struct, frozen=True, kw_only=True):
-    """The AdmissionReview to return. `outcome`: changed, unchanged or refused, for the metrics."""
+    """The AdmissionReview to return (`answer`). `outcome`: changed, unchanged or refused, for the metrics."""
 
     answer: Object
     outcome: str
@@ -126,7 +124,7 @@ _PATCHES = Patches(
 
 
 def read(body: bytes) -> ReviewRequest:
-    """Decode the body of a request. Raises UnreadableReview."""
+    """Return the request in the body of an AdmissionReview. Raises UnreadableReview."""
     try:
         asked = _ASKED.decode(body)
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -139,8 +137,7 @@ def read(body: bytes) -> ReviewRequest:
 
 
 def judge(request: ReviewRequest) -> Reviewed:
-    """Return the verdict of the policies on the request's object. Raises UnreadableReview for an object without
-    metadata."""
+    """Return the response of the policies to the request. Raises UnreadableReview if the object has no metadata."""
     try:
         changes = _changes(request)
     except ApiError as error:  # a policy refused the object or failed; failurePolicy Fail refuses in both cases

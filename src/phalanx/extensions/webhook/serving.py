@@ -1,9 +1,10 @@
-"""The HTTPS port that API servers call: one path, one method, one AdmissionReview in and one out.
+"""Serve the HTTPS port to which API servers post AdmissionReviews. Each request has one review, and the response has
+another.
 
-API servers do not authenticate to a webhook unless an administrator configures each of them. So every client that
-reaches the port may send a review. The answer contains only the sent object and the verdict, and nothing is stored.
-These are bounded: the size of a body and of all bodies together, the headers, the idle time and the number of
-connections.
+API servers do not authenticate to a webhook unless an administrator configures each of them. So every client that can
+reach the port may send a review. The response contains only data of the sent object and the verdict, and nothing is
+stored. There are limits on the size of a body and of all bodies together, on the headers, the idle time and the number
+of connections.
 
 The connections use the code of the embedded API server (docs/decisions/0010).
 """
@@ -42,14 +43,15 @@ _HANDSHAKE_S = 5.0
 
 
 def tls_context() -> ssl.SSLContext:
-    """Return a TLS context for a server. It has no certificate yet, so every handshake fails until `show` is called."""
+    """Return a TLS context for a server. It has no certificate, so every handshake fails until `show` is called."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
 
 def show(context: ssl.SSLContext, pair: Pair) -> None:
-    """Use `pair` as the certificate of later connections. Its key is never on a disk, because the file is in memory."""
+    """Use `pair` as the certificate of later connections. Its key is never written to a disk, because the file that the
+    TLS library reads is in memory."""
     with os.fdopen(os.memfd_create("phalanx-webhook"), "wb") as file:
         file.write(pair.certificate_pem + pair.key_pem)
         file.flush()
@@ -57,7 +59,8 @@ def show(context: ssl.SSLContext, pair: Pair) -> None:
 
 
 class Files:
-    """A certificate in files that another program maintains (for example cert-manager), read again when they change."""
+    """A certificate in files that another program, such as cert-manager, renews. The files are read again when they
+    change."""
 
     def __init__(self, context: ssl.SSLContext, certificate: Path, key: Path) -> None:
         """Read the files. Raises PhalanxError if this fails."""
@@ -72,8 +75,8 @@ class Files:
             ) from error
 
     async def keep(self, pause_s: float = 10.0) -> None:
-        """Check the files every `pause_s` seconds, for ever. If they cannot be read (for example because they are half
-        written), the last certificate stays in use and the next check tries again."""
+        """Check the files every `pause_s` seconds, without end. If they cannot be read, for example because they are
+        only partly written, the last certificate stays in use until the next check."""
         while True:
             await asyncio.sleep(pause_s)
             self.look()
@@ -99,8 +102,8 @@ class Files:
 
 
 class ReviewAnswerer:
-    """Answer requests: one review for each, and `ok` for /healthz. `clock_s`: a monotonic clock, to measure each
-    review."""
+    """Answers requests: reviews, and `ok` for /healthz. `admissions`: the metrics. `clock_s`: a function that returns
+    the time of a monotonic clock, with which the reviews are measured."""
 
     def __init__(self, admissions: Admissions, clock_s: Callable[[], float] = time.perf_counter) -> None:
         self._admissions, self._clock_s = admissions, clock_s
@@ -109,9 +112,9 @@ class ReviewAnswerer:
         if raw.path == "/healthz":
             return _text(200, "ok")
         if raw.path != PATH:
-            return _text(404, f"there is nothing but {PATH}")
+            return _text(404, f"the only path is {PATH}")
         if raw.method != "POST":
-            return _text(405, "an AdmissionReview is posted")
+            return _text(405, "send an AdmissionReview with POST")
         begin_s = self._clock_s()
         try:
             request = read(raw.body)
@@ -119,7 +122,7 @@ class ReviewAnswerer:
         except UnreadableReview as error:
             self._admissions.unreadable += 1
             return _text(400, str(error))
-        except Exception:  # an object that no API server sends, or a defect of Phalanx: other requests must go on
+        except Exception:  # an unexpected object or a defect of Phalanx must not end the server
             log.exception("a review could not be judged")
             self._admissions.unreadable += 1
             return _text(500, "the review could not be judged: see the log of the webhook")
@@ -133,8 +136,8 @@ def _text(code: int, text: str) -> Response:
 
 @asynccontextmanager
 async def serving(where: tuple[str, int], context: ssl.SSLContext, answerer: Application) -> AsyncIterator[int]:
-    """Serve `answerer` at the address `where` inside the context; yield the port (port 0 takes any free one). Raises
-    PhalanxError if the port is in use."""
+    """Answer requests at the address `where` inside the `async with` block, and yield the port. Port 0 stands for any
+    free port. Raises PhalanxError if the port is in use."""
     loop, opened = asyncio.get_running_loop(), Connections[ServerConnection](CONNECTIONS)
     try:
         server = await loop.create_server(
@@ -159,7 +162,7 @@ async def _sweep(opened: Connections[ServerConnection]) -> None:
 
 
 async def _finish(opened: Connections[ServerConnection]) -> None:
-    """Let requests in progress finish for at most a second, then close all connections."""
+    """Wait at most a second until the requests in progress have finished, and then close all connections."""
     tasks = [task for one in tuple(opened) if (task := one.finish()) is not None]
     if tasks:
         await asyncio.wait(tasks, timeout=1.0)

@@ -1,16 +1,17 @@
 """Manage the certificates of a server that API servers call: a webhook, or an aggregated API server.
 
-Phalanx has its own certificate authority. Its certificate is the `caBundle` of the configuration that makes API servers
-call this process (`Called`): a webhook configuration, or APIServices. The process serves with a certificate of that
-authority.
+The certificate of the server is signed by Phalanx's own certificate authority. The certificate of this authority is
+written as `caBundle` to the configuration that makes API servers call this process (`Called`): a webhook configuration,
+or APIServices.
 
-- All replicas share the authority in a Secret. `ca.crt` has its certificate and those of earlier authorities that are
-  still valid, `ca.key` its key. A replica makes a new authority if it is missing or has less than a third of its life
-  left. If two replicas do this at once, the Secret's resourceVersion decides.
+- All replicas share the authority, which is in a Secret. `ca.crt` has the certificate of the authority and the
+  certificates of earlier authorities that are still valid; `ca.key` has the key of the authority. A replica creates a
+  new authority if there is none, or if less than a third of its validity is left. If two replicas do this at the same
+  time, the second write fails because of the Secret's resourceVersion.
 - Each replica has its own server certificate. Its key exists only in the memory of the replica.
-- An API server must trust a certificate before it is served. So the new `ca.crt`, with the old certificates, is first
-  written as `caBundle`. A replica serves a certificate of the new authority only after it has read this authority from
-  `caBundle`. So every step is safe, in any order of the replicas.
+- API servers must trust a new authority before a replica uses a certificate of it. So the new `ca.crt`, with the old
+  certificates, is first written as `caBundle`. A replica uses a certificate of the new authority only after it has read
+  this authority from `caBundle`. So each step is safe, in any order of the replicas.
 """
 
 from __future__ import annotations
@@ -35,16 +36,17 @@ from phalanx.kube.install.admission_policy import WEBHOOK, WEBHOOKS
 log = logging.getLogger(__name__)
 
 AUTHORITY_LIFE, SERVED_LIFE = dt.timedelta(days=365), dt.timedelta(days=30)
-# The pause between two steps. A user who replaces the configuration removes the caBundle, and until the next step
-# labelled Jobs are refused.
+# The pause between two steps, in seconds. If a user replaces the configuration and so removes the caBundle, Jobs with
+# the queue label are refused until the next step.
 PAUSE_S = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Called:
-    """The objects that make API servers call this process. `kept_in`: the name of the authority's Secret. `kind`,
-    `names`: the kind and the names of the configuration objects. `told`: returns the parts of a configuration that have
-    a `caBundle`. `made_by`: the manifests that install the Service, the Secret and the webhooks, for error messages."""
+    """The objects that make API servers call this process. `kept_in`: the name of the Secret with the authority.
+    `kind`, `names`: the kind and the names of the configuration objects. `told`: a function that returns the parts of a
+    configuration object that have a `caBundle`. `made_by`: the manifests that install the Service, the Secret and the
+    configuration, for error messages."""
 
     kept_in: str
     kind: Kind
@@ -64,8 +66,8 @@ CALLED_AS_WEBHOOK = Called(
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A certificate authority. `pair`: its certificate and key. `trusted`: the certificates of the caBundle, its own
-    first."""
+    """A certificate authority. `pair`: its certificate and key. `trusted`: the certificates of the caBundle, the
+    certificate of this authority first."""
 
     pair: Pair
     trusted: tuple[x509.Certificate, ...]
@@ -76,8 +78,8 @@ class Authority:
 
 
 def read_authority(data: Object, secret: str) -> Authority | None:
-    """Read the authority from the data of the Secret named `secret`; None if it has none. Unreadable data counts as
-    missing, so it is replaced; a warning is logged."""
+    """Return the authority in the data of the Secret `secret`; None if there is none. Invalid data counts as no
+    authority and is logged as a warning; the caller then replaces it."""
     try:
         bundle, key = (base64.b64decode(data[name]) for name in ("ca.crt", "ca.key"))
         trusted = tuple(x509.load_pem_x509_certificates(bundle))
@@ -85,13 +87,13 @@ def read_authority(data: Object, secret: str) -> Authority | None:
     except KeyError:
         return None
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        log.warning("the authority in Secret %s is not as we write it, and is made anew: %s", secret, error)
+        log.warning("the authority in Secret %s is invalid, and is replaced: %s", secret, error)
         return None
 
 
 def renewed(authority: Authority | None, secret: str, now: dt.datetime) -> Authority | None:
-    """Return a new authority that also trusts the earlier ones while they are valid; None if `authority` need not be
-    replaced yet."""
+    """Return a new authority, whose caBundle also has the earlier certificates that are still valid. Return None if
+    `authority` need not be replaced yet."""
     if authority is not None and not is_ending(authority.pair.certificate, now):
         return None
     pair = make_authority(f"{secret}-ca-{now:%Y-%m-%d}", now, AUTHORITY_LIFE)
@@ -101,14 +103,15 @@ def renewed(authority: Authority | None, secret: str, now: dt.datetime) -> Autho
 
 
 def is_ending(certificate: x509.Certificate, now: dt.datetime) -> bool:
-    """Return whether less than a third of the certificate's life is left."""
+    """Return whether less than a third of the certificate's validity is left."""
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return end - now < (end - begin) / 3
 
 
 class Keeper:
-    """Keep the Secret, the configuration and the served certificate consistent. `names`: the DNS names of the server
-    certificate. `serve`: called with each new server certificate. `now`: returns the time of day."""
+    """Keeps the Secret, the configuration and the server certificate consistent. `namespace`: the namespace of the
+    Secret. `names`: the DNS names of the server certificate. `serve`: a function that is called with each new server
+    certificate. `now`: a function that returns the present time."""
 
     def __init__(
         self,
@@ -125,19 +128,19 @@ class Keeper:
         self._failure = ""
 
     def wrong(self) -> str:
-        """Return why the process cannot serve; empty if it can."""
+        """Return the reason why the process has no valid certificate; "" if it has one."""
         if self._served is None:
             return self._failure or "the certificate is not made yet"
         return f"the certificate has ended: {self._failure}" if self._served_end() <= self._now() else ""
 
     @property
     def ends_s(self) -> float:
-        """The expiry of the served certificate in seconds since the epoch; 0 if there is none."""
+        """The expiry of the server certificate in seconds since the epoch; 0 if there is none."""
         return 0.0 if self._served is None else self._served_end().timestamp()
 
     async def keep(self) -> None:
-        """Make a step every `PAUSE_S` seconds, for ever. A failed step is logged and tried again; meanwhile the served
-        certificate is valid for days."""
+        """Run a step every `PAUSE_S` seconds, without end. A failed step is logged and tried again. The server
+        certificate stays valid for days, so failures have no effect at once."""
         while True:
             try:
                 await self.step()
@@ -150,9 +153,8 @@ class Keeper:
             await asyncio.sleep(PAUSE_S)
 
     async def step(self) -> None:
-        """Bring Secret, configuration and served certificate up to date once. Raises ApiError."""
-        # The configuration is read before the Secret. So a replica with an outdated bundle gets a conflict when it
-        # writes.
+        """Bring the Secret, the configuration and the server certificate up to date. Raises ApiError."""
+        # The configuration is read before the Secret, so that the write of a replica with an outdated bundle conflicts.
         kind = self._called.kind
         configurations = [await self._found(kind.name, self._api.get(kind, name)) for name in self._called.names]
         authority = await self._authority()
@@ -191,12 +193,12 @@ class Keeper:
         except ApiRefusal as error:
             if error.code != 409:
                 raise
-            return await self._authority()  # another replica was faster: use its authority
+            return await self._authority()  # another replica has created an authority, which is used
         log.info("made a new authority, valid until %s", following.pair.certificate.not_valid_after_utc)
         return following
 
     async def _publish(self, authority: Authority, configuration: Object) -> bool:
-        """Write the authority's bundle into the configuration. Return whether the configuration already had it."""
+        """Write the caBundle of the authority to the configuration. Return True if the configuration had it already."""
         wanted = base64.b64encode(authority.bundle).decode()
         if all(part.get("caBundle") == wanted for part in self._called.told(configuration)):
             return True
@@ -206,7 +208,7 @@ class Keeper:
         try:
             await self._api.replace(self._called.kind, changed)
         except ApiRefusal as error:
-            if error.code != 409:  # a conflict: another client wrote the object, and the next step reads it again
+            if error.code != 409:  # after a conflict, the next step reads the object again
                 raise
         return False
 
