@@ -331,7 +331,7 @@ def test_slurms_users_submit_as_themselves_into_their_accounts_and_only_administ
         as_admin(str(commands / "sacctmgr"), "-i", *line.split())
     until(lambda: submitted(ADA, ada, "lab") == "created")
     until(lambda: "Invalid account" in submitted(ADA, ada, "chem"))
-    assert "another user's name" in submitted(ADA, bob, "lab")
+    assert "names another user" in submitted(ADA, bob, "lab")
     site = ("patch", "configmap", "phalanx-slurm", "-n", "kube-system", "-p", '{"data":{"x":"y"}}')
     assert "orbidden" in shared.call(ADA, KUBECTL, *site).stderr
     assert "orbidden" in shared.call(ADA, KUBECTL, "delete", "queue", "chem").stderr
