@@ -377,8 +377,7 @@ def _environment(said: Said, around: Mapping[str, str], shared: Mapping[str, str
 
 
 def _on(parts: Sequence[_Part], job: str) -> int:
-    """Run a step that consists of these parts, and return its exit code. Tasks are numbered through all parts. `job`:
-    the job number as text."""
+    """Run a step of job number `job`, and return its exit code. The parts share one numbering of their tasks."""
     first = parts[0]
     said, ask, around = first.said, first.place.ask, first.around
     laid = [part.laid() for part in parts]
