@@ -59,7 +59,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """A queue. `share`: its dominant share; None: infinite. `record`: its entry in `phalanx queues --json`."""
+    """A queue. `share`: its dominant share; None if it is infinite. `record`: its entry in `phalanx queues --json`."""
 
     name: str
     parent: str

@@ -169,7 +169,7 @@ class Http:
         self._pass_on()
 
     def _pass_on(self) -> None:
-        """Give a free place to the call that has waited longest."""
+        """Let the call that has waited longest use the connection that has become free."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():

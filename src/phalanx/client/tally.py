@@ -107,7 +107,7 @@ class Tally:
         self._answered(named("GET", path)._replace(verb="watch"), code)
 
     def filled(self, path: str) -> None:
-        """Count a full list that filled a cache."""
+        """Count a request for a complete list, which filled the cache of an informer."""
         self.fills[named("GET", path)] += 1
 
     @property

@@ -125,8 +125,9 @@ Route = tuple[str, str, Handler]
 
 
 class Door(Protocol):
-    """The part of the server that gives sessions to viewers, and finds the session of a request. There are two:
-    `Doorkeeper`, and the one in `sign_in`."""
+    """The part of the server that gives sessions to viewers, and finds the session of a request. There are two
+    implementations: `Doorkeeper` for a server on the user's own machine, and `sign_in.SignIn` for a server in a
+    cluster."""
 
     @property
     def sessions(self) -> list[Session]:

@@ -1,4 +1,4 @@
-"""Signing in to a server in a cluster: each viewer has an identity that the cluster knows.
+"""Signing in to a server in a cluster. A viewer has one of two kinds of identity:
 
 - A bearer token. The viewer pastes it into the sign-in page and gets a session, or a proxy sends it in the header
   `Authorization`.

@@ -1,5 +1,4 @@
-"""Servers that extend a Kubernetes API server, which sends requests to them: an admission webhook, and an aggregated
-API server.
+"""The two servers to which a Kubernetes API server sends requests: an admission webhook and an aggregated API server.
 
 Parts, lowest first:
 

@@ -1,6 +1,6 @@
 """Parse the addresses on which servers listen, and open sockets for servers that start later.
 
-This module imports no server. The scheduler binds its first pod only after its imports, so each of them delays it."""
+This module does not import the servers, because each import delays the start of the scheduler."""
 
 from __future__ import annotations
 

@@ -102,8 +102,8 @@ class Files:
 
 
 class ReviewAnswerer:
-    """Answers requests: reviews, and `ok` for /healthz. `admissions`: the metrics. `clock_s`: a function that returns
-    the time of a monotonic clock, with which the reviews are measured."""
+    """Answers AdmissionReviews, and requests for /healthz. `admissions`: the metrics. `clock_s`: a function that
+    returns the time of a monotonic clock, which measures how long a review takes."""
 
     def __init__(self, admissions: Admissions, clock_s: Callable[[], float] = time.perf_counter) -> None:
         self._admissions, self._clock_s = admissions, clock_s

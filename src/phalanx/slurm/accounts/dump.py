@@ -78,8 +78,8 @@ def _limits(own: Mapping[str, str]) -> list[str]:
 
 
 def read_dump(text: str, site: Site, file: str = "dump") -> list[Told]:
-    """Add the accounts, users and QOS of a dump to the site, and return a report about each setting. `file`: the name
-    of the file, for the reports. Raises PhalanxError if a line is invalid, or if the parent of an account does not
+    """Add the accounts, users and QOS of a dump to the site, and return a report about each setting. `file`: the file
+    name to show in the reports. Raises PhalanxError if a line is invalid, or if the parent of an account does not
     exist."""
     told: list[Told] = []
     coordinators: list[tuple[str, str, Tell]] = []  # applied at the end, because the account may come later in the file

@@ -164,8 +164,9 @@ class Job(msgspec.Struct, kw_only=True):
 
 
 class ReasonNumbers(msgspec.Struct):
-    """The numbers of the scheduler's reason. `enough_s`: when enough capacity or quota is expected to be released.
-    `reservation`: the advance reservation that keeps the nodes from the job, or the one that the job requested."""
+    """The numbers that the scheduler writes with the reason why a job is pending. `enough_s`: when enough capacity or
+    quota is expected to be released. `reservation`: the advance reservation that keeps the nodes from the job, or the
+    one that the job requested."""
 
     enough_s: Moment | None = None
     reservation: str = ""

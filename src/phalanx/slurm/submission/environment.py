@@ -31,8 +31,8 @@ GIVEN = {  # option -> the variable that has its value
 
 
 def variables(number: int, ask: Ask, site: Site, said: Options, script: str, array: Array | None) -> dict[str, str]:
-    """Return the environment variables of a job or of a task of an array. One of them has the script. `said`: the
-    options. `array`: the array; None for a single job."""
+    """Return the environment variables of a job or of a task of an array. The variable PHALANX_SCRIPT contains
+    `script`. `said`: the options. `array`: the array; None for a single job."""
     nodes = ask.node_count
     cpus = per_node(ask.cpus_of_nodes)
     found = {

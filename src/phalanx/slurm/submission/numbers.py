@@ -82,7 +82,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
 
 def read(api: Api, text: str, task: int | None = None, own: int | None = None) -> Needs:
     """Return the dependencies that the value of --dependency names. `task`: the array index of the job, for aftercorr.
-    `own`: the number of the job if it exists already. Raises DependencyError."""
+    `own`: the number of the job, if it is not a new job. Raises DependencyError."""
     if not text:
         return Needs()
     after: list[str] = []

@@ -45,8 +45,8 @@ Show = Callable[[SacctLine], str]
 
 
 def _both(of_job: Callable[[Job], str], of_step: Callable[[StepRecord], str] | None = None) -> Show:
-    """Return a function that returns the text of a field for a line. `of_job`, `of_step`: the functions for lines about
-    jobs and about steps; if `of_step` is None, the field is empty for steps."""
+    """Return a field whose text is computed by `of_job` in lines about jobs, and by `of_step` in lines about steps. If
+    `of_step` is None, the field is empty in lines about steps."""
     return lambda line: of_job(line.job) if not line.step else "" if of_step is None else of_step(line.record)
 
 

@@ -49,8 +49,8 @@ def states_of(one: Seen) -> set[str]:
 
 
 def power_states(node: Node) -> list[str]:
-    """Return the additional states of a cloud node, which programs switch on and off: `cloud`, and the state of its
-    power."""
+    """Return the additional states of a cloud node, which programs switch on and off: `cloud`, and its power state if
+    it has one."""
     return [*(["cloud"] if node.cloud else []), *([POWER_STATES[node.power]] if node.power else [])]
 
 

@@ -1,8 +1,8 @@
 """Compile `caller.c` if the machine has a C compiler. This caller of the service starts faster than Python.
 
 `phalanx slurm install` calls this module. The compiled program is in the directory of the installed commands, and the
-kernel runs it as their interpreter (`#!PROGRAM squeue`). Each installed command is a Python program as well. Python
-runs the command if there is no compiler, or if no service takes a call.
+kernel runs it as their interpreter (`#!PROGRAM squeue`). Each installed command is a Python program as well: it runs in
+Python if there is no compiler, or if no service accepts the call.
 """
 
 from __future__ import annotations

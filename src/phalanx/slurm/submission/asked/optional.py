@@ -121,7 +121,7 @@ def _licenses(ask: Ask, said: Options, site: Site) -> str:
 
 def _container(said: Options) -> tuple[str, list[str]]:
     """Return the image of --container-image in the notation of Kubernetes, and the mounts of --container-mounts. The
-    options have the notation of pyxis: REGISTRY#NAME, or docker:// in front."""
+    options are written as for pyxis: the image may be REGISTRY#NAME, and may begin with docker://."""
     image = (said.get("container-image") or "").removeprefix("docker://").replace("#", "/", 1)
     mounts = [one for one in (said.get("container-mounts") or "").split(",") if one]
     for one in mounts:

@@ -82,8 +82,8 @@ def typed(word: str, names: str) -> str:
 
 
 def entity(verb: str, word: str) -> str:
-    """Return the name, in the singular, of the entity for which the word stands behind this verb; "" if there is
-    none."""
+    """Return the singular name of the entity that the word after this verb names, such as `account` for `accounts`; ""
+    if it names none."""
     name = typed(word.lower(), _ENTITIES[verb])
     return name if name in ("qos", "tres", "stats") else "transaction" if name == "txn" else name.removesuffix("s")
 
