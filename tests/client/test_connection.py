@@ -133,7 +133,7 @@ def test_json_that_is_none_leaves_the_outcome_unknown() -> None:
     async def cut(request: web.Request) -> web.Response:
         return web.Response(text='{"a": ', content_type="application/json")
 
-    with pytest.raises(ApiUnknown, match="JSON that is none"):
+    with pytest.raises(ApiUnknown, match="invalid JSON"):
         ask(cut, lambda c: c.patch(JOBS, "a", {}, "default"))
 
 

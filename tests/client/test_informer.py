@@ -114,7 +114,7 @@ def test_an_event_that_cannot_be_read_ends_no_cache_but_all_are_listed_again(cap
     informer, told = follow(server)
     assert told == ["+a", "+b"]
     assert sorted(informer.objects) == ["default/a", "default/b"]
-    assert "what the server sends of pods cannot be read" in caplog.text
+    assert "the server's response about pods cannot be read" in caplog.text
 
 
 END = {"metadata": {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}}
@@ -203,7 +203,7 @@ def test_a_missing_right_is_logged_once_and_asked_for_again(caplog: pytest.LogCa
     server = Forbidding([[pod("a", 5)]], [])
     assert follow(server)[1] == ["+a"]
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert warnings == ["pods cannot be watched, which is tried again until it can: pods is forbidden"]
+    assert warnings == ["pods cannot be watched; the watch is retried: pods is forbidden"]
 
 
 @pytest.fixture

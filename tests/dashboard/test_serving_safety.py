@@ -40,9 +40,9 @@ def test_the_link_opens_the_page_once(browser: Any, server: Server) -> None:
         owner.page.wait_for_selector("main")
         assert "word" not in owner.page.url
         thief.page.goto(link)
-        assert "This link was used before" in thief.text
+        assert "This link has already been used" in thief.text
         thief.page.goto(server.address)
-        assert "This page needs its link" in thief.text
+        assert "Open this page with its link" in thief.text
         owner.page.reload()
         owner.page.wait_for_selector("main")
         thief.wrong.clear()  # the browser says that it was refused

@@ -394,7 +394,7 @@ def _impersonating(acting: Sequence[str]) -> str:
         or any(not name.isprintable() or not name.isascii() for name in acting)
         or any("," in g for g in groups)
     ):
-        raise PhalanxError(f"nothing was sent: {user!r}, or a group of his, cannot be named in a request")
+        raise PhalanxError(f"nothing was sent: {user!r}, or one of the groups, is not valid in a request header")
     return f"impersonate-user: {user}\r\n" + "".join(f"impersonate-group: {group}\r\n" for group in groups)
 
 
@@ -415,7 +415,7 @@ def _decode(code: int, content_type: str, content: bytes) -> Any:
         is_json = content_type.startswith(JSON) and content
         value: Any = msgspec.json.decode(content) if is_json else content.decode(errors="replace")
     except msgspec.DecodeError as error:
-        raise ApiUnknown(f"the API server answered {code} with JSON that is none: {error}") from error
+        raise ApiUnknown(f"the API server answered {code} with invalid JSON: {error}") from error
     if code >= 300:
         status = value if isinstance(value, dict) else {}
         message = status.get("message") or f"the API server answered {code}"

@@ -198,7 +198,9 @@ class Informer:
                 log.info("watching %s: %s", self.kind.plural, error)
                 failures += 1
             except Exception:  # must not end the cache, because its users would then see no changes any more
-                log.exception("what the server sends of %s cannot be read: all are listed again", self.kind.plural)
+                log.exception(
+                    "the server's response about %s cannot be read; all of them are listed again", self.kind.plural
+                )
                 self._version = ""
                 failures += 1
             if failures and failures % _PATIENCE == 0:
@@ -238,7 +240,7 @@ class Informer:
     def _complain(self, cause: str) -> None:
         """Log the cause unless it was logged last, because a refused watch is tried again every few seconds."""
         if cause != self._cause:
-            log.warning("%s cannot be watched, which is tried again until it can: %s", self.kind.plural, cause)
+            log.warning("%s cannot be watched; the watch is retried: %s", self.kind.plural, cause)
             self._cause = cause
 
     async def _list(self) -> None:
@@ -280,7 +282,7 @@ class Informer:
     def _turn_back(self, listed: dict[str, Object]) -> None:
         """Replace the cache by the list. The server was restored from a backup, so its versions are lower than the
         cached ones."""
-        log.warning("the server knows no %s as new as it told us before: all are read anew", self.kind.plural)
+        log.warning("the server's %s are older than those it sent before; all of them are replaced", self.kind.plural)
         for key, known in list(self.objects.items()):
             self._remove(key, known, 0)
         self._deleted.clear()
@@ -358,4 +360,4 @@ class Informer:
         except Exception:  # a defect of the subscriber
             obj = change.new or change.old
             key = "" if obj is None else key_of(obj)
-            log.exception("%s %s: a subscriber cannot take its change, and goes on without", self.kind.name, key)
+            log.exception("%s %s: a subscriber failed on a change, and continues without it", self.kind.name, key)

@@ -22,10 +22,10 @@ def read_moment(text: object) -> float:
     try:
         found = text if isinstance(text, datetime) else datetime.fromisoformat(str(text))
         if found.tzinfo is None:
-            raise MomentError(f"{text!s} does not say its time zone; {hint}")
+            raise MomentError(f"{text!s} has no time zone; {hint}")
         return found.timestamp()
     except (ValueError, OverflowError):
-        raise MomentError(f"{text!s} is no moment; {hint}") from None
+        raise MomentError(f"{text!s} is not a time; {hint}") from None
 
 
 def write_moment(at_s: float) -> str:

@@ -266,7 +266,7 @@ class Doorkeeper:
     def closed(self, request: web.Request) -> web.Response:
         return page(
             401,
-            "This page needs its link",
+            "Open this page with its link",
             "This browser has no session here. Open the link that <code>phalanx dashboard</code> printed. Each link "
             "opens one session: if it was used before, start <code>phalanx dashboard</code> again for a new one.",
         )
@@ -278,7 +278,7 @@ class Doorkeeper:
                 raise web.HTTPSeeOther("/")
             return page(
                 403,
-                "This link was used before",
+                "This link has already been used",
                 "Each link opens one session, within ten minutes. If you did not open it, somebody else may have. "
                 "Start <code>phalanx dashboard</code> again: it prints a new link, and the old session ends.",
             )

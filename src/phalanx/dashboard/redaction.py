@@ -27,18 +27,18 @@ _OWN = {
 _SENTENCES: Mapping[str, str] = {
     "NoRoom": "not enough is free on the nodes that it may use",
     "NoDomain": "no topology domain has enough free nodes",
-    "QueueLimit": "its queue, or one above, is at its limit",
+    "QueueLimit": "its queue, or a queue above it, is at its limit",
     "QueueQuota": "its queue uses all that it is guaranteed, and there is nothing to borrow",
     "UserLimit": "its user, or group, is at a limit",
-    "BehindHead": "its queue is strict, and an earlier job of it waits",
-    "Reserved": "the nodes that would do are reserved for an earlier job",
-    "Dependency": "another job that it depends on is not over",
-    "DependencyNeverSatisfied": "the job that it depends on ended otherwise",
+    "BehindHead": "its queue is strict, and an earlier job in it is pending",
+    "Reserved": "the nodes on which it would fit are reserved for an earlier job",
+    "Dependency": "another job that it depends on has not ended",
+    "DependencyNeverSatisfied": "the job that it depends on did not end as required",
     "Preempting": "it is nominated to nodes that other jobs are leaving",
-    "WaitingForNodes": "nodes were requested for it and have not arrived",
+    "WaitingForNodes": "nodes were requested for it, and do not exist yet",
     "Preempted": "it was preempted by another job",
 }
-_UNNAMED = "it waits; the sentence names jobs that you may not list"
+_UNNAMED = "it is pending; the reason names jobs that you may not list"
 # Numbers of reasons that are amounts, times or resources. All other values may be names.
 _PLAIN = {
     *("placed", "pods", "resource", "asked_per_pod", "left_on_one_node", "asked", "free", "enough_s"),

@@ -102,7 +102,7 @@ def _calls(tally: Tally) -> Iterator[Metric]:
         add_spread(seconds, call, spread)
     yield seconds
     yield Gauge("phalanx_api_calls_in_flight", "Calls without a response yet.", tally.in_flight)
-    fills = Counter("phalanx_cache_lists", "Times that a cache was filled from a full list.", labels=_CALL[1:])
+    fills = Counter("phalanx_cache_lists", "Complete lists with which caches were filled.", labels=_CALL[1:])
     for call, count in tally.fills.items():
         fills.add_metric(call[1:], count)
     yield fills
@@ -122,7 +122,7 @@ def _decisions(decisions: Decisions) -> Iterator[Metric]:
     for queue, count in decisions.pods.items():
         pods.add_metric((queue,), count)
     yield pods
-    refused = Counter("phalanx_starts_refused", "Starts that failed and were taken back.", labels=("reason",))
+    refused = Counter("phalanx_starts_refused", "Starts that failed and were undone.", labels=("reason",))
     for code, count in decisions.refused.items():
         refused.add_metric((code,), count)
     yield refused

@@ -90,7 +90,7 @@ class Replica:
 def test_the_first_certificate_is_believed_and_names_the_service() -> None:
     server, clock = Server(), [BEGIN]
     replica = Replica(server, clock)
-    assert replica.keeper.wrong() == "the certificate is not made yet"
+    assert replica.keeper.wrong() == "no certificate has been created yet"
     clockwork.run(replica.keeper.step())
     assert replica.keeper.wrong() == ""
     (served,) = replica.shown
@@ -236,7 +236,7 @@ def test_an_api_server_that_is_away_changes_nothing(caplog: pytest.LogCaptureFix
         await asyncio.sleep(10 * PAUSE_S)
         assert replica.keeper.wrong() == ""
         clock[0] += dt.timedelta(days=31)
-        assert "the certificate has ended: it is away" in replica.keeper.wrong()
+        assert "the certificate has expired: it is away" in replica.keeper.wrong()
         server.broken = False
         await asyncio.sleep(2 * PAUSE_S)
         assert replica.keeper.wrong() == ""

@@ -63,7 +63,7 @@ async def ask(plugin: Plugin, cluster: KubeconfigCluster) -> Credential:
     """Run the plug-in once, and return the credential that it prints. Raises KubeconfigError if it prints none."""
     interactive = plugin.mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
     if plugin.mode == "Always" and not interactive:
-        raise KubeconfigError(f"the plug-in {plugin.command} has to ask its user, and there is no terminal to ask at")
+        raise KubeconfigError(f"the plug-in {plugin.command} needs input from the user, and there is no terminal")
     output = await _run(plugin, _info(plugin, cluster, interactive), interactive)
     try:
         answer = msgspec.json.decode(output, type=dict[str, Any])
@@ -118,7 +118,7 @@ async def _run(plugin: Plugin, info: str, interactive: bool) -> bytes:
 
 def _credential(plugin: Plugin, answer: dict[str, Any]) -> Credential:
     if answer.get("kind") != "ExecCredential" or answer.get("apiVersion") != plugin.version:
-        raise ValueError(f"it speaks {answer.get('apiVersion')!r}, and {plugin.version!r} was asked for")
+        raise ValueError(f"its apiVersion is {answer.get('apiVersion')!r}; the kubeconfig requires {plugin.version!r}")
     status = answer.get("status") or {}
     certificate, key = (status.get(f"client{part}Data") or "" for part in ("Certificate", "Key"))
     if bool(certificate) != bool(key):
@@ -223,7 +223,7 @@ class Identity:
         except KubeconfigError as error:
             if given is None or must or now_s >= given.until_s:
                 raise
-            log.warning("what was given before is used on, until it expires: %s", error)
+            log.warning("the previous credentials are used until they expire: %s", error)
 
     def _reread(self) -> bool:
         changed = False
@@ -296,7 +296,7 @@ def _unusable(server: str, error: Exception) -> PhalanxError:
     words = " ".join(str(error).split())[:200] or type(error).__name__
     return PhalanxError(
         f"the certificates of the kubeconfig for {server} cannot be used: {words}. Nothing was done. "
-        "Fetch the kubeconfig anew, or name another with --kubeconfig."
+        "Fetch the kubeconfig again, or name another with --kubeconfig."
     )
 
 

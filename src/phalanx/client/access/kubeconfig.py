@@ -264,12 +264,14 @@ def _impersonation(said: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
 def _plugin(said: Mapping[str, Any], folder: Path) -> Plugin:
     version, command = str(said.get("apiVersion") or ""), str(said.get("command") or "")
     if version not in _PLUGIN_VERSIONS:
-        raise ValueError(f"the exec plug-in speaks {version!r}; supported are {' and '.join(_PLUGIN_VERSIONS)}")
+        raise ValueError(
+            f"the apiVersion of the exec plug-in is {version!r}; supported are {' and '.join(_PLUGIN_VERSIONS)}"
+        )
     if not command:
         raise ValueError("the exec plug-in names no command")
     mode = said.get("interactiveMode") or ("" if version == _PLUGIN_VERSIONS[0] else "IfAvailable")
     if mode not in {"Never", "IfAvailable", "Always"}:
-        raise ValueError(f"the exec plug-in says interactiveMode {mode!r}: write Never, IfAvailable or Always")
+        raise ValueError(f"the exec plug-in has interactiveMode {mode!r}: write Never, IfAvailable or Always")
     return Plugin(
         command=str(folder / command) if "/" in command else command,
         args=tuple(str(one) for one in said.get("args") or ()),

@@ -123,9 +123,9 @@ class ReviewAnswerer:
             self._admissions.unreadable += 1
             return _text(400, str(error))
         except Exception:  # an unexpected object or a defect of Phalanx must not end the server
-            log.exception("a review could not be judged")
+            log.exception("a review could not be evaluated")
             self._admissions.unreadable += 1
-            return _text(500, "the review could not be judged: see the log of the webhook")
+            return _text(500, "the review could not be evaluated; the log of the webhook has the reason")
         self._admissions.note(request.resource.resource, request.operation, verdict.outcome, self._clock_s() - begin_s)
         return Response(body=msgspec.json.encode(verdict.answer))
 

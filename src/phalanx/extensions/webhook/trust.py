@@ -130,8 +130,8 @@ class Keeper:
     def wrong(self) -> str:
         """Return the reason why the process has no valid certificate; "" if it has one."""
         if self._served is None:
-            return self._failure or "the certificate is not made yet"
-        return f"the certificate has ended: {self._failure}" if self._served_end() <= self._now() else ""
+            return self._failure or "no certificate has been created yet"
+        return f"the certificate has expired: {self._failure}" if self._served_end() <= self._now() else ""
 
     @property
     def ends_s(self) -> float:
@@ -148,7 +148,7 @@ class Keeper:
             except ApiError as error:
                 failure = str(error)
             if failure and failure != self._failure:
-                log.warning("the certificate is not kept up to date: %s", failure)
+                log.warning("the certificate cannot be renewed: %s", failure)
             self._failure = failure
             await asyncio.sleep(PAUSE_S)
 
