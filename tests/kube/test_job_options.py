@@ -127,7 +127,7 @@ def test_a_priority_class_that_preempts_nobody_is_heeded() -> None:
         ("time-limit", "soon", "j says phalanx.dev/time-limit 'soon': 'soon' is no length of time; write seconds (90)"),
         ("time-limit", "0", "j says phalanx.dev/time-limit '0': it must be longer than nothing"),
         ("begin", "tomorrow", "j says phalanx.dev/begin 'tomorrow': tomorrow is not a time; write for instance 2026-"),
-        ("begin", "2026-01-01T00:00:00", "j says phalanx.dev/begin '2026-01-01T00:00:00': 2026-01-01T00:00:00 has no t"),
+        ("begin", "2026-01-01T00:00:00", "j says phalanx.dev/begin '2026-01-01T00:00:00': 2026-01-01T00:00:00 has no "),
         ("after", "a:later", "j says phalanx.dev/after 'a:later': it is none of start, ok, not-ok, any"),
         ("after", ":ok", "j says phalanx.dev/after ':ok': a dependency names a job"),
         ("after-any", "maybe", "j says phalanx.dev/after-any 'maybe': it is neither true nor false"),
