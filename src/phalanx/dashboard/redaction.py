@@ -1,4 +1,4 @@
-"""Remove the names from the state of a cluster that a viewer may not see.
+"""Remove from the state of a cluster the names that a viewer may not see.
 
 For jobs in a namespace whose jobs the viewer may not list, the viewer sees their queues, amounts and times. Users,
 arrays and messages are removed, and the name of each job is replaced by a stand-in, which is different in each session.

@@ -37,7 +37,7 @@ class WordCount:
         self._change = asyncio.Condition()
 
     async def finished(self) -> None:
-        """Wait until all parts are counted. Raises PhalanxError if all executors are lost before."""
+        """Wait until all parts are counted. Raises PhalanxError if all executors are lost before that."""
         async with self._change:
             await self._change.wait_for(lambda: not self._open or not self._executors_left)
         if self._open:
@@ -74,8 +74,8 @@ class WordCount:
             await self._lost(work)
 
     async def _next(self) -> tuple[int, str] | None:
-        """Return a part to count; None if all parts are counted. While other executors count the last parts, wait,
-        because one of them may be lost, and its part must then be counted again."""
+        """Return a part to count; None if all parts are counted. While other executors count the last parts, this call
+        waits: if one of them is lost, its part must be counted again."""
         async with self._change:
             await self._change.wait_for(lambda: self._waiting or not self._open)
             return self._waiting.pop() if self._waiting else None

@@ -13,9 +13,9 @@ The third part keeps the front proxy's settings up to date by reading the Config
 fails or the ConfigMap is invalid, the last valid settings stay in use, so that no client is locked out.
 
 The fourth part is the HTTPS port. It serves discovery and the objects of a view, a function that computes them. The TLS
-handshake requires a certificate of the front proxy's authority, so other clients fail in the handshake already. The
-server certificate and the authority may change while the port is open. Every handshake uses the current ones, and TLS
-sessions are never resumed. Each request is authenticated and authorized before the view computes the response.
+handshake requires a certificate of the front proxy's authority, so other clients cannot connect. The server certificate
+and the authority may change while the port is open. Every handshake uses the current ones, and TLS sessions are never
+resumed. Each request is authenticated and authorized before the view computes the response.
 
 Source: k8s.io/apiserver/pkg/authentication/request/headerrequest and pkg/server/options/authentication.go of 1.36.
 """
