@@ -64,7 +64,7 @@ def test_without_names_every_certificate_of_the_authority_counts() -> None:
     ("change", "words"),
     [
         ({"requestheader-client-ca-file": ""}, "--requestheader-client-ca-file"),
-        ({"requestheader-username-headers": "[]"}, "names no header"),
+        ({"requestheader-username-headers": "[]"}, "username-headers is empty"),
         ({"requestheader-allowed-names": "front-proxy"}, "Expecting value"),
         ({"requestheader-group-headers": '{"a": 1}'}, "is no list of names"),
     ],

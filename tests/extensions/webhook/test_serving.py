@@ -117,7 +117,7 @@ def test_labels_of_metrics_are_not_what_anybody_sends() -> None:
         ("POST", "/admit", b" " * (BODY_LIMIT_BYTES + 1), 413, "too large"),
         ("POST", "/", b"{}", 404, "/admit"),
         ("POST", "/admit/../admit", b"{}", 404, "/admit"),
-        ("GET", "/admit", b"", 405, "posted"),
+        ("GET", "/admit", b"", 405, "with POST"),
         ("GET", "/healthz", b"", 200, "ok"),
     ],
     ids=lambda value: str(value)[:30],
