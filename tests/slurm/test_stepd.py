@@ -41,7 +41,7 @@ def test_it_ends_where_nobody_comes_to_hold_it() -> None:
     said = process.communicate("now\n", timeout=120)[1]
     assert (process.returncode, said) == (
         0,
-        "phalanx step daemon: nobody came to hold this allocation within 0 s\n",
+        "phalanx step daemon: no salloc or srun connected to this allocation within 0 s\n",
     )
 
 
