@@ -98,7 +98,7 @@ def test_each_application_of_a_fair_leaf_is_a_queue_below_it() -> None:
     [
         (pod("root.absent"), "no placement rule"),
         (gang("root.fair"), "needs a queue whose application.sort.policy is fifo"),
-        (gang("root.fifo"), "its task groups ask for more cpu together than the queue root.fifo may ever have"),
+        (gang("root.fifo"), "its task groups together request more cpu than the queue root.fifo may ever have"),
     ],
 )
 def test_a_rejected_application_fails(one: Object, reason: str) -> None:

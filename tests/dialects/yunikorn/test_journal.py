@@ -169,7 +169,7 @@ def test_a_reader_who_is_too_slow_is_told_so_and_left(monkeypatch: pytest.Monkey
         assert len(next(quick)) == 4
     assert next(slow) == [{"InstanceUUID": "one"}]
     [last] = next(slow)
-    assert "10 records were forgotten" in last["message"]
+    assert "10 records were dropped" in last["message"]
     assert list(slow) == []
 
 

@@ -55,8 +55,8 @@ def test_the_first_rule_that_gives_a_queue_wins(application: Application, queue:
     ("application", "said"),
     [
         (Application(user="ann", tags={"namespace": "x", "namespace.parentqueue": "root.open"}), "as a parent: a leaf"),
-        (Application(user="k!m", groups=("staff",), tags={}), "'k!m' is no name"),
-        (Application(user="k" * 65, groups=("staff",), tags={}), "is no name"),
+        (Application(user="k!m", groups=("staff",), tags={}), "'k!m' is not a valid name"),
+        (Application(user="k" * 65, groups=("staff",), tags={}), "is not a valid name"),
     ],
 )
 def test_a_rule_that_can_make_no_queue_refuses_the_application(application: Application, said: str) -> None:

@@ -240,7 +240,9 @@ def _job_set(obj: Object) -> OwnerShape:
     ordered = (spec.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
     least = _count(notes.get(BATCH_MIN_MEMBER), 1 if ordered else len(jobs))
     if (leaves := sum(_count(job.get("replicas"), 1) for job in jobs)) > _MOST_LEAVES:
-        return OwnerShape(fault=f"its JobSet has {leaves} replicas, each a sub-group; {_MOST_LEAVES} are the most")
+        return OwnerShape(
+            fault=f"its JobSet has {leaves} replicas, each of which is a sub-group; at most {_MOST_LEAVES} are allowed"
+        )
     groups: list[Object] = [{"name": ROOT, "minimum": max(1, min(least, len(jobs)))}]
     roles: dict[str, RoleClaim] = {}
     for job in jobs:

@@ -135,7 +135,9 @@ def terms(defined: KaiDefinitions, said: Said, objects: Objects) -> PodGroupTerm
     missing = None
     if awaits is not None:
         name = awaits[1].partition("/")[2]
-        text = f"the {awaits[0].name} {name} of its pods has not been seen yet: its queue and size stand there"
+        text = (
+            f"the {awaits[0].name} {name}, which owns the pods and states their queue and number, has not been read yet"
+        )
         missing = Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text)
     meta = (top or there or {}).get("metadata") or {}
     words = {**options, **(meta.get("annotations") or {}), **(meta.get("labels") or {})}
@@ -288,7 +290,7 @@ def _labels(defined: KaiDefinitions, near: tuple[str, str, str]) -> tuple[str, s
         return "", ""
     levels = defined.levels.get(topology)
     if levels is None:
-        raise LookupError(f"there is no Topology {topology}: create it, or leave the constraint out")
+        raise LookupError(f"there is no Topology {topology}: create it, or remove the constraint")
     for level in filter(None, (required, preferred)):
         if level not in levels:
             raise LookupError(f"the Topology {topology} has no level {level}; it has {', '.join(levels)}")

@@ -117,7 +117,7 @@ def _known(name: str, specs: Mapping[str, Any]) -> KaiQueue:
         why = "stands above itself" if parent in (name, *above) else "does not exist"
         fault = f"the queue {parent}, above {name}, {why}"
     elif children:
-        fault = f"the queue {name} has queues below it ({', '.join(children)}): name one of these"
+        fault = f"the queue {name} has child queues ({', '.join(children)}): name one of these"
     resources = specs[name].get("resources") or {}
     return KaiQueue(
         name=name,

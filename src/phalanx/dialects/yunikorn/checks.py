@@ -93,7 +93,7 @@ class Checks:
             path: Path = ("partitions", at)
             name = (partition.name or DEFAULT_PARTITION).lower()
             if name in names:
-                self._refuse((*path, "name"), f"there is a partition {name!r} above already")
+                self._refuse((*path, "name"), f"the partition {name!r} is listed twice")
             names.add(name)
             partitions.append(self._partition(partition, path))
         return YuniKornConfiguration(partitions=tuple(partitions), checksum=found.checksum)
@@ -121,9 +121,14 @@ class Checks:
         else:
             root = QueueBranch(name=ROOT, parent=True, queues=partition.queues)
         if root.resources.guaranteed is not None or root.resources.max is not None:
-            self._refuse((*at, "resources"), "root has what the nodes have: it must not have resources of its own")
+            self._refuse(
+                (*at, "resources"), "the resources of root are those of all nodes: root must not set resources"
+            )
         if partition.limits and root.limits and partition.limits != root.limits:
-            self._refuse((*path, "limits"), "the partition's limits and root's are the same thing, but differ")
+            self._refuse(
+                (*path, "limits"),
+                "the limits of the partition apply to root: they must not differ from the limits of root",
+            )
         return replace(root, limits=root.limits or partition.limits), at
 
     # --- a queue by itself --------------------------------------------------------------------------------------------
@@ -131,19 +136,19 @@ class Checks:
     def _branch(self, queue: QueueBranch, path: Path) -> None:
         self._queues += 1
         if self._queues > MOST_QUEUES:
-            self._refuse(path, f"more than {MOST_QUEUES} queues: what this scheduler reads between two decisions")
+            self._refuse(path, f"more than {MOST_QUEUES} queues, which is the maximum of this scheduler")
         for name, acl in (("adminacl", queue.admin_acl), ("submitacl", queue.submit_acl)):
             if len(acl.split()) > 2:
-                self._refuse((*path, name), f"{acl!r}: write users, one blank, groups; names are divided by commas")
+                self._refuse((*path, name), f"{acl!r}: write users, one blank, and groups; separate names by commas")
         self._limits(queue, path)
         self._template(queue.child_template.resources, (*path, "childtemplate", "resources"))
         names: set[str] = set()
         for child, at in _below(queue, path):
             if not QUEUE_NAME.fullmatch(child.name):
-                text = "a queue is named by 1 to 64 letters, digits and any of _ : # / @ -, without a dot"
-                self._refuse((*at, "name"), f"{child.name[:80]!r} is no name: {text}")
+                text = "the name of a queue has 1 to 64 letters, digits and any of _ : # / @ -, and no dot"
+                self._refuse((*at, "name"), f"{child.name[:80]!r} is not a valid name: {text}")
             if child.name.lower() in names:
-                self._refuse((*at, "name"), f"there is a queue {child.name.lower()!r} beside it already")
+                self._refuse((*at, "name"), f"the queue {child.name.lower()!r} is listed twice")
             names.add(child.name.lower())
         for child, at in _below(queue, path):
             self._branch(child, at)
@@ -151,7 +156,7 @@ class Checks:
     def _template(self, said: Resources, path: Path) -> None:
         guaranteed = self._amounts(said.guaranteed, (*path, "guaranteed"))
         if not fits(self._amounts(said.max, (*path, "max")), guaranteed):
-            self._refuse((*path, "guaranteed"), "more than a queue of this template may have at most")
+            self._refuse((*path, "guaranteed"), "more than the max of the child template")
 
     def _limits(self, queue: QueueBranch, path: Path) -> None:
         users: dict[str, None] = {}
@@ -159,11 +164,14 @@ class Checks:
         for number, limit in enumerate(queue.limits):
             at: Path = (*path, "limits", number)
             if not limit.users and not limit.groups:
-                self._refuse(at, "the limit is for nobody: name users or groups")
+                self._refuse(at, "the limit names no users and no groups: name some")
             self._names("user", limit.users, _USER, users, (*at, "users"))
             self._names("group", limit.groups, _GROUP, groups, (*at, "groups"))
             if [*groups] == [ANYBODY]:
-                text = "beside '*' no group is named, so that it would bound the queue: write the queue's max"
+                text = (
+                    "a limit for the group '*' alone would limit the whole queue: name another group, or set the "
+                    "queue's max"
+                )
                 self._refuse((*at, "groups"), text)
             self._bounds(limit, queue, at)
 
@@ -171,21 +179,21 @@ class Checks:
         for at, name in enumerate(names):
             here = (*path, at)
             if name != ANYBODY and not form.fullmatch(name):
-                self._refuse(here, f"{name[:80]!r} is no name of a {kind}")
+                self._refuse(here, f"{name[:80]!r} is not a valid name of a {kind}")
             if name in seen:
-                self._refuse(here, f"the {kind} {name!r} has a limit in this queue already")
+                self._refuse(here, f"the {kind} {name!r} has two limits in this queue")
             if ANYBODY in seen:
-                self._refuse(here, f"the {kind} {name!r} stands after '*', which must be the last")
+                self._refuse(here, f"the {kind} {name!r} is listed after '*', which must be the last")
             seen[name] = None
 
     def _bounds(self, limit: Limit, queue: QueueBranch, path: Path) -> None:
         most = self._amounts(limit.max_resources, (*path, "maxresources"))
         if most and not any(most.values()):
-            self._refuse((*path, "maxresources"), "all of it is 0; leave it out, or give some")
+            self._refuse((*path, "maxresources"), "all amounts are 0: remove the field, or set an amount")
         if not limit.max_applications and not most:
-            self._refuse(path, "the limit bounds nothing: write maxresources or maxapplications")
+            self._refuse(path, "the limit has no effect: set maxresources or maxapplications")
         if queue.max_applications and queue.max_applications < limit.max_applications:
-            text = f"more than the queue may run itself ({queue.max_applications})"
+            text = f"more than the maxapplications of the queue ({queue.max_applications})"
             self._refuse((*path, "maxapplications"), text)
         if queue.name != ROOT and not fits(self._amounts(queue.resources.max, path), most):
             self._refuse((*path, "maxresources"), f"more than the max of the queue {queue.name!r}")
@@ -199,18 +207,23 @@ class Checks:
         guaranteed = self._amounts(queue.resources.guaranteed, (*at, "guaranteed"))
         most = self._amounts(queue.resources.max, (*at, "max"))
         if not fits(most, guaranteed):
-            self._refuse((*at, "guaranteed"), f"more than the queue {queue.name!r} may have at most")
+            self._refuse((*at, "guaranteed"), f"more than the max of the queue {queue.name!r} and the queues above it")
         if not fits(above, most):
-            self._refuse((*at, "max"), f"more than what is above the queue {queue.name!r} may have at most")
+            self._refuse((*at, "max"), f"more than the max of the queues above the queue {queue.name!r}")
         most = least(most, above)
         together: dict[str, int] = {}
         for child, below in _below(queue, path):
             for resource, amount in self._quotas(child, below, most).items():
                 together[resource] = together.get(resource, 0) + amount
         if not fits(guaranteed, together):
-            self._refuse((*at, "guaranteed"), f"less than its children are guaranteed together ({_shown(together)})")
+            self._refuse(
+                (*at, "guaranteed"), f"less than the guarantees of the queue's children together ({_shown(together)})"
+            )
         if not fits(most, together):
-            text = f"the children of {queue.name!r} are guaranteed more together ({_shown(together)}) than it may have"
+            text = (
+                f"the guarantees of the children of {queue.name!r} together ({_shown(together)}) exceed the "
+                "max of this queue"
+            )
             self._refuse((*at, "max") if queue.resources.max else path, text)
         return guaranteed if any(guaranteed.values()) else together
 
@@ -218,10 +231,10 @@ class Checks:
         own = queue.max_applications
         for child, at in _below(queue, path):
             if own and child.max_applications > own:
-                self._refuse((*at, "maxapplications"), f"more than the queue above may run ({own})")
+                self._refuse((*at, "maxapplications"), f"more than the maxapplications of the queue above ({own})")
             if own and not child.max_applications:
                 self._refuse(
-                    at, f"the queue above bounds applications ({own}), so each below it must have a bound, too"
+                    at, f"the queue above has a maxapplications ({own}), so its child queues must have one, too"
                 )
             self._applications(child, at)
 
@@ -233,7 +246,7 @@ class Checks:
             for names, known, own in ((limit.users, users, own_users), (limit.groups, groups, own_groups)):
                 for name in names:
                     if not fits(known.get(name, known.get(ANYBODY, {})), most):
-                        self._refuse(at, f"more than a limit above leaves to {name!r}")
+                        self._refuse(at, f"more than a limit in a queue above allows {name!r}")
                     own[name] = least(most, known.get(name, {}))
         for child, below in _below(queue, path):
             self._resource_limits(child, below, own_users, own_groups)
@@ -246,7 +259,7 @@ class Checks:
                 for name in names:
                     above = known.get(name, known.get(ANYBODY, 0))
                     if above and not 0 < limit.max_applications <= above:
-                        text = f"a limit above lets {name!r} run {above} applications: write so many here, or fewer"
+                        text = f"a limit in a queue above allows {name!r} {above} applications: set at most this number"
                         self._refuse((*at, "maxapplications"), text)
                     own[name] = limit.max_applications
         for child, below in _below(queue, path):
@@ -266,7 +279,7 @@ class Checks:
 
     def _rule(self, rule: PlacementRule, path: Path) -> None:
         if not _RULE.fullmatch(rule.name):
-            self._refuse((*path, "name"), f"{rule.name!r} is no name of a rule")
+            self._refuse((*path, "name"), f"{rule.name!r} is not the name of a placement rule")
         self._filter(rule.filter, (*path, "filter"))
 
     def _filter(self, filter: Filter, path: Path) -> None:
@@ -284,7 +297,7 @@ class Checks:
             if one.name != "fixed":
                 return found, True
             if one.value.startswith(ROOT) and found:
-                self._refuse((*here, "value"), f"{one.value!r} is a whole path, so the rule cannot have a parent")
+                self._refuse((*here, "value"), f"{one.value!r} is a full queue name, so the rule cannot have a parent")
             found = one.value if one.value.startswith(ROOT) else f"{found or ROOT}.{one.value}"
         return found, False
 
@@ -296,7 +309,7 @@ class Checks:
         for at, name in enumerate(names):
             if above is not None and not above.queues:
                 if not above.parent:
-                    self._refuse(path, f"the queue {above.name!r} is a leaf: no queue can be made below it")
+                    self._refuse(path, f"the queue {above.name!r} is a leaf: no queue can be created below it")
                 queues = ()
             own = next((queue for queue in queues if queue.name == name), None)
             if own is None:
@@ -307,9 +320,9 @@ class Checks:
         if above is None:
             return
         if above.parent and not dynamic:
-            self._refuse(path, f"{'.'.join(names)!r} has queues below it: applications run in leaves only")
+            self._refuse(path, f"{'.'.join(names)!r} has child queues: applications run only in leaf queues")
         if dynamic and not above.parent:
-            self._refuse(path, f"{'.'.join(names)!r} is a leaf, but another rule goes on from it")
+            self._refuse(path, f"{'.'.join(names)!r} is a leaf queue, so it cannot be the parent for another rule")
 
     def _node_order(self, partition: QueuePartition, path: Path) -> None:
         if partition.node_sort_policy.type not in _NODE_ORDERS:
@@ -367,10 +380,10 @@ def _amount(resource: str, text: str) -> int:
     digits, unit = found.groups(default="") if found and len(text) <= 40 else ("", "")
     if not digits or unit not in ({*_UNITS, "m"} if milli else _UNITS):
         rule = "whole numbers with k M G T P E or Ki to Ei" + (", or m for thousandths" if milli else "")
-        raise ValueError(f"{text[:40]!r} is no amount of {resource}: write {rule}, no fractions")
+        raise ValueError(f"{text[:40]!r} is not an amount of {resource}: write {rule}, without fractions")
     amount = int(digits) * (1 if unit == "m" else _UNITS[unit] * (1000 if milli else 1))
     if amount > _MOST:
-        raise ValueError(f"{text[:40]!r} of {resource} is more than there can be")
+        raise ValueError(f"{text[:40]!r} is too large for {resource}")
     return amount
 
 

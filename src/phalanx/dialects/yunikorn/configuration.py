@@ -227,7 +227,7 @@ class _Reader:
         for key, inside in node.value:
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
-                raise YuniKornConfigurationError(line, "the name of a field is no text")
+                raise YuniKornConfigurationError(line, "the name of a field is not a text")
             if key.value in found:
                 raise YuniKornConfigurationError(line, f"{key.value!r} is written twice")
             value = self.value(inside, (*path, key.value), level + 1)

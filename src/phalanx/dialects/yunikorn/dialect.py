@@ -150,7 +150,7 @@ def _define(objects: Objects) -> YuniKornDefinitions:
         found = YuniKornDefinitions() if text is None else _definitions(text)
     except YuniKornConfigurationError as error:
         at = next((key for key in _maps_with_queues(objects.get(CONFIGURATIONS, {}))), "")
-        return YuniKornDefinitions(fault=f"{_FILE} is refused whole: {error}", fault_at=(CONFIGURATIONS, at))
+        return YuniKornDefinitions(fault=f"{_FILE} is invalid as a whole: {error}", fault_at=(CONFIGURATIONS, at))
     tags = {name: namespace_tags(one) for name, one in objects.get(NAMESPACES, {}).items()}
     return replace(
         found,
@@ -246,8 +246,8 @@ def submit(defined: YuniKornDefinitions, namespace: str, queue: str, options: Ma
     placed = place(defined.rules, application, defined.tree)
     if not placed.queue:
         asked = f" (asked for: {application.queue[:_SHOWN]!r})" if application.queue else ""
-        no_rule = f"no placement rule of {_FILE} gives it a queue{asked}"
-        text = f"{no_rule}: {placed.fault or 'name one that is there, or add a rule'}"
+        no_rule = f"no placement rule of {_FILE} returns a queue for the application{asked}"
+        text = f"{no_rule}: {placed.fault or 'name an existing queue, or add a rule'}"
         return Submission(queue=application.queue, fault=text)
     written = defined.tree.nearest(placed.queue)
     made_for_it = defined.made(placed.queue, namespace)
@@ -257,11 +257,11 @@ def submit(defined: YuniKornDefinitions, namespace: str, queue: str, options: Ma
         text = ""
         if by_share:
             text = (
-                f"a gang of task groups needs a queue whose application.sort.policy is fifo: that of {placed.queue} is "
-                "fair; change it, or name another queue"
+                "a gang with task groups needs a queue whose application.sort.policy is fifo, and that of "
+                f"{placed.queue} is fair: change it, or name another queue"
             )
         elif larger := _too_large(gang_asks(options), placed.queue, (*defined.queues, *queues)):
-            text = f"its task groups ask for more {larger} together than the queue {placed.queue} may ever have"
+            text = f"its task groups together request more {larger} than the queue {placed.queue} may ever have"
         if text:
             return Submission(queue=written, fault=text)
     return Submission(

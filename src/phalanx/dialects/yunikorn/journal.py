@@ -107,7 +107,7 @@ class ApplicationJournal:
         while True:
             lowest = self._said - len(self._records)
             if at < lowest:
-                yield [error(200, f"Event stream was closed: {lowest - at} records were forgotten that were not read")]
+                yield [error(200, f"Event stream was closed: {lowest - at} records were dropped before they were read")]
                 return
             found = list(islice(self._records, at - lowest, at - lowest + _AT_ONCE))
             at += len(found)
@@ -175,7 +175,7 @@ def _counted(query: Mapping[str, str], name: str, least: int) -> tuple[int | Non
         return None, None
     if text.isascii() and text.isdigit() and len(text) < 20 and int(text) >= least:
         return int(text), None
-    return None, error(400, f"{name}={text[:40]!r} is no whole number from {least}")
+    return None, error(400, f"{name}={text[:40]!r} is not a whole number of at least {least}")
 
 
 def theirs(amounts: Mapping[str, int]) -> dict[str, int]:

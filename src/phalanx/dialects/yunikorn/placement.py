@@ -253,9 +253,9 @@ def not_to_make(name: str, tree: PlacementTree) -> str:
     if name.count(".") >= MOST_LEVELS:
         return f"it has more than {MOST_LEVELS} levels"
     if wrong := [part for part in name.split(".") if not QUEUE_NAME.fullmatch(part)]:
-        return f"{wrong[0][:_SHOWN]!r} is no name; write 1 to 64 letters, digits and any of _ : # / @ -"
+        return f"{wrong[0][:_SHOWN]!r} is not a valid name; write 1 to 64 letters, digits and any of _ : # / @ -"
     if tree.leaves.get(above := tree.nearest(name), True):
-        return f"{above or ROOT!r} above it is a leaf, or not there"
+        return f"the queue {above or ROOT!r} above it is a leaf, or does not exist"
     return ""
 
 
@@ -305,14 +305,14 @@ def _by(rule: PlacementRule, application: Application, tree: PlacementTree) -> s
     if not rule.create:
         return ""
     if fault := not_to_make(name, tree):
-        raise _Refused(f"no queue {name[:_SHOWN]!r} can be made: {fault}")
+        raise _Refused(f"the queue {name[:_SHOWN]!r} cannot be created: {fault}")
     return name
 
 
 def _objection(name: str, application: Application, tree: PlacementTree) -> str:
     """Return the reason why the application may not run in the queue `name`, which a rule chose; empty if it may."""
     if name in tree.leaves and not tree.leaves[name]:
-        return f"{name} may have queues below it: applications run in leaves only"
+        return f"{name} may have child queues: applications run only in leaf queues"
     if not may_submit(tree.access, tree.nearest(name), application.user, application.groups):
         return (
             f"the user {application.user[:_SHOWN]!r} may not submit to {name}: no submitacl or adminacl of it, "

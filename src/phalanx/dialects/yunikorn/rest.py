@@ -64,7 +64,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "nodes: `occupied`, `available`, `foreignAllocations`": "pods of other schedulers are in `phalanx nodes`",
     "nodes: `attributes`, `rackName`": "labels are on the node",
 }
-_MISSING = "there is no such path here; see docs/dialects/yunikorn.md for those that are answered"
+_MISSING = "this path does not exist; docs/dialects/yunikorn.md lists the paths that are served"
 _ACTIVE, _REJECTED, _COMPLETED = ("Accepted", "Running"), "Rejected", "Completed"
 _STATUSES = ("new", "accepted", "running", "completing", "failing", "resuming")  # YuniKorn's active states
 _NONE = YuniKornConfiguration(

@@ -97,10 +97,10 @@ async def nobody_gets_more_by_wrapping(api: Connection) -> None:
     made = (await user.create(forged))["metadata"]["annotations"]
     assert (made["phalanx.dev/user"], made["phalanx.dev/user-groups"]) == ("sue", "team,system:authenticated")
     patch = {"metadata": {"annotations": {"phalanx.dev/user": "admin"}}}
-    with pytest.raises(ApiRefusal, match="say who created it"):
+    with pytest.raises(ApiRefusal, match="name the AppWrapper's creator"):
         await api.patch(APP_WRAPPERS, "forged", patch, SPACE)
     await until(lambda: is_in(api, "forged", "Failed"))
-    with pytest.raises(ApiRefusal, match="is not wrapped"):
+    with pytest.raises(ApiRefusal, match="must not wrap another AppWrapper"):
         await user.create(wrap("nested", wrap("inner", job("x", 1, 1))))
 
 
@@ -176,7 +176,7 @@ async def of_the_first_generation_waits_in_its_tree_and_completes(api: Connectio
     await until(lambda: states(api, "old-2", "Running", "Running"))
     with pytest.raises(ApiRefusal, match="generictemplates are immutable"):
         await api.patch(MCAD, "old-2", {"spec": {"resources": {"GenericItems": []}}}, SPACE)
-    with pytest.raises(ApiRefusal, match="is not wrapped"):
+    with pytest.raises(ApiRefusal, match="must not wrap another AppWrapper"):
         await api.create(MCAD, items("nested", items("inner", job("x", 1, 1))), SPACE)
     for name in ("old-1", "old-2"):
         await api.delete(MCAD, name, SPACE)

@@ -90,7 +90,7 @@ def test_what_is_created_says_whose_it_is_and_has_what_its_queue_said() -> None:
         "workload.codeflare.dev.appwrapper/pod-set": "0-0",
     }
     assert "metadata" not in job["spec"]["template"]  # it is the AppWrapper's, and stays as it is
-    with pytest.raises(WrapError, match="its queue says"):
+    with pytest.raises(WrapError, match="its queue sets"):
         component_object(app_wrapper({"template": job, "podSetInfos": [{"nodeSelector": {"own": "c"}}]}), 0)
 
 

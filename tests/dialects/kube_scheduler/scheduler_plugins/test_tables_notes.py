@@ -11,7 +11,7 @@ def test_what_has_no_effect_is_said_of_the_object() -> None:
         "spec.odd is unknown to Phalanx, and has no effect",
     ]
     (said,) = SCHEDULER_PLUGINS.notes("ElasticQuota", {"metadata": {}, "spec": {"max": {"cpu": 1}}})
-    assert said.startswith("spec.max does not name memory, which is 0 then")
+    assert said.startswith("spec.max does not name memory, so the limit is 0")
     (said,) = SCHEDULER_PLUGINS.notes("NodeResourceTopology", {"metadata": {}, "zones": []})
     assert said.startswith("it has no effect: Phalanx reads the NUMA zones of a node")
     pod = {"metadata": {"labels": {"appgroup.diktyo.x-k8s.io": "a", "app": "b"}}}

@@ -67,29 +67,29 @@ _OURS = {
 }
 _NAME = "^[A-Za-z0-9]([A-Za-z0-9_.:-]{0,61}[A-Za-z0-9])?$"
 _CREATE = {
-    "an AppWrapper is not wrapped": (
+    "an AppWrapper must not wrap another AppWrapper": (
         f'!{_PARTS}.exists(c, c.template.kind == "{kinds.APP_WRAPPERS.name}") && '
         f'!{_WRAPPED}.exists(t, has(t.kind) && t.kind == "{kinds.APP_WRAPPERS.name}")'
     ),
-    "what is wrapped is of the namespace of its AppWrapper": (
+    "wrapped objects must be in the namespace of their AppWrapper": (
         f"{_PARTS}.all(c, !has(c.template.metadata) || !has(c.template.metadata.namespace) || "
         'c.template.metadata.namespace == "" || c.template.metadata.namespace == object.metadata.namespace) && '
         f"{_WRAPPED}.all(t, !has(t.metadata) || !has(t.metadata.namespace) || "
         't.metadata.namespace == "" || t.metadata.namespace == object.metadata.namespace)'
     ),
-    "it wraps from 1 to 64 objects": (
+    "an AppWrapper must wrap 1 to 64 objects": (
         f"size({_WRAPPED}) <= 64 && size({_PARTS}) <= 64 && (has(object.spec.resources) || size({_PARTS}) > 0)"
     ),
-    "it is of one generation, by components or by resources": (
+    "an AppWrapper must have either components or resources": (
         "!(has(object.spec.resources) && has(object.spec.components))"
     ),
 }
 _OLD_PARTS = _PARTS.replace("object", "oldObject")
 _UPDATE = {
-    "generictemplates are immutable: they are created as who created the AppWrapper": (
+    "generictemplates are immutable, because their objects are created with the rights of the AppWrapper's creator": (
         f"{_WRAPPED} == {_ITEMS.format('oldObject')}"
     ),
-    "components are immutable, but for podSetInfos": (
+    "components are immutable, except for podSetInfos": (
         f"{_PARTS}.map(c, c.template) == {_OLD_PARTS}.map(c, c.template) && "
         f"{_PARTS}.map(c, has(c.podSets) ? c.podSets : []) == "
         f"{_OLD_PARTS}.map(c, has(c.podSets) ? c.podSets : [])"
@@ -98,7 +98,7 @@ _UPDATE = {
         "has(object.spec.managedBy) == has(oldObject.spec.managedBy) && "
         "(!has(object.spec.managedBy) || object.spec.managedBy == oldObject.spec.managedBy)"
     ),
-    f"nobody changes {kinds.CREATOR} and {kinds.CREATOR_GROUPS}: they say who created it": (
+    f"{kinds.CREATOR} and {kinds.CREATOR_GROUPS} are immutable, because they name the AppWrapper's creator": (
         f"{_kept(kinds.CREATOR)} && {_kept(kinds.CREATOR_GROUPS)}"
     ),
 }

@@ -68,7 +68,7 @@ def pod_sets(spec: Mapping[str, Any]) -> tuple[PodSet, ...]:
     components = spec.get("components") or ()
     found = tuple(one for at, each in enumerate(components) for one in component_sets(at, each))
     if not 1 <= len(found) <= MOST:
-        raise WrapError(f"it has {len(found)} templates of pods; it must have from 1 to {MOST}: declare podSets")
+        raise WrapError(f"it has {len(found)} pod templates; it must have from 1 to {MOST}: declare podSets")
     return found
 
 
@@ -129,7 +129,7 @@ def inject(template: Object, info: Mapping[str, Any]) -> None:
         there = into.get(name) or {}
         for key, value in (info.get(name) or {}).items():
             if there.get(key, value) != value:
-                raise WrapError(f"the {name} of its pods say {key}: {there[key]}, its queue says {value}")
+                raise WrapError(f"the {name} of its pods set {key}: {there[key]}, but its queue sets {value}")
         if info.get(name):
             into[name] = {**there, **info[name]}
     for name in ("tolerations", "schedulingGates"):
@@ -218,7 +218,7 @@ def _at(component: Mapping[str, Any], path: str) -> Object:
         if found and found[2] is not None:
             here = here[int(found[2])] if isinstance(here, list) and int(found[2]) < len(here) else None
     if not isinstance(here, dict) or not path.startswith("template"):
-        raise WrapError(f"there is no template of pods at {path}")
+        raise WrapError(f"there is no pod template at {path}")
     _check(here, path)
     return here
 

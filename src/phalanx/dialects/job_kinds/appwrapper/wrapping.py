@@ -40,7 +40,7 @@ class AppWrapping:
         try:
             return sum(one.replicas for one in generic_items.pod_sets_of(app_wrapper))
         except (TypeError, ValueError, AttributeError, KeyError) as error:
-            raise WrapError(f"what it wraps cannot be read: {error}") from None
+            raise WrapError(f"the wrapped objects cannot be read: {error}") from None
 
     def pod_sets(self, at: int, component: Mapping[str, Any]) -> list[Object]:
         try:

@@ -60,7 +60,7 @@ def claim(defined: KoordinatorDefinitions, said: Said, objects: Objects) -> Clai
     quota = defined.quota(*named)
     queue = kinds.tree_quota(quota) if quota else ""
     if quota and defined.quotas[quota].is_parent:
-        text = f"the quota {quota} is a parent, which no pod may use: name one below it"
+        text = f"the quota {quota} is a parent, which no pod may use: name a child quota"
         return Claim(queue=queue, blocked=Reason(code=ReasonCode.INVALID, text=text))
     gang = said.options.get(JOB, "")
     if gang.startswith(TOGETHER):
@@ -124,7 +124,10 @@ def _least(name: str, options: Mapping[str, str]) -> int | Reason:
     text = options.get(f"{_LEAST}/{name}", "")
     if text.isascii() and text.isdecimal() and len(text) <= 9:
         return int(text)
-    why = f"gang has not init: {name} says min-available {text[:60]!r}, which is no number: write how many must start"
+    why = (
+        f"gang has not init: min-available of {name} is {text[:60]!r}, which is not a number: set the "
+        "number of pods that must start together"
+    )
     return Reason(code=ReasonCode.INVALID, text=why)
 
 

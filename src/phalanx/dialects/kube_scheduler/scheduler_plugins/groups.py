@@ -57,7 +57,7 @@ def claim(defined: QuotaDefinitions, said: Said, objects: Objects) -> Claim | No
     within = said.namespace in defined.quotas
     queue = said.queue if within else ""
     if within and (unknown := defined.unknown(said.asks)):
-        text = f"no ElasticQuota's min names {', '.join(unknown)}, so that no pod of the namespace may ask for it"
+        text = f"the min of no ElasticQuota names {', '.join(unknown)}, so no pod of the namespace may request it"
         return Claim(queue=queue, blocked=Reason(code=ReasonCode.QUEUE_LIMIT, text=text))
     if not group or (_MIN in said.options and _object(objects, said.namespace, group) is None):
         return Claim(queue=queue, silent=not queue and not group)

@@ -86,7 +86,10 @@ def statuses(everyone: Iterable[Told], objects: Objects) -> Iterator[Answer]:
 def notes(spec: Object) -> Iterator[str]:
     """Yield a note about each surprising effect of a quota."""
     if (limit := amounts(spec.get("max"))) and (left := [name for name in NATIVE[:2] if name not in limit]):
-        yield f"spec.max does not name {' and '.join(left)}, which is 0 then, as upstream: pods that ask for it wait"
+        yield (
+            f"spec.max does not name {' and '.join(left)}, so the limit is 0, as in scheduler-plugins: "
+            "pods that request it wait"
+        )
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------

@@ -52,46 +52,76 @@ class Metric(NamedTuple):
 
 
 METRICS: Final[Mapping[str, Metric]] = {
-    "pending_workloads": Metric("gauge", (*_OF_CQ, "status"), "Waiting; inadmissible: known not to fit as yet."),
-    "reserving_active_workloads": Metric("gauge", _OF_CQ, "With quota reserved."),
-    "admitted_active_workloads": Metric("gauge", _OF_CQ, "Admitted and not finished."),
-    "finished_workloads": Metric("gauge", _OF_CQ, "Finished, and still there."),
-    "cluster_queue_status": Metric("gauge", (*_OF_CQ, "status"), "1 for one of pending, active, terminating."),
-    "cluster_queue_resource_reservation": Metric("gauge", _OF_QUOTA, "Reserved: cores, bytes, units."),
-    "cluster_queue_resource_usage": Metric("gauge", _OF_QUOTA, "Used by what is admitted."),
-    "cluster_queue_nominal_quota": Metric("gauge", _OF_QUOTA, "Its own quota."),
-    "cluster_queue_borrowing_limit": Metric("gauge", _OF_QUOTA, "What it may borrow; +Inf: no limit."),
-    "cluster_queue_lending_limit": Metric("gauge", _OF_QUOTA, "What it may lend; +Inf: no limit."),
+    "pending_workloads": Metric(
+        "gauge", (*_OF_CQ, "status"), "Pending Workloads; inadmissible: the scheduler found that they do not fit now."
+    ),
+    "reserving_active_workloads": Metric("gauge", _OF_CQ, "Workloads with reserved quota."),
+    "admitted_active_workloads": Metric("gauge", _OF_CQ, "Workloads that are admitted and not finished."),
+    "finished_workloads": Metric("gauge", _OF_CQ, "Finished Workloads that still exist."),
+    "cluster_queue_status": Metric(
+        "gauge", (*_OF_CQ, "status"), "1 for the present status: pending, active or terminating."
+    ),
+    "cluster_queue_resource_reservation": Metric("gauge", _OF_QUOTA, "Reserved amount, in cores, bytes or units."),
+    "cluster_queue_resource_usage": Metric("gauge", _OF_QUOTA, "Amount used by admitted Workloads."),
+    "cluster_queue_nominal_quota": Metric("gauge", _OF_QUOTA, "Nominal quota of the ClusterQueue."),
+    "cluster_queue_borrowing_limit": Metric("gauge", _OF_QUOTA, "Borrowing limit; +Inf if there is no limit."),
+    "cluster_queue_lending_limit": Metric("gauge", _OF_QUOTA, "Lending limit; +Inf if there is no limit."),
     "cluster_queue_weighted_share": Metric(
-        "gauge", (_CQ, "cohort"), "In thousandths; only with fair sharing; NaN stands for infinite."
+        "gauge", (_CQ, "cohort"), "Weighted share in thousandths, with fair sharing only; NaN if it is infinite."
     ),
     "cohort_weighted_share": Metric(
-        "gauge", ("cohort",), "In thousandths; only with fair sharing; NaN stands for infinite."
+        "gauge", ("cohort",), "Weighted share in thousandths, with fair sharing only; NaN if it is infinite."
     ),
-    "local_queue_pending_workloads": Metric("gauge", (*_OF_LOCAL, "status"), "Waiting, by LocalQueue."),
-    "local_queue_reserving_active_workloads": Metric("gauge", _OF_LOCAL, "With quota reserved, by LocalQueue."),
-    "local_queue_admitted_active_workloads": Metric("gauge", _OF_LOCAL, "Admitted, by LocalQueue."),
-    "local_queue_status": Metric("gauge", (*_OF_LOCAL, "active"), "1 for one of True, False, Unknown."),
-    "local_queue_resource_reservation": Metric("gauge", _OF_USE, "Reserved, by LocalQueue."),
-    "local_queue_resource_usage": Metric("gauge", _OF_USE, "Used, by LocalQueue."),
+    "local_queue_pending_workloads": Metric("gauge", (*_OF_LOCAL, "status"), "Pending Workloads, by LocalQueue."),
+    "local_queue_reserving_active_workloads": Metric(
+        "gauge", _OF_LOCAL, "Workloads with reserved quota, by LocalQueue."
+    ),
+    "local_queue_admitted_active_workloads": Metric("gauge", _OF_LOCAL, "Admitted Workloads, by LocalQueue."),
+    "local_queue_status": Metric(
+        "gauge", (*_OF_LOCAL, "active"), "1 for the present status of the condition Active: True, False or Unknown."
+    ),
+    "local_queue_resource_reservation": Metric("gauge", _OF_USE, "Reserved amount, by LocalQueue."),
+    "local_queue_resource_usage": Metric("gauge", _OF_USE, "Used amount, by LocalQueue."),
     "local_queue_admission_fair_sharing_usage": Metric(
-        "gauge", (*_OF_LOCAL, _CQ), "Weighted sum of what it consumed, over its weight; +Inf: its weight is 0."
+        "gauge",
+        (*_OF_LOCAL, _CQ),
+        "Weighted sum of the consumed amounts, divided by the LocalQueue's weight; +Inf if the weight is 0.",
     ),
-    "quota_reserved_workloads": Metric("counter", (_CQ, _CLASS), "Given quota."),
-    "admitted_workloads": Metric("counter", (_CQ, _CLASS), "Admitted."),
-    "finished_workloads_total": Metric("counter", (_CQ, _CLASS), "Finished."),
-    "evicted_workloads": Metric("counter", (_CQ, *_WHY), "Evicted."),
-    "evicted_workloads_once": Metric("counter", (_CQ, "reason", "detailed_reason", _CLASS), "Evicted so for once."),
-    "preempted_workloads": Metric("counter", ("preempting_cluster_queue", "reason"), "Preempted."),
-    "local_queue_quota_reserved_workloads": Metric("counter", (*_OF_LOCAL, _CLASS), "Given quota, by LocalQueue."),
-    "local_queue_admitted_workloads": Metric("counter", (*_OF_LOCAL, _CLASS), "Admitted, by LocalQueue."),
-    "local_queue_finished_workloads": Metric("counter", (*_OF_LOCAL, _CLASS), "Finished, by LocalQueue."),
-    "local_queue_evicted_workloads": Metric("counter", (*_OF_LOCAL, *_WHY), "Evicted, by LocalQueue."),
-    "quota_reserved_wait_time_seconds": Metric("histogram", (_CQ, _CLASS), "From queued until given quota."),
-    "admission_wait_time_seconds": Metric("histogram", (_CQ, _CLASS), "From queued until admitted."),
-    "admission_checks_wait_time_seconds": Metric("histogram", (_CQ, _CLASS), "From given quota until admitted."),
-    "ready_wait_time_seconds": Metric("histogram", (_CQ, _CLASS), "From queued until its pods are ready."),
-    "admitted_until_ready_wait_time_seconds": Metric("histogram", (_CQ, _CLASS), "From admitted until ready."),
+    "quota_reserved_workloads": Metric("counter", (_CQ, _CLASS), "Workloads that got quota."),
+    "admitted_workloads": Metric("counter", (_CQ, _CLASS), "Workloads that were admitted."),
+    "finished_workloads_total": Metric("counter", (_CQ, _CLASS), "Workloads that finished."),
+    "evicted_workloads": Metric("counter", (_CQ, *_WHY), "Workloads that were evicted."),
+    "evicted_workloads_once": Metric(
+        "counter",
+        (_CQ, "reason", "detailed_reason", _CLASS),
+        "Workloads that were evicted for this reason for the first time.",
+    ),
+    "preempted_workloads": Metric("counter", ("preempting_cluster_queue", "reason"), "Workloads that were preempted."),
+    "local_queue_quota_reserved_workloads": Metric(
+        "counter", (*_OF_LOCAL, _CLASS), "Workloads that got quota, by LocalQueue."
+    ),
+    "local_queue_admitted_workloads": Metric("counter", (*_OF_LOCAL, _CLASS), "Admitted Workloads, by LocalQueue."),
+    "local_queue_finished_workloads": Metric(
+        "counter", (*_OF_LOCAL, _CLASS), "Workloads that finished, by LocalQueue."
+    ),
+    "local_queue_evicted_workloads": Metric(
+        "counter", (*_OF_LOCAL, *_WHY), "Workloads that were evicted, by LocalQueue."
+    ),
+    "quota_reserved_wait_time_seconds": Metric(
+        "histogram", (_CQ, _CLASS), "Time from the queueing of a Workload until it gets quota."
+    ),
+    "admission_wait_time_seconds": Metric(
+        "histogram", (_CQ, _CLASS), "Time from the queueing of a Workload until its admission."
+    ),
+    "admission_checks_wait_time_seconds": Metric(
+        "histogram", (_CQ, _CLASS), "Time from the reservation of quota until the admission."
+    ),
+    "ready_wait_time_seconds": Metric(
+        "histogram", (_CQ, _CLASS), "Time from the queueing of a Workload until its pods are ready."
+    ),
+    "admitted_until_ready_wait_time_seconds": Metric(
+        "histogram", (_CQ, _CLASS), "Time from the admission of a Workload until its pods are ready."
+    ),
 }
 
 Key = tuple[str, ...]

@@ -180,8 +180,8 @@ def _limited(name: str) -> str:
 
 
 PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
-NOT_NEEDED = "no ProvisioningRequest is needed: its pods have room on nodes that exist"
-NOT_MANAGED = "no ProvisioningRequest is needed: its pods request none of the managed resources"
+NOT_NEEDED = "no ProvisioningRequest is needed: the pods fit on existing nodes"
+NOT_MANAGED = "no ProvisioningRequest is needed: the pods request none of the managed resources"
 UNHANDLED_S = 120.0  # an autoscaler that serves the class of a request accepts the request within this time
 
 
@@ -219,7 +219,8 @@ def state_of(config: Config, request: Object, attempt: int, now_s: float, *, adm
     if now_s < until_s:
         return ProvisioningState(PENDING, f"ProvisioningRequest {name} was created", again_s=until_s)
     text = (
-        f"no autoscaler has accepted ProvisioningRequest {name}: none that runs handles the class {config.class_name}"
+        f"no autoscaler has accepted ProvisioningRequest {name}: no running autoscaler handles the "
+        f"class {config.class_name}"
     )
     return ProvisioningState(
         PENDING, f"{text}. Correct the ProvisioningRequestConfig, or enable requests in the autoscaler"

@@ -47,7 +47,7 @@ def obstacle(name: str, uid: str, workload: WorkloadView | None) -> Reason | Non
     if not is_owned(workload, uid):
         if is_of_another(workload, (uid,)):
             return _reason(f"the prebuilt Workload {name} belongs to another job")
-        return _reason(f"it waits for the prebuilt Workload {name}, which it has not taken over yet")
+        return _reason(f"it waits until it has become the owner of the prebuilt Workload {name}")
     done = _finished(workload)
     return _reason(f"the prebuilt Workload {name} is finished: {done}") if done else None
 

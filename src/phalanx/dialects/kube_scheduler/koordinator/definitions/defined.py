@@ -133,7 +133,9 @@ def device_ask(pod: Object) -> DeviceAsk | None:
             entire[name] = percent // 100
     if len(shares) > 1:
         parts = ", ".join(one.resource for one in shares)
-        return DeviceAsk(instead=instead, wrong=f"it asks parts of several kinds of device ({parts}): ask whole ones")
+        return DeviceAsk(
+            instead=instead, wrong=f"it requests parts of several kinds of devices ({parts}): request whole devices"
+        )
     return DeviceAsk(instead=instead, whole=amounts(entire), share=shares[0] if shares else None)
 
 
@@ -195,7 +197,7 @@ def _gpus(words: Asked) -> DeviceShare | str:
         return DeviceShare(resource=_GPUS, memory_bytes=words[MEMORY] // count, count=count)
     percent //= count
     if percent > 100 and (percent % 100 or SHARED in words):
-        return f"invalid resource unit: {percent} of a hundred of a GPU"
+        return f"invalid resource unit: {percent} hundredths of a GPU"
     if percent >= 100:
         return DeviceShare(resource=_GPUS, milli=_ALL, count=count * percent // 100)
     return DeviceShare(resource=_GPUS, milli=percent * 10, count=count)
