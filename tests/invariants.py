@@ -127,6 +127,8 @@ def jobs_are_whole(cluster: Cluster) -> Iterator[str]:
             yield f"{job} has other roles than its gang"
         if job != record.job.id or job not in cluster.jobs_of.get(record.job.queue, ()):
             yield f"{job} is not filed under its id and queue"
+        if record.queue != cluster.queue_of(record.job):
+            yield f"{job} is in queue {cluster.queue_of(record.job)}, but its record says {record.queue}"
         if bool(record.nominated) != (job in cluster.nominated) or bool(record.leaving) != (job in cluster.leaving):
             yield f"{job} is noted as promised {job in cluster.nominated} and leaving {job in cluster.leaving}"
         if record.leaving - record.placements.keys():

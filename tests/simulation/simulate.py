@@ -433,11 +433,11 @@ class Run:
     def fits(self, draft: Draft, ledger: QuotaLedger, record: JobRecord, request: Request) -> bool:
         """Whether its queue's quota allows it, and the nodes have room for it."""
         slots = None if request.slot is None else replacement_gang(self.cluster, (TOPOLOGY,), record, request.slot)
-        branch = self.cluster.tree.branches[self.cluster.queue_of(record.job)]
+        branch = self.cluster.tree.branches[record.queue]
         key, _ = receive.request_class_of(self.cluster, branch, record, request, slots)
         if key.kind == Kind.REPLACEMENT:
             return not isinstance(gang.place(draft, key.gang), gang.PlacementShortfall)
-        offers = flavor_assignment.flavor_assignments(self.cluster, ledger, key, record.job)
+        offers = flavor_assignment.flavor_assignments(self.cluster, ledger, key, record)
         return any(
             offer.short is None and not isinstance(gang.place(draft, offer.gang), gang.PlacementShortfall)
             for offer in offers

@@ -80,7 +80,7 @@ class Decisions:
 
 def queue_of(cluster: Cluster, job: str) -> str:
     record = cluster.jobs.get(job)
-    queue = cluster.queue_of(record.job) if record is not None else ""
+    queue = record.queue if record is not None else ""
     return queue if queue in cluster.queues else ""
 
 

@@ -105,11 +105,7 @@ def outranked(cluster: Cluster, state: CycleState) -> list[JobRecord]:
         key, queue = request_class.key, cluster.queues.get(request_class.key.queue)
         if key.kind != Kind.JOB or queue is None or queue.order is QueueOrder.FIFO:
             continue
-        lower = [
-            record
-            for record in waiting
-            if record.job.priority < key.priority and cluster.queue_of(record.job) == key.queue
-        ]
+        lower = [record for record in waiting if record.job.priority < key.priority and record.queue == key.queue]
         if not lower or queue.preemption.within is WithinQueue.NEVER:
             continue
         candidate, mark, found = Candidate(request_class, request_class.first), state.ledger.mark(), list[JobRecord]()

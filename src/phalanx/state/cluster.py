@@ -62,6 +62,7 @@ EMPTY_SET: Final = EmptySet()
 class JobRecord:
     """A live job and the decisions about it.
 
+    `queue`: the name of the job's queue, which may not exist.
     `placements`: slot -> its node, which is charged for the slot.
     `open`: slot without a node -> (its arrival in seconds since the epoch, the number of its opening).
     `nominated`: slot -> the node to which it is nominated while the job waits. This node is charged for the slot, too.
@@ -80,12 +81,12 @@ class JobRecord:
 
     __slots__ = (
         *("attempt", "charge", "devices", "flavors", "gang", "job", "leaving", "not_before_s", "open", "phase"),
-        *("placed", "placements", "preempted", "nominated", "nominated_until_s", "reason", "refusal", "short_since_s"),
-        *("size", "started_s"),
+        *("placed", "placements", "preempted", "nominated", "nominated_until_s", "queue", "reason", "refusal"),
+        *("short_since_s", "size", "started_s"),
     )
 
-    def __init__(self, job: Job, gang: Gang) -> None:
-        self.job, self.gang = job, gang
+    def __init__(self, job: Job, gang: Gang, queue: str) -> None:
+        self.job, self.gang, self.queue = job, gang, queue
         self.phase = Phase.QUEUED
         self.attempt = 0
         self.reason: Reason | None = None
@@ -125,7 +126,7 @@ class JobRecord:
             self.placements, self.open, self.nominated, self.devices, self.leaving = {}, {}, {}, {}, set()
 
     def copy(self) -> JobRecord:
-        other = JobRecord(self.job, self.gang)
+        other = JobRecord(self.job, self.gang, self.queue)
         other.phase, other.attempt, other.reason = self.phase, self.attempt, self.reason
         other.refusal = self.refusal
         other.not_before_s = self.not_before_s
@@ -390,7 +391,7 @@ def read(cluster: Cluster, known: RunningPods, job: str) -> None:
     rows = cluster.columns.row_of
     known.write(
         record.job,
-        cluster.queue_of(record.job),
+        record.queue,
         record.gang.demands,
         {slot: rows[node] for slot, node in record.placements.items()},
         record.leaving,

@@ -15,6 +15,8 @@ from phalanx.model.event import (
     NodeGone,
     Occupied,
     Opened,
+    PolicySeen,
+    QueueSeen,
     Refused,
     Released,
     Started,
@@ -22,6 +24,8 @@ from phalanx.model.event import (
 )
 from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.plan import Action, Place, Start
+from phalanx.model.policy import Policy
+from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason, ReasonCode
 from tests.core.builders import cluster, free, job, node, role
 from tests.invariants import check_invariants
@@ -114,3 +118,12 @@ def test_room_is_free_on_many_nodes() -> None:
     book = cluster(*(node(f"n{index}", cpu=index) for index in range(100)))
     check_invariants(book)
     assert [free(book, f"n{index}") for index in range(100)] == list(range(100))
+
+
+def test_jobs_that_name_no_queue_follow_the_default_queue() -> None:
+    book = cluster(QueueSeen(Queue(name="other")), job("named", role()), job("unnamed", role(), queue=""))
+    assert [book.jobs[name].queue for name in ("named", "unnamed")] == ["default", "default"]
+    fold(book, [PolicySeen(Policy(default_queue="other"))])
+    assert [book.jobs[name].queue for name in ("named", "unnamed")] == ["default", "other"]
+    assert book.copy().jobs["unnamed"].queue == "other"
+    check_invariants(book)

@@ -128,9 +128,9 @@ def _worth_showing(one: ResourceUsage) -> bool:
 
 def _unknown(snapshot: Snapshot) -> Iterator[QueueView]:
     cluster = snapshot.cluster
-    names = {cluster.queue_of(record.job) for record in cluster.jobs.values()}
+    names = {record.queue for record in cluster.jobs.values()}
     for name in sorted(names - cluster.queues.keys()):
-        records = [record for record in cluster.jobs.values() if cluster.queue_of(record.job) == name]
+        records = [record for record in cluster.jobs.values() if record.queue == name]
         pending = sum(record.phase is Phase.QUEUED for record in records)
         standing = QueueStatus(
             queue=name,

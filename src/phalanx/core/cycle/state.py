@@ -217,7 +217,7 @@ class CycleState:
                 record.flavors[role] for role in replacement.roles_together(self.cluster, record, request.slot)
             )
         ledger = self.ledger_for(candidate.request_class, record)
-        return flavor_assignment.flavor_assignments(self.cluster, ledger, key, record.job, given)
+        return flavor_assignment.flavor_assignments(self.cluster, ledger, key, record, given)
 
     # Waiting requests
 

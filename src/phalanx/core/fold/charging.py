@@ -178,7 +178,7 @@ def submitted_jobs(cluster: Cluster) -> SubmittedJobs:
     found = SubmittedJobs()
     gated = any(branch.rules.limits.submissions for branch in cluster.tree.branches.values())
     for record in cluster.jobs.values() if gated else ():
-        for _ in found.enter(cluster.tree.branch(cluster.queue_of(record.job)), record.job):
+        for _ in found.enter(cluster.tree.branch(record.queue), record.job):
             pass
     return found
 
@@ -208,7 +208,7 @@ def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:
     pods = list(record.kept())
     if not record.open:
         return pods
-    queue = cluster.queues.get(cluster.queue_of(record.job))
+    queue = cluster.queues.get(record.queue)
     if queue is not None and not queue.gang:
         return pods
     wanted = pods_by_role(record.open, len(pods))

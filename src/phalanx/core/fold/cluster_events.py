@@ -174,6 +174,8 @@ def policy_changed(cluster: Cluster, policy: Policy) -> None:
     before, cluster.policy = cluster.policy, policy
     if before.default_queue != policy.default_queue:
         cluster.tree.outdate(before.default_queue, policy.default_queue)
+        for job in cluster.jobs_of.get("", ()):
+            cluster.jobs[job].queue = policy.default_queue
     cluster.pending.look_at_all()
 
 

@@ -335,7 +335,7 @@ def preempt(cluster: Cluster, action: Preempt) -> None:
     record.phase, record.reason = Phase.STOPPING, action.reason
     record.preempted += 1
     mark_leaving(cluster, record, record.placements, action.grace_s)
-    recent = cluster.preempted_at.setdefault(cluster.queue_of(record.job), deque(maxlen=REMEMBERED))
+    recent = cluster.preempted_at.setdefault(record.queue, deque(maxlen=REMEMBERED))
     while recent and recent[0] <= cluster.now_s - HOUR_S:
         recent.popleft()  # preemption budgets limit the number of preemptions in the last hour
     recent.append(cluster.now_s)
@@ -406,7 +406,7 @@ def note_partial(cluster: Cluster, record: JobRecord, action: Start) -> None:
     too, except in a queue without gangs."""
     if record.gang.enough(record.placed):
         return
-    queue = cluster.queues.get(cluster.queue_of(record.job))
+    queue = cluster.queues.get(record.queue)
     if action.placements or (queue is not None and queue.gang):
         each = zip(record.placed, record.job.roles, strict=True)
         short = [f"{placed} of {role.minimum} pods of {role.name}" for placed, role in each if placed < role.minimum]
@@ -426,7 +426,7 @@ def fixed_size(record: JobRecord, slots: Iterable[Slot]) -> tuple[int, ...]:
 
 def add_job(cluster: Cluster, job: Job) -> JobRecord:
     gang = cluster.interned.of(job)
-    record = cluster.jobs[job.id] = JobRecord(job, gang)
+    record = cluster.jobs[job.id] = JobRecord(job, gang, cluster.queue_of(job))
     describe(cluster, record, job, gang)
     return record
 
@@ -440,9 +440,9 @@ def describe(cluster: Cluster, record: JobRecord, job: Job, gang: Gang) -> None:
         record.preempted = job.preempted
     record.gang = gang
     record.placed = gang.none
-    record.job = job if job.roles is gang.roles else replace(job, roles=gang.roles)
+    record.job, record.queue = job if job.roles is gang.roles else replace(job, roles=gang.roles), cluster.queue_of(job)
     cluster.jobs_of.setdefault(job.queue, {})[job.id] = None
-    branch = cluster.tree.branches[cluster.queue_of(job)]
+    branch = cluster.tree.branches[record.queue]
     if branch.rules.limits.submissions:
         admit(cluster, cluster.tree.submitted.enter(branch, job))
     if job.submitted_s > cluster.latest_s:

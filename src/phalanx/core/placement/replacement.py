@@ -151,7 +151,7 @@ def can_be_spared(cluster: Cluster, record: JobRecord, above: GangTree | None, u
     alone."""
     if above is None or above.minimum == len(above.members) or (unit.role >= 0 and unit.minimum < 2):
         return False
-    queue = cluster.queues.get(cluster.queue_of(record.job))
+    queue = cluster.queues.get(record.queue)
     return queue is None or queue.gang
 
 

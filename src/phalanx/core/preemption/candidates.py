@@ -353,7 +353,7 @@ class VictimCandidates:
         return charge._replace(cost=tuple((key, amount - less.get(key, 0)) for key, amount in charge.cost))
 
     def _cost(self, record: JobRecord, pods: Sequence[int]) -> Cost:
-        branch = self.cluster.tree.branch(self.cluster.queue_of(record.job))
+        branch = self.cluster.tree.branch(record.queue)
         return gang_cost(record.gang, pods, record.flavors, branch.rules.flavors)
 
     def _enter(self, candidate: int, sign: int) -> None:

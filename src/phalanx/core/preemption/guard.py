@@ -167,7 +167,7 @@ def victims_of(plan: PreemptionPlan) -> set[tuple[str, tuple[Slot, ...]]]:
 def kinds_of(cluster: Cluster, record: JobRecord, rights: type[PreemptionPolicy]) -> Sequence[type[PreemptionPolicy]]:
     """Return the preemption policies to try, one after the other: the policies of the queue's strategy if the request
     is a whole job, otherwise only `rights`."""
-    wants = queue_preemption(cluster, cluster.queue_of(record.job))
+    wants = queue_preemption(cluster, record.queue)
     return in_turn(wants.strategy) if rights is PreemptionPolicy else (rights,)
 
 
@@ -176,7 +176,7 @@ def may_preempt_if_it_ran(
 ) -> bool:
     """Return whether the preemptor could preempt the job with the reservation `hold`, if that job were running."""
     record, mark = context.cluster.jobs[hold.request.job], context.ledger.mark()
-    job, queue = record.job, context.cluster.queue_of(record.job)
+    job, queue = record.job, record.queue
     charge = record.charge or Charge(queue, job.user, job.group, hold.gang.due, 1, job.id, job.preemptible)
     if record.charge is None:
         context.ledger.charge(charge)

@@ -111,7 +111,7 @@ def nomination_state(cluster: Cluster, record: JobRecord, now_s: float, others: 
 
 def fell_below(cluster: Cluster, record: JobRecord) -> bool:
     """Return whether the job is a running gang of whose minimum pods are missing."""
-    queue = cluster.queues.get(cluster.queue_of(record.job))
+    queue = cluster.queues.get(record.queue)
     return record.phase is not Phase.QUEUED and (queue is None or queue.gang) and is_incomplete(record)
 
 
@@ -212,10 +212,10 @@ def leave_enough(cluster: Cluster, rows: set[int], others: LeavingPods) -> bool:
 def lower_nominated(cluster: Cluster, record: JobRecord) -> Iterator[JobRecord]:
     """Yield the nominated jobs of lower priority in the job's queue. These include running jobs with nominated pods
     above their minimums."""
-    queue = cluster.queue_of(record.job)
+    queue = record.queue
     for name in list(cluster.nominated):
         other = cluster.jobs[name]
-        same = cluster.queue_of(other.job) == queue and other.phase is not Phase.STOPPING
+        same = other.queue == queue and other.phase is not Phase.STOPPING
         if same and other.job.priority < record.job.priority:
             yield other
 

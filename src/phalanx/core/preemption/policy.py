@@ -241,7 +241,7 @@ class PreemptionPolicy:
     def outranks(self, record: JobRecord, charge: Charge) -> bool:
         """Return whether the policy would allow the preemption of the job if that job were running. `charge`: the
         charge of the job, which the ledger already includes."""
-        job, queue, priority = record.job, self.cluster.queue_of(record.job), clamped_priority(record.job.priority)
+        job, queue, priority = record.job, record.queue, clamped_priority(record.job.priority)
         if not job.preemptible:
             return False
         if queue != self.queue:
@@ -255,7 +255,7 @@ class PreemptionPolicy:
         """Return whether the victim, once it waits again, could preempt this preemptor (rule R20). The ledger has the
         charges as they are after the preemption. `minimum`: the charge of the victim's minimum. `charge`: the charge of
         the preemptor."""
-        strategy = queue_preemption(self.cluster, self.cluster.queue_of(victim.job)).strategy
+        strategy = queue_preemption(self.cluster, victim.queue).strategy
         waiting = (each(self._scene, victim.job, minimum, again=1) for each in in_turn(strategy))
         record = self.cluster.jobs[self.job.id]
         return any(each.outranks(record, charge) for each in waiting)

@@ -40,7 +40,7 @@ from phalanx.model.node import Flavor, joined_name, parts_of, taint_text
 from phalanx.model.pod import Amount, Operator, Shape
 from phalanx.model.queue import FlavorFungibility
 from phalanx.state.classes import Demand, Gang
-from phalanx.state.cluster import Cluster
+from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.nodes.pod_index import requirement_holds
 from phalanx.state.pending.request_class import Kind, RequestClassKey
 from phalanx.state.queues.branch import Branch
@@ -220,16 +220,15 @@ def never_allowed(tree: QueueTree, offer: FlavorAssignment) -> QuotaShortfall | 
 
 
 def flavor_assignments(
-    cluster: Cluster, ledger: QuotaLedger, key: RequestClassKey, job: Job, given: tuple[str, ...] = ()
+    cluster: Cluster, ledger: QuotaLedger, key: RequestClassKey, record: JobRecord, given: tuple[str, ...] = ()
 ) -> list[FlavorAssignment]:
-    """Return the assignments with which `job` may start, the best first; never empty. `given`: the flavors of a started
-    job, which the job keeps."""
-    queue = cluster.queue_of(job)
-    branch = cluster.tree.branches[queue]
+    """Return the assignments with which the job may start, the best first; never empty. `given`: the flavors of a
+    started job, which the job keeps."""
+    job, branch = record.job, cluster.tree.branches[record.queue]
     pods, cost, jobs = key.gang.minimums, key.gang.due, int(key.kind == Kind.JOB)
     if jobs and not branch.rules.starts_whole:
         pods, cost = (0,) * len(pods), ()  # each pod of such a job is charged when it is placed
-    whole = Charge(queue, job.user, job.group, cost, jobs, job.id, job.preemptible)
+    whole = Charge(record.queue, job.user, job.group, cost, jobs, job.id, job.preemptible)
     if branch.unbounded:
         return [FlavorAssignment((), key.gang, whole)]
     if not branch.rules.flavors:

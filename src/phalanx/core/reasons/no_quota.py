@@ -305,7 +305,7 @@ def comes_back_s(cluster: Cluster, ledger: QuotaLedger, lack: QuotaShortfall) ->
 def gives_back(cluster: Cluster, ledger: QuotaLedger, bound: Bound, job: str) -> Amount:
     """Return the amount of the bound that the end of the job releases."""
     record = cluster.jobs[job]
-    path = cluster.tree.branch(cluster.queue_of(record.job)).path
+    path = cluster.tree.branch(record.queue).path
     if not counts(bound, record, path):
         return 0
     if not bound.key[1]:
@@ -337,9 +337,7 @@ def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders
         return ()
     jobs = dict.fromkeys((*(job for job, _ in cluster.consumers.largest(bound.key[1], SEARCHED)), *ledger.of_jobs))
     records = ((job, cluster.jobs[job]) for job in islice(jobs, 2 * SEARCHED))
-    counted = (
-        job for job, each in records if counts(bound, each, cluster.tree.branch(cluster.queue_of(each.job)).path)
-    )
+    counted = (job for job, each in records if counts(bound, each, cluster.tree.branch(each.queue).path))
     found = [(job, use(cluster, ledger, job, bound.key)) for job in counted]
     return tuple(sorted((each for each in found if each[1]), key=lambda each: (-each[1], each[0]))[:LARGEST])
 
@@ -385,7 +383,7 @@ def candidates(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> list[str]
     else:
         most = (job for job, _ in cluster.consumers.largest(bound.key[1], LOOKED_AT // 10))
         found = dict.fromkeys((*most, *ledger.of_jobs))
-        jobs = [job for job in found if cluster.queue_of(cluster.jobs[job].job) in names]
+        jobs = [job for job in found if cluster.jobs[job].queue in names]
     path = tree.branch(bound.queue).path  # all of the jobs are in the bound's queue or below it
     return [job for job in jobs if counts(bound, cluster.jobs[job], path)]
 

@@ -67,7 +67,7 @@ class PreemptedDetails(NamedTuple):
 
 def preempted_reason(rights: PreemptionPolicy, victim: JobRecord, rule: PreemptionRule, slots: int) -> Reason:
     """Return the reason of a job that is preempted whole (`slots` 0), or gives up `slots` pods above its minimum."""
-    by, queue = rights.job, rights.cluster.queue_of(victim.job)
+    by, queue = rights.job, victim.queue
     held = slots or len(victim.placements)
     facts = PreemptedDetails(rule, by.id, rights.queue, by.priority, queue, victim.job.priority, held, not slots)
     return LazyReason(ReasonCode.PREEMPTED, facts)

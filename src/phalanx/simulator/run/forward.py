@@ -143,7 +143,7 @@ class Ahead:
         for job, record in self.book.jobs.items():
             waits = record.phase in {Phase.QUEUED, Phase.STOPPING}
             waits |= record.phase is Phase.STARTING and not record.gang.enough(record.placed)
-            queue = self.book.queue_of(record.job)
+            queue = record.queue
             since_s = self.now_s if waits else None
             self.courses[job] = Course(job=job, queue=queue, ran=not waits, waits_since_s=since_s)
             self._number[job] = 0
@@ -305,7 +305,7 @@ class Ahead:
         return max(0.0, self.now_s - began_s) if began_s else 0.0
 
     def _is_gang(self, record: JobRecord) -> bool:
-        queue = self.book.queues.get(self.book.queue_of(record.job))
+        queue = self.book.queues.get(record.queue)
         return queue is None or queue.gang
 
     # Time

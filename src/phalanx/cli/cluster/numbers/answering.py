@@ -179,7 +179,7 @@ def job_numbers(cluster: Cluster, jobs: Iterable[str]) -> Iterator[JobNumbers]:
     by_queue = defaultdict[str, set[str]](set)
     for job in jobs:
         if (record := cluster.jobs.get(job)) is not None:
-            by_queue[cluster.queue_of(record.job)].add(job)
+            by_queue[record.queue].add(job)
     for queue, asked in by_queue.items():
         yield from _of_queue(cluster, queue, asked)
 

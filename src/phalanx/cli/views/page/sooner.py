@@ -108,7 +108,7 @@ def expected_ends(cluster: Cluster, now_s: float) -> dict[str, float]:
 
 def _limit_s(cluster: Cluster, job: str) -> float | None:
     record = cluster.jobs[job]
-    known = cluster.queue_of(record.job) in cluster.tree.branches
+    known = record.queue in cluster.tree.branches
     return time_limit_s(cluster, record.job) if known else record.job.limit_s
 
 

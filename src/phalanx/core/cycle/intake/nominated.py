@@ -45,5 +45,5 @@ def is_hindered(state: CycleState, record: JobRecord) -> bool:
     """Return whether the nominated job is queued and no longer eligible."""
     if record.phase is not Phase.QUEUED:
         return False
-    branch = state.cluster.tree.branches[state.cluster.queue_of(record.job)]
+    branch = state.cluster.tree.branches[record.queue]
     return not_eligible(state.cluster, branch, record, state.now_s, state.cleared) is not None

@@ -47,7 +47,7 @@ def receive(state: CycleState, request: Request) -> None:
     """Report why the request cannot be a candidate, or add it to its request class."""
     cluster, now_s = state.cluster, state.now_s
     record = cluster.jobs[request.job]
-    branch = cluster.tree.branches[cluster.queue_of(record.job)]
+    branch = cluster.tree.branches[record.queue]
     if record.nominated and (request.slot is None or request.slot in record.nominated):
         return  # `core.cycle.intake.nominated` has handled the job
     if request.slot is not None:

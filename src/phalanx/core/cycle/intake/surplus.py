@@ -89,7 +89,7 @@ class Surplus:
             return
         record = self.state.cluster.jobs[start.job]
         if not record.gang.rigid and not takes_all_at_once(record):
-            branch = self.state.cluster.tree.branches[self.state.cluster.queue_of(record.job)]
+            branch = self.state.cluster.tree.branches[record.queue]
             self.growing[start.job] = Growing(record, branch, actions, at % len(actions))
 
     def priorities(self, *, in_turn: bool) -> list[int]:

@@ -95,7 +95,7 @@ def evict(
     """Add the action that evicts these slots of the job. `slots`: the slots to evict; empty to evict the whole job.
     `by`: the name of the preemptor; empty: there is no preemptor."""
     cluster, job = context.cluster, record.job.id
-    spared_s, queue = grace_s(cluster, job), cluster.queue_of(record.job)
+    spared_s, queue = grace_s(cluster, job), record.queue
     if slots:
         actions.append(Shrink(job, slots, by, reason, spared_s))
     else:
@@ -131,7 +131,7 @@ def take_back(context: PreemptionContext, actions: list[Action], record: JobReco
 
 def grace_s(cluster: Cluster, job: str) -> float | None:
     """Return the grace period of a victim's pods, in seconds; None if each pod's own period applies."""
-    return queue_preemption(cluster, cluster.queue_of(cluster.jobs[job].job)).grace_s
+    return queue_preemption(cluster, cluster.jobs[job].queue).grace_s
 
 
 def keep_nomination(draft: Draft, cluster: Cluster, gang: Gang, placements: Sequence[Placement]) -> bool:
