@@ -1,5 +1,5 @@
 """List all dialects by name. A *dialect* is the part of Phalanx that reads another scheduler's objects and writes their
-status. Only this module must change if a dialect is added.
+status. If a dialect is added, this is the only existing module that must change.
 
 Python imports a dialect's modules only when the dialect is first used. So a scheduler without dialects starts without
 loading a hundred modules that it does not need.

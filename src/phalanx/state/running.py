@@ -277,7 +277,7 @@ class LargestConsumers:
     def __init__(self) -> None:
         self.held: dict[str, dict[str, Amount]] = {}
         self._heaps: dict[str, list[tuple[Amount, str]]] = {}
-        # Resource -> (requested number of jobs, the last answer of `largest`).
+        # Resource -> (the requested number of jobs, the last result of `largest`).
         self._largest: dict[str, tuple[int, list[tuple[str, Amount]]]] = {}
 
     def change(self, job: str, costs: Iterable[tuple[str, Amount]], pods: int) -> None:

@@ -60,7 +60,7 @@ class Reserving:
 
     @property
     def forecast(self) -> BackfillForecast:
-        """The forecast. It is made when the first request may need a reservation."""
+        """The forecast, which is made when the first request may need a reservation."""
         if self._forecast is None:
             state = self.state
             self._forecast = BackfillForecast(self.cluster, self.policy, state.now_s, state.draft, self.grants)

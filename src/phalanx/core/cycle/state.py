@@ -186,8 +186,8 @@ class CycleState:
     def within_limits(
         self, placement_class: NDArray[np.int32], row: NDArray[np.int32], left: Sequence[float] | None = None
     ) -> NDArray[np.bool_]:
-        """Return whether the headroom of the row covers the least cost of a request of the placement class. `left`: as
-        `Headroom.left`, of another time than now."""
+        """Return whether the headroom of the row covers the least cost of a request of the placement class. `left`: the
+        headroom at another time, in the form of `Headroom.left`; None: the headroom now."""
         found = np.ones(len(placement_class), np.bool_)
         headroom = self.pending.headroom
         if headroom.keys:

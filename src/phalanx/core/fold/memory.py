@@ -129,8 +129,8 @@ def note_arrays(cluster: Cluster, memory: Memory) -> None:
 
 def pass_turn(cluster: Cluster, record: JobRecord) -> None:
     """Give the job's slot in its array to the next job of the array, because the job waits for something else. If the
-    job is in a request class, it can never start at present. When that may have changed, it needs a slot again
-    (`Pending.hopeless`)."""
+    job is in a request class, it can never start at present (`Pending.hopeless`). When it may be able to start again,
+    it needs a slot of its array again."""
     pending, name = cluster.pending, record.job.id
     if Request(name) in pending.request_class_of:
         pending.hopeless[Request(name)] = None

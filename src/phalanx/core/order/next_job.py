@@ -7,8 +7,8 @@ The choice depends on the order of the queue:
 
 - PRIORITY, FIFO or MULTIFACTOR: the child whose head ranks best. But children that stay within their guarantee with
   their head come before children that would have to borrow for it;
-- USAGE: the child that has used least in the past, then the rank of the head, with the same exception. Of the queue's
-  own jobs, those of each account compete separately;
+- USAGE: the child that has used least in the past, then the rank of the head, with the same exception for children
+  within their guarantee. Of the queue's own jobs, those of each account compete separately;
 - FAIR: the child with the lowest weighted dominant share, its head included; then the higher queue priority; then the
   rank of the head;
 - TIERED: first the children that stay within their guarantee; then the higher queue priority; then as with FAIR;

@@ -218,7 +218,7 @@ class VictimSearch:
         return self.context.place(self.draft, self.gang, None, self.released() if self.context.is_guarded else ())
 
     def released(self) -> list[Release]:
-        """Return (expected end, capacity that is held) for each victim."""
+        """Return for each victim its expected end and the capacity that it holds."""
         ends, found = self.context.cluster.ends.of, list[Release]()
         for candidate in self.candidates.going:
             end_s = ends.get(self.candidates.record(candidate).job.id, inf)

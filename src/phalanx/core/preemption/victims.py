@@ -80,8 +80,8 @@ class CandidateTable:
     def __init__(
         self, draft: Draft, residents: RunningPods, now_s: float, *, entry: Ints, candidate: Ints, pods: Ints, job: Ints
     ) -> None:
-        """`entry`, `candidate`, `pods`: for each entry, its number among the residents, its candidate, and the number
-        of its pods. `job`: for each candidate, the number of its job."""
+        """Make the table of the candidates. `entry`, `candidate`, `pods`: for each entry, its number among the
+        residents, its candidate, and the number of its pods. `job`: for each candidate, the number of its job."""
         self.draft, self.running_pods = draft, residents
         self.position_of = np.full(draft.columns.capacity, -1, np.int64)
         self.position_of[draft.rows] = np.arange(len(draft))

@@ -90,7 +90,8 @@ TABLE: Mapping[str, Use] = {
     ),
     "queues[].limits[].groups": Becomes(
         "Limits per group",
-        "the limit applies to a group together; an application is charged to one group only, as in YuniKorn",
+        "the limit applies to all members of a group together; "
+        "an application is charged to one group only, as in YuniKorn",
     ),
     "queues[].limits[].maxresources": Becomes("Limits.resources"),
     "queues[].limits[].maxapplications": Becomes(

@@ -50,8 +50,8 @@ def _kept(key: str) -> str:
     return f'(({now}) == ({then})) && (!({now}) || {_NOTES}["{key}"] == {_OLD_NOTES}["{key}"])'
 
 
-# Commas separate the groups in the annotation. So a group with a comma in its name is left out, and the controller has
-# not the rights of that group.
+# Commas separate the groups in the annotation. So a group with a comma in its name is left out, and the objects are
+# created without the rights of this group.
 _GROUPS = 'request.userInfo.groups.filter(g, !g.contains(",")).join(",")'
 _SIGNATURE = (
     "Object{metadata: Object.metadata{annotations: {"

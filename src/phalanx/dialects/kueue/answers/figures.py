@@ -100,7 +100,9 @@ METRICS: Final[Mapping[str, Metric]] = {
     "local_queue_quota_reserved_workloads": Metric(
         "counter", (*_OF_LOCAL, _CLASS), "Workloads that got quota, by LocalQueue."
     ),
-    "local_queue_admitted_workloads": Metric("counter", (*_OF_LOCAL, _CLASS), "Admitted Workloads, by LocalQueue."),
+    "local_queue_admitted_workloads": Metric(
+        "counter", (*_OF_LOCAL, _CLASS), "Workloads that were admitted, by LocalQueue."
+    ),
     "local_queue_finished_workloads": Metric(
         "counter", (*_OF_LOCAL, _CLASS), "Workloads that finished, by LocalQueue."
     ),

@@ -48,8 +48,8 @@ _NEEDS = ("nodeSelector", "affinity", "tolerations", "resourceClaims", "priority
 
 
 class Sets(NamedTuple):
-    """Pod sets of a job that become one pod set of a request. It has the template of each pod and the number of
-    pods."""
+    """Pod sets of a job that become one pod set of a ProvisioningRequest. `template`: the template of each pod. `pods`:
+    the number of pods of all these pod sets."""
 
     name: str
     template: Object
