@@ -111,7 +111,7 @@ def _text(folder: Path) -> str:
 
 
 def _kustomization(folder: Path) -> Any:
-    return yaml.safe_load(_text(folder))
+    return yaml.load(_text(folder), Loader=yaml.CSafeLoader)
 
 
 def _resources(folder: Path) -> list[str]:
@@ -121,7 +121,7 @@ def _resources(folder: Path) -> list[str]:
 def _objects(folder: Path, labels: Mapping[str, str]) -> Iterable[Any]:
     """Yield the objects of a kustomization's own files, labelled as kustomize labels them. Helm makes our namespace."""
     for name in _resources(folder):
-        for each in yaml.safe_load_all((folder / name).read_text()):
+        for each in yaml.load_all((folder / name).read_text(), Loader=yaml.CSafeLoader):
             if each is None or (each["kind"] == "Namespace" and each["metadata"]["name"] == _NAMESPACE):
                 continue
             metadata = each["metadata"]

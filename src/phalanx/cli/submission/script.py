@@ -52,7 +52,7 @@ def _options(file: str, flags: frozenset[str]) -> Iterator[list[str]]:
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):
             return  # the program begins
-        if line.split(" ", 1)[0] != MARK:
+        if line.split(None, 1)[:1] != [MARK]:
             continue
         try:
             words = shlex.split(line.removeprefix(MARK), comments=True)
