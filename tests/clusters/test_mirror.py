@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from phalanx.clusters.workers.mirror import mirrored
 from phalanx.kube.gang.spec.elsewhere import cluster_of
-from tests.clusters.x import Object
-from tests.kube.double import node
+from tests.kube.double import Object, node
 
 
 def test_a_worker_shows_what_its_own_pods_leave_and_takes_only_jobs_that_may_be_sent() -> None:

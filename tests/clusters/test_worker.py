@@ -6,7 +6,7 @@ import pytest
 
 from phalanx.clusters.workers import worker as worker_
 from phalanx.errors import PhalanxError
-from tests.clusters.x import Object
+from tests.kube.double import Object
 
 
 @pytest.mark.parametrize(("version", "fits"), [("v1.28.4", False), ("v1.29.0+k3s1", True), ("v2.0", True), ("", True)])

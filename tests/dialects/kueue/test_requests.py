@@ -37,7 +37,7 @@ from tests.kube.test_bind_barrier import play, settle
 from tests.kube.test_kueue import ON, conditions, job, stage_with, workload
 
 CLASS_NAME = "check-capacity.autoscaling.x-k8s.io"
-EXAMPLE = Path(__file__).parents[2] / "examples" / "autoscaling" / "provisioning-request.yaml"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "autoscaling" / "provisioning-request.yaml"
 REQUESTS = kinds.PROVISIONING_REQUESTS
 
 
