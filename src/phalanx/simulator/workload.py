@@ -127,8 +127,8 @@ class Workload:
     the nodes.
     `groups`: the node groups, whose nodes come and go.
     `counted`, `unit`: the counted resource, and its amount in one processor or GPU.
-    `dropped`: (reason, number) of the records that are not jobs that ran. `faults`: unreadable records with their
-    places."""
+    `dropped`: for each reason why records did not become jobs, (reason, number of records). `faults`: unreadable
+    records with their places."""
 
     name: str
     tasks: Sequence[Task]

@@ -3,10 +3,10 @@
 As with Slurm's advance reservations (scontrol(1), "reservation"), reserved nodes are closed, from the start to the end
 of the reservation, to every job that may not use the reservation. Before the reservation begins, such a job may start
 on these nodes only if its time limit ends by the beginning of the reservation. The users, groups and queues (with the
-queues below) that the reservation names may use it. Jobs request the reservation by name. Such a job runs only on the
-reserved nodes, and only while the reservation lasts. If the reservation is *magnetic*, jobs of its users, groups and
-queues need not request it: they may run on its nodes and on all other nodes. Several reservations may overlap. A node
-is open to a job only if the job may use every reservation of the node that would overlap the run of the job.
+queues below) that the reservation names may use it. A job requests the reservation by its name. It then runs only on
+the reserved nodes, and only while the reservation lasts. If the reservation is *magnetic*, jobs of its users, groups
+and queues need not request it: they may run on its nodes and on all other nodes. Several reservations may overlap. A
+node is open to a job only if the job may use every reservation of the node that would overlap the run of the job.
 
 A reservation may name nodes that do not exist yet."""
 

@@ -6,7 +6,7 @@ reservation.
 
 - EASY: the first request that does not fit gets the only reservation.
 - CONSERVATIVE: each request that does not fit gets one, up to `backfill_depth`, as long as any request behind it may
-  still start. Without such a request, a further reservation would block no job.
+  still start. If none may, a further reservation would protect nothing.
 - Until all reservations are made, the cycle tries every request class within its limits. After that it tries only the
   classes that may start.
 - With `BackfillOrder.SHORTEST` (EASY-SJBF), requests after the first reservation are tried in the order of their

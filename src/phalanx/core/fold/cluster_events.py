@@ -57,8 +57,8 @@ def node_seen(cluster: Cluster, event: NodeSeen) -> None:
 
 
 def refresh_open_slots(cluster: Cluster, node: str) -> None:
-    """Receive the open slots of gangs with pods on the node again. The node is gone, or its labels put it into other
-    topology domains now. So the domain in which the slots must be placed may have changed."""
+    """Receive again the open slots of gangs that have pods on the node. The node is gone, or its labels have changed,
+    so the topology domain in which these slots must be placed may be another now."""
     if not cluster.columns.charges[cluster.columns.row_of[node]]:
         return
     for job, record in cluster.jobs.items():

@@ -12,8 +12,8 @@ unconstrained pods counting is exact: the role is placed if and only if some dom
 for the same nodes, so their placement is a search, over at most `TRIES` domains in total.
 
 A gang of several roles or groups that would just fit is not always placed. A gang that is not placed waits, reports the
-reason of its first attempt, and is tried again when capacity grows. It is guaranteed that a placed gang fits and is as
-close as required, and that a gang that is not placed leaves the draft exactly as it was."""
+reason of its first attempt, and is tried again when capacity grows. A gang that is placed always fits and is as close
+as required, and a gang that is not placed leaves the draft exactly as it was."""
 
 from __future__ import annotations
 
@@ -306,8 +306,8 @@ class PlacementAttempt:
                     self.take(role, more - more % style.slice_pods, within, style)
 
     def shortfall(self, within: Rows | None) -> PlacementShortfall:
-        """Return the shortfall of the failed attempt: the capacity of all nodes together is too small, or it would be
-        enough but no domain has enough."""
+        """Return the shortfall of the failed attempt: either all nodes together have too little capacity, or they have
+        enough but no single domain has."""
         tree, mark = self.gang.tree, self.mark()
         assert tree is not None
         roles = self.counted(tree)

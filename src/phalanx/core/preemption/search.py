@@ -12,9 +12,8 @@ frees enough quota and enough capacity on nodes. It has three steps:
 2. *Try.* With the victims removed from the draft, place the gang by `gang.place`, which applies topology and all other
    rules. If that fails, evict candidates for twice as many pods and try again, until no candidate is left.
 
-3. *Restore.* Beside the placed gang, restore every candidate for which capacity and quota are still left. Begin with
-   the most precious candidate: the one with the highest priority and the longest run. So no job is preempted without
-   need.
+3. *Restore.* Put back every candidate that still fits beside the placed gang, in capacity and in quota. Begin with the
+   most precious candidate: the one with the highest priority and the longest run. So no job is preempted without need.
 
 All steps treat terminating pods as gone. A job that needs only their capacity is nominated without victims.
 

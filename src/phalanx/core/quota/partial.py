@@ -54,8 +54,8 @@ QuotaCheck: TypeAlias = Callable[[PartialAdmission], bool]
 
 def partial_admissions(gang: Gang, allows: QuotaCheck) -> Iterator[PartialAdmission]:
     """Yield choices of members to leave out, for a gang that quota does not allow as a whole. The first choice leaves
-    out as few members as possible. One choice follows for each kind of optional member, in which members of this kind
-    are left out last. If quota allows no choice, yield the one with the fewest remaining members."""
+    out as few members as possible. Then one choice follows for each kind of optional member: in it, members of that
+    kind are left out last. If quota allows no choice, yield the one with the fewest remaining members."""
     members = optional_members(gang)
     firsts = {each.alike: each for each in reversed(members)}
     for kept in (None, *islice(firsts.values(), trial_limit(gang))):

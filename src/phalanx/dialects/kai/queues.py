@@ -209,7 +209,7 @@ def _bounds(amounts: Mapping[str, int]) -> Bounds:
 def _runtime_s(word: str, lines: list[Mapping[str, Any]], shard: Mapping[str, Any]) -> float:
     """Return a minimum runtime in seconds. The setting of the queue takes precedence, then the setting of the nearest
     queue above, then the setting of the shard. Return 0 if none of them sets it. `word`: the name of the setting.
-    `lines`: the settings of the queue and of the queues above."""
+    `lines`: the settings of the queue, then of each queue above it."""
     for said in (*(spec.get(word) for spec in lines), (shard.get("minRuntime") or {}).get(word)):
         if said:
             try:

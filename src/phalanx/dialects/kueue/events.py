@@ -1,5 +1,5 @@
-"""Compute the events that Kueue would record on Workloads and jobs. Events are due when a write creates or changes a
-Workload, and when a ProvisioningRequest is created.
+"""Compute the events that Kueue would record on Workloads and jobs: when a write creates or changes a Workload, and
+when a ProvisioningRequest is created.
 
 Source: pkg/scheduler/scheduler.go, pkg/controller/jobframework/reconciler.go, pkg/workload/workload.go of v0.19.2;
 pkg/controller/admissionchecks/provisioning/controller.go.

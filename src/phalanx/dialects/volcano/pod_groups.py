@@ -8,11 +8,9 @@ the PodGroup. For a Volcano Job, Volcano's controller creates the PodGroup and s
 
 Source: staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1/{types,labels}.go of v1.15.1.
 
-`moved` finds the Phalanx equivalent of each object of a cluster with Volcano. Users read the list when they plan a
-migration.
-
-The list includes the actions and plugins in the ConfigMap of Volcano's scheduler. Each of them is listed with its
-equivalent, or with the reason why it has no equivalent."""
+`moved` lists the Phalanx equivalent of each object of a cluster with Volcano. Users read the list when they plan a
+migration. It includes the actions and plugins in the ConfigMap of Volcano's scheduler, each with its equivalent, or
+with the reason why it has no equivalent."""
 
 from __future__ import annotations
 

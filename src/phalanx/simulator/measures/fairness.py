@@ -26,12 +26,11 @@ dominant share, among the parties that used any resource or waited. This measure
 each party. So if two parties have different demands, the gap is wide even if both get their fair parts.
 
 The fourth part measures how much jobs were delayed by jobs that were submitted later. The *fair start time* of a job is
-its start without any later submission (Sabin, Kochhar, Sadayappan, "Job fairness in non-preemptive job scheduling",
-ICPP'04). A job that starts after its fair start time has missed it. To find that time, the trace up to the job is
-simulated again, under the same policy and with the same faults. Such a simulation is expensive, so only a sample of the
-jobs, evenly spread over the trace, is measured. A job that started at once cannot have missed its fair start time and
-needs no simulation.
-"""
+the time at which it would start if no job were submitted after it (Sabin, Kochhar, Sadayappan, "Job fairness in
+non-preemptive job scheduling", ICPP'04). A job that starts later has missed it. To find that time, the trace up to the
+job is simulated again, under the same policy and with the same faults. Such a simulation is expensive, so only a sample
+of the jobs, evenly spread over the trace, is measured. A job that started at once cannot have missed its fair start
+time and needs no simulation. """
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ resources is needed. (Borg, EuroSys'15, calls it unusable because another resour
 
 Closeness: on how many nodes, and in how many domains of each topology level, the pods of a gang were placed.
 
-A gang is a job that had two or more pods when it first ran. The nodes of its pods at that time count. Levels are those
-of the run's topologies, and those that gangs request. A node without the label of a level (or of a coarser level)
-counts as a domain of its own.
+A gang is a job that had two or more pods when it first ran. The nodes on which its pods were at that time are counted.
+The levels are those of the run's topologies, and those that gangs request. A node without the label of a level (or of a
+coarser level) counts as a domain of its own.
 
 The distance of two pods is measured in *hops*: 0 on one node, 2 in one domain of the finest level (up to its switch and
 down), and 2 more for each coarser level, in the first of the topologies.

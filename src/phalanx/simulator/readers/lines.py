@@ -114,7 +114,7 @@ class SourceFile:
         raise TraceError(f"{self.path}:{line}: {why}")
 
     def drop(self, why: str) -> None:
-        """Count a valid record that is not a job, by its reason `why`."""
+        """Count a record that is valid but does not become a job. `why`: the reason."""
         self.dropped[why] += 1
 
     def workload(

@@ -1,8 +1,8 @@
-"""One way to schedule in a simulation: a policy with its queues and the rate of pod creation.
+"""A *setup*: the policy, its queues and the rate of pod creation with which a simulation runs.
 
-`flat` setups put every job into one queue, regardless of the trace's queues; logs of parallel machines are replayed in
-this way. Other setups keep the queues of the trace. Queues that the trace names and the setup does not describe become
-children of the root."""
+A `flat` setup puts every job into one queue, regardless of the trace's queues. Logs of parallel machines are replayed
+in this way. Other setups keep the queues of the trace. A queue that the trace names but the setup does not describe
+becomes a child of the root."""
 
 from __future__ import annotations
 

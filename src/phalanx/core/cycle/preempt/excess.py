@@ -72,7 +72,7 @@ def above_limit(branch: Branch) -> Excess:
 
 
 def victims(cluster: Cluster, branch: Branch) -> Iterator[tuple[JobRecord, tuple[Slot, ...]]]:
-    """Yield (job, its slots that are evicted). Without slots, the whole job is evicted."""
+    """Yield (job, its slots that are evicted). If there are no slots, the whole job is evicted."""
     excess = above_limit(branch)
     for each in branch.path:
         total = each.account.total
@@ -155,8 +155,8 @@ def take(cost: Cost, left: Excess) -> None:
 
 
 def reason(branch: Branch, record: JobRecord, slots: Sequence[Slot]) -> Reason:
-    """Return the reason of a job that loses these slots because its queue is above its limit. Without slots, the job is
-    evicted whole."""
+    """Return the reason of a job that loses these slots because its queue is above its limit. If there are no slots,
+    the whole job is evicted."""
     resources = sorted({resource for _, resource in above_limit(branch)})
     what = "is stopped" if not slots else f"gives up {len(slots)} of its pods"
     return Reason(

@@ -72,7 +72,7 @@ def device_request(shape: Shape, resource: str) -> DeviceRequest:
 
 
 class TypicalPods:
-    """The typical pods, as arrays with an entry for each pod. `may[row, pod]`: True if the pod may use the node of the
+    """The typical pods, as arrays with an entry for each pod. `may[row, pod]`: whether the pod may use the node of that
     row."""
 
     def __init__(self, columns: NodeTable, weighted: Sequence[tuple[Shape, float]], resource: str) -> None:

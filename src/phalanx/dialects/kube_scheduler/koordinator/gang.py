@@ -34,7 +34,7 @@ _OURS = "phalanx.dev/"
 _QUEUE, _MIN, _PREEMPTIBLE = (f"{_OURS}{word}" for word in ("queue", "min-available", "preemptible"))
 _NOTHING: Mapping[str, str] = {}
 OBJECT = kinds.GROUP_LABEL  # the option of a pod that names its PodGroup (`options_of`)
-# The option of a pod with the minimum of its gang, if that has no PodGroup (`options_of`).
+# The option of a pod that holds the minimum of its gang, if the gang has no PodGroup (`options_of`).
 _LEAST = "koordinator/min-available"
 
 
