@@ -30,7 +30,7 @@ the time at which it would start if no job were submitted after it (Sabin, Kochh
 non-preemptive job scheduling", ICPP'04). A job that starts later has missed it. To find that time, the trace up to the
 job is simulated again, under the same policy and with the same faults. Such a simulation is expensive, so only a sample
 of the jobs, evenly spread over the trace, is measured. A job that started at once cannot have missed its fair start
-time and needs no simulation. """
+time and needs no simulation."""
 
 from __future__ import annotations
 
