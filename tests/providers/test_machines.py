@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -274,7 +274,7 @@ def definition(kind: Kind) -> Object:
 
 async def control(user: Connection, kind: Kind, name: str, seen: list[int]) -> None:
     """As the controllers do: a Machine and its Node for each replica; of a surplus the marked ones go."""
-    machines = replace(kind, plural="machines", name="Machine")
+    machines = kind._replace(plural="machines", name="Machine")
     for number in range(1000):
         owner = await user.get(kind, name, "default")
         wanted = owner["spec"]["replicas"]
@@ -313,7 +313,7 @@ def test_a_gang_gets_machines_of_both_kinds_and_they_are_removed(
     capacity = {f"{CAPACITY}/cpu": "4", "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size": "2"}
 
     async def prepare(user: Connection) -> None:
-        for kind in (OWNERS, SETS, *(replace(each, plural="machines", name="Machine") for each in (OWNERS, SETS))):
+        for kind in (OWNERS, SETS, *(each._replace(plural="machines", name="Machine") for each in (OWNERS, SETS))):
             await user.create(DEFINITIONS, definition(kind))
         for kind, name in ((OWNERS, "capi"), (SETS, "ocp")):
             meta = {"name": name, "namespace": "default", "annotations": capacity}
