@@ -195,7 +195,7 @@ class Connection:
         while True:
             head = await self._ready(refused)
             if method != "GET" and self._fence is not None and asyncio.get_running_loop().time() >= self._fence():
-                raise ApiUnknown(f"{method} {path} was not sent: this process does not lead any more")
+                raise ApiUnknown(f"{method} {path} was not sent: this process is no longer the leader")
             try:
                 with self.tally.attempt(method, path) as made:
                     answer = await self._http.call(method, target, f"{head}{kind}", data, timeout_s=_TIMEOUT_S)

@@ -90,7 +90,7 @@ async def tunnel(proxy: Proxy, host: str, port: int) -> socket.socket:
         await loop.sock_sendall(found, f"CONNECT {where} HTTP/1.1\r\nhost: {where}\r\n{word}\r\n".encode())
         head = b""
         while b"\r\n\r\n" not in head and len(head) < _HEAD_BYTES:
-            # Reads no byte behind the head, because later bytes come from the server.
+            # Reads no byte after the head, because later bytes come from the server.
             more = await loop.sock_recv(found, 1)
             if not more:
                 break

@@ -1,8 +1,8 @@
 """Read, check and translate the limits of accounts and QOS, with the names that sacctmgr uses.
 
-The first part translates the limits of an account to the limits of its queue. Only limits are translated that have the
-same meaning in both. For example, MaxJobs of an account limits each of its users, as the limits `perUser` of a queue
-do. The second part changes a QOS and prints its settings as sacctmgr does.
+The first part translates the limits of an account to the limits of its queue. Only limits that have the same meaning in
+both are translated. For example, MaxJobs of an account limits each of its users, as the limits `perUser` of a queue do.
+The second part changes a QOS and prints its settings as sacctmgr does.
 """
 
 from __future__ import annotations

@@ -309,7 +309,7 @@ T = TypeVar("T")
 
 
 def for_each(api: Api, things: Iterable[T], work: Callable[[Api, T], None]) -> None:
-    """Call `work` for each thing. For 64 things and more, the calls use several connections at the same time, because
+    """Call `work` for each thing. For 64 or more things, the calls use several connections at the same time, because
     the server writes concurrent changes to its disk together. Fewer things are processed one after the other, in their
     order. After a failure, no further call is started. Raises the first PhalanxError."""
     left = deque(things)

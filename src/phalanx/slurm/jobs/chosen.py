@@ -31,7 +31,8 @@ class Id(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_ids(text: str) -> list[Id]:
-    """Return the job ids in a list with commas. Examples of an id: `12`, `12+1`, `12_3`, `12_[1-3]`. Raises NoJob."""
+    """Return the job ids in a comma-separated list. Examples of an id: `12`, `12+1`, `12_3`, `12_[1-3]`. Raises
+    NoJob."""
     return [read_id(part) for part in re.split(r",(?![^\[]*\])", text) if part]
 
 

@@ -377,7 +377,7 @@ def _fit(column: Column, text: str) -> str:
 
 
 def shown_together(jobs: Sequence[Job]) -> list[Job]:
-    """Return the jobs of which squeue prints a line each. Tasks of an array that wait for the same reason, or that were
+    """Return the jobs for which squeue prints a line. Tasks of an array that wait for the same reason, or that were
     cancelled together, share the line of the first of these tasks."""
     found: list[Job] = []
     firsts: dict[tuple[object, ...], Job] = {}

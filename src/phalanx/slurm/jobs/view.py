@@ -1,5 +1,5 @@
-"""A job as Slurm's commands show it (`Job`), and how it is read from its Kubernetes Job and pods. `jobs.ended` reads
-jobs whose objects were deleted from the ledger, the accounting database."""
+"""A job as Slurm's commands show it (`Job`), and how it is read from its Kubernetes Job and pods. If these objects have
+been deleted, `jobs.ended` reads the job from the ledger, which is the accounting database."""
 
 from __future__ import annotations
 

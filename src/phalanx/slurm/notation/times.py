@@ -112,7 +112,7 @@ def _clock(found: re.Match[str], text: str) -> tuple[int, int, int]:
 
 
 def _date(said: str, at: int, now_s: float, text: str) -> tuple[tuple[int, int, int], int]:
-    """Return the date (year, month, day) at the index `at` of the text, and the index behind it. Raises TimeError with
+    """Return the date (year, month, day) at the index `at` of the text, and the index after it. Raises TimeError with
     the index of the first character that was not understood."""
     found = next((match for form in _DATES if (match := form.match(said, at))), None)
     if found is None:

@@ -301,8 +301,8 @@ def _unknown(word: str) -> Usage:
 
 
 def _spelled_out(text: str) -> str:
-    """Return the format with all fields in the place of the name `all`. A width behind `all` is used for each field. A
-    width without a name stands for all fields as well."""
+    """Return the format with the names of all fields in the place of `all`. A width after `all` applies to each field.
+    A width without a name stands for all fields as well."""
     words = []
     for word in text.split(","):
         name, percent, width = word.strip().partition("%")

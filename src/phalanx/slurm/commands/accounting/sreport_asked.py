@@ -113,7 +113,7 @@ class Asked:
 
 
 def asked(kind: str, words: Sequence[str], options: Mapping[str, str | None]) -> Asked:
-    """Return the conditions of a report. `kind`: a key of `_CONDITIONS`. `words`: the words behind the name of the
+    """Return the conditions of a report. `kind`: a key of `_CONDITIONS`. `words`: the words after the name of the
     report. `options`: the options of sreport. Raises Usage."""
     said: dict[str, str] = {}
     flags, wrong = set(), False

@@ -155,7 +155,7 @@ def _patch(api: Api, path: str, number: int, record: StepRecord, **meta: str) ->
 
 
 def write(api: Api | None, path: str, number: int, record: StepRecord) -> None:
-    """Write the record of a step. `path`: the URL path of the Job. If the write fails, the step goes on without this
+    """Write the record of a step. `path`: the URL path of the Job. If the write fails, the step continues without this
     record."""
     if api is None or number >= FIRST_UNRECORDED:
         return

@@ -134,8 +134,8 @@ def has_type(node: Node, kind: str) -> bool:
 
 
 def partition_limit(ask: Ask, partition: Partition, hardware: Hardware, limit_min: int | None) -> str:
-    """Return Slurm's reason for which the job cannot run in the partition now; "" if it can. `limit_min`: the time
-    limit of the job in this partition, in minutes; None: no limit."""
+    """Return Slurm's reason why the job cannot run in the partition now; "" if it can. `limit_min`: the time limit of
+    the job in this partition, in minutes; None: no limit."""
     if partition.accounts and ask.account not in partition.accounts:
         allowed = ",".join(partition.accounts)
         return (

@@ -1,4 +1,4 @@
-"""Parse the names and values behind a verb of sacctmgr, and check whether the caller may change the named entities."""
+"""Parse the names and values after a verb of sacctmgr, and check whether the caller may change the named entities."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def pairs(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def _listed(text: str) -> list[str]:
-    """Return the names in a list with commas. For an empty text, return the name "", which no entity has."""
+    """Return the names in a comma-separated list. For an empty text, return the name "", which no entity has."""
     return [one for one in text.split(",") if one] or [""]
 
 

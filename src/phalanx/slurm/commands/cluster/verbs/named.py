@@ -32,7 +32,7 @@ def named(api: Api, text: str) -> list[Job]:
 
 
 def parts_of(text: str) -> list[str]:
-    """Return the job ids of a list with commas. Raises Usage if one of them is not a job id."""
+    """Return the job ids in a comma-separated list. Raises Usage if one of them is not a job id."""
     parts = [one for one in re.split(r",(?![^\[]*\])", text) if one]
     try:
         for one in parts:
