@@ -234,7 +234,7 @@ def test_a_user_does_not_go_past_the_queue_by_naming_a_node(shared: Shared) -> N
     past = json.dumps({"spec": {"nodeName": node}})
     words = ("run", "past", "--image=host", "--restart=Never", "--overrides", past, "--", "true")
     done = shared.call(ADA, KUBECTL, *words)
-    assert "spec.nodeName would go past the queues" in done.stderr, done
+    assert "spec.nodeName bypasses the queues" in done.stderr, done
     template = {"nodeName": node, "restartPolicy": "Never", "containers": [{"name": "c", "image": "host"}]}
     job = {
         "apiVersion": "batch/v1",

@@ -202,7 +202,7 @@ async def test_a_worker_that_ends_and_comes_back_is_followed(
         await until("w2", says("Connected"))
         worker.kill()
         one = await until("w2", says("it cannot be reached"))
-        assert "Look whether its API server runs" in one["message"]
+        assert "Check that its API server runs" in one["message"]
         with ServerProcess.started(data, int(worker.url.rpartition(":")[2])):
             await until("w2", says("Connected"))
         await connection.delete(MULTI_CLUSTERS, "w2")

@@ -60,7 +60,10 @@ def test_a_copy_that_is_being_deleted_for_long_is_the_reason_for_which_its_job_w
                 here.stage.now_s += 10
                 if "is being deleted since" in here.reason():
                     break
-            assert "somebody deletes its copy in cluster w1, which is being deleted since 2026-01-01" in here.reason()
+            assert (
+                "another client is deleting its copy in cluster w1, which is being deleted since 2026-01-01"
+                in here.reason()
+            )
             assert "has the finalizers example.com/slow" in here.reason()
             assert here.api.job("one")["spec"]["suspend"], "it waits in the queue"
             for _ in range(60):
@@ -128,7 +131,7 @@ def test_a_status_that_the_manager_refuses_is_told_to_the_user() -> None:
             for _ in range(30):
                 await here.turn()
                 here.stage.now_s += 10
-            assert "NotFollowed: the state in cluster w1 is not shown here: no right to jobs/status" in here.told
+            assert "NotFollowed: the job's state in cluster w1 is not known: no right to jobs/status" in here.told
             assert not here.api.job("one")["spec"]["suspend"], "it runs, and goes on"
             here.fault = lambda write: None
             await here.until(lambda: "startTime" in here.api.job("one")["status"])

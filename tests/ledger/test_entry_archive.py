@@ -61,7 +61,7 @@ def test_what_is_no_archive_is_said_to_be_none(content: bytes, tmp_path: Path) -
     file = tmp_path / "x"
     write_archive(file, [OLD])
     file.write_bytes(content or file.read_bytes()[:-20])
-    with pytest.raises(PhalanxError, match="is no archive of a ledger"):
+    with pytest.raises(PhalanxError, match="is not an archive of a ledger"):
         list(read_archive(file))
 
 

@@ -141,8 +141,8 @@ def test_it_is_its_owners_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("mysql://u@h/x", "the ledger mysql:… is not understood"),
-        ("nonsense", "is not understood"),
+        ("mysql://u@h/x", "the ledger mysql:… is not a valid URL"),
+        ("nonsense", "is not a valid URL"),
         ("sqlite:////nowhere/at/all.db", "cannot be written"),
         ("postgresql://u:secret@127.0.0.1:1/x", r"postgresql://u:\*\*\*@127.0.0.1:1/x"),
     ],

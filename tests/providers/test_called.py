@@ -139,9 +139,9 @@ def test_a_token_that_others_may_read_is_refused(tmp_path: Path) -> None:
         ("http://nodes.example.com", "is not encrypted"),
         ("http://10.0.0.1", "is not encrypted"),
         ("https://user:word@nodes.example.com", "put a token into tokenFile"),
-        ("https://nodes.example.com:port", "is no URL"),
-        ("https://nodes.example.com/a b", "is no URL"),
-        ("ftp://nodes.example.com", "is no URL"),
+        ("https://nodes.example.com:port", "is not a URL"),
+        ("https://nodes.example.com/a b", "is not a URL"),
+        ("ftp://nodes.example.com", "is not a URL"),
     ],
 )
 def test_a_url_is_encrypted_or_on_this_machine(url: str, error: str) -> None:

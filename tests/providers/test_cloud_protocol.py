@@ -62,7 +62,7 @@ def test_calls_have_tls_with_certificates_of_both_sides(tmp_path: Path) -> None:
         ("127.0.0.1:8086", False, ""),
         ("[::1]:8086", False, ""),
         ("nodes.example.com:8086", True, ""),
-        ("nodes.example.com:8086", False, "is not encrypted: state caFile"),
+        ("nodes.example.com:8086", False, "is not encrypted: set caFile"),
         ("nodes.example.com", True, "is neither HOST:PORT nor unix:PATH"),
         ("https://nodes.example.com:8086", True, "is neither HOST:PORT"),
         ("nodes.example.com:99999", True, "is neither HOST:PORT"),

@@ -289,7 +289,7 @@ def test_a_job_bears_only_a_number_that_its_user_has_drawn(clients: dict[str, El
             submit(clients["bob"], asked("bob"), attempt)
     submit(clients["ada"], asked("ada"), number)
     mine = submit(clients["bob"], asked("bob"))
-    with pytest.raises(Refused, match="is not changed"):
+    with pytest.raises(Refused, match="cannot be changed"):
         clients["bob"].patch(
             f"/apis/batch/v1/namespaces/user-bob/jobs/slurm-{mine}", {"metadata": {"labels": {NUMBER: str(number)}}}
         )

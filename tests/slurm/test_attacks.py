@@ -89,7 +89,7 @@ def test_no_way_of_writing_gives_a_number(clients: dict[str, Elsewhere], how: st
         ),
     }[how]
     query = {"fieldManager": "me"} if how == "apply" else {}
-    with pytest.raises(Refused, match="is not changed"):
+    with pytest.raises(Refused, match="cannot be changed"):
         bob.call("PATCH", f"{JOBS}/{name}", change, media, **query)
 
 

@@ -87,7 +87,7 @@ def rank(sought: Sought, candidates: Iterable[ClusterCandidate], now_s: float) -
         required = data_names(sought.options.get(DATA, ""))
         preferred = data_names(sought.options.get(PREFERRED_DATA, ""))
     except ValueError as error:
-        why = Reason(code=ReasonCode.INVALID, text=f"{sought.gang} says {DATA} or {PREFERRED_DATA}: {error}")
+        why = Reason(code=ReasonCode.INVALID, text=f"{sought.gang} has an invalid {DATA} or {PREFERRED_DATA}: {error}")
         return ClusterChoice(clusters=sought.clusters, blocked=why)
     ranks, facts, excluded = dict[str, tuple[float, int, float]](), dict[str, str](), dict[str, bool]()
     for one in candidates:
@@ -261,7 +261,7 @@ class Choices:
 
     def _trouble(self, name: str, cluster: dict[str, Any]) -> str:
         worker = self._workers.get(name)
-        if worker is None or worker.state is None:  # this process is not connected to the worker, or not yet
+        if worker is None or worker.state is None:  # this process has no connection to the worker yet, or any more
             return "" if is_active(cluster) else "not ready"
         return "" if worker.active else str(worker.state.text)[:200]
 
@@ -320,12 +320,12 @@ class Choices:
             return read_answer(answer, self._now_s())
         except ApiRefusal as error:
             if error.code in (403, 404, 405, 501):
-                log.info("cluster %s does not say when jobs would start: %s", name, error)
+                log.info("cluster %s does not report when jobs would start: %s", name, error)
                 self._mute[name] = link
             elif error.code == 429:
                 self._rests_s[name] = self._now_s() + REST_S
         except (ApiError, TimeoutError) as error:
-            log.info("cluster %s did not say when a job would start: %s", name, str(error) or "no answer in time")
+            log.info("cluster %s did not report when a job would start: %s", name, str(error) or "no answer in time")
             self._rests_s[name] = self._now_s() + REST_S
         return None
 

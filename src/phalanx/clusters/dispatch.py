@@ -132,7 +132,7 @@ class Dispatcher:
             try:
                 await defaulting.keep_list(self.manager.api, self.manager.informers)
             except ApiError as error:
-                log.warning("jobs of queues that send them away are not marked when they are created: %s", error)
+                log.warning("the list of queues that send their jobs to other clusters was not written: %s", error)
                 await asyncio.sleep(RETRY_S)
                 changed.set()
 

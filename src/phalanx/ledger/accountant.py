@@ -127,7 +127,7 @@ class Accountant:
         if entry.starts and entry.starts[-1].end_s is None:  # the start was undone while no scheduler ran
             ran = entry.starts[-1].state is State.RUNNING
             state = State.REQUEUED if ran else State.LAUNCH_FAILED
-            entry = _ended_start(entry, state, now_s, "taken back while no scheduler was there")
+            entry = _ended_start(entry, state, now_s, "undone while no scheduler ran")
         self._keep(replace(entry, state=State.PENDING))
 
     def _adopted(self, told: Adopted) -> None:
@@ -264,7 +264,7 @@ class Accountant:
         if facts is not None:
             state = State.TIMEOUT if facts.timed_out else state
             end_s = facts.end_s if facts.end_s is not None else end_s
-            words = {**entry.words, **facts.words}  # the objects name the user who cancelled the job only at the end
+            words = {**entry.words, **facts.words}  # the objects name the user who cancelled a job only after its end
             code, number = facts.exit_code, facts.signal
             entry = replace(entry, exit_code=code, signal=number, cause=facts.cause, words=words)
         end_s = max(end_s, entry.submit_s, entry.start_s or 0.0)

@@ -35,7 +35,7 @@ _STOP_S = 5.0  # the time limit for the last write
 
 
 class AccountedWorld(Protocol):
-    """The protocol of a world. It is the same as `loop.World`, which this package may not import."""
+    """The protocol of a world. It has the same methods as `loop.World`, which this package may not import."""
 
     def events(self) -> Sequence[Event]: ...
     def apply(self, plan: Plan) -> None: ...
@@ -96,7 +96,7 @@ class LedgerWriter:
             failures = 0
             with self._change:
                 if self._failing:
-                    log.warning("the ledger can be written again, and is complete")
+                    log.warning("the ledger can be written again; no entry is missing")
                 self._written, self._failing = given, False
                 self._change.notify_all()
 
@@ -104,7 +104,7 @@ class LedgerWriter:
         """Keep the entries for the next attempt and pause; return False if the writer is being closed."""
         with self._change:
             if not self._failing:
-                log.warning("%s. Jobs start all the same; what is to be written is kept and tried again", error)
+                log.warning("%s. Jobs start anyway; the entries are kept and written later", error)
             self._failing = True
             self._waiting = {**entries, **self._waiting}
             self._change.notify_all()

@@ -211,4 +211,4 @@ def read_archive(file: Path) -> Iterator[JobEntry]:
                 yield decoder.decode(line)
     except (OSError, EOFError, zlib.error, msgspec.MsgspecError) as error:
         where = f", line {number}" if isinstance(error, msgspec.MsgspecError) else ""
-        raise PhalanxError(f"{file}{where} is no archive of a ledger: {error}") from error
+        raise PhalanxError(f"{file}{where} is not an archive of a ledger: {error}") from error

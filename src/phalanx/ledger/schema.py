@@ -136,8 +136,8 @@ def upgrade(connection: Connection) -> None:
     version = connection.execute(select(VERSION.c.version)).scalar_one()
     if version > len(MIGRATIONS):
         raise PhalanxError(
-            f"the ledger has version {version}, and this program knows versions up to {len(MIGRATIONS)}: it was "
-            "written by a newer Phalanx. Nothing was changed. Use that one, or another ledger."
+            f"the ledger has version {version}, and this program supports versions up to {len(MIGRATIONS)}: a "
+            "newer Phalanx wrote it. Nothing was changed. Use the newer Phalanx, or another ledger."
         )
     for number, migrate in enumerate(MIGRATIONS[version:], version + 1):
         migrate(connection)

@@ -273,7 +273,7 @@ def _engine(url: str, read_only: bool) -> Engine:
     except (ArgumentError, KeyError):
         scheme = url.partition(":")[0]
         raise LedgerError(
-            f"the ledger {scheme}:… is not understood: write sqlite:///FILE or postgresql://USER@HOST/NAME"
+            f"the ledger {scheme}:… is not a valid URL: write sqlite:///FILE or postgresql://USER@HOST/NAME"
         ) from None
     if driver != "sqlite":
         return create_engine(parsed.set(drivername=driver), connect_args={"connect_timeout": 5}, pool_pre_ping=True)

@@ -142,7 +142,7 @@ def forecast(
 
 def typical_starts(cluster: Cluster, policy: Policy, now_s: float, jobs: Collection[str]) -> dict[str, float]:
     """Return job -> its start (seconds since the epoch) if every job runs for its median run time, or up to its limit
-    if no run times are known. This needs only one play. A job without a known start is left out."""
+    if no run times are known. The function needs only one play. A job without a known start is left out."""
     [run_time] = drawn_run_times(cluster, 1) if cluster.ends.run_times else [up_to_limits(cluster)]
     asked = [job for job in jobs if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED]
     found = ForecastRun(cluster.copy(), policy, now_s, asked, run_time).run()

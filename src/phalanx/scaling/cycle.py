@@ -5,7 +5,7 @@
 3. For each waiting request, in order, the scheduler requests the cheapest nodes and nominates the job to these nodes. A
    nomination charges the nodes and the quota at once. So no other job takes the nodes, and no request exceeds a quota.
    If other nodes are cheaper for all requests together, the scheduler requests those nodes instead.
-4. Nodes that have been empty for the time that their group sets are released.
+4. A node is released when it has been empty for the time that its group sets.
 
 A job that the core could start, or could nominate to nodes by preemption, is not among these requests, because the core
 decides first.
@@ -42,8 +42,8 @@ from phalanx.state.cluster import Cluster, nominated_placements
 from phalanx.state.pending.request_class import Kind, Request, RequestClass
 
 # Requested nodes of a provider that removes empty nodes itself are cancelled when no job has waited for them for
-# UNWANTED_S seconds. This is longer than the time for which requests are collected, so that after a restart jobs find
-# the nodes that were requested for them.
+# UNWANTED_S seconds. The time is longer than the time for which requests are collected. So after a restart, jobs still
+# find the nodes that were requested for them.
 UNWANTED_S = 30.0
 
 
@@ -118,8 +118,8 @@ def with_nodes(cluster: Cluster, policy: Policy, now_s: float, plan: Plan) -> Pl
 
 
 def before(cluster: Cluster, policy: Policy, now_s: float) -> tuple[Action, ...]:
-    """Give up requested nodes that are late, and renew the nominations of jobs that wait for nodes on demand. This
-    comes before the core's cycle. Fold the actions and return them."""
+    """Give up requested nodes that are late, and renew the nominations of jobs that wait for nodes on demand. The loop
+    calls this function before the core's cycle. Fold the actions and return them."""
     late = give_up(cluster, now_s)
     found = tuple(on_demand.renominated(cluster, policy)) if cluster.columns.groups.known else ()
     if found:

@@ -41,7 +41,7 @@ OF_THE_REAL_SERVER = (
     'no endpoints available for service "',  # with the next two 503, of proxies: pkg/registry/core/service/storage,
     "no service port ",
     "error trying to reach service: ",  # and k8s.io/apimachinery/pkg/util/proxy
-    "the scheduler, which answers for ",  # 503, as of an APIService whose server is away: k8s.io/kube-aggregator
+    "the scheduler, which serves ",  # 503, as of an APIService whose server is away: k8s.io/kube-aggregator
     "resourceVersion should not be set on objects to be created",
     "strconv.ParseUint: parsing",
     "resourceVersion: Invalid value:",

@@ -54,7 +54,7 @@ def test_nobody_gives_himself_devices(tmp_path: Path) -> None:
             for who in (ada, control_plane):  # as the Job controller makes it from a template of hers
                 answer = await who.ask("POST", PODS, greedy)
                 assert answer.code == 403
-                assert "tells which devices the scheduler gave a pod" in answer.body["message"]
+                assert "names the devices that the scheduler assigned to a pod" in answer.body["message"]
             await ada.make(PODS, pod())
             late = {"metadata": {"annotations": DEVICES}}
             answer = await ada.ask("PATCH", f"{PODS}/p", late, MERGE)

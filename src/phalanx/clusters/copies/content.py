@@ -3,8 +3,9 @@ copied back to the job.
 
 A copy has the name and the namespace of its job. Its labels contain the job's uid, the manager's uid and the time of
 the start, so that a copy of an earlier start is recognized. The pod templates are those that the user wrote, without
-the changes that the manager made at the start. The labels of the job queue the copy in the worker. Its pods have the
-label with the job's uid, too, so that the manager does not count these pods as pods of the worker's own jobs.
+the changes that the manager made at the start. In the worker, the copy is queued according to the labels of the job.
+The pods of the copy also have the label with the job's uid, so that the manager does not count them as pods of the
+worker's own jobs.
 
 `Sent` describes a job that is meant for another cluster according to the start record of its gang."""
 
@@ -138,7 +139,7 @@ def is_of(copied: Object, manager: str) -> bool:
 
 
 def is_of_start(copied: Object, uid: str, start: str) -> bool:
-    """Return whether the object is the copy of this start of the job with this uid."""
+    """Return True if the object is the copy for the start `start` of the job with the uid `uid`."""
     return _label(copied, JOB) == uid and _label(copied, START) == start
 
 

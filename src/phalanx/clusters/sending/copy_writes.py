@@ -46,7 +46,8 @@ class CopyWrites:
             return  # the job or the connection has changed in the meantime
         kind, (space, _, name) = key.kind, key.name.partition("/")
         if kind not in worker.sent:
-            self._returns.refuse(sent, f"it does not define {kind.plural} of {kind.api_version}, or does not show them")
+            why = f"it does not define {kind.plural} of {kind.api_version}, or does not let them be listed"
+            self._returns.refuse(sent, why)
             return
         if kind is PODS:  # the cache keeps only some fields of pods
             job = await self._manager.api.get(kind, name, space)
@@ -64,10 +65,10 @@ class CopyWrites:
             async with self._calls.to(worker, key) as link:
                 made = await link.create(kind, body, space)
         except ApiUnknown as error:
-            raise NotYet(f"cluster {worker.name} does not say whether it takes it: {error}") from error
+            raise NotYet(f"cluster {worker.name} did not answer whether it accepts the job: {error}") from error
         except ApiRefusal as error:
             if error.code == 429:
-                raise NotYet(f"cluster {worker.name} is too busy to take it: {error.message}") from error
+                raise NotYet(f"cluster {worker.name} is too busy to accept the job: {error.message}") from error
             if error.reason != "AlreadyExists":
                 self._returns.refuse(sent, f"it refuses the job: {error.message}")
                 return

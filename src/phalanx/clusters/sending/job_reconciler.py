@@ -65,7 +65,7 @@ class JobReconciler:
                 self._returns.endure(key, self._sent.get(key), "")
                 self._keys.later(key, RETRY_S)
             except ApiError as error:
-                log.info("%s is looked at again: %s", key, error)
+                log.info("%s will be reconciled again: %s", key, error)
                 self._returns.endure(key, self._sent.get(key), str(error))
                 self._keys.later(key, RETRY_S)
             except Exception:  # a defect about one job must not stop the reconciliation of other jobs
@@ -122,7 +122,7 @@ class JobReconciler:
 
     async def _follow(self, key: Key, job: Object, copied: Object, sent: Sent) -> None:
         if "deletionTimestamp" in copied["metadata"] and not sent.sendable.is_over(copied):
-            raise NotYet(f"somebody deletes its copy in cluster {sent.cluster}{leaving(copied)}")
+            raise NotYet(f"another client is deleting its copy in cluster {sent.cluster}{leaving(copied)}")
         if (status := content.status_to_write(sent.sendable, job, copied)) is not None:
             await self._manager.write_status(key, job, status)
         elif sent.sendable.is_suspended(copied) and not sent.sendable.is_over(copied):

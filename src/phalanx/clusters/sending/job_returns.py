@@ -54,9 +54,9 @@ class JobReturns:
         if copied is None or "deletionTimestamp" in copied["metadata"] or not self._manager.is_present(copied, sent):
             self.back(sent, why, cluster)
         elif cluster not in ("", sent.cluster):
-            report(sent.members[0], "MayRunTwice", f"{why}; until it is gone, the job may run there, too")
+            report(sent.members[0], "MayRunTwice", f"{why}; until that copy is deleted, the job may run there, too")
         else:
-            report(sent.members[0], "NotFollowed", f"the state in cluster {sent.cluster} is not shown here: {why}")
+            report(sent.members[0], "NotFollowed", f"the job's state in cluster {sent.cluster} is not known: {why}")
 
     def is_lost(self, worker: Worker) -> bool:
         state = worker.state

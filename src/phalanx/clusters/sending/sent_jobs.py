@@ -30,7 +30,7 @@ class SentJobs:
         return self._starts.get(key)
 
     def see(self, gang: GangLifecycle) -> None:
-        """Store the present start of a gang."""
+        """Store the jobs of a gang that are meant for other clusters, with their present start."""
         now = {} if (record := gang.elsewhere) is None else dict(sent_of(gang, record))
         before = self._of_gang.pop(gang.id, frozenset())
         if now:

@@ -69,7 +69,7 @@ async def credentials(api: Connection, source: Source) -> tuple[KubeconfigCluste
             return read_embedded(await _text_of(api, source), source.named)
         return _in_file(Path(source.location))
     except KubeconfigError as error:
-        raise SourceError(str(error), f"Write a kubeconfig that works into {source.named}.") from error
+        raise SourceError(str(error), f"Write a valid kubeconfig into {source.named}.") from error
     except OSError as error:
         mend = "Mount the file where the scheduler runs, or use a Secret."
         raise SourceError(f"{source.named} cannot be read: {error.strerror or error}", mend) from error
@@ -95,4 +95,4 @@ async def _text_of(api: Connection, source: Source) -> str:
     except KeyError:
         raise SourceError(f"{source.named} has no key {KEY}", f"Create it again: `{how}`.") from None
     except (binascii.Error, UnicodeDecodeError) as error:
-        raise SourceError(f"{source.named}: its key {KEY} is no text", f"Create it again: `{how}`.") from error
+        raise SourceError(f"{source.named}: its key {KEY} is not text", f"Create it again: `{how}`.") from error

@@ -36,7 +36,7 @@ CALL_S = 10.0  # the timeout of such a check
 SOURCE_S = 60.0  # the interval between reads of the kubeconfig
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 OLDEST = (1, 29)  # the oldest version of Kubernetes that is tested; older ones have no managedBy
-_HIDDEN = "its nodes and pods are hidden: jobs are sent by quota alone"
+_HIDDEN = "its nodes and pods cannot be listed: only quotas limit how many jobs are sent"
 _STRANGE = "Look whether its address is that of a Kubernetes API server, and what this scheduler's log says about it."
 _QUEUES = {"kueue.x-k8s.io": ("Kueue", ("v1beta1", "v1beta2")), "phalanx.dev": ("Phalanx", ())}
 
@@ -209,7 +209,7 @@ class Worker:
     def _lack(self) -> str:
         """Return a part of a sentence that names the kinds of jobs that are not sent to the worker; empty if there are
         none."""
-        text = "it does not define or does not show these kinds of jobs, so none are sent to it"
+        text = "it does not define these kinds of jobs, or does not let them be listed, so none are sent to it"
         return f"{text}: {', '.join(self.lacks)}" if self.lacks else ""
 
     def _become(self, why: Why, text: str = "", mend: str = "") -> None:
@@ -336,4 +336,4 @@ def _explained(error: BaseException, source: Source) -> Iterator[str]:
         yield "Write the kubeconfig of an account there that may read and write Jobs (docs/guide/several-clusters.md)."
         return
     yield f"it cannot be reached: {str(error) or 'no answer in time'}"
-    yield f"Look whether its API server runs, and whether {source.named} has the right address and certificate."
+    yield f"Check that its API server runs, and that {source.named} has the right address and certificate."

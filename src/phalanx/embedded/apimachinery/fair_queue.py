@@ -9,8 +9,9 @@ handles requests of users with little usage. So a request of a user with little 
 request, and the loop is never idle while requests wait.
 
 The length of a user's queue is limited, and so is the time that a request may wait. If a limit is exceeded, the server
-refuses the request with 429 before it reads the body. This is fair queuing by user as in API Priority and Fairness
-(KEP-1040), but with measured costs instead of estimated seats. As in KEP-1040, members of system:masters are exempt.
+refuses the request with 429 before it reads the body. The method is fair queuing by user, as in API Priority and
+Fairness (KEP-1040), but with measured costs instead of estimated seats. As in KEP-1040, members of system:masters are
+exempt.
 """
 
 from __future__ import annotations

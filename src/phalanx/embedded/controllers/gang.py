@@ -1,8 +1,9 @@
 """Create the Workload and the PodGroup of a Job whose pods must start together (scheduling.k8s.io/v1alpha2).
 
-Such a Job (a *gang*) is Indexed, runs all its pods at once, and names the default scheduler. Other schedulers form
-gangs by their own rules. The names of both objects are derived from the Job's uid, so a repeated creation makes no
-second object. The Job owns both objects, and its pods name the group in `spec.schedulingGroup`.
+Such a Job (a *gang*) is Indexed, runs all its pods at once, and names the default scheduler. For Jobs that name another
+scheduler, that scheduler forms gangs by its own rules. The names of both objects are derived from the Job's uid, so a
+repeated creation makes no second object. The Job owns both objects, and its pods name the group in
+`spec.schedulingGroup`.
 
 Source: KEP-5547 and pkg/controller/job of Kubernetes 1.36 (gate EnableWorkloadWithJob).
 

@@ -270,7 +270,7 @@ class TaintEviction:
 
 def stay_s(tolerations: Sequence[Mapping[str, Any]], taints: Sequence[Taint], now_s: float) -> float | None:
     """Return the seconds for which a pod may stay on the tainted node; None: without limit; 0: not at all. The
-    toleration with the shortest time decides. This time starts when the oldest of the taints was added."""
+    toleration with the shortest time decides. The time counts from the addition of the oldest of the taints."""
     ends: list[float] = []
     for taint in taints:
         matching = [one for one in tolerations if _tolerates(one, taint)]

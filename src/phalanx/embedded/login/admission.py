@@ -127,7 +127,7 @@ POLICY: dict[str, Any] = {
                 "expression": '!has(object.spec.nodeName) || object.spec.nodeName == ""',
                 "reason": "Forbidden",
                 "message": (
-                    "spec.nodeName would go past the queues, and only admins may do that. Leave it out, "
+                    "spec.nodeName bypasses the queues, so only admins may set it. Leave it out, "
                     "or choose nodes by nodeSelector: {kubernetes.io/hostname: NODE}"
                 ),
             },
@@ -135,14 +135,17 @@ POLICY: dict[str, Any] = {
                 "expression": "!has(object.spec.hostNetwork) || !object.spec.hostNetwork",
                 "reason": "Forbidden",
                 "message": (
-                    "spec.hostNetwork is refused on a machine that is shared: leave it out. Pods have the machine's "
+                    "spec.hostNetwork is refused on a shared machine: leave it out. Pods have the machine's "
                     "network anyway, at an address of their own"
                 ),
             },
             {
                 "expression": f'!has(object.metadata.annotations) || !("{DEVICES}" in object.metadata.annotations)',
                 "reason": "Forbidden",
-                "message": f"{DEVICES} tells which devices the scheduler gave a pod: leave it out, and ask for devices",
+                "message": (
+                    f"{DEVICES} names the devices that the scheduler assigned to a pod: leave it out, and request "
+                    "devices"
+                ),
             },
         ],
     },
@@ -202,7 +205,7 @@ NUMBERS: dict[str, Any] = {
                     ' && int(object.data["next"]) <= int(oldObject.data["next"]) + 100000)'
                 ),
                 "reason": "Forbidden",
-                "message": "job numbers go upwards, by at most 100000 at a time",
+                "message": "the job number may only be increased, by at most 100000 at a time",
             },
             DATA_ALONE,
         ],

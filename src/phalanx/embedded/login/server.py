@@ -145,7 +145,7 @@ class _Logins:
                 await self._known(token)
         except (ApiError, OSError, TimeoutError) as error:
             log.warning("login of %s (%d): %s", account.name, uid, error)
-            return {"error": f"the cluster could not take {account.name} in: {error or 'it took too long'}"}
+            return {"error": f"the cluster could not log {account.name} in: {error or 'it took too long'}"}
         log.info("%s (%d) logged in, namespace %s", account.name, uid, namespace)
         return {"kubeconfig": self._kubeconfig(account, token, namespace), "namespace": namespace}
 

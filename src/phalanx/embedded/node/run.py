@@ -318,18 +318,18 @@ def _isolation_conditions(around: Surroundings) -> Iterator[tuple[str, str, str,
     isolation."""
     isolation = around.isolation
     if isolation.root_refusal:
-        text = f"images cannot be run, only `image: host`: {isolation.root_refusal}"
+        text = f"this node can only run `image: host`, and no other images: {isolation.root_refusal}"
         yield "ImagesSupported", "False", "NoNamespaces", text
     elif isolation.overlay_refusal:
-        text = f"overlayfs cannot be had ({isolation.overlay_refusal}): each container copies its image's files"
+        text = f"overlayfs does not work ({isolation.overlay_refusal}): each container gets a copy of its image's files"
         yield "ImagesSupported", "True", "Copied", text
     else:
-        yield "ImagesSupported", "True", "Overlayfs", "containers have the files of their images for their root"
+        yield "ImagesSupported", "True", "Overlayfs", "the root of a container consists of the files of its image"
     if refusal := around.cgroups.devices_refusal:
-        text = f"device files are withheld from nobody, only their permissions hold: {refusal}"
+        text = f"containers can open all device files whose permissions allow it: {refusal}"
         yield "DeviceFilesWithheld", "False", "NoDeviceFilter", text
     if around.settings.static_cpus and "cpuset" not in around.cgroups.enforced:
-        text = "no container has cpus of its own: the cpuset controller of cgroups cannot be had or written here"
+        text = "no container gets exclusive cpus: this machine has no cpuset controller of cgroups that can be written"
         yield "CpusStatic", "False", "NoCpuset", text
     if around.settings.shared:
         yield _network_condition(around.fence)
@@ -349,10 +349,10 @@ async def _fence(settings: NodeSettings, home: Networks) -> NetworkFence | None:
 
 def _network_condition(fence: NetworkFence | None) -> tuple[str, str, str, str]:
     if fence is not None and not fence.refusal:
-        text = "TCP connections to what pods listen on are their user's, unless a Service passes them on; UDP is open"
+        text = "only a pod's own user can connect to its TCP ports, except through a Service; UDP is not restricted"
         return "NetworkIsolated", "True", "Nftables", text
-    why = "as --local-open-network says" if fence is None else fence.refusal
-    text = f"pods share the machine's network: a pod reaches what listens on it, whoever's it is ({why})"
+    why = "because of --local-open-network" if fence is None else fence.refusal
+    text = f"pods share the machine's network: a pod can connect to the programs of every user ({why})"
     return "NetworkIsolated", "False", "SharedNetwork", text
 
 

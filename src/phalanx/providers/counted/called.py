@@ -174,13 +174,13 @@ def wrong_url(url: str) -> str:
         found = urlsplit(url)
         host, _ = found.hostname or "", found.port
     except ValueError as error:
-        return f"{url!r} is no URL: {error}"
+        return f"{url!r} is not a URL: {error}"
     if found.scheme not in ("http", "https") or not host or not url.isprintable() or " " in url:
-        return f"{url!r} is no URL; for example https://nodes.example.com/phalanx"
+        return f"{url!r} is not a URL; write, for example, https://nodes.example.com/phalanx"
     if found.username is not None or found.fragment:
         return f"{url!r} must have no user, password or fragment; put a token into tokenFile"
     if found.scheme == "http" and not is_loopback(host):
-        return f"{url!r} is not encrypted: use https; http is for 127.0.0.1, ::1 and localhost alone"
+        return f"{url!r} is not encrypted: use https; http is allowed only for 127.0.0.1, ::1 and localhost"
     return ""
 
 

@@ -59,7 +59,8 @@ class ScaleAnswer(msgspec.Struct, kw_only=True, frozen=True):
 
 class Scale(NamedTuple):
     """The arguments of `scale`. `total`: the number of nodes that the group should have. `remove`: the nodes to remove,
-    by the names in the provider's list. `provider_ids`: such a name -> the `spec.providerID` of the Node object."""
+    by the names in the provider's list. `provider_ids`: name of a node to remove -> the `spec.providerID` of its Node
+    object."""
 
     total: int
     add: Sequence[str]

@@ -51,13 +51,17 @@ def wrong_address(address: str, *, tls: bool) -> str:
     """Return why the address cannot be used for a service; empty if it can."""
     if address.startswith(UNIX):
         path = address.removeprefix(UNIX)
-        return "" if path.startswith("/") else f"{address!r} has no absolute path; for example unix:/run/nodes.sock"
+        return (
+            ""
+            if path.startswith("/")
+            else f"{address!r} has no absolute path; write unix:PATH, such as unix:/run/nodes.sock"
+        )
     host, colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536 or "/" in address or " " in address:
-        return f"{address!r} is neither HOST:PORT nor unix:PATH; for example nodes.example.com:8086"
+        return f"{address!r} is neither HOST:PORT nor unix:PATH; write, for example, nodes.example.com:8086"
     if not tls and not is_loopback(host):
-        return f"{address!r} is not encrypted: state caFile; without it only this machine and unix:PATH can be called"
+        return f"{address!r} is not encrypted: set caFile; without it only this machine and unix:PATH can be called"
     return ""
 
 

@@ -157,7 +157,7 @@ def selector_of(owner: Object) -> str:
     labels = ((owner.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
     if not labels:
         name = f"{owner['kind']} {owner['metadata']['name']}"
-        raise ProviderError(f"{name} has no spec.selector.matchLabels, so its Machines cannot be told from others")
+        raise ProviderError(f"{name} has no spec.selector.matchLabels, so its Machines cannot be identified")
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 

@@ -180,7 +180,7 @@ class PoweredNodes:
             await self._connection.patch(CONFIG_MAPS, SITE, body, SITE_NAMESPACE)
         except ApiError as error:
             if not isinstance(error, ApiRefusal) or error.code != _GONE:
-                log.warning("the states of %s cannot be noted for sinfo: %s", ", ".join(states), error)
+                log.warning("the states of %s cannot be written for sinfo: %s", ", ".join(states), error)
 
     def _is_off(self, name: str) -> bool:
         """Return True if the node may be switched on, that is, if it is off and SuspendTimeout has passed since it was

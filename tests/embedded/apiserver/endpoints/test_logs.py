@@ -83,7 +83,7 @@ def test_a_simulated_node_has_no_log_and_says_so(data_dir: Path) -> None:
             return response.code, response.body
 
     code, body = asyncio.run(run())
-    assert (code, b"it is simulated, so nothing runs there" in body) == (400, True)
+    assert (code, b"it is simulated, so that nothing runs on it" in body) == (400, True)
 
 
 def test_a_pod_without_a_node_has_an_empty_log(data_dir: Path) -> None:

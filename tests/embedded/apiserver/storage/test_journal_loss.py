@@ -130,7 +130,7 @@ def test_the_file_that_counts_may_not_be_removed_alone_but_a_database_of_before_
     assert list(journal.rows()) == [row(1), row(2)]
     journal.close()
     path.with_suffix(".acknowledged").unlink()
-    with pytest.raises(PhalanxError, match=r"apiserver\.acknowledged, which names .* is not there"):
+    with pytest.raises(PhalanxError, match=r"apiserver\.acknowledged, which names .* does not exist"):
         Journal(path)
 
 

@@ -268,7 +268,7 @@ def test_volumes_that_cannot_be_had_say_what_to_do(api_server: ServerProcess, mo
     async def test(api: Client) -> None:
         mount = {"volumeMounts": [{"name": "e", "mountPath": "/scratch"}]}
         await api.run(container("main", "true", **mount), volumes=[{"name": "e", "emptyDir": {}}])
-        assert "Start it as root, or do without them" in await api.waits("CreateContainerConfigError")
+        assert "Start the node agent as root" in await api.waits("CreateContainerConfigError")
 
     refused = Isolation(refusal="unshare: Operation not permitted")
     monkeypatch.setattr("phalanx.embedded.node.run.find_isolation", lambda folder: refused)

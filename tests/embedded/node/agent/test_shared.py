@@ -91,7 +91,7 @@ def test_files_that_its_user_may_not_reach_are_not_mounted(api_server: ServerPro
         await api.run(container("main", "true", **mount), name="make", volumes=[
             {"name": "v", "hostPath": {"path": str(tmp_path / "new"), "type": "DirectoryOrCreate"}}
         ])  # fmt: skip
-        assert "refused on a machine that is shared" in await api.waits("ContainerCreating", "make")
+        assert "refused on a shared machine" in await api.waits("ContainerCreating", "make")
         link = container(
             "link", "ln", "-s", str(secret), "/tmp/v/there", volumeMounts=[{"name": "e", "mountPath": "/tmp/v"}]
         )
@@ -189,7 +189,7 @@ def test_who_states_no_memory_limit_gets_the_machines_default(api_server: Server
         await owned(api)
         await api.run(container("main", "python3", "-c", hog))
         message = (await api.phase("Failed"))["status"]["message"]
-        assert "its limit is 64Mi, this machine's default, for it states none" in message, message
+        assert "its limit is 64Mi, this machine's default, because it sets none" in message, message
         await api.run(container("main", "python3", "-c", hog, resources={"requests": {"memory": "512Mi"}}), name="asks")
         await api.phase("Succeeded", "asks")
 

@@ -67,7 +67,7 @@ def test_withheld_files_cannot_be_opened_and_all_others_can(unified: Path) -> No
 
 def test_a_container_of_version_2_is_withheld_what_is_others(unified: Path) -> None:
     groups = Cgroups([Hierarchy(version=2, controllers=(), own=unified)], "node")
-    assert (groups.usable, groups.devices_refusal) == ([], "no cgroup hierarchy for devices can be had or written")
+    assert (groups.usable, groups.devices_refusal) == ([], "no cgroup hierarchy for devices exists or can be written")
     controllers = tuple((unified.parent / "cgroup.controllers").read_text().split())
     if not controllers:
         pytest.skip("version 2 has no controller here, so it is not used")

@@ -212,7 +212,7 @@ def test_users_of_the_image_and_of_the_pod(api_server: ServerProcess, root: Path
         assert (await said(api, "id -u; id -g", image="app", securityContext=context)).split() == ["77", "78"]
         await api.run(box("true", "nobody"), name="nobody")
         pod = await api.phase("Failed", "nobody")
-        assert "'no-such-user', who is not in its /etc/passwd" in pod["status"]["message"]
+        assert "'no-such-user', which is not in its /etc/passwd" in pod["status"]["message"]
 
     scenario(api_server, test)
 

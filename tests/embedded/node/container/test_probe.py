@@ -49,7 +49,7 @@ def checked(folder: Path, probe: dict[str, Any], *, confined: bool) -> tuple[boo
 def test_on_a_machine_that_is_shared_a_probe_asks_its_own_pod_alone(tmp_path: Path, kind: str) -> None:
     good, said, asked = checked(tmp_path, {kind: {"host": "127.0.0.2"}}, confined=True)
     assert (good, asked) == (False, [])
-    assert said == "127.0.0.2 is not the pod's own address: other hosts are not probed on a machine that is shared"
+    assert said == "127.0.0.2 is not the pod's own address: on a shared machine, other hosts are not probed"
     assert checked(tmp_path, {kind: {"host": "127.0.0.1"}}, confined=True)[0]
     assert checked(tmp_path, {kind: {"host": "127.0.0.2"}}, confined=False)[0]
 

@@ -14,9 +14,9 @@ from phalanx.errors import PhalanxError
     ("text", "why"),
     [
         ("[]", "Expected `object`"),
-        ("resources: {a/b: [{id: x, devices: [/etc/passwd]}]}", "no path below /dev"),
-        ("resources: {a/b: [{id: x, devices: [/dev/../etc/passwd]}]}", "no path below /dev"),
-        ("resources: {a/b: [{id: x}, {id: x}]}", "twice"),
+        ("resources: {a/b: [{id: x, devices: [/etc/passwd]}]}", "not a path below /dev"),
+        ("resources: {a/b: [{id: x, devices: [/dev/../etc/passwd]}]}", "not a path below /dev"),
+        ("resources: {a/b: [{id: x}, {id: x}]}", "two devices with the same id"),
         ("resources: {a/b: [{id: x, files: []}]}", "unknown field"),
     ],
 )

@@ -28,7 +28,7 @@ def test_what_is_offered_becomes_resources_and_limits_of_each_card(tmp_path: Pat
 )
 def test_a_wrong_amount_is_refused(text: str) -> None:
     with pytest.raises(
-        PhalanxError, match=r"--local-rdma .* is not understood. Nothing was started. Write hca_handle=N"
+        PhalanxError, match=r"--local-rdma .* is not valid. Nothing was started. Write hca_handle=N"
     ):
         parse_rdma(text)
 
@@ -38,7 +38,7 @@ def test_a_machine_that_cannot_divide_them_refuses_at_the_start(tmp_path: Path) 
     (tmp_path / "mlx5_0").mkdir()
     assert rdma_cards(tmp_path) == ("mlx5_0",)
     with pytest.raises(
-        PhalanxError, match=r"cannot be held to on this machine: it has no RDMA card .* Nothing was started"
+        PhalanxError, match=r"cannot be enforced on this machine: it has no RDMA card .* Nothing was started"
     ):
         require_rdma((), enforced=True)
     with pytest.raises(PhalanxError, match="its kernel has no rdma controller of cgroups"):

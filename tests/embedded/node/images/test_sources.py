@@ -85,7 +85,7 @@ def test_a_registry_is_asked_by_skopeo(store: ImageStore, tmp_path: Path, monkey
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     taken(store, "docker://debian:13", "d")
     assert (tmp_path / "told").read_text().splitlines()[:2] == ["copy", "docker://docker.io/library/debian:13"]
-    with pytest.raises(PhalanxError, match="no name of an image"):
+    with pytest.raises(PhalanxError, match="not the name of an image"):
         taken(store, "docker://--help", "d")
     assert store.find("d") is not None
 

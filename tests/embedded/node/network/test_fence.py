@@ -134,7 +134,7 @@ def test_a_pod_does_not_start_before_its_rules_are_in_force(loaded: Path) -> Non
     asyncio.run(fence.admit("new", PODS[1]))
     assert loaded.read_text() == rules(PODS[:2], SERVICES)
     refused.touch()
-    with pytest.raises(PhalanxError, match="the kernel does not take the rules of the network: no"):
+    with pytest.raises(PhalanxError, match="the kernel refuses the network rules: no"):
         asyncio.run(fence.admit("third", Fenced(user=CAROL)))
     refused.unlink()
     asyncio.run(fence.admit("third", Fenced(user=CAROL)))

@@ -34,7 +34,7 @@ def test_memory_of_the_machine_is_told_from_that_of_a_limit() -> None:
     end = exited(137, signal=9, reason="OOMKilled", peak_memory_bytes=1 << 30)
     assert container_cause(limited, end) == (
         "out of memory (OOM), killed by the kernel below its limit: its limit is 4096Mi, its peak was 1024Mi; "
-        "the machine had no memory left, and containers that asked for the least of it go first"
+        "the machine had no memory left, and the kernel first kills containers with small memory requests"
     )
     end = exited(137, signal=9, reason="OOMKilled", peak_memory_bytes=(4 << 30) - (2 << 20))
     assert container_cause(limited, end).endswith("killed by the kernel: its limit is 4096Mi, its peak was 4094Mi")

@@ -140,10 +140,10 @@ def test_command_and_args_replace_those_of_the_image(said: Any, expected: list[s
     ("text", "complaint"),
     [
         ("images: {a: {entry: [x]}}", "`entry`"),
-        ("images: {a: {paths: {relative: .}}}", "image a: the path 'relative' is no absolute path below /"),
-        ("images: {a: {paths: {/app: ./nowhere}}}", "nowhere, to be seen as /app, does not exist"),
+        ("images: {a: {paths: {relative: .}}}", "image a: the path 'relative' is not an absolute path below /"),
+        ("images: {a: {paths: {/app: ./nowhere}}}", "nowhere, the source of /app, does not exist"),
         ("images: {a: {workingDir: app}}", "workingDir 'app' does not begin with /"),
-        ("images: [", "are no YAML"),
+        ("images: [", "is not YAML"),
         ("{}", "missing required field `images`"),
     ],
 )

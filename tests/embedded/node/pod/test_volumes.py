@@ -185,14 +185,14 @@ def test_a_volume_in_memory_is_nothing_that_somebody_else_has_made(
     volumes.remove(tmp_path / "r")
     assert list(memory.iterdir()) == []
     root.symlink_to(machine)
-    with pytest.raises(EnvironmentFault, match="was made by somebody else"):
+    with pytest.raises(EnvironmentFault, match="was created by another user"):
         set_up(tmp_path / "s", emptyDir={"medium": "Memory"})
     assert (mode(machine), list(machine.iterdir())) == (0o755, [])
     root.unlink()
     root.mkdir(mode=0o777)
     if os.geteuid() == 0:
         os.chown(root, 51234, 51234)
-        with pytest.raises(EnvironmentFault, match="was made by somebody else"):
+        with pytest.raises(EnvironmentFault, match="was created by another user"):
             set_up(tmp_path / "s", emptyDir={"medium": "Memory"})
 
 

@@ -295,9 +295,9 @@ def mutate(review: Review, reader: PolicyReader, patches: Patches, *, reinvoked:
     """Return the object with the changes of all mutating policies that apply; `review.obj` itself if none applies.
     Raises `ApiError`.
 
-    Policies run in the order of their names. They run a second time if a policy with `reinvocationPolicy: IfNeeded`
-    could react to a change by a later policy. `reinvoked`: True if a webhook has changed the object after the policies
-    ran; then only policies with `reinvocationPolicy: IfNeeded` run."""
+    Policies run in the order of their names. The policies run a second time if a policy with `reinvocationPolicy:
+    IfNeeded` could react to a change by a later policy. `reinvoked`: True if a webhook has changed the object after the
+    policies ran; then only policies with `reinvocationPolicy: IfNeeded` run."""
     assert review.obj is not None
     obj = review.obj
     cases = list(_cases("mutatingadmissionpolicies", review, reader))
@@ -362,7 +362,7 @@ def _cases(plural: str, review: Review, reader: PolicyReader) -> Iterator[_Case]
 
 def matched(constraints: Mapping[str, Any], review: Review, *, rules_required: bool = True) -> Resource | None:
     """Return the version of the kind in which the constraints (`MatchResources`) match the request; None if they do not
-    match. They match if a resource rule and both selectors match, and no exclusion matches."""
+    match. The constraints match if a resource rule and both selectors match, and no exclusion matches."""
     rules, form = constraints.get("resourceRules") or (), review.resource
     if rules or rules_required:
         found = _form(constraints, rules, review)
@@ -464,7 +464,7 @@ def _expression_holds(one: Mapping[str, Any], labels: Mapping[str, str]) -> bool
 def _params(case: _Case, reader: PolicyReader) -> list[Object | None]:
     """Return the parameter objects of the binding; the policy is evaluated once with each of them. Return [None] for a
     binding without parameters, and [] if the policy does not apply because no parameter object exists. Raises
-    `ApiError` if a missing parameter object means that the request is refused."""
+    `ApiError` if no parameter object exists and the binding's `parameterNotFoundAction` is Deny."""
     kind, ref = case.spec.get("paramKind"), case.binding["spec"].get("paramRef")
     if not kind or not ref:
         return [None]

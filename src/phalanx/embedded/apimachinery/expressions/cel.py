@@ -247,7 +247,7 @@ class CelScope:
 
 # Rules and policies evaluate the same expressions on the many objects that are created from one template. The result
 # depends only on the fields that an expression reads. So this cache maps (expression, variables) to the result and the
-# number of steps of the evaluation. It drops the oldest results first (docs/decisions/0039).
+# number of steps of the evaluation. The cache drops the oldest results first (docs/decisions/0039).
 _RESULTS, _REMEMBERED_BYTES = 4096, 2048
 _results: dict[tuple[str, bytes], tuple[bytes, int]] = {}
 

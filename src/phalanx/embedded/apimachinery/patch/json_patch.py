@@ -3,7 +3,7 @@
 Kube-apiserver uses the fourth major version of the Go library evanphx/json-patch, and clients depend on its differences
 from the RFC: `replace` creates a missing field, `test` with null succeeds for a missing field, and a negative index
 counts from the end. The Python libraries follow the RFC, and first copy the whole document. This module never changes
-the document, and the result shares all parts with the document that the patch does not change.
+the document. The result shares with the document all parts that the patch does not change.
 """
 
 from __future__ import annotations

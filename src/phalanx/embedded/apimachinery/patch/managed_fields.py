@@ -299,8 +299,8 @@ def track_update(resource: Resource, obj: Object, old: Object, manager: str, sub
 
 
 def _only_later(owners: Iterable[FieldOwner], mine: FieldOwner) -> bool:
-    """Return True if the manager sets only fields that it owned before and that no other manager owns. This is so for
-    most writes of controllers."""
+    """Return True if the manager sets only fields that it owned before and that no other manager owns. Most writes of
+    controllers are of this kind."""
     former, others = _split(owners, mine)
     if not former or difference(mine.fields, former[0].fields):
         return False

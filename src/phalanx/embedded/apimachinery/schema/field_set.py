@@ -32,7 +32,7 @@ def is_member(node: Node) -> bool:
 
 def node_of(children: dict[str, Node], *, member: bool) -> Node | None:
     """Return a node with these children. `member`: True if the path to the node is itself in the set. Return None if
-    the node would stand for no path at all."""
+    `member` is False and there are no children, because the node would then contain no path."""
     if not children:
         return MEMBER if member else None
     return {SELF: {}, **children} if member else children

@@ -74,7 +74,7 @@ class Tokens:
         try:
             self._read()
         except PhalanxError as error:
-            _log.warning("%s The users known so far stay.", error)
+            _log.warning("%s The users of the earlier file stay valid.", error)
 
     def user(self, authorization: bytes) -> User:
         """Return the user of an `Authorization` header. Raises `ApiError` 401.
@@ -102,7 +102,7 @@ def parse(text: str, path: Path) -> dict[bytes, User]:
         if not line or line[0].startswith("#"):
             continue
         if len(line) < 3 or not line[0] or not line[1]:
-            raise PhalanxError(f'{path}:{number}: expected token,user,uid,"group,group"; mend or remove the line')
+            raise PhalanxError(f'{path}:{number}: expected token,user,uid,"group,group"; correct or remove the line')
         groups = [group for group in (line[3].split(",") if len(line) > 3 else []) if group]
         users[line[0].encode()] = User(name=line[1], uid=line[2], groups=(*groups, _AUTHENTICATED))
     return users

@@ -152,7 +152,7 @@ def ensure(pki: Path, host: str) -> None:
     except (OSError, ValueError) as error:
         cure = "Make the directory readable and writable for this user"
         if isinstance(error, ValueError):
-            cure = "They are damaged: restore a backup, or remove the directory, and all users log in anew"
+            cure = "They are damaged: restore a backup, or remove the directory; all users must then log in again"
         elif error.errno in (errno.ENOSPC, errno.EDQUOT):
             cure = "The disk is full: free some space there"
         raise PhalanxError(

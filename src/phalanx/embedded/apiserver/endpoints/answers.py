@@ -126,7 +126,8 @@ def _protobuf_form(resource: Resource, accept: Accept, listing: bool) -> Form | 
 
     def value(obj: Mapping[str, Any]) -> bytes:
         known = protobuf.definition(obj["apiVersion"], obj["kind"])
-        # The only object without a protobuf definition is the bookmark of a custom kind. It has metadata only.
+        # The only object without a protobuf definition is the bookmark of a custom kind. Such a bookmark has only
+        # metadata.
         return protobuf.encode(obj if known else as_partial_metadata(dict(obj)))
 
     return Form(

@@ -114,8 +114,8 @@ class ReadEndpoints:
             )  # fmt: skip
 
     def _continue_expired(self, after: tuple[str, str]) -> ApiError:
-        """Return the error 410. It has a token that continues the list after the key `after` in the newest version; the
-        pages of such a list show different versions."""
+        """Return the error 410. The error contains a token that continues the list after the key `after`, but in the
+        newest version. The pages of such a list show different versions."""
         return ApiError(410, "Expired", _CONTINUE_EXPIRED, metadata={"continue": _encode_token(-1, *after)})
 
     def watch(self, target: RouteTarget, request: Request) -> Response:

@@ -88,7 +88,7 @@ class ObjectWriter:
         and of its owner. If one object is refused, neither is created. If any webhook is registered, both objects are
         refused, because the commit cannot wait for webhooks. Raises `ApiError`."""
         if self._knowledge.has_webhooks:
-            raise ApiError(404, "NotFound", "objects are created one by one while there are webhooks", details={})
+            raise ApiError(404, "NotFound", "as long as webhooks exist, objects must be created one by one", details={})
         made = await self._new(owner, bodies[1], intent)
         first = from_body(self._knowledge, owned.resource, bodies[0], intent)
         reference = {"apiVersion": made["apiVersion"], "kind": made["kind"]}

@@ -1,8 +1,8 @@
 """The types that expressions see in the objects of a kind. The types are derived from the kind's published definition
 or from its structural schema.
 
-Source: k8s.io/apiserver/pkg/cel/common (SchemaDeclType). Expressions can name a field whose name is a reserved word of
-CEL by its escaped name as well as by its own.
+Source: k8s.io/apiserver/pkg/cel/common (SchemaDeclType). If the name of a field is a reserved word of CEL, expressions
+can use the escaped name or the name itself.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ statements are enough. There should be few statements, because each of them must
 event loop holds most of the time under load.
 
 Each row has a checksum, and `acknowledged.py` records the latest acknowledged writes. When the server starts, it
-reports which acknowledged writes are missing or were changed. It continues without them only if the administrator has
-allowed that (`accept_loss`).
+reports which acknowledged writes are missing or were changed. The server continues without these writes only if the
+administrator has allowed that (`accept_loss`).
 
 All methods block. `store.py` calls them on one thread, one call at a time.
 """
@@ -111,7 +111,7 @@ class Journal:
         loss = self._acknowledged.loss(kept)
         counted = self.fact("counted", 0)
         if loss is None and counted and not self._acknowledged.latest():
-            self._refuse(f"{self._acknowledged.path.name}, which names the writes that were acknowledged, is not there")
+            self._refuse(f"{self._acknowledged.path.name}, which names the acknowledged writes, does not exist")
         if loss is not None:
             self._refuse(str(loss))
             kept = loss.last.version
@@ -129,14 +129,14 @@ class Journal:
 
     def _refuse(self, what: str) -> None:
         """Report that the database is damaged. Raises PhalanxError, unless the administrator accepts losses."""
-        text = f"the database {self.path} is not whole: {what}"
+        text = f"the database {self.path} is not complete: {what}"
         if not self._accept_loss:
             raise PhalanxError(
                 f"{text}. The file, or its log {self.path.name}-wal, was cut, damaged or removed. The API server did "
                 "not start, and nothing was changed. Put the files back, restore a backup (`phalanx restore "
-                "--replace`), or start with --accept-loss to go on without what is missing."
+                "--replace`), or start with --accept-loss to continue without the missing writes."
             )
-        log.warning("%s. It goes on without, as --accept-loss says", text)
+        log.warning("%s. The server continues without them, because of --accept-loss", text)
 
     def _prepare(self) -> None:
         # Check the file now, so that damage is reported with a clear message and not at a user's write.

@@ -74,6 +74,6 @@ def storage_refusal(error: Exception) -> ApiError:
         return ApiError(
             FULL, "InsufficientStorage",
             f"the write was not stored, the disk that holds the API server's data is full ({error}); "
-            "free some space and try again, nothing that was acknowledged is lost. Deleting works meanwhile",
+            "free some space and try again, nothing that was acknowledged is lost. Objects can still be deleted",
         )  # fmt: skip
     return ApiError(500, "InternalError", f"the write was not stored: {error}; nothing that was acknowledged is lost")

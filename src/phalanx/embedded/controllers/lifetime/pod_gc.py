@@ -55,7 +55,7 @@ class PodCollector:
                 log.info("pod collection: %s; again in %.0f s", error, self._period_s)
 
     async def collect(self) -> None:
-        """Delete the pods that are due for garbage collection, once."""
+        """Delete all pods that are due for garbage collection now."""
         pods = list(self._pods.objects.values())
         for pod in surplus(pods, self._most_finished):
             await self._delete(pod)

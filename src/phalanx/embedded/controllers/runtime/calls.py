@@ -2,7 +2,7 @@
 every answer updates.
 
 The answer to each write updates the cache at once (`Informer.observe`, `forget`). This replaces the expectations of
-client-go: a controller never decides from a cache that lacks its own writes, so it cannot create a pod twice.
+client-go: a controller never decides from a cache that lacks its own writes, so no pod is created twice.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The base class of the controllers of one kind. It reconciles an object when the object, or an object that it
 controls, changes.
 
-A controller defines how to reconcile one object (`reconcile`); the loop of this class decides when to call that.
-Terminating objects are left to the garbage collector. If a kind is not served yet, because its definition is missing,
-`run` waits for it, and no other controller is delayed.
+A controller defines how to reconcile one object (`reconcile`); `run` determines when to call it. Terminating objects
+are left to the garbage collector. If a kind is not served yet, because its definition is missing, `run` waits for it,
+and no other controller is delayed.
 
 `WorkQueue` is a queue of the keys of objects that workers reconcile. A key is in the queue at most once, two workers
 never reconcile the same key at a time, and after a failure the key is added again with a growing delay.

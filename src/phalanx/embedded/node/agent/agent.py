@@ -142,8 +142,8 @@ class Agent:
         return {cpu for cpus in held for own in cpus for cpu in own}
 
     def _share_cpus(self, *, again: bool = False) -> None:
-        """Restrict containers without exclusive CPUs to the remaining CPUs. `again`: True to write these CPUs even if
-        they have not changed, because a container may have started in the meantime."""
+        """Restrict containers without exclusive CPUs to the remaining CPUs. `again`: True to do this even if the
+        remaining CPUs have not changed, because a container may have started in the meantime."""
         shared = {cpu for node in self._cpus for cpu in node} - self._own_cpus()
         if not self.around.settings.static_cpus or (shared == self.around.shared_cpus and not again):
             return
@@ -293,7 +293,7 @@ class Agent:
         for container in (path for path in folder.iterdir() if path.is_dir() and path.name != VOLUMES):
             for attempt in attempts(container)[-1:]:
                 if isinstance(attempt.settle(), RunningAttempt):
-                    log.info("pod %s/%s is gone from the API; its processes end", record.namespace, record.name)
+                    log.info("pod %s/%s was deleted; its processes are ended", record.namespace, record.name)
                     attempt.kill()
                     await attempt.ended()
                 remove(attempt.spec.cgroup_dirs)

@@ -131,7 +131,7 @@ class Container:
                 try:
                     await attempt.start(spec)
                 except OSError as error:  # a full disk
-                    self._wait("CreateContainerError", f"{attempt.folder}: {error.strerror}; free some space there")
+                    self._wait("CreateContainerError", f"{attempt.folder}: {error.strerror}; free some space on it")
                     return
         except (PhalanxError, ApiError, OSError) as error:
             self._wait("CreateContainerConfigError", str(error))

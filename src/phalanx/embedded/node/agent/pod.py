@@ -313,7 +313,7 @@ def keep_logs(around: Surroundings, record: PodRecord) -> None:
     try:
         around.kept_logs.keep(kept, around.pod_dir(record.uid))
     except OSError as error:
-        log.warning("the logs of pod %s/%s are not kept: %s", record.namespace, record.name, error)
+        log.warning("the logs of pod %s/%s could not be kept: %s", record.namespace, record.name, error)
 
 
 def _images(pod: Object) -> dict[str, str]:

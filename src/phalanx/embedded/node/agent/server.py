@@ -97,7 +97,7 @@ class Endpoint:
         namespace, name, container = (request.match_info[part] for part in ("namespace", "pod", "container"))
         pod = self._agent.find(namespace, name)
         if pod is None or container not in pod.containers:
-            text = f'container "{container}" in pod "{name}" is not on this node: nothing was started for it'
+            text = f'container "{container}" in pod "{name}" is not on this node: it was never started'
             return web.Response(status=404, text=text)
         attempt = _attempt(pod.containers[container].folder, previous=_flag(request, "previous"))
         if attempt is None:

@@ -341,7 +341,7 @@ class Cgroups:
                 return hierarchy
         unified = next((hierarchy for hierarchy in self.usable if hierarchy.version == 2), None)
         if unified is None:
-            self.devices_refusal = "no cgroup hierarchy for devices can be had or written"
+            self.devices_refusal = "no cgroup hierarchy for devices exists or can be written"
             return None
         probe = unified.own / self._name / "probe"
         try:

@@ -63,11 +63,11 @@ def read_images(file: Path) -> dict[str, Image]:
     try:
         said = msgspec.convert(yaml.safe_load(file.read_text()), type=_File)
     except (OSError, UnicodeDecodeError) as error:
-        raise PhalanxError(f"the images {file} cannot be read: {error}. Nothing was started.") from error
+        raise PhalanxError(f"the file of images {file} cannot be read: {error}. Nothing was started.") from error
     except (yaml.YAMLError, RecursionError) as error:
-        raise PhalanxError(f"the images {file} are no YAML: {' '.join(str(error).split())}") from error
+        raise PhalanxError(f"the file of images {file} is not YAML: {' '.join(str(error).split())}") from error
     except msgspec.ValidationError as error:
-        raise PhalanxError(f"the images {file}: {error}; write for instance {_EXAMPLE}") from error
+        raise PhalanxError(f"the file of images {file}: {error}; write, for example, {_EXAMPLE}") from error
     return {name: _image(f"{file}: image {name}", file.resolve().parent, one) for name, one in said.images.items()}
 
 
@@ -86,9 +86,9 @@ def _image(where: str, folder: Path, said: _Said) -> Image:
 
 def _mount(where: str, target: str, source: Path) -> Mount:
     if not target.startswith("/") or ".." in Path(target).parts or target == "/":
-        raise PhalanxError(f"{where}: the path {target!r} is no absolute path below /")
+        raise PhalanxError(f"{where}: the path {target!r} is not an absolute path below /")
     if not source.exists():
-        raise PhalanxError(f"{where}: {source}, to be seen as {target}, does not exist")
+        raise PhalanxError(f"{where}: {source}, the source of {target}, does not exist")
     return Mount(source=str(source), target=target)
 
 

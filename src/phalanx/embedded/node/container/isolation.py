@@ -48,17 +48,17 @@ def find_isolation(folder: Path) -> Isolation:
     place.unlink(missing_ok=True)
     if refusal:
         log.warning(
-            "pods cannot find each other by name here, nor mount volumes: %s. Run as root, or allow user namespaces "
-            "(sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns)",
+            "pods on this node cannot find each other by name and cannot mount volumes: %s. Run as root, "
+            "or allow user namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns)",
             refusal,
         )
     overlay = _tried_root(folder / ".probe-root", layered=True)
     root = _tried_root(folder / ".probe-root", layered=False) if overlay else ""
     root = root or sealing_refusal()
     if root:
-        log.warning("images cannot be run here, only `image: host`: %s", root)
+        log.warning("this node can only run `image: host`, and no other images: %s", root)
     elif overlay:
-        log.warning("overlayfs cannot be had here (%s): each container gets a copy of its image's files", overlay)
+        log.warning("overlayfs does not work (%s): each container gets a copy of its image's files", overlay)
     shared = _tried("--probe-confined", str(folder)) if os.geteuid() == 0 else "only root can run pods as their users"
     return Isolation(
         refusal=refusal,

@@ -99,7 +99,7 @@ async def check(probe: Object, attempt: Attempt, address: str, container: Object
         case {"httpGet": said} | {"tcpSocket": said} if (
             attempt.spec.confined and (said.get("host") or address) != address
         ):
-            words = "is not the pod's own address: other hosts are not probed on a machine that is shared"
+            words = "is not the pod's own address: on a shared machine, other hosts are not probed"
             return False, f"{said['host']} {words}"
         case {"httpGet": get}:
             return await _http_get(get, address, container, timeout_s)

@@ -101,9 +101,9 @@ def read_layout(path: Path, tag: str = "") -> LaidOut:
     except OSError as error:
         raise PhalanxError(f"{path} has no {error.filename}: {error.strerror}. Nothing was imported") from error
     except msgspec.MsgspecError as error:
-        raise PhalanxError(f"{path} is no image: {error}. Nothing was imported") from error
+        raise PhalanxError(f"{path} is not an image: {error}. Nothing was imported") from error
     if not 0 < len(found.layers) <= _MOST_LAYERS or len(found.layers) != len(found.diff_ids):
-        raise PhalanxError(f"{path} has an image of {len(found.layers)} layers; {_MOST_LAYERS} are the most")
+        raise PhalanxError(f"{path} has an image of {len(found.layers)} layers; at most {_MOST_LAYERS} are allowed")
     return found
 
 
@@ -168,7 +168,7 @@ def _require_platform(path: Path, architecture: str) -> None:
 
 def _hex(digest: str) -> str:
     if (found := _DIGEST.fullmatch(digest)) is None:
-        raise PhalanxError(f"{digest[:100]!r} is no digest of SHA-256. Nothing was imported")
+        raise PhalanxError(f"{digest[:100]!r} is not a SHA-256 digest. Nothing was imported")
     return found[1]
 
 
@@ -238,7 +238,7 @@ def _unpacked(file: IO[bytes], name: str) -> Iterator[IO[bytes]]:
 @contextmanager
 def _by_zstd(file: IO[bytes], name: str) -> Iterator[IO[bytes]]:
     if shutil.which("zstd") is None:
-        raise PhalanxError(f"{name} is packed by zstd, which is not installed here: apt-get install zstd")
+        raise PhalanxError(f"{name} is compressed by zstd, which is not installed: apt-get install zstd")
     with subprocess.Popen(["zstd", "-dcq"], stdin=file, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         try:

@@ -148,7 +148,7 @@ def _is_layout(path: Path) -> bool:
         with opened(path) as content, tarfile.open(fileobj=content, mode="r|") as archive:
             first = archive.next()
     except (tarfile.TarError, EOFError) as error:
-        raise PhalanxError(f"{path} is no archive: {error}. Nothing was imported") from error
+        raise PhalanxError(f"{path} is not an archive: {error}. Nothing was imported") from error
     return first is not None and _PARTS_OF_LAYOUT.fullmatch(first.name) is not None
 
 
@@ -214,14 +214,14 @@ def build_debian(
     PhalanxError."""
     name = normalized(name)
     if not _SUITE.fullmatch(suite):
-        raise PhalanxError(f"{suite!r} is no name of a release; write bookworm, trixie or another")
+        raise PhalanxError(f"{suite!r} is not the name of a release; write bookworm, trixie or another")
     if mirror and not _MIRROR.fullmatch(mirror):
-        raise PhalanxError(f"the mirror {mirror!r} is no URL; write for instance http://deb.debian.org/debian")
+        raise PhalanxError(f"the mirror {mirror!r} is not a URL; write, for example, http://deb.debian.org/debian")
     if wrong := [one for one in include if not _PACKAGES.fullmatch(one)]:
-        raise PhalanxError(f"{wrong[0]!r} is no name of a package")
+        raise PhalanxError(f"{wrong[0]!r} is not the name of a package")
     program = _program("debootstrap", "to build Debian systems")
     if os.geteuid() != 0:
-        raise PhalanxError("debootstrap needs root: it makes files of other users. Nothing was built")
+        raise PhalanxError("debootstrap needs root, because it creates files of other users. Nothing was built")
     more = [f"--include={','.join(include)}"] if include else []
     try:
         with store.in_use(), store.draft() as draft:
@@ -236,7 +236,7 @@ def build_debian(
 
 def _program(name: str, why: str) -> str:
     if (found := shutil.which(name)) is None:
-        raise PhalanxError(f"{name} is needed {why}, and is not installed here: apt-get install {name}")
+        raise PhalanxError(f"{name} is needed {why}, and is not installed on this machine: apt-get install {name}")
     return found
 
 

@@ -44,7 +44,7 @@ def normalized(name: str) -> str:
     found = _NAME.fullmatch(name) if len(name) <= _MOST else None
     if found is None:
         raise PhalanxError(
-            f"{name[:_MOST]!r} is no name of an image; write [REGISTRY/]NAME[:TAG], such as debian:12 or "
+            f"{name[:_MOST]!r} is not the name of an image; write [REGISTRY/]NAME[:TAG], such as debian:12 or "
             "registry.example.org/team/train:1.4"
         )
     path, tag, digest = found["path"], found["tag"], found["digest"]
@@ -147,7 +147,7 @@ class ImageStore:
         try:
             record = self._read(place)
         except FileNotFoundError:
-            raise PhalanxError(f"there is no image {name}; `phalanx image list` shows those that there are") from None
+            raise PhalanxError(f"there is no image {name}; `phalanx image list` shows all images") from None
         place.unlink()
         return record
 

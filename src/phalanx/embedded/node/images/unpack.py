@@ -70,7 +70,7 @@ def read_bounded(root: int, path: str, most_bytes: int) -> bytes:
     with os.fdopen(open_inside(root, path), "rb") as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
-        raise PhalanxError(f"{path} has more than {most_bytes} bytes; an image has none so large")
+        raise PhalanxError(f"{path} has more than {most_bytes} bytes, which is more than any image needs")
     return data
 
 
@@ -115,7 +115,7 @@ class Allowance:
             self.unlooked_bytes = _LOOK_BYTES
             found = shutil.disk_usage(target)
             if found.free < found.total // _KEPT_FREE:
-                raise PhalanxError(f"the disk of {target} is nearly full. Nothing was imported; make room there")
+                raise PhalanxError(f"the disk of {target} is nearly full. Nothing was imported; free some space on it")
 
 
 class _Counted:

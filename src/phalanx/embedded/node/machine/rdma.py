@@ -24,7 +24,7 @@ def parse_rdma(text: str) -> dict[str, int]:
         name, _, count = part.partition("=")
         if name not in COUNTED or name in found or not count.isdigit() or int(count) == 0:
             raise PhalanxError(
-                f"--local-rdma {text!r}: {part!r} is not understood. Nothing was started. Write "
+                f"--local-rdma {text!r}: {part!r} is not valid. Nothing was started. Write "
                 "hca_handle=N,hca_object=M, or one of them, with N and M above 0."
             )
         found[name] = int(count)
@@ -60,4 +60,4 @@ def require_rdma(cards: tuple[str, ...], *, enforced: bool) -> None:
             "as root, with the controller mounted (version 1) or delegated (version 2)"
         )
     if lacking:
-        raise PhalanxError(f"--local-rdma cannot be held to on this machine: {lacking}. Nothing was started.")
+        raise PhalanxError(f"--local-rdma cannot be enforced on this machine: {lacking}. Nothing was started.")

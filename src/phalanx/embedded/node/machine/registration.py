@@ -135,7 +135,7 @@ async def keep_registered(
             async with asyncio.timeout(heartbeat_s):
                 await deleted.wait()
         if deleted.is_set():
-            log.warning("node %s was deleted; it registers anew", registration.name)
+            log.warning("node %s was deleted; it is registered again", registration.name)
         deleted.clear()
         if not await _quietly(register(connection, registration)):
             await asyncio.sleep(_RETRY_S)

@@ -19,8 +19,8 @@ class Patience:
     # CrashLoopBackOff and ImagePullBackOff: pkg/kubelet/kubelet.go, MaxContainerBackOff and backOffPeriod.
     backoff_first_s: float = 10.0
     backoff_most_s: float = 300.0
-    # After this time, the start of a container is tried again whose ConfigMap is missing or whose volume could not be
-    # set up.
+    # The start of a container whose ConfigMap is missing, or whose volume could not be set up, is tried again after
+    # this time.
     config_retry_s: float = 5.0
     # The interval of the measurements of pods' disk usage.
     disk_look_s: float = 10.0
@@ -44,7 +44,7 @@ class NodeSettings:
     static_cpus: bool = False  # like the kubelet's --cpu-manager-policy=static
     shared: bool = False
     fenced: bool = False  # True if users of a shared machine cannot connect to other users' pods (fence.py)
-    default_memory_bytes: int | None = None  # the limit of containers without one; 0: none; None: see Surroundings
+    default_memory_bytes: int | None = None  # for containers without a limit; 0: no limit; None: see Surroundings
     disk_reserve_bytes: int | None = None  # evict pods if less space is free; None: 1 GiB or 5 %
     max_pods: int = 110
     kept_log_bytes: int = 256 << 20  # the most bytes of logs of deleted pods in each namespace; 0: keep none

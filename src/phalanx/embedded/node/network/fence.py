@@ -11,7 +11,7 @@ of a service. So a program of another user gets no connection at the address of 
 all addresses or was the first to listen at this address.
 
 Connections of root do not count as connections of the listener's user, because programs of root forward connections of
-any user (services, `kubectl port-forward`, probes). An exception are connections of root to the address of a pod: they
+any user (services, `kubectl port-forward`, probes). Connections of root to the address of a pod are an exception. They
 count as connections of the pod's user, because the API server has authorized them.
 
 A user is fenced from the start of the user's first pod until the end of the last. Root is never fenced, because the API
@@ -161,7 +161,7 @@ class NetworkFence:
                 return
             if not await is_loaded(TABLE):
                 self._in_force = ""
-                log.warning("something else took the rules of the network away (nft): they are loaded again")
+                log.warning("another program deleted the network rules (nft); they are loaded again")
                 await self._load_known()
                 return
             if self._in_force:
@@ -198,5 +198,5 @@ def _lock(claim: Path) -> int:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(handle)
-        raise PhalanxError("another `phalanx up --shared` of this machine has the rules of its network") from None
+        raise PhalanxError("another `phalanx up --shared` owns the network rules of this machine") from None
     return handle

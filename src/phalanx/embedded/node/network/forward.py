@@ -70,9 +70,7 @@ async def nft(text: str | None, *options: str) -> None:
     _, said = await process.communicate(None if text is None else text.encode())
     if process.returncode:
         lines = said.decode(errors="replace").strip().splitlines()
-        raise PhalanxError(
-            f"the kernel does not take the rules of the network: {lines[0] if lines else process.returncode}"
-        )
+        raise PhalanxError(f"the kernel refuses the network rules: {lines[0] if lines else process.returncode}")
 
 
 log = logging.getLogger(__name__)
@@ -118,7 +116,7 @@ class Redirect:
     async def restore(self) -> None:
         """Load the rule again if another program deleted it. Raises PhalanxError."""
         if self._rule and not await is_loaded(TABLE):
-            log.warning("something else took the rule of services away (nft): it is loaded again")
+            log.warning("another program deleted the rule for services (nft); it is loaded again")
             await load(self._rule)
 
 
@@ -173,9 +171,7 @@ class Forwarder:
             self._door = await self._redirect.open(self._pass_on)
         except (OSError, PhalanxError) as error:
             self._redirect = None
-            log.warning(
-                "no program can listen at all addresses on a port that a service has, on this machine: %s", error
-            )
+            log.warning("programs of this machine cannot listen on the port of a service at all addresses: %s", error)
 
     async def _listen(self, place: Place) -> None:
         try:

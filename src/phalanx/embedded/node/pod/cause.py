@@ -52,7 +52,7 @@ def container_cause(container: Object, end: Exited) -> str:
     if end.told:
         return f"{how}, told to stop: {end.told}"
     if end.signal == signal.SIGKILL:
-        return f"{how}, sent by a user of this machine or by the program itself: Phalanx did not, nor for memory"
+        return f"{how}, sent by a user of this machine or by the program itself, not by Phalanx or for lack of memory"
     return how
 
 
@@ -60,14 +60,14 @@ def out_of_memory(container: Object, end: Exited) -> str:
     """Return the container's memory usage and its limit as text."""
     said = limits(container).get("memory")
     most = said or end.memory_limit_bytes
-    limit = f"its limit is {most // _MIB}Mi" if most else "the limit is that of a group above it"
-    limit += ", this machine's default, for it states none" if most and not said else ""
+    limit = f"its limit is {most // _MIB}Mi" if most else "the limit is that of an enclosing control group"
+    limit += ", this machine's default, because it sets none" if most and not said else ""
     killed = "out of memory (OOM), killed by the kernel"
     if end.signal != signal.SIGKILL:  # the kernel killed only a child process of the program
         killed = f"exit code {end.exit_code}, after one of its processes ran {killed}"
     peak = f", its peak was {end.peak_memory_bytes // _MIB}Mi" if end.peak_memory_bytes else ""
     if end.peak_memory_bytes and most - end.peak_memory_bytes > max(most // 10, _LEFT_BYTES):
-        why = "the machine had no memory left, and containers that asked for the least of it go first"
+        why = "the machine had no memory left, and the kernel first kills containers with small memory requests"
         return f"{killed} below its limit: {limit}{peak}; {why}"
     return f"{killed}: {limit}{peak}"
 
@@ -84,7 +84,7 @@ def deletion_cause(pod: Object) -> str:
             return f"the pod was evicted: {one.get('message') or one.get('reason')}{preempted}"
     owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), None)
     if owner is not None:
-        return f"{owner['kind']} {owner['name']} has ended, was deleted, gave way to another, or wants fewer pods"
+        return f"{owner['kind']} {owner['name']} has ended, was deleted, was preempted, or needs fewer pods"
     return "the pod was deleted"
 
 

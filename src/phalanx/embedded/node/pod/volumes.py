@@ -83,8 +83,8 @@ def _give_claimed(place: Path, root: Path, user: int, group: int) -> None:
 
 
 def claimed_folder(root: Path) -> Path:
-    """Return the folder of volumes that outlive their pods. It is beside the folder of the pods. `root`: the folder of
-    a pod's volumes."""
+    """Return the folder of volumes that outlive their pods. This folder is next to the folder of the pods. `root`: the
+    folder of a pod's volumes."""
     return root.parent.parent.parent.resolve() / "volumes"
 
 
@@ -107,9 +107,7 @@ def check_paths_of_machine(pod: Object) -> None:
     """Raise EnvironmentFault for hostPath volumes that the agent would have to create as root."""
     for volume in pod["spec"].get("volumes") or ():
         if (kind := (volume.get("hostPath") or {}).get("type") or "").endswith("OrCreate"):
-            raise EnvironmentFault(
-                f"volume {volume['name']}: hostPath of type {kind} is refused on a machine that is shared"
-            )
+            raise EnvironmentFault(f"volume {volume['name']}: hostPath of type {kind} is refused on a shared machine")
 
 
 def remove(root: Path) -> None:
@@ -119,7 +117,7 @@ def remove(root: Path) -> None:
             remove_tree(real)
             with suppress(OSError):  # the folder still contains other volumes of the pod
                 real.parent.rmdir()
-        link.unlink()  # the volume of a claim stays, so no later step may follow this link
+        link.unlink()  # delete the link first, so that the volume of a claim itself stays
     remove_tree(root)
 
 
@@ -223,10 +221,10 @@ class _Sources:
         volume = await self._look_up(VOLUMES, "", claim["spec"]["volumeName"])
         spec = volume["spec"] if volume is not None else {}
         if (spec.get("claimRef") or {}).get("uid") != claim["metadata"]["uid"]:
-            raise EnvironmentFault(f"the volume of persistentvolumeclaim {name} is not there, or another claim's")
+            raise EnvironmentFault(f"the volume of persistentvolumeclaim {name} is missing, or is another claim's")
         source = spec.get("hostPath") or spec.get("local")
         if source is None:
-            raise EnvironmentFault(f"the volume of persistentvolumeclaim {name} is no directory (hostPath, local)")
+            raise EnvironmentFault(f"the volume of persistentvolumeclaim {name} is not a directory (hostPath, local)")
         if not self.confined:
             _check_host_path(source)
         elif source.get("type") == "DirectoryOrCreate":
@@ -310,7 +308,7 @@ def _own_folder(place: Path) -> Path:
         place.mkdir(mode=0o700)
     found = place.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) != 0o700:
-        raise EnvironmentFault(f"{place} was made by somebody else; remove it")
+        raise EnvironmentFault(f"{place} was created by another user; remove it")
     return place
 
 

@@ -51,7 +51,7 @@ async def retire(connection: Connection, nodes: int) -> None:
     kept = {_name(number) for number in range(nodes)}
     listing = await connection.list(NODES, labelSelector=f"{SIMULATED}=true")
     for name in sorted({one["metadata"]["name"] for one in listing["items"]} - kept):
-        log.info("node %s is simulated no longer", name)
+        log.info("node %s is not simulated any more", name)
         with suppress(ApiRefusal):  # another client has deleted the node
             await connection.delete(NODES, name)
 
@@ -304,7 +304,7 @@ class SimulatedNodes:
                 if error.code != 404 and error.reason != "Conflict":  # the pod was deleted, or another pod has its name
                     log.warning("simulated pod: %s", error)
             except ApiUnknown as error:
-                log.info("simulated pod, to be repeated: %s", error)
+                log.info("a write about a simulated pod failed and will be repeated: %s", error)
                 await asyncio.sleep(_RETRY_S)
                 self._push(write)
             except Exception:  # a defect that one pod causes must not stop other pods

@@ -7,8 +7,8 @@ the Jobs of the gang, as soon as there are `phalanx.dev/job-roles` Jobs. These o
 both exist, the label applies.
 
 The second part decides how a pod ends: by Phalanx's annotation, or by KWOK's default stages. `phalanx.dev/run-seconds`
-sets how long a pod runs after all pods of its job are ready. KWOK's stage `pod-complete` ends pods on a KWOK node whose
-owner is of a kind Job of any API group. It ends them at once, or after the delay in an annotation. KWOK's stage
+sets how long a pod runs after all pods of its job are ready. KWOK's stage `pod-complete` ends pods on a KWOK node if
+their owner is a Job of any API group. It ends such a pod at once, or after the delay in an annotation. KWOK's stage
 `pod-container-running-failed` fails pods with the label of this stage. Stages that users define are not read.
 
 Source: kustomize/stage/pod/{fast,general,chaos} of KWOK v0.8.0.

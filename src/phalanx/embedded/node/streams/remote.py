@@ -137,8 +137,8 @@ async def attach(request: web.Request, attempt: Attempt) -> web.StreamResponse:
     if stdin and not spec.stdin:
         name = request.match_info["container"]
         text = (
-            f"container {name} has no standard input, for its spec does not say `stdin: true`; attach without -i, or "
-            "use kubectl exec -i"
+            f"container {name} has no standard input, because its spec does not set `stdin: true`; attach without -i, "
+            "or use kubectl exec -i"
         )
         return web.Response(status=400, text=text)
     channels = _channels(request)

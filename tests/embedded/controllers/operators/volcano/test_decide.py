@@ -201,7 +201,7 @@ def test_defaults_are_the_webhooks() -> None:
     assert (found.minimum, found.most_retries, found.queue, found.scheduler) == (2, 3, "default", "volcano")
     with pytest.raises(JobFault, match="No task specified"):
         read_job(job())
-    with pytest.raises(JobFault, match="more than 10000"):
+    with pytest.raises(JobFault, match="at most 10000 are allowed"):
         read_job(job(task("a", 6_000), task("b", 4_001)))
 
 

@@ -4,8 +4,8 @@ responses.
 After the admission plug-ins and policies, the server calls every mutating webhook whose rules, selectors and conditions
 match the request. The configurations are ordered by name, and their webhooks by position. Each webhook gets the object
 as the previous one changed it. If a webhook has changed the object, the plug-ins and policies run again. Then the
-server once more calls those webhooks with `reinvocationPolicy: IfNeeded` that ran before the change. It calls
-validating webhooks concurrently, with the valid object that will be stored. If a call fails, the webhook's
+server once more calls those webhooks with `reinvocationPolicy: IfNeeded` that ran before the change. Validating
+webhooks are called concurrently, with the valid object that will be stored. If a call fails, the webhook's
 `failurePolicy` decides whether the failure is ignored or the request is refused.
 
 A write must be decided without interruption, but the call of a webhook suspends the request. So the functions of this

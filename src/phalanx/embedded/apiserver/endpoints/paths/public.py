@@ -36,7 +36,8 @@ VERSION = {
 
 
 class Public:
-    """Handles requests for these paths. `last`: returns the groups that discovery lists last."""
+    """Handles requests for the paths of version, health, discovery and OpenAPI. `last`: returns the groups that
+    discovery lists last."""
 
     def __init__(self, registry: Registry, last: Callable[[], tuple[str, ...]] = tuple) -> None:
         self._registry = registry

@@ -106,7 +106,8 @@ class SlurmNumbers:
             unused = self._unused[request.user.name]
             if is_limited and unused + count > MOST_UNUSED:
                 message = (
-                    f"{request.user.name} has drawn {unused} job numbers that no Job bears, and may hold {MOST_UNUSED}"
+                    f"{request.user.name} has drawn {unused} job numbers that no Job has; "
+                    f"at most {MOST_UNUSED} are allowed"
                 )
                 raise ApiError(429, "TooManyRequests", message, retry_after_s=60)
             first = self._free(count, site.first_job)
@@ -123,7 +124,7 @@ class SlurmNumbers:
         if number == before or (MASTERS in user.groups and not user.name.startswith("system:")):
             return
         if old is not None:
-            why = f"the label {NUMBER} of a Job is not changed"
+            why = f"the label {NUMBER} of a Job cannot be changed"
         elif not self._has_drawn(user.name, number):
             why = f"{user.name} has not drawn the job number {number[:20]!r}; sbatch draws one by itself"
         else:

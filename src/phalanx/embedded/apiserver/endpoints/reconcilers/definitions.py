@@ -1,11 +1,11 @@
 """Reconcile the CustomResourceDefinitions of a running server: serve their kinds, and delete the objects of a deleted
 definition.
 
-This is a controller inside the server. It gets every committed definition and reconciles three things with it. The
-first is the definition's status (whether its names are free, and whether it is served). The second is the registry of
-the served kinds. The third are the objects of a deleted definition: the controller deletes them, and then removes its
-own finalizer from the definition. Each decision uses the newest state, so the controller may get changes late, twice or
-combined.
+This is a controller inside the server. It gets every committed definition, and brings three things in line with the
+definition. The first is the definition's status (whether its names are free, and whether it is served). The second is
+the registry of the served kinds. The third are the objects of a deleted definition: the controller deletes them, and
+then removes its own finalizer from the definition. Each decision uses the newest state, so the controller may get
+changes late, twice or combined.
 
 Sources: k8s.io/apiextensions-apiserver/pkg/controller (status, establish, finalizer).
 """
@@ -78,7 +78,7 @@ class DefinitionReconciler:
         then also writes the state that could not be stored."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.warning("a CustomResourceDefinition is not in line yet: %s", error)
+            _log.warning("a CustomResourceDefinition is not reconciled yet: %s", error)
 
     async def _bring_in_line(self, name: str) -> None:
         head = self._store.head(KEY, "", name)

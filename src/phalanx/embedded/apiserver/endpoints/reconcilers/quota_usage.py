@@ -70,7 +70,7 @@ class QuotaUsage:
         if task.cancelled():
             return
         if (error := task.exception()) is not None:
-            _log.warning("what is used of a quota is not told yet: %s", error)
+            _log.warning("the usage of a quota is not written yet: %s", error)
         self._look_at(set())
 
     async def _update(self, quota: Object) -> None:

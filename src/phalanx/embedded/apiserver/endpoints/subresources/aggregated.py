@@ -115,7 +115,7 @@ class Aggregated:
             raise ApiError(
                 503,
                 "ServiceUnavailable",
-                f"the scheduler, which answers for {path}, is not there: {why}. Try again.",
+                f"the scheduler, which serves {path}, does not answer: {why}. Try again.",
                 retry_after_s=1,
             ) from None
         media, encoded = negotiation.render(request.accept, value)

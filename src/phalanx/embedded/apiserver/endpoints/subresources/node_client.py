@@ -88,8 +88,8 @@ def endpoint_of(node: Object) -> tuple[str, int]:
     if not addresses or not port:
         name = node["metadata"]["name"]
         raise bad_request(
-            f"node {name} says no address at which it could be asked: it is simulated, so nothing runs there and "
-            "nothing was logged, or its agent has not started yet"
+            f"node {name} has no address in its status: it is simulated, so that nothing runs on it and no logs exist, "
+            "or its agent has not started yet"
         )
     address = addresses[0]
     return (f"[{address}]" if ":" in address else address), port

@@ -6,8 +6,9 @@ response.
     /api/v1/nodes/NAME/proxy/PATH                                          (GET alone: /stats/summary, /healthz)
 
 A browser behind `kubectl proxy` can reach a notebook or a dashboard in this way. The server does not forward the user's
-token. It forwards requests only to addresses of pods, whatever addresses users write into an EndpointSlice. It also
-joins a WebSocket of the client with a WebSocket of the pod, as `streams.py` does for `kubectl exec`.
+token. The server forwards requests only to addresses of pods. Other addresses that users write into an EndpointSlice
+are ignored. It also joins a WebSocket of the client with a WebSocket of the pod, as `streams.py` does for `kubectl
+exec`.
 
 Source: k8s.io/apimachinery/pkg/util/proxy, pkg/registry/core/{pod,service}/storage.
 """

@@ -148,7 +148,8 @@ def condition(kind: str, status: str, reason: str, message: str, now: str) -> Ob
 
 
 def with_condition(conditions: Iterable[Object], one: Object) -> list[Object]:
-    """Return the conditions with one of them set. Its transition time changes only if its status does."""
+    """Return the conditions after `one` was added or has replaced the condition of its type. The transition time
+    changes only if the status changes."""
     found = list(conditions)
     for place, held in enumerate(found):
         if held["type"] == one["type"]:

@@ -28,8 +28,8 @@ _BREAKS = ("\n", "\r")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
     """The place of a part in a schema. `rules`: True if the rules of the part are compiled. `no_default`: the reason
-    why the part may have no default. `uncorrelated`: the enclosing part whose new values cannot be matched with old
-    values, for example the items of a list without keys."""
+    why a default is forbidden in the part; "" if a default is allowed. `uncorrelated`: the enclosing part whose new
+    values cannot be matched with old values, for example the items of a list without keys."""
 
     root: bool = False
     rules: bool = True

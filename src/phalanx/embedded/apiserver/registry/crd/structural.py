@@ -205,7 +205,7 @@ _GO_FORMATS = {"integer": "int64", "number": "double"}
 
 def _type_causes(value: Any, schema: Schema, wanted: str, kind: str, path: str) -> Iterator[Cause]:
     """Yield the error for a value of a wrong type. If the schema names a known format, the type of texts and lists is
-    not checked, and the message about any other value names the format as its type."""
+    not checked. The message about a value of any other type names the format as the required type."""
     form = schema.get("format") or ""
     fits = _fits(kind, value, wanted)
     if form and value is not None and string_format.is_known(form, wanted):

@@ -235,7 +235,7 @@ class AppWrapperController(Reconciler):
         notes = meta.get("annotations") or {}
         creator = str(notes.get(self._wrapping.creator) or "")
         if not creator:
-            raise PhalanxError(f"nobody is known to have created it: it has no annotation {self._wrapping.creator}")
+            raise PhalanxError(f"its creator is not known: it has no annotation {self._wrapping.creator}")
         body["metadata"]["ownerReferences"] = [owner_reference(self._wrapping.kind, obj)]
         groups = tuple(filter(None, str(notes.get(self._wrapping.groups, "")).split(",")))
         await self._calls.create_as(creator, groups, kind, body, meta["namespace"])

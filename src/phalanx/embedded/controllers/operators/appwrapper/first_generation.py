@@ -75,7 +75,7 @@ def _wait(at: PhaseStep, state: str, seen: Seen) -> None:
     """Report that the AppWrapper waits, and remove the objects that were created for it."""
     if state != "Pending":
         at.status |= {"state": "Pending", "canrun": False, "isdispatched": False}
-        _say(at, "Preempted", "PreemptionTriggered", "It gave way to others, and waits.")
+        _say(at, "Preempted", "PreemptionTriggered", "It was preempted, and waits.")
         at.look_s = at.now_s
     elif seen.there or seen.pods:
         _remove(at, seen)

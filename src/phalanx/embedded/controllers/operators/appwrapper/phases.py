@@ -261,7 +261,7 @@ def _running(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
         if at.wait(at.since("Unhealthy") + settings.failure_s):
             _reset(at, seen, settings)
     elif seen.evicted:
-        at.unhealthy("AutopilotNoExecute", "a pod is on a node that is to be left")
+        at.unhealthy("AutopilotNoExecute", "a pod is on a node that its pods must leave")
         at.set("PodsReady", False, "Resetting")
         at.to("Resetting")
     else:

@@ -46,7 +46,7 @@ def replicas(job_set: Object) -> Iterator[Replica]:
     `MOST_JOBS`."""
     if (jobs := sum(map(count, replicated_jobs(job_set)))) > MOST_JOBS:
         raise ValueError(
-            f"its replicas are {jobs} Jobs together, which are more than {MOST_JOBS}: make several JobSets"
+            f"its replicas are {jobs} Jobs in all, but at most {MOST_JOBS} are allowed: create several JobSets"
         )
     place = 0
     for part in replicated_jobs(job_set):

@@ -97,7 +97,7 @@ def worker_count(job: Object) -> int:
     said = replica(job, "Worker")
     found = 0 if not said else 1 if said.get("replicas") is None else int(said["replicas"])
     if found > MOST_WORKERS:
-        raise ValueError(f"{found} workers, which are more than {MOST_WORKERS}")
+        raise ValueError(f"{found} workers, but at most {MOST_WORKERS} are allowed")
     return found
 
 

@@ -186,7 +186,7 @@ def _patch(job: Object, template: Object, parts: dict[str, Object]) -> tuple[dic
         notes |= (said.get("metadata") or {}).get("annotations") or {}
         for one in (said.get("spec") or {}).get("replicatedJobs") or ():
             if one["name"] not in parts:
-                raise RuntimeFault(f"runtimePatches name the replicated job {one['name']}, which its runtime has not")
+                raise RuntimeFault(f"runtimePatches name the replicated job {one['name']}, which the runtime lacks")
             parts[one["name"]] = _patched_part(parts[one["name"]], one)
     return labels, notes
 

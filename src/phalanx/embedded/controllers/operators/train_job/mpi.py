@@ -128,7 +128,7 @@ def _hosts(job: Object, part: Object, subdomain: str) -> Iterator[str]:
     """Yield the host names of the pods of a replicated job. Raises ValueError if there are more than `_MOST_NODES`."""
     name, nodes = job["metadata"]["name"], int((part["template"].get("spec") or {}).get("parallelism") or 1)
     if nodes > _MOST_NODES:
-        raise ValueError(f"{nodes} nodes, which are more than {_MOST_NODES}")
+        raise ValueError(f"{nodes} nodes, but at most {_MOST_NODES} are allowed")
     for index in range(nodes):
         yield f"{name}-{part['name']}-0-{index}.{subdomain}"
 

@@ -56,7 +56,7 @@ def count(spec: Mapping[str, Any]) -> int:
     """Return the number of replicas of a type. Raises ValueError if there are more than `MOST_REPLICAS`."""
     found = 1 if spec.get("replicas") is None else int(spec["replicas"])
     if found > MOST_REPLICAS:
-        raise ValueError(f"{found} replicas, which are more than {MOST_REPLICAS}")
+        raise ValueError(f"{found} replicas, but at most {MOST_REPLICAS} are allowed")
     return found
 
 
@@ -274,30 +274,30 @@ _REPLICAS = _of(
     properties={
         "replicas": {**_COUNT, "maximum": MOST_REPLICAS, "description": "How many; default 1."},
         "restartPolicy": _of("string", enum=["Always", "OnFailure", "Never", "ExitCode"], description="OnFailure."),
-        "template": {**POD_TEMPLATE, "description": "As a pod's. Its container `pytorch` is told who it is."},
+        "template": {**POD_TEMPLATE, "description": "A pod template. Container `pytorch` gets its rank."},
     },
 )
 _SCHEDULING = _of(
     "object",
     description="How its pods start together.",
     properties={
-        "minAvailable": {**_COUNT, "description": "So many start together; default all."},
-        "queue": _of("string", description="Its queue, unless the label phalanx.dev/queue names one."),
-        "priorityClass": _of("string", description="Of the whole, where the pods' templates name none."),
+        "minAvailable": {**_COUNT, "description": "How many pods start together; default all."},
+        "queue": _of("string", description="The job's queue, unless the label phalanx.dev/queue names one."),
+        "priorityClass": _of("string", description="The priority class of the job, if its pod templates name none."),
         "minResources": _of("object", additionalProperties=_QUANTITY),
         "scheduleTimeoutSeconds": _COUNT,
     },
 )
 _RUN_POLICY = _of(
     "object",
-    description="How the job runs and what is left of it.",
+    description="How the job runs, and what remains after its end.",
     properties={
         "activeDeadlineSeconds": _of("integer", format="int64", minimum=1),
         "backoffLimit": _COUNT,
         "cleanPodPolicy": _of("string", enum=["", "None", "Running", "All"], description="Default None: pods stay."),
-        "managedBy": _of("string", description="Another controller than this; it is then left alone."),
+        "managedBy": _of("string", description="The controller that runs the job, if it is not this one."),
         "schedulingPolicy": _SCHEDULING,
-        "suspend": _of("boolean", description="No pods while it is true."),
+        "suspend": _of("boolean", description="If true, the job has no pods."),
         "ttlSecondsAfterFinished": _COUNT,
     },
 )
@@ -306,7 +306,7 @@ _SPEC = _of(
     required=["pytorchReplicaSpecs"],
     properties={
         "elasticPolicy": OPEN,
-        "nprocPerNode": _of("string", description="Processes of a pod: auto, cpu, gpu or a number."),
+        "nprocPerNode": _of("string", description="The number of processes in each pod: auto, cpu, gpu or a number."),
         "pytorchReplicaSpecs": _of(
             "object",
             description="Master (at most one pod) and Worker.",

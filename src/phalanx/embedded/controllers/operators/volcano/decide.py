@@ -274,8 +274,9 @@ def _status(
     ended: bool = False,
     creating: Iterable[tuple[VolcanoTask, int]] = (),
 ) -> dict[str, Any]:
-    """Return the status in the phase `after`. `killed`: True if all pods of the job are deleted. `ended`: True if the
-    job has just finished. Both increment the version. `creating`: the number of pods that are about to be created."""
+    """Return the new status of the Job, with the phase `after`. `killed`: True if all pods of the job are deleted.
+    `ended`: True if the job has just finished. Both increment the version. `creating`: the number of pods that are
+    about to be created."""
     old, now = scene.status, write_moment(scene.now_s)
     state, conditions = dict(old.get("state") or {}), list(old.get("conditions") or ())
     if state.get("phase") != after:

@@ -108,7 +108,7 @@ def read_job(job: Object) -> JobSpec:
     if not tasks:
         raise JobFault("No task specified in job spec")
     if (pods := sum(task.replicas for task in tasks)) > MOST_PODS:
-        raise JobFault(f"its tasks ask for {pods} pods together, which are more than {MOST_PODS}: make several jobs")
+        raise JobFault(f"its tasks have {pods} pods in all, but at most {MOST_PODS} are allowed: create several jobs")
     ttl = spec.get("ttlSecondsAfterFinished")
     return JobSpec(
         name=meta["name"],

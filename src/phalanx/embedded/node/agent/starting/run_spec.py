@@ -165,7 +165,7 @@ def _mounts(start: ContainerStart, asked: Mapping[str, str], granted: GrantedDev
     if mounts and around.isolation.refusal:
         raise EnvironmentFault(
             f"container {start.name} mounts volumes or paths of its image, and this node cannot mount "
-            f"({around.isolation.refusal}). Start it as root, or do without them and use the machine's paths"
+            f"({around.isolation.refusal}). Start the node agent as root, or use paths of this machine instead"
         )
     if not around.isolation.refusal and not any(mount.target == _HOSTS for mount in mounts):
         mounts = (*mounts, Mount(source=str(around.naming.hosts(pod)), target=_HOSTS))

@@ -22,7 +22,7 @@ def owner_user(owner: MachineOwner, spec: Object, pod: Object) -> tuple[int, int
             f"pods run as user {owner.user}, with the groups {', '.join(map(str, owner.groups))}"
         )
     if context.get("privileged"):
-        raise EnvironmentFault("privileged containers are refused on a machine that is shared")
+        raise EnvironmentFault("privileged containers are refused on a shared machine")
     return owner.user, owner.group if group is None else group
 
 

@@ -209,7 +209,7 @@ def _opened_source(one: dict[str, Any], spec: dict[str, Any]) -> int:
         return open_resolved(AT_FDCWD, one["source"], NO_SYMLINKS if one.get("no_links") else NO_MAGICLINKS)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            text = "a symbolic link in it leads elsewhere, or it is one of a process (/proc/PID)"
+            text = "a symbolic link in it leads out of it, or it is a path of a process (/proc/PID)"
             raise SyscallRefused(f"opening {one['source']}: {text}") from None
         raise
 

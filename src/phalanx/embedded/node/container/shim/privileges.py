@@ -86,7 +86,7 @@ def _number(name: str, path: str, fields: int) -> int:
         return int(name)
     row = next((row for row in _accounts(path, fields) if row[0] == name), None)
     if row is None:
-        raise SyscallRefused(f"the image names {name!r}, who is not in its {path}")
+        raise SyscallRefused(f"the image names {name!r}, which is not in its {path}")
     return int(row[2])
 
 
@@ -119,7 +119,7 @@ def rights_of_user(spec: dict[str, Any]) -> Iterator[None]:
     libc.setfsuid(spec["user"])
     try:
         if (libc.setfsuid(_ASKED), libc.setfsgid(_ASKED)) != (spec["user"], spec["group"]):
-            raise SyscallRefused(f"the rights of user {spec['user']} cannot be taken on")
+            raise SyscallRefused(f"this process cannot get the rights of user {spec['user']}")
         with without_capabilities():
             yield
     finally:

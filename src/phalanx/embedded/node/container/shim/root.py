@@ -128,7 +128,7 @@ def _folder(path: str) -> int:
     with suppress(FileExistsError):
         os.mkdir(path, 0o755)
     if not stat.S_ISDIR(os.lstat(path).st_mode):
-        raise SyscallRefused(f"the image's {path} is no directory")
+        raise SyscallRefused(f"the image's {path} is not a directory")
     return os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
 
 

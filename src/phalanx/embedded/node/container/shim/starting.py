@@ -79,7 +79,7 @@ async def _ask(stem: str, handle: int) -> None:
             forks.channel.close()
             forks.process.wait()
             del _forks[path]
-    raise OSError(errno.EAGAIN, "the process that starts containers does not take more")
+    raise OSError(errno.EAGAIN, "the process that starts containers accepts no further requests")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class _Forks:
     channel: socket.socket
 
 
-_forks: dict[str, _Forks] = {}  # path of the interpreter -> the process that forks
+_forks: dict[str, _Forks] = {}  # interpreter -> the process that forks shims with it
 
 
 def _started(path: str) -> _Forks:

@@ -1,5 +1,5 @@
-"""The supervisor of one container, which is the main part of the shim. The node agent has it started. It outlives the
-agent, and knows nothing of Kubernetes.
+"""The supervisor of one container, which is the main part of the shim. The node agent has it started. The supervisor
+outlives the agent, and knows nothing of Kubernetes.
 
 The agent has a process that forks supervisors (`serve`). This process has imported all modules that a supervisor needs.
 So the start of a supervisor takes only the time of a fork, and all supervisors share the memory of Python. The process
@@ -17,11 +17,11 @@ SIGTERM is forwarded to the program's process group; SIGUSR1 kills all processes
 become children of the supervisor (PR_SET_CHILD_SUBREAPER), and end with the program, as in a container's PID namespace.
 If the supervisor is killed, the kernel kills the program (PR_SET_PDEATHSIG).
 
-A *confined* program runs as another user, under a supervisor that is root. It gets new namespaces for processes, mounts
-and IPC, with its own /proc and /dev/shm, and cannot gain rights (PR_SET_NO_NEW_PRIVS). Every path that its user chose
-is opened, or created, with that user's rights (setfsuid(2)) before the mount. Process 1 of its namespace is Phalanx's.
-This process forwards signals and reaps ended processes, so that programs that do not expect to be process 1 end in the
-same way as outside a container.
+A *confined* program runs as another user, under a supervisor that is root. The program gets new namespaces for
+processes, mounts and IPC, with its own /proc and /dev/shm, and cannot gain rights (PR_SET_NO_NEW_PRIVS). Every path
+that its user chose is opened, or created, with that user's rights (setfsuid(2)) before the mount. Process 1 of its
+namespace is Phalanx's. This process forwards signals and reaps ended processes, so that programs that do not expect to
+be process 1 end in the same way as outside a container.
 
 A program with its own *root* sees the files of its image instead of the machine's (`root`), and is isolated in the same
 way, confined or not. The supervisor imports only the other modules of this folder.

@@ -92,7 +92,7 @@ class DevicePlugin:
                 log.info("device plugin of %s: %s", self._resource, error.details())
             finally:
                 await self._pool.withdraw(self._resource, self)
-                log.warning("the device plugin of %s has gone, and its devices with it", self._resource)
+                log.warning("the device plugin of %s has ended; its devices are not offered any more", self._resource)
 
     async def allocate(self, ids: Ids) -> GrantedDevices:
         """Return the mounts, device files and variables of a container with these devices. Raises PhalanxError."""
@@ -106,7 +106,7 @@ class DevicePlugin:
         except grpc.aio.AioRpcError as error:
             raise PhalanxError(f"the device plugin of {self._resource} refused: {error.details()}") from error
         if len(answer.container_responses) != 1:
-            raise PhalanxError(f"the device plugin of {self._resource} answered for no container")
+            raise PhalanxError(f"the device plugin of {self._resource} returned no answer for the container")
         return _granted(self._resource, answer.container_responses[0])
 
     def _call(self, method: str, request: str, response: str, value: Any = None, *, stream: bool = False) -> Any:
@@ -183,7 +183,7 @@ async def _serving(folder: Path, registration: _Registration) -> AsyncIterator[N
     _require_own(folder)
     socket = folder / SOCKET
     if await _answers(socket):
-        raise PhalanxError(f"a kubelet serves {socket}; let this node's device plugins have another folder")
+        raise PhalanxError(f"a kubelet serves {socket}; choose another folder for this node's device plugins")
     socket.unlink(missing_ok=True)
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", 1 << 20)])
     handler = grpc.unary_unary_rpc_method_handler(
@@ -210,7 +210,7 @@ def _require_own(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.stat()
     if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise PhalanxError(f"{folder}: others may write there, and could say what containers mount. chmod go-w it")
+        raise PhalanxError(f"{folder}: other users may write to it, and could choose containers' mounts. chmod go-w it")
 
 
 async def _answers(socket: Path) -> bool:

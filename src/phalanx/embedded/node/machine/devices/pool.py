@@ -83,9 +83,9 @@ class DevicePool:
     def require_free(self, resource: str) -> None:
         """Raise PhalanxError if the resource has an invalid name, or if the node itself offers this resource."""
         if "/" not in resource or resource.partition("/")[0].endswith("kubernetes.io") or len(resource) > 253:
-            raise PhalanxError(f"{resource[:253]!r} is no name of an extended resource; write DOMAIN/NAME")
+            raise PhalanxError(f"{resource[:253]!r} is not the name of an extended resource; write DOMAIN/NAME")
         if resource in self._own:
-            raise PhalanxError(f"{resource} is offered by the node itself; leave it to that, or start with none of it")
+            raise PhalanxError(f"{resource} is offered by the node itself, so no other source may offer it")
 
     async def offer(self, resource: str, healthy: Iterable[str], source: DeviceSource) -> None:
         """Set the healthy devices of a resource, and the source that offers them. Raises PhalanxError."""
@@ -117,7 +117,7 @@ class DevicePool:
         for resource, ids in sorted(devices.items()):
             source = self._sources.get(resource)
             if source is None:
-                raise PhalanxError(f"nobody offers {resource} any more, of which this container has {', '.join(ids)}")
+                raise PhalanxError(f"no source offers {resource} any more, and this container has {', '.join(ids)}")
             found += await source.allocate(ids)
         self.known_files.update(one.source for one in found.files)
         return found
@@ -157,7 +157,7 @@ class ListedDevices:
         env: dict[str, str] = {}
         mine = [self._devices[one] for one in ids if one in self._devices]
         if len(mine) != len(ids):
-            raise PhalanxError(f"of the devices {', '.join(ids)} not all are listed any more")
+            raise PhalanxError(f"some of the devices {', '.join(ids)} are not listed any more")
         for one in mine:
             for name, value in one.env.items():
                 env[name] = f"{env[name]},{value}" if name in env else value
@@ -170,18 +170,18 @@ def read_devices(path: Path) -> dict[str, ListedDevices]:
     try:
         said = msgspec.convert(yaml.safe_load(path.read_text()), type=_File)
     except (OSError, UnicodeDecodeError) as error:
-        raise PhalanxError(f"the devices {path} cannot be read: {error}") from error
+        raise PhalanxError(f"the list of devices {path} cannot be read: {error}") from error
     except (yaml.YAMLError, RecursionError) as error:
-        raise PhalanxError(f"the devices {path} are no YAML: {' '.join(str(error).split())}") from error
+        raise PhalanxError(f"the list of devices {path} is not YAML: {' '.join(str(error).split())}") from error
     except msgspec.ValidationError as error:
         raise PhalanxError(f"the devices {path}: {error}") from error
     for resource, devices in said.resources.items():
         ids = [one.id for one in devices]
         files = [file for one in devices for file in one.devices]
         if len(set(ids)) != len(ids) or len(set(files)) != len(files):
-            raise PhalanxError(f"the devices {path}: {resource} has an id or a file twice")
+            raise PhalanxError(f"the devices {path}: {resource} has two devices with the same id or file")
         if wrong := [file for file in files if not file.startswith("/dev/") or ".." in Path(file).parts]:
-            raise PhalanxError(f"the devices {path}: {wrong[0]!r} is no path below /dev")
+            raise PhalanxError(f"the devices {path}: {wrong[0]!r} is not a path below /dev")
     return {resource: ListedDevices(devices) for resource, devices in said.resources.items()}
 
 
@@ -200,6 +200,6 @@ async def watch_listed(path: Path, pool: DevicePool, look_s: float) -> None:
             offered, told = found, ""
         except PhalanxError as error:
             if str(error) != told:
-                log.warning("%s; what was read before goes on", error)
+                log.warning("%s; the earlier list stays in use", error)
             told = str(error)
         await asyncio.sleep(look_s)

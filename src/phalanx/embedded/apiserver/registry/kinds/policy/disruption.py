@@ -157,6 +157,6 @@ def too_many_requests(why: str, retry_after_s: int | None = None) -> ApiError:
 
 
 def eviction_name_matches(name: str, eviction: Object) -> bool:
-    """Return True if the Eviction names the pod of its path. The format of the name is checked with the pod."""
+    """Return True if the name in the Eviction is `name`, the pod's name in the request's path, and is a valid name."""
     given = (eviction.get("metadata") or {}).get("name", "")
     return given == name and not formats.dns_subdomain(name)
