@@ -244,7 +244,7 @@ def test_a_user_does_not_go_past_the_queue_by_naming_a_node(shared: Shared) -> N
     }
     (shared.folder / "past.json").write_text(json.dumps(job))
     assert shared.call(ADA, KUBECTL, "create", "-f", str(shared.folder / "past.json")).returncode == 0
-    until(lambda: "past the queues" in shared.call(ADA, KUBECTL, "describe", "job", "past").stdout)
+    until(lambda: "bypasses the queues" in shared.call(ADA, KUBECTL, "describe", "job", "past").stdout)
     assert shared.call(ADA, KUBECTL, "get", "pods", "-o", "name").stdout.count("past") == 0
     binding = {
         "apiVersion": "v1",

@@ -333,7 +333,7 @@ def test_one_user_cannot_use_up_the_numbers(clients: dict[str, Elsewhere]) -> No
         for _ in range(MOST_UNUSED):
             clients["bob"].call("POST", "/slurm/v1/numbers", count="1001")
 
-    with pytest.raises(Refused, match="that no Job bears") as refused:
+    with pytest.raises(Refused, match="that no Job has") as refused:
         draw_all()
     assert refused.value.code == 429
     assert numbers.take(clients["ada"], 1, 1) - before <= MOST_UNUSED + 1
