@@ -63,7 +63,7 @@ def test_how_many_workers(workers: int | None, count: int) -> None:
 
 
 def test_no_job_has_workers_without_bound() -> None:
-    with pytest.raises(ValueError, match="10001 workers, which are more than 10000"):
+    with pytest.raises(ValueError, match="10001 workers, but at most 10000 are allowed"):
         objects.worker_count(job(workers=10_001))
     without = job()
     del without["spec"]["mpiReplicaSpecs"]["Worker"]

@@ -27,7 +27,10 @@ def test_a_folder_in_which_others_write_is_refused_and_so_is_a_kubelets(tmp_path
             await serve_plugins(tmp_path / "own", pool)
 
     (tmp_path / "own").mkdir(mode=0o700)
-    for attempt, why in ((serve_plugins(tmp_path / "open", pool), "other users may write"), (beside_a_kubelet(), "a kubelet")):
+    for attempt, why in (
+        (serve_plugins(tmp_path / "open", pool), "other users may write"),
+        (beside_a_kubelet(), "a kubelet"),
+    ):
         with pytest.raises(BaseExceptionGroup) as caught:
             asyncio.run(attempt)
         assert caught.group_contains(PhalanxError, match=why)

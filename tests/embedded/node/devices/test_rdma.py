@@ -27,9 +27,7 @@ def test_what_is_offered_becomes_resources_and_limits_of_each_card(tmp_path: Pat
     "text", ["", "hca_handle", "hca_handle=0", "hca_handle=x", "qp=1", "hca_handle=1,hca_handle=2"]
 )
 def test_a_wrong_amount_is_refused(text: str) -> None:
-    with pytest.raises(
-        PhalanxError, match=r"--local-rdma .* is not valid. Nothing was started. Write hca_handle=N"
-    ):
+    with pytest.raises(PhalanxError, match=r"--local-rdma .* is not valid. Nothing was started. Write hca_handle=N"):
         parse_rdma(text)
 
 
