@@ -18,8 +18,6 @@ from kubernetes import client as official
 from kubernetes import config, stream
 
 from phalanx.client.kind import PODS
-from phalanx.embedded.apimachinery.meta.status import ApiError
-from phalanx.embedded.apiserver.endpoints.subresources.streams import _chosen
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario
 from tests.embedded.node.objects import container
@@ -28,11 +26,14 @@ from tests.kubectl import KUBECTL
 
 pytestmark = pytest.mark.slow  # real processes
 
+
 SERVER = (
     "import http.server, os, socketserver as s\n"
     "server = s.TCPServer((os.environ['AT'], 0), http.server.SimpleHTTPRequestHandler)\n"
     "print(server.server_address[1], flush=True); server.serve_forever()"
 )
+
+
 AT = [{"name": "AT", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
 
 
@@ -246,14 +247,6 @@ def test_what_cannot_be_streamed_is_refused(api_server: ServerProcess, path: str
     api_server.ask("POST", pods, {"metadata": {"name": "p"}, "spec": {"containers": [container("main")]}})
     answer = api_server.ask("GET", f"{pods}/{path}")
     assert (answer.code, answer.body["message"]) == (code, message)
-
-
-def test_of_the_protocols_over_spdy_the_best_that_both_speak_is_chosen() -> None:
-    assert _chosen("exec", "v4.channel.k8s.io, v3.channel.k8s.io") == "v4.channel.k8s.io"
-    assert _chosen("portforward", "portforward.k8s.io") == "portforward.k8s.io"
-    with pytest.raises(ApiError, match="unable to negotiate protocol: client supports") as caught:
-        _chosen("exec", "v2.channel.k8s.io")
-    assert caught.value.code == 403
 
 
 def test_it_takes_the_right_to_create_a_stream(api_server: ServerProcess) -> None:

@@ -88,7 +88,7 @@ class Surroundings:
 
     def limits_of_pod(self, spec: Object) -> CgroupLimits:
         """Return the limits of a whole pod: the largest sum over the containers that run at the same time; None for a
-        resource if a container has no limit."""
+        resource if a container has no limit. An init container runs beside the sidecars before it."""
         init = spec.get("initContainers") or ()
         together = [*spec["containers"], *(one for one in init if is_sidecar(one))]
         amounts = {id(one): self.limits(requests(one), limits(one)) for one in (*together, *init)}
@@ -97,7 +97,12 @@ class Surroundings:
             each = {one: amount(found) for one, found in amounts.items()}
             if any(value is None for value in each.values()):
                 return None
-            return max(sum(each[id(one)] or 0 for one in together), *(each[id(one)] or 0 for one in init), 0)
+            peak = sidecars = 0
+            for one in init:
+                own = each[id(one)] or 0
+                peak = max(peak, sidecars + own)
+                sidecars += own if is_sidecar(one) else 0
+            return max(sum(each[id(one)] or 0 for one in together), peak)
 
         return CgroupLimits(
             cpu_limit_milli=most(lambda one: one.cpu_limit_milli),

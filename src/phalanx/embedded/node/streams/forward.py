@@ -118,7 +118,7 @@ class _Tunnel:
         request, port = headers.get("requestid", ""), headers.get("port", "")
         if headers.get("streamtype") == "error":
             self._errors[request] = frame.stream
-        elif not port.isdigit() or not 0 < int(port) < 2**16 or len(self._lines) >= _MOST_CONNECTIONS:
+        elif not port.isdecimal() or not 0 < int(port) < 2**16 or len(self._lines) >= _MOST_CONNECTIONS:
             await self._socket.send_bytes(spdy.reset(frame.stream))
         else:
             line = self._lines[frame.stream] = Line(self._address, int(port))
@@ -154,7 +154,7 @@ class _Tunnel:
 
 async def _by_ports(request: web.Request, address: str) -> web.StreamResponse:
     texts = [port for one in request.query.getall("ports", []) for port in one.split(",")]
-    if not texts or not all(one.isdigit() and 0 < int(one) < 2**16 for one in texts) or len(texts) > 64:
+    if not texts or not all(one.isdecimal() and 0 < int(one) < 2**16 for one in texts) or len(texts) > 64:
         return web.Response(status=400, text='query parameter "ports" must name between 1 and 64 ports')
     channels = Channels(_BY_PORTS)
     socket = await channels.open(request)
