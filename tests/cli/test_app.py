@@ -34,9 +34,9 @@ def _no_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "error"),
     [
-        ("explian", "there is no command 'explian'; did you mean explain or replay? `phalanx --help` lists all."),
-        ("xyzzy", "there is no command 'xyzzy'. `phalanx --help` lists all."),
-        ("--versoin", "there is no option '--versoin'; did you mean --version? `phalanx --help` lists all."),
+        ("explian", "there is no command 'explian'; did you mean explain or replay? `phalanx --help` lists them."),
+        ("xyzzy", "there is no command 'xyzzy'. `phalanx --help` lists them."),
+        ("--versoin", "there is no option '--versoin'; did you mean --version? `phalanx --help` lists them."),
     ],
 )
 def test_an_unknown_command_gets_the_nearest_one(
@@ -51,7 +51,7 @@ def test_without_a_cluster_the_error_says_how_to_get_one(
 ) -> None:
     assert call(monkeypatch, "jobs") == 1
     err = capsys.readouterr().err
-    assert err.startswith("phalanx: error: there is no cluster to talk to")
+    assert err.startswith("phalanx: error: no cluster is configured")
     assert "`phalanx up`" in err
     assert "Traceback" not in err
 
@@ -105,7 +105,7 @@ def test_a_wrong_option_is_a_wrong_command_line(
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("--local-cpu", "-3"), 1, "--local-cpu '-3': a node has more than nothing. Nothing was started."),
+        (("--local-cpu", "-3"), 1, "--local-cpu '-3': the amount must be more than 0. Nothing was started."),
         (("--local-cpu", "foo"), 1, "--local-cpu 'foo' is not a quantity"),
         (("--node-memory", "10Qx"), 1, "--node-memory '10Qx' is not a quantity"),
         (("--simulate-nodes", "-1"), 2, "Must be >= 0."),
@@ -223,7 +223,8 @@ def test_a_full_disk_behind_the_output_is_told_in_one_line() -> None:
         )
     assert ended.returncode == 1
     assert ended.stderr == (
-        "phalanx: error: what was written is not whole: No space left on device; make room there and ask again\n"
+        "phalanx: error: the output is incomplete: No space left on device; free some disk space and repeat the "
+        "command\n"
     )
 
 
@@ -298,7 +299,7 @@ def test_a_program_is_no_manifest_and_a_folder_has_many(
     assert [one["metadata"]["name"] for one in json.loads(capsys.readouterr().out)] == ["b", "a"]
     (tmp_path / "empty").mkdir()
     assert call(monkeypatch, "submit", str(tmp_path / "empty")) == 1
-    assert "there is no manifest in that folder" in capsys.readouterr().err
+    assert "the folder has no manifests" in capsys.readouterr().err
 
 
 def test_an_array_is_a_job_for_each_task(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -318,8 +319,8 @@ def test_an_array_is_a_job_for_each_task(monkeypatch: pytest.MonkeyPatch, capsys
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--memory", "100"), "--memory 100 is 100 bytes, and no program runs in so little"),
-        (("--ttl", "soon"), "--ttl 'soon': write for instance 12h or 7d"),
+        (("--memory", "100"), "--memory 100 is 100 bytes, which is too little for any program"),
+        (("--ttl", "soon"), "--ttl 'soon': write for example 12h or 7d"),
     ],
 )
 def test_what_is_mistyped_is_refused(

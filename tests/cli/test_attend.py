@@ -60,7 +60,7 @@ def test_logs_of_all_pods_in_the_order_of_time_also_after_the_job_is_gone(up: Up
     assert stamps == sorted(stamps)
     assert ok(up, "logs", "three/1") == "start 1\nend 1\n"
     assert sorted(ok(up, "logs", "default/three", "--tail", "1").splitlines()) == [f"[{n}] end {n}" for n in range(3)]
-    assert "default/three has no pod 7 with output. Those there are: 0, 1, 2." in refused(up, "logs", "three/7")
+    assert "default/three has no pod 7 with output. Pods with output: 0, 1, 2." in refused(up, "logs", "three/7")
     up.kubectl("delete", "job", "three")
     until(lambda: gone(up, "three"))
     until(lambda: up.phalanx("logs", "three").stdout.splitlines() == lines)
@@ -113,7 +113,7 @@ def test_wait_ends_with_the_exit_code_of_the_job(up: Up) -> None:
     ok(up, "submit", "--name", "long", "--", "sleep", "600")
     assert up.phalanx("wait", "long", "--for", "running").returncode == 0
     late = up.phalanx("wait", "long", "--timeout", "1s")
-    assert (late.returncode, "after 1s default/long did not get there" in late.stderr) == (124, True)
+    assert (late.returncode, "after 1s, default/long did not reach the condition" in late.stderr) == (124, True)
     assert ok(up, "cancel", "long") == "job default/long cancelled\n"
     until(lambda: up.phalanx("wait", "long").returncode == 1)
     assert "is deleted" in up.phalanx("wait", "long").stderr
@@ -182,7 +182,7 @@ def test_hold_and_release(up: Up) -> None:
     assert "default/kept is complete: it cannot be held. Nothing was changed." in refused(up, "hold", "kept")
     ok(up, "submit", "--name", "runs", "--", "sleep", "600")
     up.phalanx("wait", "runs", "--for", "running")
-    assert "default/runs is running, and only jobs that wait can be held" in refused(up, "hold", "runs")
+    assert "default/runs is running, and only waiting jobs can be held" in refused(up, "hold", "runs")
 
     async def used() -> Sequence[tuple[str, float, float]]:
         async with await Connection.open(up.data / "kubeconfig") as connection:
@@ -273,5 +273,5 @@ def test_queues_are_made_changed_drained_and_deleted(up: Up) -> None:
 
 def test_a_job_that_can_never_start_is_told_so_when_it_is_submitted(up: Up) -> None:
     told = up.phalanx("submit", "--name", "wide", "--pods", "100", "--", "true").stderr
-    assert "its 100 pods (1 cpu each) start together, and all nodes together have room for 4" in told
+    assert "its 100 pods (1 cpu each) start together, but all nodes together have capacity for 4" in told
     ok(up, "cancel", "wide")

@@ -23,7 +23,7 @@ def test_each_job_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     cancel._tell([A], [A], STATES, dry_run=True, json=False)
     assert capsys.readouterr().out == "job ns/a (running) would be cancelled\n"
     cancel._tell([], [], {}, dry_run=False, json=False)
-    assert capsys.readouterr().err == "no job is chosen by these options; nothing was cancelled\n"
+    assert capsys.readouterr().err == "these options select no job; nothing was cancelled\n"
 
 
 @pytest.mark.parametrize("dry_run", [False, True])

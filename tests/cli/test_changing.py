@@ -19,7 +19,7 @@ def found(kind: Any, **spec: Any) -> FoundJob:
 
 
 def test_a_volcano_job_of_this_cluster_has_no_word_for_it() -> None:
-    with pytest.raises(PhalanxError, match=r"is a Job of batch\.volcano\.sh, which has no word for it"):
+    with pytest.raises(PhalanxError, match=r"is a Job of batch\.volcano\.sh, which has no such setting"):
         require_changeable(found(VOLCANO_JOB.kind, schedulerName="volcano"), "held", waits=False)
 
 

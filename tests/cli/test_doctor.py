@@ -59,7 +59,7 @@ async def test_a_queue_that_starts_nothing_is_a_problem() -> None:
     condition = {"type": "Active", "status": "False", "reason": "Misconfigured", "message": "it is below itself"}
     queue = {"metadata": {"name": "lab"}, "status": {"conditions": [condition]}}
     [found] = await _of_queues(Cluster((QUEUES, "lab", queue)))
-    assert (found.about, found.state, found.text) == ("queue lab", PROBLEM, "starts nothing: it is below itself")
+    assert (found.about, found.state, found.text) == ("queue lab", PROBLEM, "starts no jobs: it is below itself")
 
 
 def test_what_nodes_do_not_enforce_is_said_once_with_how_to_mend_it() -> None:
@@ -82,7 +82,7 @@ def test_what_nodes_do_not_enforce_is_said_once_with_how_to_mend_it() -> None:
             about="nodes",
             state=WARNING,
             text="not ready: b",
-            mend="`kubectl describe node` says why; pods start on the others.",
+            mend="`kubectl describe node` shows why; pods start on the other nodes.",
         ),
         Finding(about="nodes", state="ok", text="1 of 2 ready"),
         Finding(
@@ -107,7 +107,7 @@ async def test_a_cluster_that_gets_no_jobs_and_a_check_without_clusters_are_name
     [lacks, _] = await _of_clusters(Cluster(good, lacking))
     assert (lacks.about, lacks.state) == ("cluster w3", WARNING)
     assert lacks.text == "it does not define these kinds of jobs: RayJob"
-    assert "install their definitions there" in lacks.mend
+    assert "install their definitions in it" in lacks.mend
     away = active(False, "it cannot be reached: no answer. Look whether it runs.")
     bad = (MULTI_CLUSTERS, "w2", {"metadata": {"name": "w2"}, "status": away})
     spec = {"controllerName": "kueue.x-k8s.io/multikueue"}
@@ -115,5 +115,5 @@ async def test_a_cluster_that_gets_no_jobs_and_a_check_without_clusters_are_name
     [cluster, sends, whole] = await _of_clusters(Cluster(good, bad, (ADMISSION_CHECKS, "c", check)))
     assert (cluster.about, cluster.state, cluster.mend) == ("cluster w2", WARNING, "Look whether it runs.")
     assert cluster.text == "gets no jobs: it cannot be reached: no answer"
-    assert (sends.state, sends.text) == (PROBLEM, "sends jobs nowhere: there is no MultiKueueConfig")
+    assert (sends.state, sends.text) == (PROBLEM, "sends jobs to no cluster: there is no MultiKueueConfig")
     assert whole.text == "1 of 2 get jobs"

@@ -55,7 +55,9 @@ async def test_gang_named_by_labels_of_another_scheduler_is_found() -> None:
 def test_a_reason_is_said_in_the_words_of_another_scheduler_or_why_it_has_none() -> None:
     reason = Reason(code=ReasonCode.BEGIN_TIME, text="")
     assert as_said_by(Peer.SLURM, reason.code, reason.numbers) == "as slurm says it\n  BeginTime"
-    assert as_said_by(Peer.KUEUE, reason.code, reason.numbers).startswith("as kueue says it\n  it has no word: ")
+    assert as_said_by(Peer.KUEUE, reason.code, reason.numbers).startswith(
+        "as kueue says it\n  it has no term for this: "
+    )
 
 
 def test_a_job_that_is_not_scheduled_says_what_its_operator_says() -> None:

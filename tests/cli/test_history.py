@@ -61,7 +61,7 @@ def test_jobs_that_ended_in_each_way(up: Up) -> None:
     }
     assert (ended(up, "cut")["state"], ended(up, "cut")["cause"]) == ("CANCELLED", "it was deleted by admin")
     assert "container main: exit code 7" in ended(up, "bad")["cause"]
-    assert ended(up, "late")["cause"] == "it had run as long as it may (1s) and was ended"
+    assert ended(up, "late")["cause"] == "it reached its time limit (1s) and was ended"
     assert ended(up, "good")["cause"] == ""
     assert "exit code 7" in up.phalanx("history").stdout
     good = ended(up, "good")

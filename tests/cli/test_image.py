@@ -26,12 +26,12 @@ def test_images_come_are_listed_and_go(tmp_path: Path) -> None:
     data = ("--data", str(tmp_path / "data"))
     root = small_root(tmp_path / "root", programs=("cat",))
     made = layout(tmp_path / "layout", archive(root))
-    assert "docker.io/library/one:latest is there" in done("import", "one", str(root), *data)
-    assert "docker.io/team/two:1 is there" in done("import", "team/two:1", str(made), *data)
+    assert "imported docker.io/library/one:latest " in done("import", "one", str(root), *data)
+    assert "imported docker.io/team/two:1 " in done("import", "team/two:1", str(made), *data)
     names = [line.split()[0] for line in done("list", *data).splitlines()]
     assert names == ["NAME", "docker.io/library/one:latest", "docker.io/team/two:1"]
     assert json.loads(done("list", "-o", "json", *data))[1]["source"] == str(made)
-    assert "1 layers went with it" in done("remove", "one", *data)
+    assert "removed 1 unused layers" in done("remove", "one", *data)
     refused = phalanx("image", "remove", "one", *data)
     assert (refused.returncode, "there is no image one" in refused.stderr) == (1, True)
     refused = phalanx("image", "import", "three", str(root), "--most-files", "3", *data)

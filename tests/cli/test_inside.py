@@ -53,9 +53,9 @@ def test_a_command_in_a_pod_has_input_output_and_an_exit_code(up: Up) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (5, "1\n", "wrong\n")
     done = call(up, "shell", "job/0", "--", "sh", "-c", "cat; echo end", text="through\n")
     assert (done.returncode, done.stdout) == (0, "through\nend\n")
-    assert "the first of 2 that run" in call(up, "shell", "job", "--", "true").stderr
+    assert "the first of 2 running pods" in call(up, "shell", "job", "--", "true").stderr
     assert "no pod of default/job/7 runs" in call(up, "shell", "job/7", "--", "true").stderr
-    assert "has no container 'other'. Those there are: main." in call(up, "shell", "job/0", "-c", "other").stderr
+    assert "has no container 'other'. Its containers are: main." in call(up, "shell", "job/0", "-c", "other").stderr
 
 
 @pytest.mark.slow
@@ -136,7 +136,7 @@ def test_run_passes_standard_input_on_and_refuses_a_terminal_that_is_none(up: Up
     assert (done.returncode, done.stdout) == (3, "one\ntwo\n")
     done = call(up, "run", "-it", "--name", "none", "--", "sh", text="ls\n")
     assert done.returncode == 1
-    assert "--tty (-it) needs a terminal, and standard input or output is none" in done.stderr
+    assert "--tty (-it) needs a terminal, but standard input or output is no terminal" in done.stderr
     assert "not found" in up.call(KUBECTL, "get", "job", "none").stderr
 
 
@@ -153,7 +153,7 @@ def test_files_go_there_and_back(up: Up, tmp_path: Path) -> None:
     assert (tmp_path / "file").read_bytes() == before
     assert "Cannot stat" in up.phalanx("cp", f"job/0:{there}/none", str(tmp_path)).stderr
     assert "cannot be read" in up.phalanx("cp", str(tmp_path / "none"), f"job/0:{there}").stderr
-    assert "one side is a path of this machine" in up.phalanx("cp", "a", "b").stderr
+    assert "one path must be on this machine" in up.phalanx("cp", "a", "b").stderr
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ def test_a_time_limit_is_a_length_with_units_or_in_those_forms_of_slurm_that_are
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("30", "--time-limit 30: seconds, minutes or hours? Say the unit"),
+        ("30", "--time-limit 30: seconds, minutes or hours? Write the unit"),
         ("1:30", "--time-limit '1:30' is no length of time"),
         ("2:99:00", "--time-limit '2:99:00' is no length of time"),
         ("soon", "--time-limit 'soon' is no length of time"),
@@ -84,7 +84,7 @@ def test_a_point_in_time_is_one_of_this_machines_clock_or_from_now_or_with_its_z
 
 @pytest.mark.parametrize("text", ["tomorrow", "25:00", "+", "+soon", "", "2026-02-30", "1e400"])
 def test_a_point_in_time_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(PhalanxError, match=r"is no point in time\. Write for instance"):
+    with pytest.raises(PhalanxError, match=r"is no point in time\. Write for example"):
         moment_s("--begin", text, NOON_S)
 
 
@@ -99,8 +99,8 @@ def test_a_point_in_time_that_is_none_is_refused(text: str) -> None:
         ({"after": (":ok",)}, "--after ':ok': a dependency names a job"),
         ({"after": ("",)}, "--after '' names no job"),
         ({"nice": 2**31}, "--nice 2147483648: it is no whole number from"),
-        ({"singleton": "a b"}, "--singleton 'a b' cannot be a name"),
-        ({"priority": "10;"}, "--priority '10;' cannot be a name"),
+        ({"singleton": "a b"}, "--singleton 'a b' is no valid name"),
+        ({"priority": "10;"}, "--priority '10;' is no valid name"),
     ],
 )
 def test_a_wish_that_cannot_be_is_refused(said: dict[str, Any], message: str) -> None:
@@ -161,8 +161,14 @@ def test_a_dry_run_shows_the_words(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--cpu", "2"), "--cpu is for a command, and {job} says itself what its pods ask. Nothing was created."),
-        (("--env", "A=1"), "--env is for a command, and {job} says itself what its pods ask. Nothing was created."),
+        (
+            ("--cpu", "2"),
+            "--cpu is an option for commands; {job} itself states what its pods request. Nothing was created.",
+        ),
+        (
+            ("--env", "A=1"),
+            "--env is an option for commands; {job} itself states what its pods request. Nothing was created.",
+        ),
     ],
 )
 def test_an_option_that_a_file_would_not_heed_is_refused(
@@ -185,4 +191,4 @@ def test_an_option_for_jobs_is_refused_where_there_is_none(
     file = tmp_path / "settings.yaml"
     file.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n")
     assert call(monkeypatch, "submit", str(file), *words, "--dry-run") == 1
-    assert f"{words[0]} is for Jobs, and there is none in {file}. Nothing was created." in capsys.readouterr().err
+    assert f"{words[0]} is an option for Jobs, but {file} has no Job. Nothing was created." in capsys.readouterr().err

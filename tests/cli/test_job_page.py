@@ -137,12 +137,12 @@ async def test_the_page_of_a_job_tells_reason_roles_and_place() -> None:
     assert "default/second: queued for 2m10s, queue default" in page
     assert "NeverFits: a pod of role second asks 100 cpu, but the largest node has 4" in page
     assert "second: 2 x (100 cpu), start together" in page
-    assert "2 of 2 that wait in queue default, after default/first" in page
+    assert "2 of 2 waiting jobs in queue default, after default/first" in page
 
 
 @pytest.mark.parametrize(
     ("size", "more"),
-    [("elastic", "more follow as room and its queue allow"), ("fixed-at-start", "it keeps that size until it starts")],
+    [("elastic", "more follow as capacity and quota allow"), ("fixed-at-start", "it keeps this size until it starts")],
 )
 async def test_a_job_that_runs_with_fewer_pods_than_it_asks_says_so(size: str, more: str) -> None:
     train = batch_job("train", 3, "1")
@@ -202,7 +202,7 @@ async def test_finished_jobs_say_when_a_waiting_one_is_expected_to_start() -> No
     seen = snapshot(node("n1"), queue("default"), running, pod, batch_job("next", 1, "1"), *ended)
     view = find(seen, "next", "default")
     page = job_page.page(view, seen)
-    assert "expected start\n  expected 00:21–00:25 UTC (that holds every other time)\n" in page
+    assert "expected start\n  expected 00:21–00:25 UTC (with a probability of 50 %)\n" in page
     assert "in 1h57m at the latest (02:00:00 UTC), when default/train-9 ends" in page
     told = job_page.whole_record(view, seen)["expected_start"]
     assert told["nearly_sure"][0] < told["likely"][0] < told["at"] < told["likely"][1] < told["nearly_sure"][1]

@@ -126,7 +126,7 @@ async def test_a_job_that_waits_is_shown_with_its_reason_and_the_numbers_of_this
 async def test_a_job_with_room_is_said_to_start() -> None:
     [view] = reading.views(snapshot(node("n1"), queue("default"), batch_job("train", 2, "2")))
     assert (view.soon, view.reason) == (True, None)
-    assert view.where() == "there is room; it starts in a moment"
+    assert view.where() == "there is capacity; it starts in a moment"
 
 
 async def test_a_job_that_rests_after_a_start_that_came_to_nothing_says_so() -> None:
@@ -149,7 +149,7 @@ async def test_a_job_whose_pods_have_ended_runs_until_it_is_said_how() -> None:
     [view] = reading.views(seen)
     assert short_row(view.row(None, NOW_S), NOW_S, with_namespace=False) == [
         *("train", "default", "running", "0/2", "2m10s"),
-        "its pods have ended; how, its Job says in a moment",
+        "its pods have ended; the Job's controller reports the result in a moment",
     ]
 
 
@@ -225,7 +225,7 @@ async def test_a_job_that_its_time_limit_ended_says_so() -> None:
     failed = {"type": "Failed", "status": "True", "reason": "DeadlineExceeded", "lastTransitionTime": CREATED}
     late["status"] = {"conditions": [failed | {"message": "Job was active longer than specified deadline"}]}
     [view] = reading.views(snapshot(node("n1"), queue("default"), late), finished=True)
-    assert (view.state, view.where()) == ("failed", "it had run as long as it may (1m30s) and was ended")
+    assert (view.state, view.where()) == ("failed", "it reached its time limit (1m30s) and was ended")
 
 
 async def test_pods_that_a_gang_gets_after_its_start_count_and_its_minimum_is_named() -> None:
@@ -288,5 +288,5 @@ def test_jobs_are_chosen_by_name_user_queue_and_state() -> None:
     assert chosen(user=("ada",)) == ["sweep-5", "sweep-7"]
     assert chosen(queue=("other",)) == chosen(state=("running",)) == []
     assert chosen("train", state=("queued",)) == ["train"]
-    with pytest.raises(PhalanxError, match="no job sweep/8 runs or waits there"):
+    with pytest.raises(PhalanxError, match="no job sweep/8 runs or waits in this namespace"):
         chosen("sweep/8")

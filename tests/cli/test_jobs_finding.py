@@ -181,7 +181,7 @@ def test_an_unknown_name_gets_the_nearest_one(server: ServerProcess, text: str, 
 def test_past_jobs_are_proposed_but_not_listed_as_there(server: ServerProcess, ledger: str) -> None:
     with pytest.raises(PhalanxError, match=r"there is no job names/gon\. Did you mean gone"):
         find(server, "gon", ledger)
-    with pytest.raises(PhalanxError, match=r"Those there are: elsewhere, train\. "):
+    with pytest.raises(PhalanxError, match=r"The jobs there are: elsewhere, train\. "):
         find(server, "team/qqqqqq", ledger)
 
 
@@ -207,7 +207,7 @@ def test_a_job_that_is_gone_is_found_in_the_ledger(
 
 
 def test_an_array_that_is_gone_says_how_to_name_its_tasks(server: ServerProcess, ledger: str) -> None:
-    with pytest.raises(PhalanxError, match=r"the tasks of array names/night are gone\. Name one of them: night/4"):
+    with pytest.raises(PhalanxError, match=r"the tasks of array names/night were deleted\. Name one of them: night/4"):
         find(server, "night", ledger)
     with pytest.raises(PhalanxError, match=r"there is no job names/night/5\."):
         find(server, "night/5", ledger)

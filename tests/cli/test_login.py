@@ -122,7 +122,7 @@ def test_a_user_is_shown_his_own_jobs_with_the_reasons_that_the_scheduler_wrote(
     assert shared.phalanx(BOB, "jobs", "--finished").stdout.count("huge") == 0
     refused = shared.phalanx(BOB, "jobs", "-n", f"user-uid-{ADA}")
     assert f"you may not see what is in namespace user-uid-{ADA}" in refused.stderr
-    assert "this needs to see every namespace" in shared.phalanx(ADA, "jobs", "-A").stderr
+    assert "this needs the right to list the jobs of all namespaces" in shared.phalanx(ADA, "jobs", "-A").stderr
     assert shared.call(ADA, KUBECTL, "delete", "job", "runs", "huge").returncode == 0
 
 
@@ -148,7 +148,7 @@ def test_every_user_is_told_the_numbers_of_his_jobs_and_queues_and_no_names_of_o
     assert "secret" not in json.dumps(found)
     assert str(ADA) not in json.dumps(found)
     page = shared.phalanx(BOB, "explain", "mine").stdout
-    assert "2 of 2 that wait in queue default\n  ahead: 1 job, 1 pod (3 cpu" in page
+    assert "2 of 2 waiting jobs in queue default\n  ahead: 1 job, 1 pod (3 cpu" in page
     until(lambda: "expected start" in shared.phalanx(BOB, "explain", "mine").stdout)
     queues = shared.phalanx(BOB, "queues")
     assert "default   1         2" in queues.stdout, queues
@@ -187,7 +187,7 @@ def test_who_is_not_root_is_told_so_before_anything_starts(monkeypatch: pytest.M
 
 
 def test_who_is_not_let_in_is_told_why(tmp_path: Path) -> None:
-    with pytest.raises(PhalanxError, match=r"nobody lets users log in at .*phalanx up --shared"):
+    with pytest.raises(PhalanxError, match=r"no server lets users log in at .*phalanx up --shared"):
         login(login_socket=tmp_path / "none.sock", output=tmp_path / "kubeconfig")
     assert not (tmp_path / "kubeconfig").exists()
 

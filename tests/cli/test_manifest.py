@@ -92,10 +92,10 @@ def test_several_documents_and_lists_are_read_in_order(tmp_path: Path) -> None:
         ("a: b: c\n", "job.yaml:1: this is not YAML: mapping values are not allowed here. Nothing was created."),
         ("kind: Job\n", "job.yaml:1: apiVersion is missing. Nothing was created."),
         ("- 1\n", "job.yaml:1: an object is expected, not [1]."),
-        ("", "job.yaml: there is no object in it."),
+        ("", "job.yaml: the file has no objects."),
         (JOB.replace("  name: train\n", "  labels: {}\n"), "job.yaml:3: metadata.name is missing."),
-        ("a: &a [*a]\n", "job.yaml:1: an alias stands within its own anchor"),
-        (JOB + "        image: other\n", "job.yaml:12: spec.template.spec.containers[0].image stands twice (first in"),
+        ("a: &a [*a]\n", "job.yaml:1: an alias is inside of its own anchor"),
+        (JOB + "        image: other\n", "job.yaml:12: spec.template.spec.containers[0].image occurs twice (first in"),
     ],
 )
 def test_a_malformed_file_says_where(tmp_path: Path, text: str, message: str) -> None:
@@ -179,7 +179,7 @@ def test_what_kubernetes_would_replace_is_escaped(text: str, sent: str) -> None:
             ManifestRequest(name="x", command=("a",), pods=10**14),
             "--pods 100000000000000: a job has at least one pod, and at",
         ),
-        (ManifestRequest(name="x", command=("a",), gpu=-1), "--gpu -1: a pod has no GPU (0) or some"),
+        (ManifestRequest(name="x", command=("a",), gpu=-1), "--gpu -1: the number of GPUs cannot be negative"),
         (ManifestRequest(name="x", command=("a",), queue="A!"), "'A!' cannot be the name of a queue"),
         (ManifestRequest(name="x", command=("a",), cpu="two"), "--cpu 'two' is not a quantity"),
         (ManifestRequest(name="x", command=("a",), memory="-1Gi"), "--memory '-1Gi' is negative"),
@@ -207,7 +207,7 @@ def test_environment_is_name_and_value() -> None:
 def test_a_namespace_that_is_not_there_is_told_with_what_to_do_about_it(tmp_path: Path) -> None:
     error = ApiRefusal(404, "NotFound", 'namespaces "lab" not found', {"kind": "namespaces", "name": "lab"})
     command = Document(file="the command", obj=job(ManifestRequest(name="x", command=("true",), namespace="lab")))
-    assert str(refusal(command, error)).startswith("the command: there is no namespace lab, and nothing was created")
+    assert str(refusal(command, error)).startswith("the command: there is no namespace lab. This object and")
     [document] = read_files([written(tmp_path, JOB.replace("  name: train\n", "  name: train\n  namespace: lab\n"))])
     assert str(refusal(document, error)).startswith(f"{tmp_path}/job.yaml:5: there is no namespace lab")
 
@@ -216,7 +216,7 @@ def test_a_name_that_is_taken_is_refused_with_what_to_do_about_it(tmp_path: Path
     [document] = read_files([written(tmp_path, JOB)])
     error = ApiRefusal(409, "AlreadyExists", 'jobs.batch "train" already exists')
     said = str(refusal(document, error))
-    assert 'job.yaml:4: jobs.batch "train" already exists. What exists was left as it is' in said
+    assert 'job.yaml:4: jobs.batch "train" already exists. The existing object was not changed' in said
     assert "kubectl delete job train" in said
 
 

@@ -199,7 +199,7 @@ async def test_a_move_that_is_killed_after_every_write_loses_and_doubles_nothing
             await check_in_one_place(here, there, JOBS, MOVES | STAYS)
             await check_in_one_place(here, there, PODS, {"lone"})
         assert runs > 25, "it was killed after each write"
-        assert "`phalanx move` that is not finished" in doctor
+        assert "`phalanx move` that is unfinished or still runs" in doctor
         left, copies = await listed(here, JOBS), await listed(there, JOBS)
         assert set(left) == STAYS
         assert set(copies) == MOVES
@@ -253,8 +253,8 @@ async def test_what_differs_at_the_target_is_reported_and_running_jobs_are_moved
         await here.create(JOBS, job("namesake"), NAMESPACE)
         assert await moved_once(lab, 1000, Way())
         left = {one["name"]: one["why"] for one in json.loads(capsys.readouterr().out)["left"]}
-        assert left[f"{NAMESPACE}/settings"] == "the target has another one of this name; --replace writes over it"
-        assert "another job of this name" in left[f"{NAMESPACE}/namesake"]
+        assert left[f"{NAMESPACE}/settings"] == "the target has another object with this name; --replace overwrites it"
+        assert "another job with this name" in left[f"{NAMESPACE}/namesake"]
         assert not is_marked((await listed(here, JOBS))["namesake"]), "it waits on here"
         assert (await listed(there, CONFIG_MAPS))["settings"]["data"] == {"a": "another"}
 
@@ -330,7 +330,7 @@ async def test_a_scheduler_at_the_target_starts_what_was_moved_and_its_ledger_is
 @pytest.mark.slow
 def test_a_target_that_cannot_be_moved_to_is_refused(lab: Lab, tmp_path: Path) -> None:
     same = lab.up.phalanx("move", "--to", str(lab.at[0]))
-    assert "is the cluster that is moved from" in same.stderr
+    assert "is the source cluster itself" in same.stderr
     (tmp_path / "broken").write_text("{")
     assert "no kubeconfig" in lab.up.phalanx("move", "--to", str(tmp_path / "broken")).stderr
     assert "there is no such file" in lab.up.phalanx("move", "--to", str(tmp_path / "none")).stderr

@@ -145,7 +145,7 @@ def test_explain_prints_numbers_to_a_user_who_may_list_nothing(
             await explain("one", target=target, space=space)
             page = capsys.readouterr().out
             assert page.startswith("bob/one: queued, in queue lab\nreason\n  NoRoom: ")
-            assert "place\n  2 of 3 that wait in queue lab\n  ahead: 1 job, 3 pods (3 cpu" in page
+            assert "place\n  2 of 3 waiting jobs in queue lab\n  ahead: 1 job, 3 pods (3 cpu" in page
             assert "eve" not in page
             await explain("bob/two", target=target, space=space, json=True)
             assert json.loads(capsys.readouterr().out)["position"] == 3

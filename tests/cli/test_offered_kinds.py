@@ -25,17 +25,15 @@ def test_projects_are_named_once_and_unknown_ones_are_refused() -> None:
     assert offered("spark, ray,ray") == ("spark", "ray")
     assert offered("all") == tuple(OFFERED)
     assert offered("") == ()
-    with pytest.raises(UnknownKindsError, match="flink is not offered; name any of ray, spark, tfjob, lws, argo"):
+    with pytest.raises(UnknownKindsError, match="flink is not known; name some of ray, spark, tfjob, lws, argo"):
         LocalMachines(kinds="ray,flink")
 
 
 def test_each_note_names_the_kinds_and_the_missing_controller() -> None:
     (note,) = notes(["lws"])
-    assert note.startswith(
-        "LeaderWorkerSet: objects are stored, but no controller here creates the pods that are queued"
-    )
+    assert note.startswith("LeaderWorkerSet: objects are stored, but Phalanx does not create the pods that are queued")
     assert notes(("tfjob",))[0].endswith(
-        "are stored and queued, but no controller here creates their pods; run the Kubeflow training operator beside "
+        "are stored and queued, but Phalanx does not create their pods; run the Kubeflow training operator beside "
         "phalanx up, with its kubeconfig"
     )
     assert "run the controller of LeaderWorkerSet beside phalanx up" in note

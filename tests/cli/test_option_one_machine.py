@@ -34,7 +34,7 @@ def written(folder: Path, text: str = FILE) -> Path:
     [
         ("cpu: 8}}\n- {name: rack", "cpu: 8}, idle: 5m}\n- {name: rack", (), ":3: nodeGroups[0].idle: the autoscaler"),
         ("{exec: {command: [/bin/true]}}", "{cloud: {}}", (), ":4: nodeGroups[1].provider: name one provider"),
-        ("", "", ("rack=0,max=2",), "a node group of this name too. Give each its own name"),
+        ("", "", ("rack=0,max=2",), "a node group with this name too. Give each of them its own name"),
         ("pool=a100", "phalanx.dev/node-group=spot", ("spot=0",), "which is the label of --node-group spot"),
     ],
 )

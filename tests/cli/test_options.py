@@ -32,10 +32,10 @@ def test_faults() -> None:
     ("fault", "why"),
     [
         ("disk=1", "there is no fault 'disk'; known are "),
-        ("lost", "--fault lost: '' is no number from 0"),
-        ("lost=-1", "'-1' is no number from 0"),
-        ("lost=nan", "'nan' is no number from 0"),
-        ("lost=1.5", "a chance is from 0 to 1"),
+        ("lost", "--fault lost: '' is no number of at least 0"),
+        ("lost=-1", "'-1' is no number of at least 0"),
+        ("lost=nan", "'nan' is no number of at least 0"),
+        ("lost=1.5", "a probability is from 0 to 1"),
         ("node-mtbf=x", "--fault node-mtbf: 'x' is no length of time"),
     ],
 )
@@ -53,7 +53,7 @@ def test_options_that_differ_from_their_defaults_are_named() -> None:
 def test_options_of_a_search_need_one() -> None:
     Tuning(tune=Path("f"), trials=3).check()
     Tuning().check()
-    with pytest.raises(PhalanxError, match="--trials, --aside: nothing is searched"):
+    with pytest.raises(PhalanxError, match="--trials, --aside: this needs --tune FILE"):
         Tuning(trials=3, aside=0.5).check()
 
 

@@ -71,7 +71,7 @@ def test_other_processes_learn_the_name_of_the_file_and_run_nothing(file: Path) 
 
 
 def test_it_cannot_be_recorded(file: Path, tmp_path: Path) -> None:
-    with pytest.raises(PhalanxError, match="a priority in Python cannot be written down"):
+    with pytest.raises(PhalanxError, match="a Python function cannot be recorded"):
         require_recordable(tmp_path / "x.jsonl", settings_of(file).policy)
     assert not (tmp_path / "x.jsonl").exists()
 

@@ -98,7 +98,7 @@ def test_another_decision_is_shown_and_fails(recording: Path, capsys: pytest.Cap
     assert replay(recording) == 1
     out, err = capsys.readouterr()
     assert "  recorded start one#1 on b" in out
-    assert "3 decided otherwise than recorded" in err
+    assert "3 with another decision than recorded" in err
 
 
 def test_one_job_can_be_followed(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +111,7 @@ def test_a_job_that_no_step_is_about_is_said(recording: Path, capsys: pytest.Cap
     assert replay(recording, job="tow") == 0
     out, err = capsys.readouterr()
     assert not out
-    assert "no step that was to be shown is about a job tow" in err
+    assert "no shown step has an event or a decision about a job tow" in err
 
 
 def test_a_start_that_came_to_nothing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,11 +181,11 @@ def test_a_full_disk_ends_the_recording_and_not_the_scheduling(tmp_path: Path) -
         asyncio.run(loop.run(recorder, cluster, Policy(), recorder.clock))
     assert [record.phase for record in cluster.jobs.values()] == ["starting", "starting"]
     [text] = said
-    assert "full.jsonl cannot be written any more (No space left on device), so the recording ends here" in text
+    assert "full.jsonl cannot be written any more (No space left on device), so the recording ends" in text
 
 
 def test_a_file_that_cannot_be_made_is_said_before_anything_starts(tmp_path: Path) -> None:
-    with pytest.raises(PhalanxError, match="cannot be recorded to: No such file or directory"):
+    with pytest.raises(PhalanxError, match="cannot be written: No such file or directory"):
         require_recordable(tmp_path / "nowhere" / "x.jsonl", Policy())
 
 
@@ -196,7 +196,7 @@ def test_one_difference_is_one_though_others_follow_from_it(
     first, second, third, fourth = recording.read_text().splitlines(keepends=True)
     recording.write_text(first + second + third.replace('"placements":[[0,0,"a",[]]]', '"placements":[]') + fourth)
     assert replay(recording) == 1
-    assert "1 decided otherwise than recorded" in capsys.readouterr().err
+    assert "1 with another decision than recorded" in capsys.readouterr().err
 
 
 def test_what_cannot_have_been_names_its_step(recording: Path) -> None:
@@ -206,5 +206,5 @@ def test_what_cannot_have_been_names_its_step(recording: Path) -> None:
             '"is":"Started","job":"one","attempt":1', '"is":"Started","job":"one","attempt":3'
         )
     )
-    with pytest.raises(PhalanxError, match="step 3 of the recording cannot follow those before it"):
+    with pytest.raises(PhalanxError, match="step 3 of the recording cannot follow the steps before it"):
         replay(recording)

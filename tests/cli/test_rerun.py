@@ -18,19 +18,19 @@ def test_a_job_that_is_over_or_that_is_forced() -> None:
     assert _require_rerunnable(over, False) is over.members[0]
     live = found_job()
     assert _require_rerunnable(live, True) is live.members[0]
-    with pytest.raises(PhalanxError, match="ns/train is queued: --force submits a second one"):
+    with pytest.raises(PhalanxError, match="ns/train is queued: --force submits a second job"):
         _require_rerunnable(live, False)
 
 
 def test_a_job_that_only_the_ledger_knows_has_no_manifest() -> None:
     entry = JobEntry(uid="u", job="ns/train", user="ada", queue="lab", account="lab", submit_s=1.0)
-    with pytest.raises(PhalanxError, match="the ledger has no manifest of it"):
+    with pytest.raises(PhalanxError, match="the ledger does not contain manifests"):
         _require_rerunnable(replace(found_job(), entry=entry, members=()), True)
 
 
 def test_of_several_objects_one_must_be_named() -> None:
     one = found_job(status=COMPLETE)
-    with pytest.raises(PhalanxError, match="is of 2 objects: rerun one of them"):
+    with pytest.raises(PhalanxError, match="has 2 objects: rerun one of them"):
         _require_rerunnable(replace(one, members=one.members * 2), False)
 
 

@@ -70,7 +70,7 @@ def test_a_second_one_stands_by_until_the_first_is_gone(kubeconfig: Path) -> Non
         told(first, "this process leads")
         assert holder(kubeconfig).endswith(f"-{first.pid}")
         with scheduler(kubeconfig) as second:
-            told(second, "as soon as no other does")
+            told(second, "as soon as no other scheduler does")
             first.send_signal(signal.SIGINT)
             assert first.wait(timeout=120) == 0
             told(second, "this process leads")
@@ -101,7 +101,7 @@ def test_both_show_metrics_and_one_of_them_leads(kubeconfig: Path) -> None:
 def test_for_the_cluster_of_an_up_it_stands_by_also_while_that_restarts_its_own(tmp_path: Path) -> None:
     """Point 13: one leads. The restarted control plane leads again at once, because its holder identity is fixed."""
     with started(tmp_path / "data") as up, scheduler(up.data / "kubeconfig") as other:
-        told(other, "as soon as no other does")
+        told(other, "as soon as no other scheduler does")
         assert holder(up.data / "kubeconfig") == "phalanx-up"
         other.send_signal(signal.SIGSTOP)  # on a busy machine a restart may take longer than a lease
         os.kill(child(up, "control-plane"), signal.SIGKILL)

@@ -45,4 +45,4 @@ def test_a_job_to_be_waited_for_that_is_not_there_is_a_warning() -> None:
     assert asyncio.run(not_known(Cluster(), ("there", "gang:any"), "lab")) == []
     assert asyncio.run(not_known(Cluster(closed=True), ("nobody",), "lab")) == []
     [warning] = asyncio.run(not_known(Cluster(), ("there", "theer:any"), "lab"))
-    assert warning.startswith("there is no job lab/theer now: what waits for it waits until there is one")
+    assert warning.startswith("there is no job lab/theer now: the dependency waits until a job with this name exists")

@@ -157,7 +157,9 @@ def test_what_would_take_years_is_refused(capsys) -> None:
 
 def test_who_did_not_end_is_said_beside_the_means_of_who_did(tmp_path: Path, capsys) -> None:
     simulate(own(tmp_path), "--policy", "greedy", "--processes", 1)
-    assert "own.yaml: under greedy 1 of 3 jobs did not end; the means are of the others" in capsys.readouterr().err
+    assert (
+        "own.yaml: under greedy 1 of 3 jobs did not end; the means count only the other jobs" in capsys.readouterr().err
+    )
 
 
 def test_a_policy_as_a_file(tmp_path: Path, capsys) -> None:
@@ -279,22 +281,25 @@ def test_results_as_csv_and_parquet(tmp_path: Path, capsys) -> None:
     [
         (["nothing.swf"], "nothing.swf: there is no such file"),
         ([KTH, "--policy", "best"], "there is no policy 'best'"),
-        ([KTH, "--policy"], "--policy names none; leave it out, or say for instance --policy easy fifo"),
-        ([KTH, "--estimates"], "--estimates names none; leave it out, or say for instance --estimates user exact"),
+        ([KTH, "--policy"], "--policy has no value; leave the option out, or write for example --policy easy fifo"),
+        (
+            [KTH, "--estimates"],
+            "--estimates has no value; leave the option out, or write for example --estimates user exact",
+        ),
         ([KTH, "--policy", DATA / "philly.csv"], "philly.csv': a file of one ends in .yaml, .yml, .json or .py"),
         ([KTH, "--policy", "nothing.yaml"], "nothing.yaml: No such file"),
         ([KTH, "--estimates", "guess"], "--estimates guess: not one of"),
         ([KTH, "--fault", "flood=1"], "there is no fault 'flood'"),
-        ([KTH, "--fault", "late=2"], "a chance is from 0 to 1"),
+        ([KTH, "--fault", "late=2"], "a probability is from 0 to 1"),
         ([KTH, "--shake", "soon"], "--shake: 'soon' is no length of time"),
-        ([DATA / "philly.csv"], "nothing says what cluster this is to run on"),
-        ([DATA / "philly.csv", "--cluster", "0x8"], "from 1x1 to"),
+        ([DATA / "philly.csv"], "the trace does not describe a cluster"),
+        ([DATA / "philly.csv", "--cluster", "0x8"], "write 1x1 to"),
         ([DATA / "philly.csv", "--cluster", "nothing.yaml"], "nothing.yaml: "),
         (
             [KTH, "--first", "5", "--csv", "/nowhere/at/all.csv"],
             "/nowhere/at/all.csv cannot be written: there is no folder /nowhere/at",
         ),
-        ([KTH, "--max-wait", "3d", "--aside", "0.2"], "--max-wait, --aside: nothing is searched; say --tune FILE"),
+        ([KTH, "--max-wait", "3d", "--aside", "0.2"], "--max-wait, --aside: this needs --tune FILE"),
         ([KTH, "--tune", "best.yaml", "--json", "--csv", "r.csv"], "leave out --csv, --json"),
     ],
 )
@@ -307,8 +312,11 @@ def test_what_is_wrong_is_said(words: list[object], complaint: str) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("jobs:\n- {id: a}\n", "own.yaml:2: jobs[0].run: a job says how long it runs"),
-        ("jobs:\n- {id: a, run: 1}\n- {id: a, run: 1}\n", "own.yaml:3: jobs[1].id: there is a job 'a' above already"),
+        ("jobs:\n- {id: a}\n", "own.yaml:2: jobs[0].run: the run time of the job is missing"),
+        (
+            "jobs:\n- {id: a, run: 1}\n- {id: a, run: 1}\n",
+            "own.yaml:3: jobs[1].id: an earlier entry is already named 'a'",
+        ),
         ("jobs:\n- {id: a, run: -1}\n", "own.yaml:2: jobs[0].run: -1 is not from 0 s to a hundred years"),
         ("jobs:\n- id: a\n  run: 1\n  pods: 0\n", "own.yaml:4: jobs[0].pods: 0 is no whole number from 1"),
         ("jobs:\n- {id: a, run: 1, requests: {cpu: -1}}\n", "own.yaml:2: jobs[0].requests.cpu: -1 is negative"),
@@ -318,11 +326,11 @@ def test_what_is_wrong_is_said(words: list[object], complaint: str) -> None:
         ),
         (
             "jobs:\n- {id: job-1, run: 1}\ngenerate: {jobs: 2}\n",
-            "own.yaml:2: jobs[0].id: 'job-1' is the name of a job that is generated",
+            "own.yaml:2: jobs[0].id: 'job-1' is the name of a generated job",
         ),
-        ("generate: {run: {weibull: 3}}\n", "own.yaml:1: generate.run: weibull is not as it should be"),
-        ("generate: {day: {swing: 2}}\n", "own.yaml:1: generate.day.swing: 2 is not from 0 to 1"),
-        ("nodes:\n- {name: a}\n- {name: a}\n", "own.yaml:1: nodes: there are two nodes 'a'"),
+        ("generate: {run: {weibull: 3}}\n", "own.yaml:1: generate.run: weibull has invalid values"),
+        ("generate: {day: {swing: 2}}\n", "own.yaml:1: generate.day.swing: 2 is not between 0 and 1"),
+        ("nodes:\n- {name: a}\n- {name: a}\n", "own.yaml:1: nodes: there are two nodes with the name 'a'"),
         ("job: []\n", "own.yaml:1: job: there is no such field; did you mean jobs?"),
         ("jobs: [\n", "own.yaml: this is no YAML"),
         ("- a\n", "own.yaml:1: ['a'] is not a mapping"),
@@ -414,7 +422,7 @@ def test_what_a_killed_process_played_is_lost_and_no_more() -> None:
     act = "os.kill(os.getpid(), signal.SIGKILL)"
     done = stopped_at_the_hundredth_start(act, "--policy", "easy", "fifo", "--processes", "2")
     assert done.returncode == 1
-    assert "lost: a process that played was killed" in done.stderr
+    assert "lost: a simulation process was killed" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -43,7 +43,7 @@ class Breaking(Connection):
 def test_what_was_created_before_an_error_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     documents = read_files([written(tmp_path, f"{JOB}---\n{JOB.replace('train', 'second')}")])
     objects = [(document, queued(document, None)) for document in documents]
-    with pytest.raises(PhalanxError, match="Whether this one was created is not known") as broken:
+    with pytest.raises(PhalanxError, match="It is unknown whether this object was created") as broken:
         asyncio.run(_create_all(Breaking(), objects, "lab", tell=True))
     assert str(broken.value).startswith(f"{tmp_path}/job.yaml:")
     assert capsys.readouterr().out == "job lab/train created in queue default\n"

@@ -161,7 +161,7 @@ async def test_the_choice_stays_on_its_job_and_goes_to_the_neighbour_of_a_job_th
     shown.picture = picture(jobs=())
     assert shown.job is None
     assert await shown.press("c")
-    assert "you have no jobs here" in shown.draw(120, 30).plain
+    assert "you have no jobs" in shown.draw(120, 30).plain
 
 
 async def test_a_look_that_fails_leaves_the_last_picture_and_says_so() -> None:

@@ -46,7 +46,7 @@ def test_the_best_is_judged_on_jobs_that_the_search_never_saw(tmp_path: Path) ->
     assert {each.measures["jobs"] for each in found.aside} == {ASIDE}
     text = written(asked, found, "phalanx simulate\nflat: true")
     assert text.startswith("# Found by: phalanx simulate flat: true\n")
-    assert "On the 80 jobs after these, which the search never saw:" in text
+    assert "On the 80 later jobs, which the search did not use:" in text
     asked.file.write_text(text)
     setup = setup_of(str(asked.file))
     assert setup.name == "best"
@@ -136,7 +136,7 @@ def test_the_command_writes_the_policy_and_says_what_has_no_meaning(
     assert build()(asked, result_action="return_value") == 0
     told = capsys.readouterr()
     assert re.search(r"^best +36 ", told.out, re.MULTILINE)
-    assert "no trial kept to the bounds" in told.err
+    assert "no trial is within the bounds" in told.err
     assert file.read_text().startswith("# Found by: phalanx")
     with pytest.raises(PhalanxError, match="leave out --seeds, --policy"):
         build()(

@@ -109,7 +109,7 @@ def test_run_shows_the_output_and_ends_with_the_exit_code(up: Up) -> None:
 def test_a_time_limit_ends_a_job_as_timeout_does(up: Up) -> None:
     late = up.phalanx("run", "--name", "late", "--time-limit", "1s", "--", "sleep", "600")
     assert late.returncode == 124
-    assert "job default/late failed: it had run as long as it may (1s) and was ended" in late.stderr
+    assert "job default/late failed: it reached its time limit (1s) and was ended" in late.stderr
 
 
 def test_its_metrics_count_what_was_started(up: Up) -> None:
@@ -146,12 +146,12 @@ def test_an_unknown_queue_is_refused_with_a_guess(up: Up) -> None:
 def test_a_job_larger_than_any_node_waits_and_says_why(up: Up) -> None:
     said = up.phalanx("submit", "--name", "huge", "--cpu", "1000", "--", "true")
     assert said.returncode == 0
-    assert "one of its pods asks 1000 cpu, but the largest node has 100" in said.stderr
+    assert "one of its pods requests 1000 cpu, but the largest node has 100" in said.stderr
     [job] = json.loads(up.phalanx("jobs", "--json").stdout)
     assert (job["job"], job["state"], job["reason"]["code"]) == ("default/huge", "queued", "NeverFits")
     page = up.phalanx("explain", "huge").stdout
     assert "the largest node has 100" in page
-    assert "1 of 1 that wait in queue default" in page
+    assert "1 of 1 waiting jobs in queue default" in page
     up.kubectl("delete", "job", "huge")
 
 
@@ -284,7 +284,7 @@ def test_ctrl_c_leaves_pods_running_and_the_next_up_finds_them(tmp_path: Path) -
         children = [child(up, "control-plane"), child(up, "apiserver")]
         text = up.stop(signal.SIGINT)
     assert up.process.returncode == 0
-    assert "1 running pod left to go on" in text
+    assert "1 running pod left running" in text
     assert not any(map(is_alive, children))
     assert is_alive(process)
     with started(tmp_path / "data", "--stop-pods") as again:

@@ -20,7 +20,7 @@ def test_lengths_of_time(text: str, length_s: float | None) -> None:
 
 
 def test_what_is_no_length_of_time() -> None:
-    with pytest.raises(PhalanxError, match="--timeout 'soon': write for instance 90s"):
+    with pytest.raises(PhalanxError, match="--timeout 'soon': write for example 90s"):
         wait._length_s("soon")
 
 

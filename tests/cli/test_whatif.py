@@ -197,7 +197,7 @@ async def test_a_started_job_of_a_snapshot_is_passed_over_and_that_is_said(
     small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await whatif(snapshot=small, changes=Changes(file=manifest(tmp_path, a_job("runs", 2, "10s"))))
-    assert "default/runs has started already: what its file says of it is passed over" in capsys.readouterr().err
+    assert "default/runs has already started: the changes in its file have no effect" in capsys.readouterr().err
 
 
 async def test_an_unknown_priority_class_is_said(
@@ -205,7 +205,10 @@ async def test_an_unknown_priority_class_is_said(
 ) -> None:
     files = manifest(tmp_path, a_job("mine", 1, "10s", "priorityClassName: high"))
     await whatif(snapshot=small, changes=Changes(file=files))
-    assert "change.yaml:11: no PriorityClass high is known here, so it counts as 0" in capsys.readouterr().err
+    assert (
+        "change.yaml:11: the PriorityClass high is unknown, so the priority is assumed to be 0"
+        in capsys.readouterr().err
+    )
 
 
 async def test_the_table_and_what_is_assumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -219,8 +222,8 @@ async def test_the_table_and_what_is_assumed(tmp_path: Path, capsys: pytest.Capt
         "default/next   default   waits   5m        5m        same\n"
         "default/huge   default   waits   over 7d   over 7d   same\n"
         "\n"
-        "1 running job not listed: nobody makes it give way.\n"
-        "default/free runs without a time limit, and is taken to end in 5m (--assume-run).\n"
+        "1 running job not listed, because no job preempts it.\n"
+        "default/free runs without a time limit, and is assumed to end in 5m (--assume-run).\n"
         "default/huge does not start within 7d: NeverFits: 9 pods of role main asked, but the matching nodes (1) can "
         "hold 2 of them when empty (1 cpu each)\n"
     )
@@ -259,7 +262,7 @@ async def test_a_recording_is_taken_as_it_was_after_its_last_step(
 
 @pytest.mark.parametrize(
     ("kept", "complaint"),
-    [(slice(0, -30), r"small\.jsonl has no whole step in it: it was cut short"), (slice(0, 0), "is no recording")],
+    [(slice(0, -30), r"small\.jsonl has no complete step"), (slice(0, 0), "is no recording")],
 )
 def test_a_snapshot_cut_short_is_refused(small: Path, kept: slice, complaint: str) -> None:
     small.write_text(small.read_text()[kept])
@@ -270,12 +273,12 @@ def test_a_snapshot_cut_short_is_refused(small: Path, kept: slice, complaint: st
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"delete": ("node/n2",)}, r"node/n2: there is no 'n2'\. Nothing was tried\. There are n1\."),
-        ({"delete": ("job/nothing/like-it",)}, r"There are default/last, default/next, default/runs\."),
+        ({"delete": ("node/n2",)}, r"node/n2: there is no 'n2'\. Nothing was simulated\. Known names: n1\."),
+        ({"delete": ("job/nothing/like-it",)}, r"Known names: default/last, default/next, default/runs\."),
         ({"delete": ("pod/x",)}, "write job/NAMESPACE/NAME, node/NAME"),
-        ({"add_nodes": ("4",)}, "--add-nodes 4: say how many, and like which node"),
+        ({"add_nodes": ("4",)}, "--add-nodes 4: write the number and an existing node"),
         ({"add_nodes": ("0xn1",)}, "from 1 to 100000"),
-        ({"add_nodes": ("many",)}, "--add-nodes many: say how many"),
+        ({"add_nodes": ("many",)}, "--add-nodes many: write the number"),
         ({"add_nodes": ("2xn7",)}, r"node/n7: there is no 'n7'"),
     ],
 )
@@ -289,9 +292,9 @@ async def test_what_cannot_be_changed_is_said(small: Path, changes: dict[str, An
     [
         (
             "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\n",
-            r"change\.yaml:2: what if there was a Secret \(v1\) is not",
+            r"change\.yaml:2: a Secret \(v1\) cannot be simulated",
         ),
-        ("apiVersion: v1\nkind: Node\nmetadata: {name: x}\n", "the node does not say what it has"),
+        ("apiVersion: v1\nkind: Node\nmetadata: {name: x}\n", "the manifest of the node has no resources"),
         ("apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\nspec: {}\n", r"spec\.template is missing"),
         (a_job("x", 1, "1h").replace("parallelism: 1", "parallelism: one"), "this cannot be read as a Job"),
         (

@@ -124,7 +124,7 @@ def test_the_example_is_played_as_it_is_typed(tmp_path: Path, capsys: pytest.Cap
             "jobs:\n- id: a\n  run: 1\n  closeness: rack\n  preferredCloseness: rack\n",
             "5: jobs[0].preferredCloseness: closeness says rack already: say one of both",
         ),
-        ("jobs:\n- {run: 1, balanced: true}\n", "2: jobs[0].balanced: evenly within what? Say closeness or"),
+        ("jobs:\n- {run: 1, balanced: true}\n", "2: jobs[0].balanced: balanced needs closeness or"),
         ("jobs:\n- {run: 1, slice: 4}\n", "2: jobs[0].slice: 4 is no text; put it in quotes"),
         ("jobs:\n- {run: 1, slice: four}\n", "2: jobs[0].slice: write PODS@LEVEL, for instance 4@kubernetes.io"),
         (
@@ -133,10 +133,19 @@ def test_the_example_is_played_as_it_is_typed(tmp_path: Path, capsys: pytest.Cap
         ),
         ("jobs:\n- {run: 1, minimum: 2}\n", "2: jobs[0].minimum: 2 is no whole number from 0 to 1"),
         ("jobs:\n- {run: 1, array: 0}\n", "2: jobs[0].array: 0 is no whole number from 1 to"),
-        ("jobs:\n- {run: 1, array: {running: 2}}\n", "2: jobs[0].array.jobs: an array says how many jobs it has"),
+        (
+            "jobs:\n- {run: 1, array: {running: 2}}\n",
+            "2: jobs[0].array.jobs: the number of the array's jobs is missing",
+        ),
         ("jobs:\n- {run: 1, array: {jobs: 9, cap: 2}}\n", "2: jobs[0].array.cap: there is no such field; known are"),
-        ("jobs:\n- {run: 1, id: a, array: 3}\n- {run: 1, id: a_2}\n", "3: jobs[1].id: there is a job 'a_2' above"),
-        ("jobs:\n- {run: 1, id: a_2}\n- {run: 1, id: a, array: 3}\n", "3: jobs[1].id: there is a job 'a_2' above"),
+        (
+            "jobs:\n- {run: 1, id: a, array: 3}\n- {run: 1, id: a_2}\n",
+            "3: jobs[1].id: an earlier entry is already named 'a_2'",
+        ),
+        (
+            "jobs:\n- {run: 1, id: a_2}\n- {run: 1, id: a, array: 3}\n",
+            "3: jobs[1].id: an earlier entry is already named 'a_2'",
+        ),
         (
             "jobs:\n- {run: 1, gpuFraction: 2}\n",
             "2: jobs[0].gpuFraction: phalanx.dev/gpu-fraction '2' is not from",
@@ -147,7 +156,7 @@ def test_the_example_is_played_as_it_is_typed(tmp_path: Path, capsys: pytest.Cap
             "2: jobs[0].gpuFraction: it says phalanx.dev/gpu-fraction and phalanx.dev/gpu-memory: say one of both",
         ),
         ("jobs:\n- {run: 1, aligned: yes}\n", "2: jobs[0].aligned: True is none of no, preferred, required"),
-        ("jobs:\n- {run: 1, tolerations: [{value: x}]}\n", "2: jobs[0].tolerations[0].key: of which key?"),
+        ("jobs:\n- {run: 1, tolerations: [{value: x}]}\n", "2: jobs[0].tolerations[0].key: no key;"),
         (
             "jobs:\n- {run: 1, tolerations: [{key: x, operator: In}]}\n",
             "2: jobs[0].tolerations[0].operator: 'In' is",
@@ -177,7 +186,7 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str, complain
 def test_who_names_a_reservation_that_there_is_not_does_not_wait_for_ever(tmp_path: Path) -> None:
     with pytest.raises(PhalanxError) as raised:
         read(tmp_path, "nodes: [{name: n}]\njobs: [{id: a, run: 1, reservation: course}]\n")
-    assert "own.yaml: job a asks for the reservation course, but there is none at all" in str(raised.value)
+    assert "own.yaml: job a names the reservation course, but there is no reservation" in str(raised.value)
 
 
 ONE_NODE = "nodes: [{name: n, allocatable: {cpu: 4}}]\n"

@@ -27,7 +27,7 @@ def site(**said: object) -> WorkloadSite:
         ("nodes:\n- {devices: [{name: a}, {name: a}]}\n", "2: nodes[0].devices: there are two devices 'a'"),
         (
             "nodes:\n- allocatable: {nvidia.com/gpu: 3}\n  devices: [{name: a, count: 4}]\n",
-            "3: nodes[0].devices: 4 devices of nvidia.com/gpu are listed, but allocatable says 3",
+            "3: nodes[0].devices: 4 devices of nvidia.com/gpu are listed, but allocatable has 3",
         ),
         ("nodes:\n- {devices: [{name: a, memory: -1}]}\n", "2: nodes[0].devices[0].memory: -1 is negative"),
         ("topologies:\n- {levels: []}\n", "2: topologies[0].levels: a topology has one level at least"),
@@ -38,7 +38,7 @@ def site(**said: object) -> WorkloadSite:
         ),
         (
             "nodes: [{name: n}]\nreservations:\n- {name: a, start: 1h, end: 2h, nodes: [n-0]}\n",
-            "3: reservations[0].nodes[0]: there is no node 'n-0', and no entry of nodes of that name",
+            "3: reservations[0].nodes[0]: there is no node 'n-0', and no entry of nodes with this name",
         ),
         ("reservations:\n- {start: 0}\n", "2: reservations[0].name: it has no name"),
     ],
@@ -58,7 +58,7 @@ def test_a_cluster_s_file_says_its_racks_and_reservations(tmp_path: Path) -> Non
     found = read(tmp_path, "jobs: [{id: a, run: 1, reservation: r}]\n", cluster)
     assert [each.levels for each in found.topologies] == [("rack",)]
     assert [(each.start_s, each.nodes) for each in found.reservations] == [(1, ("n-0", "n-1"))]
-    with pytest.raises(PhalanxError, match="the reservation s is of the node m, which the cluster does not have"):
+    with pytest.raises(PhalanxError, match="the reservation s names the node m, which the cluster does not have"):
         read(tmp_path, "reservations: [{name: s, start: 1, end: 2, nodes: [m]}]\n", cluster)
 
 
@@ -79,5 +79,5 @@ def test_each_gpu_without_a_name_becomes_a_device() -> None:
 
 
 def test_two_nodes_of_one_name_are_refused() -> None:
-    with pytest.raises(Misread, match="there are two nodes 'n-1'"):
+    with pytest.raises(Misread, match="there are two nodes with the name 'n-1'"):
         site(nodes=[{"name": "n", "count": 2}, {"name": "n-1"}])

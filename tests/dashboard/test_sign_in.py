@@ -334,9 +334,9 @@ async def test_the_command_serves_the_page_with_a_certificate_of_its_own(server:
     ("entrance", "said"),
     [
         (Entrance(host=("phalanx.example",)), "need --sign-in"),
-        (Entrance(sign_in=True, address="0.0.0.0:8443", proxy_name=("proxy",)), "go together"),
-        (Entrance(sign_in=True, proxy_name=("proxy",), proxy_ca=Path("ca.crt")), "go together"),
-        (Entrance(sign_in=True, tls_cert=Path("tls.crt"), tls_key=Path("tls.key")), "go together"),
+        (Entrance(sign_in=True, address="0.0.0.0:8443", proxy_name=("proxy",)), "need each other"),
+        (Entrance(sign_in=True, proxy_name=("proxy",), proxy_ca=Path("ca.crt")), "need each other"),
+        (Entrance(sign_in=True, tls_cert=Path("tls.crt"), tls_key=Path("tls.key")), "need each other"),
         (Entrance(sign_in=True, address="8443"), "no address to listen on"),
     ],
 )

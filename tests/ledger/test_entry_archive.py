@@ -81,7 +81,7 @@ def test_old_jobs_move_into_an_archive_and_back(file: Path) -> None:
 
 def test_purging_needs_a_yes(file: Path) -> None:
     before = known(file)
-    assert "Say --yes" in call(file, "purge", "--before", "2001-01-01").stderr
+    assert "Add --yes" in call(file, "purge", "--before", "2001-01-01").stderr
     assert known(file) == before
     assert call(file, "purge", "--before", "2001-01-01", "--yes").returncode == 0
     assert known(file) == before - {"old"}

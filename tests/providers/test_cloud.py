@@ -210,7 +210,7 @@ def test_doctor_names_instances_that_have_not_joined_and_providers_that_are_away
         (found,) = await of_node_groups(Cluster(), [own])  # type: ignore[arg-type]  # a double
         assert (found.state, found.text) == (
             WARNING,
-            "its provider answers: 2 starting, 1 running; the cluster has 0 of its nodes; not in the cluster: n1",
+            "its provider lists 2 starting, 1 running; the cluster has 0 of its nodes; not in the cluster: n1",
         )
         assert "phalanx.dev/node-group=gpu" in found.mend
 

@@ -29,7 +29,7 @@ def test_a_template_or_price_that_is_none_is_an_error(tmp_path: Path, content: b
     cloud = Cloud({"g": CloudGroup(price=price, node=Garbled())})
 
     async def scene(at: CloudAddress) -> None:
-        with pytest.raises(PhalanxError, match="node group gpu: what its provider states cannot be used"):
+        with pytest.raises(PhalanxError, match="node group gpu: the values of its provider cannot be used"):
             await completed(in_file(tmp_path, "allocatable: {cpu: 6}", "labels: {pool: g}"))
 
     served(tmp_path, cloud, scene)
@@ -114,7 +114,7 @@ def test_what_a_provider_cannot_say_is_needed_in_the_file(tmp_path: Path) -> Non
     cloud = Cloud({"g": CloudGroup(), "h": CloudGroup()})
 
     async def scene(at: CloudAddress) -> None:
-        with pytest.raises(PhalanxError, match="it does not say what a node has; write `allocatable`"):
+        with pytest.raises(PhalanxError, match="it does not state the resources of a node; write `allocatable`"):
             await completed(in_file(tmp_path))
         group = (await completed(in_file(tmp_path, "allocatable: {cpu: 6}", "labels: {pool: g}"))).group
         assert group.price_per_hour == 0.0

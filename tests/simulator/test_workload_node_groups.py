@@ -170,15 +170,15 @@ def packs(nodes: list[int], pods: list[int]) -> bool:
     [
         ("spot", "write NAME=MIN or NAME=MINxGPUSgpu first"),
         ("Spot=0", "write NAME=MIN or NAME=MINxGPUSgpu first; a name has lowercase letters"),
-        ("spot=0x8gpu,max=lots", "max=lots: it is a number of nodes from 1 to 10000"),
-        ("spot=4x8gpu,max=2", "max=2: it is a number of nodes from 4 to 10000"),
+        ("spot=0x8gpu,max=lots", "max=lots: write a number of nodes from 1 to 10000"),
+        ("spot=4x8gpu,max=2", "max=2: write a number of nodes from 4 to 10000"),
         ("spot=0,colour=red", "there is no field 'colour'; the fields are max, price, cpu"),
-        ("spot=0,price=-1", "price=-1: it is a number from 0 to 1e+09"),
+        ("spot=0,price=-1", "price=-1: write a number from 0 to 1e+09"),
         ("spot=0,delay=soon", "delay: 'soon' is no length of time"),
         ("spot=0,delay=1h,timeout=5m", "timeout=300s is shorter than delay=3600s"),
-        ("spot=0,cpu=0", "cpu=0: a node has more than nothing"),
-        ("spot=0,refused=0.7,never=0.7", "refused and never are more than 1 together"),
-        ("spot=0,max=3,max=4", "'max=4' is not KEY=VALUE, or its key is there twice"),
+        ("spot=0,cpu=0", "cpu=0: the amount must be more than 0"),
+        ("spot=0,refused=0.7,never=0.7", "the sum of refused and never is more than 1"),
+        ("spot=0,max=3,max=4", "'max=4' is not KEY=VALUE, or its key occurs twice"),
     ],
 )
 def test_a_wrong_group_is_refused_with_an_example(text: str, complaint: str) -> None:

@@ -1,6 +1,6 @@
-"""The command `phalanx`: its commands, and the one place where errors of users become exit codes.
+"""The program `phalanx`: find the command that the user names, run it, and convert errors to exit codes.
 
-Commands are looked up by name and imported when they are called: `phalanx --help` needs none of them.
+The module of a command is imported only when the command is called. So `phalanx --help` imports no command.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from phalanx.errors import PhalanxError
 if TYPE_CHECKING:  # imported late, because `--version` and `--help` do not need it
     from cyclopts import App
 
-# Options of `run` and `submit` without a value: the next word may be the command.
+# Options of `run` and `submit` that take no value. So the word after such an option may be the command of the job.
 FLAGS = frozenset(
     {
         *("--hold", "--json", "--dry-run", "--detach", "-d", "--follow", "--help", "-h", "--version"),
         *("--tty", "-it", "-ti", "--stdin", "-i"),
     }
 )
-HIDDEN = {  # commands that other programs call
+HIDDEN = {  # commands that only other programs call; the help does not list them
     "complete": "phalanx.cli.commands.work.complete:complete",
     "control-plane": "phalanx.cli.commands.one_machine.control_plane:control_plane",
 }
@@ -32,8 +32,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def build(asked: str = "") -> App:
-    """Return the application with a line of help for each command. The command `asked` is imported, and has its own
-    help."""
+    """Return the application with a line of help for each command. Only the command `asked` is imported, so that its
+    full help and its options are known."""
     from cyclopts import App, Group, Parameter
 
     groups = {folder: Group(title, sort_key=number) for number, (folder, title) in enumerate(TITLES.items())}
@@ -52,15 +52,16 @@ def build(asked: str = "") -> App:
 
 
 def main() -> None:
-    """Run the command line. The exit code is 0 for success, 1 for an error that the user can mend, 2 for a wrong
-    command line, 130 after Ctrl-C, or else the exit code of a job."""
+    """Run the command line, and exit with its code: 0 for success, 1 for an error that the user can correct, 2 for an
+    invalid command line, 130 after Ctrl-C. Commands that wait for a job exit with the job's exit code."""
     try:
         words = sys.argv[1:] = with_dashes(with_standard_input(sys.argv[1:]))
         answer = _answer(words)
         sys.stdout.flush()
     except PhalanxError as error:
         _fail(error)
-    except BaseExceptionGroup as group:  # errors of parallel tasks; a defect keeps its traceback
+    # errors of parallel tasks; an error that is no PhalanxError is a bug, and keeps its traceback
+    except BaseExceptionGroup as group:
         if group.split(PhalanxError)[1] is not None:
             raise
         _fail(_first(group))
@@ -73,18 +74,19 @@ def main() -> None:
         if error.errno not in FULL or error.filename is not None:
             raise
         _write_no_more()
-        _fail(PhalanxError(f"what was written is not whole: {error.strerror}; make room there and ask again"))
+        _fail(PhalanxError(f"the output is incomplete: {error.strerror}; free some disk space and repeat the command"))
     sys.exit(answer if isinstance(answer, int) else 0)
 
 
 def complete_for_kubectl() -> None:
-    """Print the completions of the last word of `kubectl phalanx ...`, one on each line."""
+    """Print the completions of the last word of the command line `kubectl phalanx ...`, one on each line."""
     sys.argv[1:] = ["complete", "--", *sys.argv[1:]]
     main()
 
 
 def _answer(words: list[str]) -> object:
-    """Return what the command returns. Raises what the command raises, and SystemExit for a wrong command line."""
+    """Call the command and return its result. Errors of the command are passed on; an invalid command line raises
+    SystemExit."""
     if words in ([], ["--help"], ["-h"]):
         sys.stdout.write(overview(bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
         return 0
@@ -103,30 +105,32 @@ def _answer(words: list[str]) -> object:
 
 
 def _no_command(word: str) -> str:
-    """Return the error for an unknown command. The parser's own error would import every command."""
+    """Return the error message for an unknown command or option. The parser's own message is not used, because it would
+    import every command."""
     from difflib import get_close_matches
 
     near = " or ".join(get_close_matches(word, (*COMMANDS, "--help", "--version"), n=2))
     what = "option" if word.startswith("-") else "command"
-    return f"there is no {what} {word!r}{f'; did you mean {near}?' if near else '.'} `phalanx --help` lists all."
+    return f"there is no {what} {word!r}{f'; did you mean {near}?' if near else '.'} `phalanx --help` lists them."
 
 
 def _write_no_more() -> None:
-    """Discard further output. Drop the unwritten output, because writing it would fail again at the exit."""
+    """Redirect standard output to /dev/null. Python flushes the buffered output at the exit, and that would fail again
+    otherwise."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def with_standard_input(words: list[str]) -> list[str]:
-    """Replace a lone dash by the path of standard input, because the parser takes a dash for an option."""
+    """Replace each word `-` before `--` by /dev/stdin, because the parser takes a dash for an option."""
     mine = words.index("--") if "--" in words else len(words)
     return ["/dev/stdin" if word == "-" else word for word in words[:mine]] + words[mine:]
 
 
 def with_dashes(words: list[str]) -> list[str]:
-    """Return a command line of `run` or `submit` with the two dashes before its command, where they were left out.
+    """Insert the `--` before the command of the job if the user left it out in `phalanx run` or `phalanx submit`.
 
-    The command begins at the first word that is neither an option nor an option's value. `submit` also takes a file
-    there."""
+    The command begins at the first word that is neither an option nor an option's value. In `submit` this word may also
+    name a file. Then the command line is returned unchanged, unless the file is a script (`_with_script`)."""
     if words[:1] not in (["run"], ["submit"]) or "--" in words:
         return words
     at = 1
@@ -140,16 +144,15 @@ def with_dashes(words: list[str]) -> list[str]:
 
 
 def _with_script(words: list[str], at: int) -> list[str]:
-    """Return a command line of `submit` with a script as its command, and the options that stand in the script.
-
-    Raises PhalanxError."""
+    """Return a command line of `submit` whose command is the script, with the options that the script's `#PHALANX`
+    lines contain. If the file is no script, return `words` unchanged. Raises PhalanxError."""
     from phalanx.cli.submission.script import is_script, script_line
 
     return ["submit", *script_line(words[1:at], words[at], words[at + 1 :], FLAGS)] if is_script(words[at]) else words
 
 
 def _is_program(word: str) -> bool:
-    """Return True for a word that names a program on the PATH, and no file or folder."""
+    """Return True if `word` names a program on the PATH and no file or folder has this name."""
     from shutil import which
 
     return not os.path.exists(word) and which(word) is not None

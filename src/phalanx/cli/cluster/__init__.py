@@ -1,12 +1,12 @@
-"""A Kubernetes API, as commands use it.
+"""Connections to a Kubernetes API, and what commands read and write there.
 
-informers     one list and watch per kind, shared
-target        which cluster a command talks to
-numbers       how each queue stands and why jobs wait, as the scheduler serves it
-jobs          one job: its names, its pods, its end
-accounting    the caches in which the ledger looks exit codes and owners up
+informers     caches of objects: one list and watch for each kind, shared by all users of the cache
+target        the options that select the cluster of a command
+numbers       status of queues and reasons of waiting jobs, which the scheduler computes and serves
+jobs          find one job by its name, follow its pods and its output, change it
+accounting    exit codes and owners of jobs, from caches, for the ledger
 monitoring    metrics, health and readiness of a scheduler
-visibility    API groups that the scheduler itself answers
-scheduling    the scheduler, wired to an API server
-live_state    the cluster's state as it is now, and what would be decided now
+visibility    API groups that the scheduler's own process serves
+scheduling    run the scheduler against an API server
+live_state    read the cluster's present state, and compute what the scheduler would decide now
 """

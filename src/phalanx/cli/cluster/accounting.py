@@ -1,8 +1,8 @@
 """Read from a job's objects the facts that the ledger records: the user, how the job ended, and its exit code.
 
-The scheduler's events state a job's requests and its nodes. Everything else is in the objects, and is lost with them.
-So this module follows their changes. It keeps the last state of deleted objects for a while, until the end of the job
-is recorded.
+The scheduler's events contain a job's requests and its nodes. All other facts are only in the objects, and are lost
+when the objects are deleted. So this module follows the changes of the objects, and keeps the facts about a job for a
+while after its objects were deleted, until the ledger has recorded the end of the job.
 """
 
 from __future__ import annotations
@@ -27,36 +27,40 @@ from phalanx.ledger.entry import ARRAY as TASK_OF
 from phalanx.ledger.entry import OBJECT
 from phalanx.model.job import Outcome
 
-WORDS = "slurm.phalanx.dev/"  # the prefix of annotations that the ledger stores
+WORDS = "slurm.phalanx.dev/"  # annotations with this prefix are stored in the ledger
 NUMBER = "number"
-CANCELLED = "cancelled-by"  # the user who cancelled the job; the job's exit code still comes from its pods
+# the annotation with the user who cancelled the job; such a job also gets the exit code of its deleted pods
+CANCELLED = "cancelled-by"
 _GONE_KEPT = 10_000
-_WORDS_KEPT, _WORDS_CHARS = 256, 1 << 18  # the most annotations, and characters, of one object: users write them
+# the largest number of annotations and of characters that are stored for one object, because users write them
+_WORDS_KEPT, _WORDS_CHARS = 256, 1 << 18
 _CAUSE_CHARS = 4096
 _SIGNALS = range(129, 193)  # a shell's exit codes of programs that a signal ended
 
 
 @dataclass(slots=True, kw_only=True)
 class _Seen:
-    """The objects of one job. `members`: uid -> (time of creation, kind, outcome). `ends`: pod uid -> (exit code,
-    signal, end). `causes`: uid -> the text of why the object ended."""
+    """The facts about one job from its objects. `members`: uid of a Job, training job or bare pod -> (time of creation,
+    kind, outcome). `ends`: uid of a pod -> (exit code, signal, time of the end). `causes`: uid -> the text that
+    explains why the object ended. `words`: the annotations that the ledger stores, without their prefix."""
 
     members: dict[str, tuple[str, str, tuple[Outcome, float | None, bool] | None]] = field(default_factory=dict)
     ends: dict[str, tuple[int, int, float | None]] = field(default_factory=dict)
     causes: dict[str, str] = field(default_factory=dict)
     words: dict[str, str] = field(default_factory=dict)
-    named: bool = False  # several objects may bear its name
+    # True if labels or annotations of the objects name the job, so that it may have several objects
+    named: bool = False
 
 
 class Objects:
-    """The facts about jobs from their objects; the ledger calls `look`. `words`: translates an object's labels and
-    annotations for the dialects."""
+    """Collects the facts about jobs from their objects; the ledger calls `look`. `words`: a function that translates
+    labels and annotations of other schedulers to Phalanx's."""
 
     def __init__(self, words: Words = lambda kind, meta, scheduler: {}) -> None:
         self._words = words
         self._seen: dict[str, _Seen] = {}
         self._gone: OrderedDict[str, Facts] = OrderedDict()
-        self._job_of: dict[str, str] = {}  # uid of a Job or training job -> job
+        self._job_of: dict[str, str] = {}  # uid of a Job or training job -> the id of the job
 
     def follow(self, informers: Callable[[Kind], Informer], served: Iterable[Kind]) -> None:
         for kind in (JOBS, *(kind for kind in TRAINING_KINDS if kind in served)):
@@ -70,7 +74,7 @@ class Objects:
     # --- changes ----------------------------------------------------------------------------------------------------
 
     def on_owner(self, change: Change) -> None:
-        """Return whether the record belongs on a Job or a training job."""
+        """Update the facts about a job after a change of its Job or training job."""
         obj = change.new or change.old
         assert obj is not None
         meta = obj["metadata"]
@@ -111,15 +115,15 @@ class Objects:
             self._lose(job, meta["uid"])
 
     def _is_bare(self, obj: Object, owner: Object | None) -> bool:
-        """Return True for a pod that forms a gang by itself: nothing controls it, or a controller of another scheduler
-        made it, whose words say which gang it belongs to (Volcano's Job)."""
+        """Return True if the job of the pod follows from the pod alone. Either no controller created the pod, or
+        another scheduler's controller did, whose labels name the gang (Volcano's Job)."""
         scheduler = obj["spec"].get("schedulerName")
         if owner is None:
             return scheduler in OURS
         return bool(self._words("Pod", obj["metadata"], scheduler or DEFAULT_SCHEDULER).get(JOB))
 
     def _job_of_pod(self, meta: Object, scheduler: str) -> str:
-        """Return the job of a pod that no Job controls."""
+        """Return the id of the job to which a pod without a controlling Job belongs."""
         named = option(meta, JOB) or self._words("Pod", meta, scheduler).get(JOB)
         return f"{meta['namespace']}/{named or 'pod:' + meta['name']}"
 
@@ -133,14 +137,15 @@ class Objects:
         told = {key.removeprefix(WORDS): text for key, text in annotations.items() if key.startswith(WORDS)}
         left = _WORDS_CHARS
         for key, text in list(told.items())[:_WORDS_KEPT]:
-            if len(text) <= left:  # a text is stored whole or not at all, because half of a JSON text is useless
+            if len(text) <= left:  # a text is stored completely or not at all, because half of a JSON text is useless
                 seen.words[key] = text
                 left -= len(text)
         if array := option(meta, ARRAY):
             seen.words[TASK_OF] = array
 
     def _lose(self, job: str, uid: str) -> None:
-        """Forget an object of a job. After its last object, the facts about the job are kept for a while."""
+        """Remove a deleted object from the facts about its job. When the last object is removed, the facts are moved to
+        `_gone`, which keeps them for a while."""
         seen = self._seen[job]
         if len(seen.members) == 1:
             self._gone[job] = _facts(seen)
@@ -175,13 +180,13 @@ def _facts(seen: _Seen) -> Facts:
 
 
 def _together(outcomes: list[Outcome]) -> Outcome:
-    """Return the outcome of a job from those of its parts: failed if any part failed; deleted if no part is known to
-    have ended by itself."""
+    """Return the outcome of a job from the outcomes of its objects: FAILED if one of them failed, else SUCCEEDED if one
+    of them succeeded, else DELETED."""
     return next((end for end in (Outcome.FAILED, Outcome.SUCCEEDED) if end in outcomes), Outcome.DELETED)
 
 
 def _ending(obj: Object) -> tuple[Outcome, float | None, bool] | None:
-    """Return (outcome, time of the end, whether the time limit was reached) of a Job or a training job; None if it has
+    """Return (outcome, time of the end, True if the time limit was reached) of a Job or a training job; None if it has
     not ended."""
     status = obj.get("status") or {}
     for condition in status.get("conditions") or ():
@@ -204,12 +209,13 @@ def _pod_outcome(obj: Object, end: tuple[int, int, float | None] | None) -> tupl
 
 
 def _counts(obj: Object) -> bool:
-    """Return whether the pod's exit code is the program's own, and not a result of its deletion."""
+    """Return True if the pod's exit code comes from the program itself, and not from the deletion of the pod."""
     return "deletionTimestamp" not in obj["metadata"] or (obj.get("status") or {}).get("phase") == "Succeeded"
 
 
 def _exit(obj: Object) -> tuple[int, int, float | None] | None:
-    """Return the highest exit code of the pod's containers, its signal, and when the last of them ended."""
+    """Return (the highest exit code of the pod's containers, the signal of this container, the time when the last
+    container ended); None while a container runs."""
     statuses: list[Any] = (obj.get("status") or {}).get("containerStatuses") or []
     ends = [one["state"]["terminated"] for one in statuses if (one.get("state") or {}).get("terminated")]
     if not ends or len(ends) < len(statuses):

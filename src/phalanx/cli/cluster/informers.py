@@ -12,9 +12,10 @@ from phalanx.client.kind import Kind
 
 
 class Informers:
-    """`informers(kind)` returns the cache of that kind, which runs in `group`; a cache that fails ends the group with
-    its error. `lean`: kinds of which the cache keeps only the fields of the given type, to save memory. `namespace`:
-    the namespace to list namespaced kinds in; "" lists all namespaces."""
+    """Creates one cache for each kind: `informers(kind)` returns the cache of this kind. Caches run as tasks of
+    `group`; if a cache fails, the group ends with its error. `lean`: kind -> a type; the cache of this kind keeps only
+    the fields of the type, to save memory. `namespace`: the namespace in which namespaced kinds are listed; "" for all
+    namespaces."""
 
     def __init__(
         self,
@@ -35,6 +36,6 @@ class Informers:
         return self._caches[kind]
 
     def stop(self) -> None:
-        """End every watch, so that the group can end."""
+        """Cancel all watches, so that the task group can end."""
         for task in self._tasks:
             task.cancel()

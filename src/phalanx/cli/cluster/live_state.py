@@ -1,10 +1,10 @@
-"""Take a snapshot of a live cluster, and compute the decisions of the next cycle for commands such as `explain` and
-`jobs`.
+"""Take a snapshot of a live cluster, and compute the decisions of the next scheduling cycle, for commands such as
+`explain` and `jobs`.
 
-The objects are listed once. The scheduler's own code reads them and folds them into a cluster state, and the same pure
-`decide` runs on this copy. So the numbers in a reason are current, and the scheduler would report the same ones.
-Nothing is written. A fact that only the scheduler's memory has (that a job backs off after a failed start) is read from
-the reason that the scheduler wrote on the Job.
+The objects are listed once. The scheduler's own code reads them and builds the cluster state from them, and the
+scheduler's function `decide` runs on this state. So the numbers in a reason are current, and are the ones that the
+scheduler would report. Nothing is written. Some facts exist only in the scheduler's memory, for example that a job
+backs off after a failed start. Such facts are read from the reason that the scheduler wrote on the Job.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ from phalanx.report.forecast import forecast
 from phalanx.state.cluster import Cluster
 
 _LISTING_S = 60.0
-_SILENT_S = 10.0  # after this time the Events of a pod that has not started are read
-_SILENT_PODS = 20  # the most pods whose Events are read
+_SILENT_S = 10.0  # if a pod with a node has not started within this time, its Events are read
+_SILENT_PODS = 20  # the largest number of pods whose Events are read
 _ACCESS = Kind(
     group="authorization.k8s.io", plural="selfsubjectaccessreviews", name="SelfSubjectAccessReview", namespaced=False
 )
@@ -60,12 +60,13 @@ _ACCESS = Kind(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """`events`: the events that the state was folded from. `gangs`: job id -> the members of the gang. `objects`: all
-    listed objects, by kind. `wrong`: queue -> the errors in its definition. `now_s`: the time of the snapshot, in
-    seconds since the epoch. `partial`: True if the user may read one namespace only; then reasons are the ones that the
-    scheduler wrote, and no decision is computed. `numbers`: job -> the numbers that the cluster publishes for the job's
-    owner, if the snapshot is partial. `starts`: the expected starts that are known; None: they are computed when they
-    are requested. `reading`: how a Job is read in this cluster."""
+    """The state of a cluster at one moment, and the plan that the scheduler would make. `events`: the events from which
+    the state was built. `gangs`: job id -> the objects of the job. `objects`: all listed objects, by kind and then by
+    NAMESPACE/NAME. `wrong`: queue -> the errors in its definition. `now_s`: the time of the snapshot, in seconds since
+    the epoch. `partial`: True if the user may read only one namespace; then no decision is computed, and reasons are
+    those that the scheduler wrote. `numbers`: in a partial snapshot, job id -> the figures that the scheduler publishes
+    for the job's owner. `starts`: the known expected starts; None if they are computed on request. `reading`: the
+    settings by which Jobs are read in this cluster."""
 
     cluster: Cluster
     events: tuple[Event, ...]
@@ -96,7 +97,8 @@ class Snapshot:
         return self.objects[QUEUES]
 
     def expected(self, jobs: Sequence[str]) -> Mapping[str, StartForecast]:
-        """Return the expected starts of these queued jobs, as far as they follow from run times and time limits."""
+        """Return the expected starts of these queued jobs. Jobs whose start cannot be foreseen from run times and time
+        limits are left out."""
         if self.starts is not None:
             return {job: self.starts[job] for job in jobs if job in self.starts}
         if self.partial:
@@ -105,8 +107,8 @@ class Snapshot:
         return forecast(self.cluster, self.cluster.policy, self.now_s, jobs)
 
     def queue_of(self, form: JobAdapter, obj: Object) -> str | None:
-        """Return the queue of an object that was read as a Job by this adapter, also if the label of another scheduler
-        names the queue. None: the object is in no queue."""
+        """Return the queue of an object, also if a label of another scheduler names it; None if the object is in no
+        queue. `form`: the adapter that reads this kind of object as a Job."""
         said = (obj["metadata"].get("labels") or {}).get(QUEUE)
         if said is not None or self.reading is None:
             return said
@@ -119,10 +121,10 @@ class Snapshot:
 
     @property
     def nominated(self) -> set[str]:
-        """Return the nominated jobs: those for which victims are preempted, and those whose nodes an autoscaler has
-        promised. A job whose nodes are only requested is left out, because the nodes may never arrive. Only the
-        scheduler nominates jobs to nodes that have not arrived, so in this process a job with promised nodes waits for
-        capacity."""
+        """Return the nominated jobs: jobs for which victims are preempted, and jobs whose nodes an autoscaler has
+        promised. A job whose nodes are only requested is left out, because the nodes may never arrive. The plan of this
+        process shows a job with promised nodes as waiting for capacity, because only the scheduler's own process
+        nominates jobs to nodes that have not arrived."""
         if self.partial:
             return set()
         waits = {action.job: action.reason for action in self.plan.actions if isinstance(action, Wait)}
@@ -137,7 +139,7 @@ class Snapshot:
 
     @property
     def reasons(self) -> dict[str, Reason]:
-        """Return job id -> why the job waits, or why its slots without a node do."""
+        """Return job id -> why the job waits; for a running job, why its pods without a node wait."""
         if self.partial:
             written = {job: _written(gang, frozenset(ReasonCode)) for job, gang in self.gangs.items()}
             told = {job: _told(each) for job, each in self.numbers.items() if job in self.gangs}
@@ -147,8 +149,8 @@ class Snapshot:
         return {**self.resting, **found, **self._of_requested_nodes(found)}
 
     def _of_requested_nodes(self, found: Mapping[str, Reason]) -> dict[str, Reason]:
-        """Return the reasons about requested nodes that the scheduler wrote, because only the scheduler knows the
-        requests. `found`: the computed reasons, which lack the requests."""
+        """Return the reasons about requested nodes that the scheduler wrote on the Jobs. Only the scheduler knows these
+        requests. `found`: the computed reasons, which do not mention them."""
         gangs = ((job, reason, self.gangs.get(job)) for job, reason in found.items() if reason.more_nodes_help)
         written = {
             job: _written(gang, {ReasonCode.WAITING_FOR_NODES, reason.code})
@@ -159,8 +161,8 @@ class Snapshot:
 
     @property
     def resting(self) -> dict[str, Reason]:
-        """Return job id -> the reason that the scheduler wrote, for jobs that could start now by the objects alone
-        (they back off, for example)."""
+        """Return job id -> the reason that the scheduler wrote, for jobs that would start now according to their
+        objects, but do not (because they back off, for example)."""
         starts = [action.job for action in self.plan.actions if isinstance(action, Start)]
         return {job: reason for job in starts if (reason := _written(self.gangs[job])) is not None}
 
@@ -177,11 +179,12 @@ class Snapshot:
         }
 
 
-_REQUESTED = ", requested at "  # part of reasons about requested nodes and failed requests
+# this text occurs in the scheduler's reasons about requested nodes and about failed requests
+_REQUESTED = ", requested at "
 
 
 def _told(numbers: Object) -> Reason | None:
-    """Return the reason in the published numbers, which names no other job."""
+    """Return the reason in the figures that the scheduler publishes. This reason names no other job."""
     found = numbers.get("reason")
     return Reason(code=ReasonCode(found["code"]), text=found["message"], numbers=found["numbers"]) if found else None
 
@@ -198,18 +201,20 @@ def _written(
 
 async def look(connection: Connection, namespace: str = "", ledger: str | None = None) -> Snapshot:
     """Return a snapshot of the cluster, or of `namespace` alone if the user may not list the whole cluster. `ledger`:
-    the URL of the cluster's ledger, which has the run times of deleted jobs.
+    the URL of the cluster's ledger, from which the run times of deleted jobs are read.
 
-    Raises PhalanxError if Phalanx is not installed in the cluster, or if the user may list neither."""
+    Raises PhalanxError if Phalanx is not installed in the cluster, or if the user may list neither the cluster nor the
+    namespace."""
     partial = not await may_see_all(connection)
     if partial and not namespace:
         raise PhalanxError(
-            "this needs to see every namespace, and you may not. Nothing was shown. `phalanx jobs` shows what is in "
-            "your own, `kubectl get queues` the queues."
+            "this needs the right to list the jobs of all namespaces, which you do not have. Nothing was shown. "
+            "`phalanx "
+            "jobs` shows the jobs of your namespace, `kubectl get queues` the queues."
         )
     if partial and not await _may_see(connection, namespace):
         raise PhalanxError(f"you may not see what is in namespace {namespace}. Nothing was shown.")
-    if partial:  # without warnings about the objects that the user may not list
+    if partial:  # the log would warn about each kind of object that the user may not list
         logging.getLogger("phalanx.kube").setLevel(logging.ERROR)
     await require_queues(connection)
     settings = await settings_of_leader(connection)
@@ -238,12 +243,12 @@ async def look(connection: Connection, namespace: str = "", ledger: str | None =
 
 
 def clusters_in(world: KubeWorld) -> Mapping[str, Object]:
-    """Return the MultiKueueClusters by name; none if the kind is not read."""
+    """Return the MultiKueueClusters by name; empty if this kind is not watched."""
     return world.caches.objects(MULTI_CLUSTERS) if world.caches.watches(MULTI_CLUSTERS) else {}
 
 
 async def _with_events(connection: Connection, pods: Mapping[str, Object], now_s: float) -> Mapping[str, Object]:
-    """Return the pods. A pod that has not started for `_SILENT_S` gets the cause from its events."""
+    """Return the pods. If a pod has not started for `_SILENT_S`, the cause from its Events is added to its status."""
     late = [key for key, pod in pods.items() if is_silent(pod) and now_s - _begun_s(pod) > _SILENT_S][:_SILENT_PODS]
     events = await asyncio.gather(*(_events_of(connection, pods[key]) for key in late))
     return {**pods, **{key: with_events(pods[key], found) for key, found in zip(late, events, strict=True)}}
@@ -266,8 +271,8 @@ async def _events_of(connection: Connection, pod: Object) -> list[Object]:
 def not_listed(connection: Connection, after_s: float) -> PhalanxError:
     """Return the error for a server that did not list all objects within `after_s` seconds."""
     return PhalanxError(
-        f"{connection.server} did not list pods, Jobs, nodes and queues within {after_s:g} s, so there is nothing to "
-        "show. May you list them all? (kubectl auth can-i list pods -A)"
+        f"{connection.server} did not list pods, Jobs, nodes and queues within {after_s:g} s. Nothing was shown. "
+        "Check that you may list all of them: kubectl auth can-i list pods -A"
     )
 
 
@@ -279,14 +284,14 @@ async def seen_namespace(connection: Connection, namespace: str) -> str:
     if namespace and await _may_see(connection, namespace):
         return namespace
     raise PhalanxError(
-        f"you may list jobs neither in all namespaces nor in {namespace or 'the one that is named'}. Nothing "
-        "was shown. Name a namespace that you may see with -n."
+        f"you may list jobs neither in all namespaces nor in {namespace or 'the named one'}. Nothing "
+        "was shown. Name a namespace whose jobs you may list with -n."
     )
 
 
 def past_runs_of(ledger: str | None) -> Sequence[RunTold]:
-    """Return the run times of the ledger; empty without a ledger, or if it cannot be read. Expected starts then follow
-    from the objects alone."""
+    """Return the run times of past jobs in the ledger. The result is empty without a ledger, or if it cannot be read;
+    then expected starts are computed from the objects alone."""
     try:
         if ledger is None:
             return ()
@@ -298,12 +303,13 @@ def past_runs_of(ledger: str | None) -> Sequence[RunTold]:
 
 
 async def may_see_all(connection: Connection) -> bool:
-    """Return True if the jobs of all namespaces may be listed."""
+    """Return True if the user may list the jobs of all namespaces, or if the server cannot tell."""
     return await _may_see(connection, "")
 
 
 async def may_list(connection: Connection, namespace: str) -> bool:
-    """Return whether this user may list the pods and Jobs of the namespace, "" of all. Raises ApiError."""
+    """Return True if this user may list the pods and the Jobs of the namespace ("": of all namespaces). Raises
+    ApiError."""
     for kind in (PODS, JOBS):
         what = {"verb": "list", "group": kind.group, "resource": kind.plural, "namespace": namespace}
         body = {"apiVersion": _ACCESS.api_version, "kind": _ACCESS.name, "spec": {"resourceAttributes": what}}
@@ -313,7 +319,8 @@ async def may_list(connection: Connection, namespace: str) -> bool:
 
 
 async def _may_see(connection: Connection, namespace: str) -> bool:
-    """Return as `may_list` does; True if the server does not answer that question, so that the lists are tried."""
+    """Return the result of `may_list`. If the server does not serve access reviews, return True, so that the caller
+    tries to list the objects."""
     try:
         return await may_list(connection, namespace)
     except ApiRefusal:
@@ -321,7 +328,8 @@ async def _may_see(connection: Connection, namespace: str) -> bool:
 
 
 async def settings_of_leader(connection: Connection) -> Policies:
-    """Return the policies of the leading scheduler, which writes them on its Lease."""
+    """Return the policy settings of the scheduler that holds the Lease. The scheduler writes them into an annotation of
+    the Lease."""
     try:
         lease = await connection.get(LEASES, NAME, NAMESPACE)
     except ApiRefusal:
@@ -340,8 +348,9 @@ def think(
     partial: bool = False,
     decides: bool = True,
 ) -> Snapshot:
-    """Fold the events of the world, the past runs and the past usage, and decide on the result. The world's writes are
-    never sent, because its writer does not run. `decides`: False for a partial snapshot, without a decision."""
+    """Build the cluster state from the events of the world, the past runs `runs` and the past usage `usage`, decide on
+    it, and return the snapshot. Writes of the world are never sent, because its writer does not run. `decides`: False
+    for a snapshot without a decision, which is then partial."""
     cluster, policy = Cluster(), policy or Policy()
     told = list(world.events())
     known = max((at for at, event in enumerate(told, 1) if isinstance(event, QueueSeen)), default=0)
@@ -373,6 +382,6 @@ async def require_queues(connection: Connection) -> None:
         if error.code != 404:
             raise
         raise PhalanxError(
-            f"the cluster at {connection.server} knows no queues, so no Phalanx schedules there. Start one with "
-            "`phalanx scheduler`, or a cluster on this machine with `phalanx up`."
+            f"the cluster at {connection.server} knows no queues, so Phalanx is not installed there. Start `phalanx "
+            "scheduler` for it, or a cluster on this machine with `phalanx up`."
         ) from error

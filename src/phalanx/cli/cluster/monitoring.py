@@ -1,9 +1,10 @@
-"""The HTTP endpoints for the monitoring of Phalanx's processes, in the first place schedulers: metrics, health and
+"""Serve the HTTP endpoints by which Phalanx's processes, mainly the scheduler, are monitored: metrics, health and
 readiness.
 
-*Ready* means that the API server has answered the process within the last seconds. Leaders and standbys both call it
-every two seconds, for the Lease. *Healthy* means that the event loop answers and that the process does not lead with an
-expired Lease. A process with an expired Lease is ending; if it does not end soon, it must be killed.
+*Ready* means that the API server has answered the process within the last `SILENT_S` seconds. Leaders and standbys call
+the API server every two seconds, for the Lease. *Healthy* means that the event loop responds, and that the process is
+not a leader whose Lease has expired. A leader with an expired Lease ends itself. If it does not, the failing health
+check lets the kubelet kill it.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from phalanx.client.tally import Tally
 from phalanx.kube.leader import Lease
 from phalanx.metrics.address import opened, url
 
-if TYPE_CHECKING:  # a server, which is imported only where metrics are served
+if TYPE_CHECKING:  # the HTTP server is imported only if metrics are served
     from prometheus_client.registry import Collector
 
     from phalanx.metrics.collector import Scheduler
     from phalanx.metrics.serving import Verdict
 
-START_S = 1.0  # within this time a scheduler usually sends its first bindings
+START_S = 1.0  # within this time a new leader usually sends its first bindings
 SILENT_S = 15.0  # an API server that has not answered for this time counts as unreachable
 
 
@@ -35,15 +36,15 @@ SILENT_S = 15.0  # an API server that has not answered for this time counts as u
 async def monitored(
     connection: Connection, lease: Lease, where: tuple[str, int] | None
 ) -> AsyncIterator[Scheduler | None]:
-    """Serve the metrics of this process at the address `where` as long as the context is open. None: no metrics are
-    served or counted."""
+    """Serve the metrics of a scheduler at the address `where` while the context is open, and yield the object that
+    counts them. If `where` is None, yield None; then no metrics are counted or served."""
     if where is None:
         yield None
         return
     from phalanx.metrics.collector import Scheduler
 
     found = Scheduler(connection.tally, lambda: lease.fence() - asyncio.get_running_loop().time())
-    door = opened(where, "--metrics-address")  # a port in use is an error before anything is scheduled
+    door = opened(where, "--metrics-address")  # raises the error about a port in use before anything is scheduled
     note(f"metrics at {url((where[0], door.getsockname()[1]))}")
     answering = asyncio.ensure_future(_answer(door, found, connection.tally))
     try:
@@ -55,8 +56,8 @@ async def monitored(
 
 
 async def _answer(door: socket, found: Scheduler, tally: Tally) -> None:
-    """Serve the pages on the socket until cancelled. Requests wait until the server is imported: that takes a tenth of
-    a second, for which the first bindings do not wait."""
+    """Serve the endpoints on the socket until cancelled. The import of the server takes a tenth of a second. It begins
+    only after `START_S`, so that it does not delay the first bindings; requests wait until then."""
     await asyncio.sleep(START_S)
     from phalanx.metrics.collector import registry
     from phalanx.metrics.serving import serving
@@ -70,8 +71,8 @@ async def _answer(door: socket, found: Scheduler, tally: Tally) -> None:
 
 @asynccontextmanager
 async def shown(where: tuple[str, int] | None, own: Collector, ready: Verdict) -> AsyncIterator[None]:
-    """Serve the metrics of a process that does not schedule, at the address `where`, as long as the context is open.
-    None: no metrics are served."""
+    """Serve the metrics of a process that is no scheduler, at the address `where`, while the context is open. None: no
+    metrics are served."""
     if where is None:
         yield
         return
@@ -91,5 +92,6 @@ def unreachable(tally: Tally, now_s: float) -> str:
 
 
 def overdue(scheduler: Scheduler) -> str:
-    """Return whether the scheduler began to lead, and may not write any more."""
+    """Return an error text if the scheduler is the leader but its Lease has expired, so that it may not write any more;
+    otherwise ""."""
     return "the lease has run out" if scheduler.leader is not None and not scheduler.leads else ""

@@ -1,4 +1,5 @@
-"""The scheduler of a cluster, wired: the loop over the world that is an API server, and the status of its queues."""
+"""Run the scheduler of a cluster: the scheduling loop on the objects of an API server, and all tasks beside it, such as
+the writer of queue statuses, the ledger and the recording."""
 
 from __future__ import annotations
 
@@ -39,15 +40,16 @@ from phalanx.report.status import cluster_status, queue_statuses, with_expected_
 from phalanx.scaling.waiting import admitted_together
 from phalanx.state.cluster import Cluster
 
-if TYPE_CHECKING:  # servers and a database, which are imported only where they are used
+if TYPE_CHECKING:  # servers and a database are imported only if they are used
     from phalanx.cli.cluster.visibility import Ask, LedgerRows
     from phalanx.metrics.collector import Scheduler
 
-_NUMBERS_S = 1.0  # the oldest numbers that users get, unless they take longer to compute
-FORESEEN_JOBS = 200  # with more live jobs than these, a status does not say when jobs are expected to start
-# Path and query -> the function that makes the answer; None: the path belongs to another module.
+_NUMBERS_S = 1.0  # figures for users are computed again after this time, or later if the computation is slow
+FORESEEN_JOBS = 200  # if more jobs than this are live, queue statuses have no expected starts
+# A function from path and query to a function that computes the response; None if another module serves the path.
 AnswerOf: TypeAlias = "Callable[[tuple[str, ...], Mapping[str, str]], Ask | None]"
-# The state, the world, its caches, the clock, and the expected starts -> the answers about jobs.
+# A function from the state, the world, its caches, the clock, and the expected starts to the function that answers
+# requests about jobs.
 RowsOf = Callable[
     [Cluster, KubeWorld, Callable[[Kind], Informer], Callable[[], float], Callable[[], Mapping[str, float]]], AnswerOf
 ]
@@ -68,13 +70,15 @@ async def schedule(
     nodes: NodeProvisioning | None = None,
     rows: RowsOf | None = None,
 ) -> None:
-    """Schedule from the moment when this process becomes the leader (`leads` is called then) until cancelled. `alone`:
-    returns True for the spec of a default scheduler's pod that Phalanx binds as well, one at a time; None: another
-    scheduler binds such pods. `record`: the recording to which every step is appended. `metrics`: the metrics of this
-    process. `admits`: called with the mechanism by which this cluster queues Jobs for Phalanx. `ledger`: the URL of the
-    ledger that records every job. `views`: the folder of the socket on which API groups of dialects are served.
-    `nodes`: the node groups. `rows`: the answers about jobs on that socket. Raises LeaseLost if another process may
-    lead, and LedgerError."""
+    """Wait until this process becomes the leader, and then schedule until cancelled.
+
+    `leads`: called when the process has become the leader. `record`: the recording to which every step is appended.
+    `metrics`: the metrics of this process. `admits`: called with the mechanism by which this cluster prepares new Jobs
+    for the queue. `ledger`: the URL of the ledger that records every job. `alone`: a function that returns True for the
+    spec of a pod with the default scheduler's name if Phalanx binds this pod too; None if another scheduler binds such
+    pods. `views`: the folder of the socket on which API groups are served. `nodes`: the node groups. `rows`: creates
+    the function that answers requests about jobs on this socket. Raises LeaseLost if another process may have become
+    the leader, and LedgerError."""
     async with leading(lease):
         leads()
         await _lead(connection, informers, lease, policies, record, metrics, admits, ledger, alone, views, nodes, rows)
@@ -136,8 +140,8 @@ def _visible(
     rows: AnswerOf | None,
     ledger: str | None,
 ) -> AbstractAsyncContextManager[None]:
-    """Serve the views of the dialects and, under Phalanx's own API group, rows of jobs and the numbers for every user.
-    `folder` None: nothing is served."""
+    """Serve on a socket in `folder`: the API groups of other schedulers' dialects (such as Kueue's visibility API) and,
+    in Phalanx's own API group, rows of jobs and the figures for every user. If `folder` is None, nothing is served."""
     if folder is None:
         return nullcontext()
     from phalanx.cli.cluster.numbers.starting import Present, StartAnswers
@@ -159,7 +163,8 @@ def _visible(
             return ask
         if (start := starts.answer(path, query)) is not None:
             return start
-        found = answering.answer(glance.numbers(), path)  # at once: the state must not change meanwhile
+        # computed now and not by a thread, because the state must not change during the computation
+        found = answering.answer(glance.numbers(), path)
         return lambda: found
 
     return visible(folder, view, world.answers.reports.stream, None if ledger is None else _shown_rows(ledger))
@@ -184,7 +189,8 @@ def _measured(world: KubeWorld, glance: Glance, metrics: Scheduler | None) -> lo
 
 
 def _shown_rows(ledger: str) -> LedgerRows:
-    """Return the reader of the ledger's rows. Its modules are imported here: few clusters have a ledger."""
+    """Return a function that reads rows of the ledger. Its modules are imported only here, because few clusters have a
+    ledger."""
     from phalanx.embedded.apiserver.endpoints.paths.slurm_view import SHOWN
     from phalanx.slurm.cluster.ledger import rows
 
@@ -195,8 +201,8 @@ def _shown_rows(ledger: str) -> LedgerRows:
 def accounted(
     inner: loop.World, world: KubeWorld, informers: Callable[[Kind], Informer], url: str | None
 ) -> Iterator[loop.World]:
-    """Yield a world that records the jobs of the inner world in the ledger; the inner world itself without a ledger.
-    Raises LedgerError."""
+    """Yield a world that records the jobs of the world `inner` in the ledger with this URL. Without a ledger, yield
+    `inner` itself. Raises LedgerError."""
     if url is None:
         yield inner
         return
@@ -228,9 +234,9 @@ async def _run(
 
 
 class Glance:
-    """The statuses of queues that were computed last, for Queue objects and for metrics. Computing them takes time in
-    proportion to the number of jobs. So only the writer of statuses (`queue_status`) computes them, at its own pace; a
-    scrape of the metrics never does."""
+    """The last computed statuses of queues, for Queue objects and for metrics. The time to compute them is proportional
+    to the number of jobs. So only the writer of statuses (`queue_status`) computes them (`look`), at its own pace. A
+    scrape of the metrics reads the last ones."""
 
     def __init__(self, cluster: Cluster, now_s: Callable[[], float]) -> None:
         self.cluster, self._now_s = cluster, now_s
@@ -240,8 +246,8 @@ class Glance:
         self._numbers_until_s = 0.0  # on the monotonic clock
 
     def numbers(self) -> NumbersSource:
-        """Return the numbers for users. They are computed on request, but not more often than takes a twentieth of the
-        time."""
+        """Return the figures for users. They are computed on request, but only so often that this takes at most a
+        twentieth of the time of the process."""
         began_s = time.monotonic()
         if self._numbers is None or began_s >= self._numbers_until_s:
             self._numbers = answering.source_of(self.cluster, self.standings, self._reason)
@@ -249,7 +255,7 @@ class Glance:
         return self._numbers
 
     def starts(self) -> Mapping[str, float]:
-        """Return job -> expected start (seconds since the epoch), for jobs with a known expected start."""
+        """Return job id -> expected start (seconds since the epoch), for jobs with a known expected start."""
         places = (place for standing in self.standings for place in standing.first)
         return {place.job: place.start_s for place in places if place.start_s is not None}
 
@@ -265,7 +271,7 @@ class Glance:
 
 
 def seen(world: KubeWorld, glance: Glance, informers: Callable[[Kind], Informer], lease: Lease) -> StatusSource:
-    """Return the values from which the statuses of queues are written."""
+    """Return the functions from which the writer of queue statuses takes its values."""
     return StatusSource(
         standings=glance.look,
         wrong=lambda: world.queues.wrong,

@@ -1,7 +1,7 @@
-"""Which cluster a command talks to.
+"""Choose the cluster of a command, and connect to it.
 
-`--kubeconfig`, else `$KUBECONFIG`, else that of the `phalanx up` that runs in the default data directory, else what
-kubectl would take: `~/.kube/config`, or inside a pod its service account.
+The kubeconfig is that of `--kubeconfig`, else `$KUBECONFIG`, else the one of a running `phalanx up` in the default data
+directory, else the one that kubectl would use: `~/.kube/config` or, inside a pod, the pod's service account.
 """
 
 from __future__ import annotations
@@ -29,34 +29,35 @@ _NAMESPACE = Parameter(alias="-n", show_default=False)
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Options of every command that talks to a cluster."""
+    """The options of all commands that connect to a cluster."""
 
     kubeconfig: Path | None = None
-    """The cluster to talk to. [default: $KUBECONFIG, else a running `phalanx up`, else ~/.kube/config]"""
+    """The kubeconfig of the cluster. [default: $KUBECONFIG, else that of a running `phalanx up`, else
+    ~/.kube/config]"""
 
     context: str | None = None
-    """A context of that kubeconfig other than its current one."""
+    """The context in the kubeconfig. [default: its current context]"""
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Namespace:
-    """The option of commands that speak of one thing."""
+    """The option of commands for a single object."""
 
     namespace: Annotated[str, _NAMESPACE] = field(default_factory=lambda: current_namespace(os.environ))
-    """The namespace. [default: that of the kubeconfig's current context, else default]"""
+    """The namespace. [default: the namespace of the kubeconfig's current context, else `default`]"""
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Options of commands that list namespaced things."""
+    """The options of commands that list namespaced objects."""
 
     namespace: Annotated[str, _NAMESPACE] = field(default_factory=lambda: current_namespace(os.environ))
-    """The namespace. [default: that of the kubeconfig's current context, else default]"""
+    """The namespace. [default: the namespace of the kubeconfig's current context, else `default`]"""
 
     all_namespaces: Annotated[bool, Parameter(alias="-A")] = False
-    """Every namespace."""
+    """All namespaces."""
 
     @property
     def one(self) -> str:
@@ -65,8 +66,8 @@ class Scope:
 
 
 def find_kubeconfig(target: Target, environment: Mapping[str, str]) -> Path | None:
-    """Return the kubeconfig that the user named, or else the one of the running local cluster; None leaves the choice
-    to kubectl's rules.
+    """Return the kubeconfig that the user named, or else the one of the running local cluster; None if kubectl's rules
+    apply ($KUBECONFIG, ~/.kube/config, service account).
 
     Raises PhalanxError if no kubeconfig can be found."""
     if target.kubeconfig is not None:
@@ -79,14 +80,16 @@ def find_kubeconfig(target: Target, environment: Mapping[str, str]) -> Path | No
     if Path(environment.get("HOME", "/"), ".kube", "config").exists() or _SERVICE_ACCOUNT.exists():
         return None
     raise PhalanxError(
-        f"there is no cluster to talk to: no --kubeconfig, no KUBECONFIG, no `phalanx up` in {directory.path} and no "
-        "~/.kube/config. Start one with `phalanx up`; for one in another directory say --kubeconfig DIR/kubeconfig."
+        f"no cluster is configured: there is no --kubeconfig, no KUBECONFIG, no `phalanx up` in {directory.path} and "
+        "no "
+        "~/.kube/config. Start a cluster with `phalanx up`; if one runs in another directory, add --kubeconfig "
+        "DIR/kubeconfig."
     )
 
 
 def find_ledger_of(target: Target | None, environment: Mapping[str, str]) -> str | None:
-    """Return the URL of the cluster's ledger if the user named one, or if a readable one lies beside the kubeconfig;
-    otherwise None."""
+    """Return the URL of the cluster's ledger: the one in $PHALANX_LEDGER, or else a readable ledger file beside the
+    kubeconfig; None if there is neither."""
     if url := environment.get("PHALANX_LEDGER", ""):
         return url
     chosen = find_kubeconfig(target or Target(), environment) or environment.get("KUBECONFIG", "").partition(":")[0]
@@ -101,14 +104,14 @@ def current_namespace(environment: Mapping[str, str]) -> str:
         files = environment.get("KUBECONFIG", "").split(":") if chosen is None else [str(chosen)]
         home = str(Path(environment.get("HOME", "/"), ".kube", "config"))
         return context_namespace([Path(one) for one in filter(None, files)] or [Path(home)])
-    except (PhalanxError, OSError):  # the connection attempt reports the error
+    except (PhalanxError, OSError):  # `connected` reports the error later
         return "default"
 
 
 @asynccontextmanager
 async def connected(target: Target | None) -> AsyncIterator[Connection]:
-    """Yield a connection on which the server has answered. Raises PhalanxError if no server answers, or if the server
-    refuses the credentials."""
+    """Yield a connection to the cluster, after a first request has succeeded. Raises PhalanxError if no server answers,
+    or if the server refuses the credentials."""
     target = target or Target()
     kubeconfig = find_kubeconfig(target, os.environ)
     async with await Connection.open(kubeconfig, target.context) as connection:
@@ -118,25 +121,25 @@ async def connected(target: Target | None) -> AsyncIterator[Connection]:
         except ApiUnknown as error:
             raise PhalanxError(
                 f"the API server at {where} does not answer: {error}. Nothing was done. Is it running? "
-                "A local one is started with `phalanx up`."
+                "`phalanx up` starts a local cluster."
             ) from error
         except ApiRefusal as error:
             raise PhalanxError(
-                f"the API server at {where} refuses us: {error.message}. Nothing was done. "
+                f"the API server at {where} refuses the credentials: {error.message}. Nothing was done. "
                 "Name another kubeconfig with --kubeconfig, or renew its credentials."
             ) from error
         yield connection
 
 
 async def require_namespace(connection: Connection, namespace: str) -> None:
-    """Raise PhalanxError if the server reports that the namespace does not exist. Call this when nothing was found in
-    the namespace."""
+    """Raise PhalanxError if the server reports that the namespace does not exist. Callers use this when they found
+    nothing in the namespace."""
     try:
         await connection.get(NAMESPACES, namespace)
     except ApiRefusal as error:
-        if error.code != 404:  # the user may not read namespaces: the namespace may exist
+        if error.code != 404:  # the user may not read namespaces, so the namespace may exist
             return
         raise PhalanxError(
-            f"there is no namespace {namespace} at {connection.server}. `kubectl get namespaces` lists those there "
-            f"are; `kubectl create namespace {namespace}` makes it."
+            f"there is no namespace {namespace} at {connection.server}. `kubectl get namespaces` lists the "
+            f"namespaces; `kubectl create namespace {namespace}` creates it."
         ) from error

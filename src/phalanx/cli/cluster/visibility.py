@@ -1,10 +1,11 @@
 """Serve views of the scheduler's state on a Unix socket for `phalanx up`: Kueue's visibility API and YuniKorn's REST
 paths.
 
-The API server of the same data directory connects to the socket, after it has authenticated and authorized the user.
-Only the owner may enter the folder of the socket, so no other process can connect. An answer shows the scheduler's
-current state; no request writes. An answer may read all jobs, so a thread computes one answer at a time while
-scheduling goes on. A stream (YuniKorn's events) is written line by line, as fast as the client reads.
+The API server of the same data directory forwards requests to the socket, after it has authenticated and authorized the
+user. Only the owner of the folder can enter it, so processes of other users cannot connect. A response shows the
+scheduler's current state; no request changes anything. A response may take long, because it may include all jobs. So a
+thread computes the responses, one at a time, while the scheduler continues. A stream (YuniKorn's events) is written
+line by line, as fast as the client reads.
 """
 
 from __future__ import annotations
@@ -23,15 +24,17 @@ from phalanx.client.connection import Object
 from phalanx.dialects.enabled import CHECKS
 
 SOCKET = "scheduler.sock"
-_MOST_BYTES = 2 * 2**20  # the most bytes of a request body; the API server forwards fewer
-# (API group or first part of the path, path below it, query) -> a function that computes the answer; None: no such view
+_MOST_BYTES = 2 * 2**20  # the largest request body in bytes; the API server forwards only smaller ones
+# A function from (API group or first part of the path, path below it, query) to a function that computes the response;
+# None for an unknown path.
 Ask = Callable[[], Object | list[Object]]
 Views = Callable[[str, tuple[str, ...], Mapping[str, str]], Ask | None]
-# (The arguments of a view) -> a stream of objects in batches; None if a view answers this path
+# A function from the same arguments to a stream of objects in batches; None if the path is no stream.
 Streams = Callable[[str, tuple[str, ...], Mapping[str, str]], AsyncIterator[Sequence[Object]] | None]
 
 
-# The query, with the user's name added by the API server -> the rows of the ledger that this user may see.
+# A function from the query, to which the API server has added the user's name, to the rows of the ledger that this user
+# may see.
 LedgerRows = Callable[[Mapping[str, str]], Object]
 
 
@@ -39,7 +42,7 @@ LedgerRows = Callable[[Mapping[str, str]], Object]
 async def visible(
     folder: Path, views: Views, streams: Streams, ledger: LedgerRows | None = None
 ) -> AsyncIterator[None]:
-    """Serve the views, streams and rows of the ledger on a socket in that folder for the length of the context."""
+    """Serve the views, the streams and the rows of the ledger on a socket in `folder` while the context is open."""
     turn = asyncio.Lock()
     streaming: set[asyncio.Task[None]] = set()
 
@@ -52,7 +55,7 @@ async def visible(
     async def look(request: web.Request, group: str, path: tuple[str, ...]) -> web.Response:
         async with turn:
             if request.transport is None or request.transport.is_closing():
-                raise web.HTTPServiceUnavailable  # the client closed its connection while it waited
+                raise web.HTTPServiceUnavailable  # the client closed its connection while its request waited
             ask = views(group, path, dict(request.query))
             if ask is None:
                 return web.json_response({"kind": "Status", "code": 404, "message": "no such group"}, status=404)
@@ -77,12 +80,12 @@ async def visible(
     if ledger is not None:
         app.router.add_get("/slurm/v1/ledger", _reader(ledger))
     app.router.add_post("/{path:ws/.+}", check)
-    # A client that disconnects ends its stream, even while the stream is silent.
+    # If a client disconnects, its stream ends, even if nothing is being written.
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
     await runner.setup()
     file = _entered(folder)
     try:
-        # A path through /proc, because a socket's path has at most 107 bytes.
+        # The socket is bound through /proc, because the path of a socket may have at most 107 bytes.
         await web.UnixSite(runner, f"/proc/self/fd/{file}/{SOCKET}").start()
         yield
     finally:
@@ -93,8 +96,8 @@ async def visible(
 
 
 def _reader(ledger: LedgerRows) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Return the handler that answers with rows of the ledger. It serves one reader at a time, because an answer may
-    have many rows."""
+    """Return the request handler that responds with rows of the ledger. It serves one request at a time, because a
+    response may have many rows."""
     reading = asyncio.Lock()
 
     async def read(query: Mapping[str, str]) -> web.Response:
@@ -111,8 +114,8 @@ def _reader(ledger: LedgerRows) -> Callable[[web.Request], Awaitable[web.Respons
 async def _followed(
     request: web.Request, lines: AsyncIterator[Sequence[Object]], streaming: set[asyncio.Task[None]]
 ) -> web.StreamResponse:
-    """Write one line for each object of the stream. A client that does not read slows its own stream. `streaming`: the
-    set that holds this task while the stream is open."""
+    """Write one line for each object of the stream to the client. A slow client delays only its own stream.
+    `streaming`: the set to which this task belongs while the stream is open."""
 
     async def tell() -> None:
         async for found in lines:
@@ -128,8 +131,8 @@ async def _followed(
 
 
 def _written(ask: Ask) -> tuple[int, bytes]:
-    """Return the HTTP status of an answer, and its JSON. Kubernetes' errors have the status in `code`, YuniKorn's in
-    `status_code`."""
+    """Compute the response, and return its HTTP status and its JSON. Errors of Kubernetes have the HTTP status in
+    `code`, those of YuniKorn in `status_code`."""
     found = ask()
     match found:
         case {"kind": "Status", "code": int(code)} | {"status_code": int(code)}:
@@ -138,8 +141,8 @@ def _written(ask: Ask) -> tuple[int, bytes]:
 
 
 def _entered(folder: Path) -> int:
-    """Return a descriptor of the folder. The folder is created with access for its owner alone, and the socket of a
-    killed process is removed (a data directory has at most one `up`)."""
+    """Return an open file descriptor of the folder. The folder is created so that only its owner has access. A socket
+    that a killed process left there is removed, because at most one `phalanx up` runs on a data directory."""
     folder.mkdir(mode=0o700, exist_ok=True)
     with contextlib.suppress(FileNotFoundError):
         folder.joinpath(SOCKET).unlink()

@@ -1,13 +1,13 @@
-"""The commands, in the folders of their groups: module `NAME` has the function `NAME`, which is `phalanx NAME`. `app`
-imports it when it is called.
+"""The commands of `phalanx`, in one folder for each group of the overview. Module `NAME` has the function `NAME`, which
+implements `phalanx NAME`. `app` imports the module when the command is called.
 
-overview      all commands, a line each
-one_machine   a cluster on this machine: started, shared, saved
-in_cluster    servers for any cluster
-work          jobs as they are submitted
-attend        jobs that exist: their output and their end
-inside        inside the pods of jobs
-status        running and waiting jobs, with the reasons
+overview      a list of all commands, with one line of help each
+one_machine   start, share, back up and restore a cluster on this machine
+in_cluster    the scheduler and its servers, for any cluster
+work          submit jobs
+attend        show the output of existing jobs, wait for their end, change or cancel jobs
+inside        run commands and copy files in the pods of jobs
+status        show running and waiting jobs with their reasons, nodes, and queues
 study         simulations and forecasts
-administer    queues, and the health of a cluster
+administer    manage queues, check the health of a cluster, move to another cluster
 """

@@ -1,10 +1,11 @@
-"""The overview of all commands: the text of `phalanx --help`. It imports no other module, so that it prints at once."""
+"""The overview of all commands: the text of `phalanx --help`. This module imports no other module, so that the text is
+printed at once."""
 
 from __future__ import annotations
 
 from keyword import iskeyword
 
-# folder of `commands` -> the title of its commands
+# folder of `commands` -> the title of this group of commands
 TITLES = {
     "one_machine": "A cluster on this machine",
     "in_cluster": "In a cluster",
@@ -15,78 +16,78 @@ TITLES = {
     "study": "Planning and simulation",
     "administer": "Administration",
 }
-ABOUT = "A batch scheduler: a job starts whole or not at all."
+ABOUT = "A batch scheduler for Kubernetes. All pods of a job start together, or none of them."
 _EXAMPLES = """For example:
 
     phalanx up                       # a Kubernetes on this machine, until Ctrl-C
     phalanx run -- echo hello        # a Job without writing YAML
-    phalanx jobs                     # running and waiting jobs, and why
-    phalanx logs JOB                 # its output, also when it is over
+        phalanx jobs                     # running and waiting jobs, and why they wait
+        phalanx logs JOB                 # the output of a job, also after its end
 
-`phalanx COMMAND --help` says more.
+`phalanx COMMAND --help` describes a command and its options.
 """
 
-# name -> (folder of `commands`, a description of one line). Each is the function of that name in the module of that
-# name.
+# name -> (folder of `commands`, a description of one line). A command is the function of this name in the module of
+# this name.
 COMMANDS = {
     "up": ("one_machine", "Start a Kubernetes on this machine. Ctrl-C stops it."),
     "down": ("one_machine", "Stop the cluster of this machine."),
-    "login": ("one_machine", "Become a user of the cluster that this machine shares."),
-    "install": ("one_machine", "Make a shared cluster of this machine a service of systemd."),
-    "image": ("one_machine", "Images that containers of this machine run."),
-    "demo": ("one_machine", "Six applications at once: first pod by pod, then as gangs."),
-    "backup": ("one_machine", "Write a cluster of this machine into a file, while it runs."),
-    "restore": ("one_machine", "Put a cluster of this machine back from such a file."),
+    "login": ("one_machine", "Become a user of a cluster that is shared on this machine."),
+    "install": ("one_machine", "Install a shared cluster of this machine as a service of systemd."),
+    "image": ("one_machine", "Manage the images that containers of this machine run."),
+    "demo": ("one_machine", "Run six applications at once: first pod by pod, then as gangs."),
+    "backup": ("one_machine", "Write a cluster of this machine into a file, also while the cluster runs."),
+    "restore": ("one_machine", "Restore a cluster of this machine from a backup."),
     "scheduler": ("in_cluster", "Schedule the jobs of any Kubernetes cluster."),
-    "webhook": ("in_cluster", "Make Jobs ours, for API servers before Kubernetes 1.36."),
-    "visibility": ("in_cluster", "Answer an API about waiting jobs in a cluster."),
-    "deploy": ("in_cluster", "The manifests that install Phalanx in a cluster."),
-    "slurm": ("work", "Slurm's commands: install sbatch, squeue and others."),
-    "run": ("work", "Run a command as a Job, show its output, end with its exit code."),
-    "submit": ("work", "Queue Jobs from files, or one made from a command."),
+    "webhook": ("in_cluster", "Prepare new Jobs for Phalanx, for API servers before Kubernetes 1.36."),
+    "visibility": ("in_cluster", "Serve an API about waiting jobs in a cluster."),
+    "deploy": ("in_cluster", "Print the manifests that install Phalanx in a cluster."),
+    "slurm": ("work", "Install Slurm's commands: sbatch, squeue and others."),
+    "run": ("work", "Run a command as a Job, show its output, exit with its exit code."),
+    "submit": ("work", "Submit Jobs from files, or a Job made from a command."),
     "completion": ("work", "Complete commands and names of jobs in bash, zsh and fish."),
-    "logs": ("attend", "The output of a job, also after its pods are gone."),
-    "wait": ("attend", "Wait until jobs are over; the exit code is theirs."),
+    "logs": ("attend", "Show the output of a job, also after its pods are deleted."),
+    "wait": ("attend", "Wait until jobs have ended, and exit with their exit code."),
     "cancel": ("attend", "End jobs, or take them out of the queue."),
     "hold": ("attend", "Keep jobs queued."),
-    "release": ("attend", "Let jobs start that are held."),
+    "release": ("attend", "Let held jobs start."),
     "nice": ("attend", "Change the place of jobs in a multifactor queue."),
-    "rerun": ("attend", "Submit a job once more that is over."),
-    "attach": ("attend", "Follow a job again, end with its exit code."),
-    "shell": ("inside", "A shell in a pod of a job, or a command."),
+    "rerun": ("attend", "Submit an ended job again."),
+    "attach": ("attend", "Follow a job again, exit with its exit code."),
+    "shell": ("inside", "Run a shell or a command in a pod of a job."),
     "cp": ("inside", "Copy files from and to a pod of a job."),
-    "port-forward": ("inside", "Reach a port of a pod of a job on this machine."),
-    "examples": ("work", "The examples that come with Phalanx."),
-    "status": ("status", "The cluster, its scheduler, and how much is in it."),
-    "jobs": ("status", "What runs, what waits, since when, and why."),
-    "top": ("status", "Nodes, queues and jobs, live, with what they really use."),
-    "explain": ("status", "Why a job waits, in full."),
-    "history": ("status", "What ran: jobs that are over too, and what each user took."),
-    "ledger": ("status", "The ledger as files: exported, archived, purged."),
-    "dashboard": ("status", "A page that shows all of this in a browser."),
-    "nodes": ("status", "What each node has, and who uses it."),
-    "queues": ("status", "The queues, and what is in them."),
+    "port-forward": ("inside", "Forward a port of this machine to a pod of a job."),
+    "examples": ("work", "Show and copy the examples that come with Phalanx."),
+    "status": ("status", "Show whether the scheduler runs, and how many nodes, queues and jobs there are."),
+    "jobs": ("status", "List running and waiting jobs: since when, and why they wait."),
+    "top": ("status", "Show nodes, queues and jobs live, with their measured usage."),
+    "explain": ("status", "Explain in full why a job waits."),
+    "history": ("status", "List past and present jobs, and what each user consumed."),
+    "ledger": ("status", "Export, archive and purge the ledger."),
+    "dashboard": ("status", "Show all of this on a page in a browser."),
+    "nodes": ("status", "Show the resources of each node, and the jobs that use them."),
+    "queues": ("status", "Show the queues, with their quota, usage and jobs."),
     "replay": ("study", "Go through a recording of a scheduler, decision by decision."),
-    "whatif": ("study", "See what a change would do, before it is made."),
-    "snapshot": ("study", "Write down what a cluster is now."),
-    "migrate": ("study", "See what the queues of another scheduler become here."),
-    "import": ("study", "Take over the site of another scheduler: Slurm's."),
+    "whatif": ("study", "Forecast what a change would do, before you make it."),
+    "snapshot": ("study", "Write the present state of a cluster into a file."),
+    "migrate": ("study", "Show what the queues of another scheduler become in Phalanx."),
+    "import": ("study", "Convert the configuration of a Slurm site."),
     "queue": ("administer", "Create, edit, drain or delete a queue."),
-    "clusters": ("administer", "Other clusters that get jobs, and why one gets none."),
-    "doctor": ("administer", "What this cluster enforces, what is wrong in it, and how to mend that."),
+    "clusters": ("administer", "Show other clusters to which jobs are sent, and why one gets no jobs."),
+    "doctor": ("administer", "Show what this cluster enforces, which problems it has, and how to solve them."),
     "move": ("administer", "Move queues, accounts, ledger and waiting jobs to another cluster."),
-    "simulate": ("study", "Play traces in virtual time, and compare policies."),
+    "simulate": ("study", "Run traces in virtual time, and compare policies."),
 }
 
 
 def import_path(name: str) -> str:
-    """Return where the function of a command is, as `module:function`."""
+    """Return the import path of the function of command `name`, as `module:function`."""
     room = f"{name}_" if iskeyword(name) else name.replace("-", "_")
     return f"phalanx.cli.commands.{COMMANDS[name][0]}.{room}:{room}"
 
 
 def overview(*, bold: bool = False) -> str:
-    """Return all commands by their titles. `bold`: for a terminal."""
+    """Return the overview of all commands, grouped by title. `bold`: print the titles bold, for a terminal."""
     width = max(map(len, COMMANDS)) + 2
     lines = ["Usage: phalanx COMMAND", "", ABOUT]
     for folder, title in TITLES.items():

@@ -1,7 +1,7 @@
-"""The texts of `queues.yaml` in a file: the file itself, or the ConfigMaps in it that hold one.
+"""Read YuniKorn's queue configuration from a file: a `queues.yaml`, or a manifest with the ConfigMap that contains it.
 
-YuniKorn reads every key that ends in `.yaml`, and those of `binaryData` that end in `.yaml.gz`; which of them counts is
-its setting `service.policyGroup`, `queues` by default.
+YuniKorn accepts every key that ends with `.yaml`, and in `binaryData` every key that ends with `.yaml.gz`. Its setting
+`service.policyGroup` selects one of them, by default `queues`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _KEY, _ZIPPED = "queues.yaml", "queues.yaml.gz"
 
 
 def configuration_text(file: Path) -> str:
-    """Return the queue configuration in the file. Raises PhalanxError."""
+    """Return the text of the queue configuration in the file. Raises PhalanxError if the file cannot be read, or if its
+    ConfigMaps have not exactly one."""
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -27,7 +28,7 @@ def configuration_text(file: Path) -> str:
     try:
         found = [one for one in yaml.safe_load_all(text) if isinstance(one, Mapping) and one.get("kind") == "ConfigMap"]
     except (yaml.YAMLError, RecursionError):
-        return text  # the reader of configurations reports the error and its line
+        return text  # the code that parses the configuration reports the error and its line
     if not found:
         return text
     texts = [one for config_map in found if (one := _in_config_map(config_map)) is not None]

@@ -1,4 +1,4 @@
-"""Manifests: read from files with the line of everything in them, or made from a command line.
+"""Read Kubernetes objects from files, with the line number of each field, or make a Job from a command line.
 
 A `batch/v1` Job needs three fields to be queued: the queue's label, `suspend: true` (so that no pod exists before all
 pods have a node) and the scheduler's name in its template. `queued` adds the fields that are missing.
@@ -25,19 +25,20 @@ Field: TypeAlias = tuple[str | int, ...]
 
 NO_WORDS: Mapping[str, str] = {}
 _LABEL_VALUE = re.compile(r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
-_PODS_MAX = 100_000  # with completionMode Indexed: k8s.io/kubernetes/pkg/apis/batch/validation
-_LEAST_BYTES = 1 << 20
-_DEPTH_MAX = 100  # a pod template has about fifteen levels
-_PROGRAMS = {".py": "python ", ".sh": "sh "}  # the program for each kind of script
+_PODS_MAX = 100_000  # Kubernetes' limit for Indexed Jobs: k8s.io/kubernetes/pkg/apis/batch/validation
+_LEAST_BYTES = 1 << 20  # a smaller memory request without a unit is refused as a mistake
+_DEPTH_MAX = 100  # the largest number of nested levels in a file; a pod template has about fifteen
+_PROGRAMS = {".py": "python ", ".sh": "sh "}  # the program that runs each kind of script, for an error message
 _SCRIPTS = (".py", ".sh", ".R", ".jl", ".pl")
 _INTERPRETERS = r"(ba|da|z)?sh|python[\d.]*|torchrun|accelerate|deepspeed|mpirun|Rscript|julia|perl|uv"
 _ENDINGS = (".yaml", ".yml", ".json")
 _DNS_LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
-TASK = "PHALANX_ARRAY_TASK_ID"  # variable of the environment of each task of an array
+TASK = "PHALANX_ARRAY_TASK_ID"  # the environment variable with the number of the task, in the pods of an array
 _OUTPUT = "PHALANX_OUTPUT"
-_INTO_FILE = ("/bin/sh", "-c", f'exec >"${_OUTPUT}" 2>&1 && exec "$@"', "phalanx")  # the file is no part of the script
-# The command of an interactive job waits for the line that the first session sends. So no output is lost, and the
-# terminal has its size before the command starts.
+# the file name is passed in a variable, so that the shell does not interpret it
+_INTO_FILE = ("/bin/sh", "-c", f'exec >"${_OUTPUT}" 2>&1 && exec "$@"', "phalanx")
+# The command of an interactive job waits for a line that the first session sends. So no output is lost, and the size of
+# the terminal is set before the command starts.
 _ONCE_ATTACHED = ("/bin/sh", "-c", 'read -r _ && exec "$@"', "phalanx")
 _PATH_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]|\[([^\]]+)\]")
 _QUOTED = re.compile(r'"([A-Za-z][\w.\[\]/-]*)"')
@@ -45,24 +46,26 @@ _QUOTED = re.compile(r'"([A-Za-z][\w.\[\]/-]*)"')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """An object of a file. `lines`: the line of every field in it, from 1."""
+    """An object of a file. `lines`: path of a field -> its line in the file, counted from 1; empty for a Job made from
+    a command line."""
 
     file: str
     obj: Object
     lines: dict[Field, int] = field(default_factory=dict)
 
     def place(self, path: Field = ()) -> str:
-        """Return the place of a field, or of the nearest field around it: `job.yaml:14`."""
+        """Return the file and line of a field, as `job.yaml:14`. If the field does not exist, return the line of the
+        nearest field around it."""
         if not self.lines:
-            return self.file  # a job from a command line has no text
+            return self.file  # a Job that was made from a command line has no lines
         while path and path not in self.lines:
             path = path[:-1]
         return f"{self.file}:{self.lines.get(path, 1)}"
 
 
 def read_files(files: Sequence[Path]) -> list[Document]:
-    """Return all objects of the files, in order. A folder stands for the manifests in it, sorted by name. `-` is
-    standard input. Raises PhalanxError with file and line."""
+    """Return all objects of the files, in order. A folder stands for all manifests in it, sorted by name. Raises
+    PhalanxError with file and line."""
     return [document for file in files for each in _manifests(file) for document in _read(each)]
 
 
@@ -71,13 +74,14 @@ def _manifests(file: Path) -> list[Path]:
         return [file]
     found = sorted(path for path in file.rglob("*") if path.suffix in _ENDINGS and path.is_file())
     if not found:
-        raise PhalanxError(f"{file}: there is no manifest in that folder ({', '.join(_ENDINGS)}). Nothing was created.")
+        raise PhalanxError(f"{file}: the folder has no manifests ({', '.join(_ENDINGS)}). Nothing was created.")
     return found
 
 
 def queued(document: Document, queue: str | None, words: Mapping[str, str] = NO_WORDS, priority: str = "") -> Object:
-    """Return the object to send: a Job gets the fields that queue it, any other object is unchanged. `words`:
-    annotations that replace those of the Job. `priority`: a PriorityClass that replaces that of the Job.
+    """Return the object that will be created. A Job gets the fields that queue it; any other object is unchanged.
+    `queue`: replaces the queue of the Job; None keeps it. `words`: annotations that are added to the Job, or replace
+    its own. `priority`: a PriorityClass that replaces that of the Job; "" keeps it.
 
     Raises PhalanxError if a field of the Job prevents Phalanx from queueing it."""
     obj = document.obj
@@ -87,8 +91,8 @@ def queued(document: Document, queue: str | None, words: Mapping[str, str] = NO_
     scheduler = template.setdefault("schedulerName", SCHEDULER_NAME)
     if scheduler != SCHEDULER_NAME:
         raise PhalanxError(
-            f"{document.place(('spec', 'template', 'spec', 'schedulerName'))}: schedulerName is {scheduler!r}, so its "
-            f"pods would go past Phalanx. Remove the line, or say {SCHEDULER_NAME}."
+            f"{document.place(('spec', 'template', 'spec', 'schedulerName'))}: schedulerName is {scheduler!r}, so "
+            f"Phalanx would not schedule its pods. Remove the line, or write {SCHEDULER_NAME}."
         )
     obj["spec"]["suspend"] = True
     if obj["metadata"].get("labels") is None:
@@ -108,8 +112,8 @@ def is_job(obj: Object) -> bool:
 
 
 def _say(document: Document, words: Mapping[str, str]) -> None:
-    """Write the options as annotations, because the values of labels are restricted. A label of the same name is
-    removed, because it would take precedence."""
+    """Write the options `words` as annotations, because values of labels may not contain all characters. If the Job has
+    a label with the same key, the label is removed, because it would take precedence."""
     meta = document.obj["metadata"]
     if meta.get("annotations") is None:
         meta["annotations"] = {}
@@ -119,14 +123,15 @@ def _say(document: Document, words: Mapping[str, str]) -> None:
 
 
 def refusal(document: Document, error: ApiRefusal) -> PhalanxError:
-    """Return the server's refusal as an error with the lines of the refused fields."""
+    """Return the error of the server as a PhalanxError with the file and the lines of the refused fields."""
     if error.reason == "AlreadyExists":
         return _taken(document, error)
     if error.reason == "NotFound" and error.details.get("kind") == "namespaces":
         name = error.details.get("name")
         return PhalanxError(
-            f"{document.place(('metadata', 'namespace'))}: there is no namespace {name}, and nothing was created from "
-            f"here on. `kubectl get namespaces` lists those there are; `kubectl create namespace {name}` makes it."
+            f"{document.place(('metadata', 'namespace'))}: there is no namespace {name}. This object and the objects "
+            "after it were not "
+            f"created. `kubectl get namespaces` lists the namespaces; `kubectl create namespace {name}` creates it."
         )
     causes = error.details.get("causes") or []
     lines = [
@@ -138,7 +143,9 @@ def refusal(document: Document, error: ApiRefusal) -> PhalanxError:
         named = (_field(found) for found in _QUOTED.findall(error.message))
         where = next((path for path in named if path in document.lines), ())
         lines = [f"{document.place(where)}: {error.message}"]
-    return PhalanxError("\n".join([f"{len(lines)} error(s); nothing was created from here on", *lines]))
+    return PhalanxError(
+        "\n".join([f"{len(lines)} error(s); this object and the objects after it were not created", *lines])
+    )
 
 
 def _taken(document: Document, error: ApiRefusal) -> PhalanxError:
@@ -146,9 +153,11 @@ def _taken(document: Document, error: ApiRefusal) -> PhalanxError:
     space = document.obj["metadata"].get("namespace")
     there = f"kubectl delete {kind} {name}{f' -n {space}' if space else ''}"
     return PhalanxError(
-        f"{document.place(('metadata', 'name'))}: {error.message}. What exists was left as it is, and nothing was "
-        "created from here on. Give this one another name (of a command: --name), write metadata.generateName instead "
-        f"of name to get a new one every time, or delete the other first: {there}"
+        f"{document.place(('metadata', 'name'))}: {error.message}. The existing object was not changed, and this "
+        "object and "
+        "the objects after it were not created. Choose another name (for a command: --name), write "
+        "metadata.generateName instead of name to get a new name each time, or delete the existing object first: "
+        f"{there}"
     )
 
 
@@ -157,7 +166,8 @@ def _taken(document: Document, error: ApiRefusal) -> PhalanxError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestRequest:
-    """The request of a job of one command. `command` is an argument vector: no shell sees it."""
+    """The request for a Job that runs one command. `command`: the arguments of the command; no shell interprets them.
+    `directory`: the working directory; "" for that of the image. `environment`: (name, value) of each variable."""
 
     name: str
     command: tuple[str, ...]
@@ -171,17 +181,17 @@ class ManifestRequest:
     directory: str = ""
     environment: tuple[tuple[str, str], ...] = ()
     retries: int = 0
-    keep_s: int | None = None  # seconds after its end at which the Job is deleted
-    output: str = ""  # the file of the pod that its output goes to; %r is its index, %a the task of an array
-    chance: int = 0  # a random number: with several pods the port of their rendezvous
-    stdin: bool = False  # the command reads what a session sends
-    tty: bool = False  # the command runs at a terminal
+    keep_s: int | None = None  # the time from the end of the Job to its deletion; None: it is not deleted
+    output: str = ""  # the file for the output of a pod; %r is the index of the pod, %a the task of an array
+    chance: int = 0  # a random number; if there are several pods, it determines the port at which they meet
+    stdin: bool = False  # True if the command reads input from a session
+    tty: bool = False  # True if the command runs at a terminal
 
 
 def job(request: ManifestRequest) -> Object:
-    """Return the Job: `pods` pods of the same command that start together, with numbers, names and a rendezvous.
-
-    Raises PhalanxError if the command is missing, or for an invalid name or quantity."""
+    """Return a Job with `pods` pods that run the same command and start together. If there are several pods, each has a
+    number and a host name, and they can find each other. Raises PhalanxError if the command is missing, or if a name or
+    quantity is invalid."""
     _check(request)
     spec: Object = {
         "suspend": True,
@@ -211,8 +221,8 @@ def job(request: ManifestRequest) -> Object:
 
 
 def name_of(command: Sequence[str], suffix: str) -> str:
-    """Return a name for a Job, such as `train-x7k2p`: from its program or, if that is an interpreter, from the
-    script."""
+    """Return a name for a Job, such as `train-x7k2p`. It is made from the name of the program or, if the program is an
+    interpreter, of the script."""
     script = next((word for word in command if word.endswith(_SCRIPTS)), "") if _is_interpreter(command) else ""
     program = script or (command[0] if command else "")
     stem = re.sub(r"[^a-z0-9]+", "-", Path(program).stem.lower()).strip("-")
@@ -224,26 +234,26 @@ def _is_interpreter(command: Sequence[str]) -> bool:
 
 
 def has_terminal(job: Object) -> bool:
-    """Return True for a Job of one pod, whose first container reads from a terminal."""
+    """Return True if the Job has one pod, and the first container of the pod reads from a terminal."""
     container = job["spec"]["template"]["spec"]["containers"][0]
     return bool(container.get("stdin") and container.get("tty")) and job["spec"].get("parallelism", 1) == 1
 
 
 def waits_for_session(container: Object) -> bool:
-    """Return True if the container was made interactive by `job`: its command begins after a line of input."""
+    """Return True if `job` made the container interactive, so that its command begins after a line of input."""
     return tuple(container.get("command") or ())[: len(_ONCE_ATTACHED)] == _ONCE_ATTACHED
 
 
 def environment(pairs: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """`NAME=VALUE` pairs. Raises PhalanxError for anything else."""
+    """Return (name, value) of each `NAME=VALUE`. Raises PhalanxError for a text of another form."""
     for pair in pairs:
         if not re.match(r"^[A-Za-z_][A-Za-z0-9_.-]*=", pair):
-            raise PhalanxError(f"--env {pair!r} is not NAME=VALUE. Write for instance --env EPOCHS=10.")
+            raise PhalanxError(f"--env {pair!r} is not NAME=VALUE. Write for example --env EPOCHS=10.")
     return tuple((name, value) for name, _, value in (pair.partition("=") for pair in pairs))
 
 
 def literal(text: str) -> str:
-    """Escape `text`, because Kubernetes replaces `$(NAME)` and `$$` in commands and in the environment."""
+    """Escape `text` for commands and environment values, because Kubernetes replaces `$(NAME)` and `$$` there."""
     return re.sub(r"\$(?=[$(])", "$$", text)
 
 
@@ -254,7 +264,7 @@ def _container(request: ManifestRequest) -> Object:
         "name": "main",
         "image": request.image,
         "command": [literal(word) for word in request.command],
-        # cpu is a share and may be exceeded while others are idle; memory and devices may not.
+        # A pod may use more CPU than it requests while CPU is idle, but not more memory or devices.
         "resources": {"requests": requests, "limits": {n: a for n, a in requests.items() if n != "cpu"}},
     }
     if request.directory:
@@ -276,22 +286,24 @@ def _check(request: ManifestRequest) -> None:
         raise PhalanxError("there is no command to run. Write it after two dashes: phalanx run -- python train.py")
     if not _DNS_LABEL.match(request.name):
         raise PhalanxError(
-            f"{request.name!r} cannot be the name of a Job: at most 63 of a-z, 0-9 and '-', beginning and ending with "
-            "a letter or digit. Say another --name."
+            f"{request.name!r} cannot be the name of a Job: use at most 63 of a-z, 0-9 and '-', beginning and ending "
+            "with "
+            "a letter or digit. Choose another --name."
         )
     if not 1 <= request.pods <= _PODS_MAX:
         raise PhalanxError(f"--pods {request.pods}: a job has at least one pod, and at most {_PODS_MAX:,}")
     if request.gpu < 0:
-        raise PhalanxError(f"--gpu {request.gpu}: a pod has no GPU (0) or some")
+        raise PhalanxError(f"--gpu {request.gpu}: the number of GPUs cannot be negative")
     if not _LABEL_VALUE.match(request.queue):
         raise PhalanxError(
             f"{request.queue!r} cannot be the name of a queue: at most 63 letters, digits, '-', '_' and '.', beginning "
-            "and ending with a letter or digit. `phalanx queues` lists those there are."
+            "and ending with a letter or digit. `phalanx queues` lists the queues."
         )
     if request.memory.isdigit() and 0 < int(request.memory) < _LEAST_BYTES:
         raise PhalanxError(
-            f"--memory {request.memory} is {request.memory} bytes, and no program runs in so little: write the unit, "
-            f"for instance {request.memory}Mi or {request.memory}Gi."
+            f"--memory {request.memory} is {request.memory} bytes, which is too little for any program: write the "
+            "unit, "
+            f"for example {request.memory}Mi or {request.memory}Gi."
         )
     for option, text in (("--cpu", request.cpu), ("--memory", request.memory)):
         try:
@@ -315,12 +327,12 @@ def _read(file: Path) -> Iterator[Document]:
         raise PhalanxError(f"cannot read {name}: {reason}. Nothing was created.") from error
     if file.suffix in _PROGRAMS or text.startswith("#!"):
         raise PhalanxError(
-            f"{name} is a program and no manifest. To run it as a job, write it behind two dashes: "
+            f"{name} is a program and no manifest. To run it as a job, write it after two dashes: "
             f"phalanx submit -- {_PROGRAMS.get(file.suffix, '')}{name}. Nothing was created."
         )
     found = list(_documents(name, text))
     if not found:
-        raise PhalanxError(f"{name}: there is no object in it. Nothing was created.")
+        raise PhalanxError(f"{name}: the file has no objects. Nothing was created.")
     yield from found
 
 
@@ -344,14 +356,14 @@ def _documents(name: str, text: str) -> Iterator[Document]:
 
 
 def _objects(document: Document) -> Iterator[Document]:
-    """Yield the object, or each object of a List."""
+    """Yield the document itself or, if its object is a List, a document for each item."""
     obj = document.obj
     if not isinstance(obj, dict):
         raise PhalanxError(f"{document.place()}: an object is expected, not {obj!r}. Nothing was created.")
     for key in ("apiVersion", "kind"):
         if not isinstance(obj.get(key), str):
             raise PhalanxError(
-                f"{document.place()}: {key} is missing. Nothing was created. Write for instance "
+                f"{document.place()}: {key} is missing. Nothing was created. Write for example "
                 "apiVersion: batch/v1 and kind: Job."
             )
     if obj["kind"] == "List":
@@ -370,12 +382,12 @@ def _objects(document: Document) -> Iterator[Document]:
 
 
 def _walk(name: str, node: yaml.Node, path: Field, lines: dict[Field, int]) -> None:
-    """Record the line of every field. Raises PhalanxError if a key occurs twice in a mapping, or if the levels are
-    nested too deep."""
+    """Record the line of each field below `node` in `lines`. `path`: the path of the node. Raises PhalanxError if a key
+    occurs twice in a mapping, or if the file is nested too deep."""
     lines.setdefault(path, node.start_mark.line + 1)
     if len(path) > _DEPTH_MAX:
         raise PhalanxError(
-            f"{name}:{lines[path]}: an alias stands within its own anchor, or more than {_DEPTH_MAX} levels are "
+            f"{name}:{lines[path]}: an alias is inside of its own anchor, or more than {_DEPTH_MAX} levels are "
             "nested. Nothing was created."
         )
     if isinstance(node, yaml.SequenceNode):
@@ -387,8 +399,8 @@ def _walk(name: str, node: yaml.Node, path: Field, lines: dict[Field, int]) -> N
             line = key.start_mark.line + 1
             if inner in lines:
                 raise PhalanxError(
-                    f"{name}:{line}: {_written(inner)} stands twice (first in line {lines[inner]}), and only one could "
-                    "count. Nothing was created. Remove one."
+                    f"{name}:{line}: {_written(inner)} occurs twice (first in line {lines[inner]}). "
+                    "Nothing was created. Remove one of them."
                 )
             lines[inner] = line
             _walk(name, value, inner, lines)
@@ -409,7 +421,8 @@ def _mapping(document: Document, path: Field) -> Object:
 
 
 def _field(text: str) -> Field:
-    """Return `spec.containers[0].image` as a path. A text in brackets is a key of a mapping."""
+    """Return the path of a field that the server writes as `spec.containers[0].image`. A text in brackets that is no
+    number is the key of a mapping."""
     path: list[str | int] = []
     for name, number, key in _PATH_STEP.findall(text):
         path.append(int(number) if number else name or key)

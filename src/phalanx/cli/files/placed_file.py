@@ -1,4 +1,4 @@
-"""A YAML or JSON file, with the line of everything in it: so that a complaint about a value can say where it stands."""
+"""Read a YAML or JSON file with the line number of each value, so that an error about a value can name its line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ Read = TypeVar("Read")
 
 
 def read_placed(file: Path, read: Callable[[Fields], Read]) -> Read:
-    """Return what `read` makes of the mapping in the file. Raises PhalanxError with file, line and field."""
+    """Call `read` with the fields of the file, and return its result. Raises PhalanxError with file, line and field if
+    the file cannot be read."""
     try:
         text = file.read_text()
         require_shallow(text)
@@ -39,8 +40,9 @@ def read_placed(file: Path, read: Callable[[Fields], Read]) -> Read:
 
 
 def _stated_twice(root: Any) -> Any:
-    """Return the node of a key that its mapping has already; None if there is none."""
-    below, known = [root], set[int]()  # an alias is one node in several places
+    """Return the node of a key that occurs a second time in its mapping; None if there is no such key."""
+    # nodes that were already checked, because aliases let one node occur in several places
+    below, known = [root], set[int]()
     while below:
         node = below.pop()
         if id(node) in known:
@@ -58,7 +60,8 @@ def _stated_twice(root: Any) -> Any:
 
 
 def line_of(node: Any, path: Place) -> int:
-    """Return the line of the value at that path, or of the innermost value around it that exists."""
+    """Return the line of the value at `path` below `node`. If the value does not exist, return the line of the
+    innermost existing value around it."""
     line = 1
     for step in path:
         line = node.start_mark.line + 1 if node is not None else line

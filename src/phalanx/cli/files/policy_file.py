@@ -1,16 +1,13 @@
-"""`--policy FILE`: the settings of the whole cluster, from YAML or Python, with errors that name the line.
+"""Read policy files. Errors name the file and the line.
 
-`--policy FILE.py`: a policy whose priorities a Python function computes.
-
-The file defines `priority(job)`, where `job` is a `phalanx.WaitingJob`; a higher value is sooner. It may define
-`policy`, a dict with the fields of a policy file, and for simulations `queues`, a list as a setup file has it.
-
-A way to schedule, as a file: `policy` (as `phalanx scheduler --policy` reads it) and `queues`, each a `name` and the
-fields of the Queue resource's spec.
-
-`each` is the spec of a queue. It is used for every queue that the trace names and `queues` does not contain. Its
-`parent` may be one of `queues`. With `flat: true` all jobs go into the policy's default queue, and the queues in the
-trace are ignored."""
+- `--policy FILE.yaml` has the scheduling settings of the whole cluster.
+- `--policy FILE.py` is Python, and defines `priority(job)`, which returns the priority of a `phalanx.WaitingJob`; jobs
+with a higher priority start sooner. The file may define `policy`, a dict with the fields of a policy file, and for
+simulations `queues`, a list as in a setup file.
+- A setup file is for simulations. It has `policy` (the content of a policy file) and `queues`, each with a `name` and
+the fields of the Queue resource's spec. `each` is the spec of all queues that the trace names and `queues` does not
+contain; its `parent` may be one of `queues`. With `flat: true` all jobs are submitted to the policy's default queue,
+and the queues in the trace are ignored."""
 
 from __future__ import annotations
 
@@ -40,14 +37,14 @@ from phalanx.model.queue import Queue
 from phalanx.simulator.run.setup import ONE, Setup, built_in
 
 SUFFIX = ".py"
-_LAST = -math.inf  # the priority of a job whose priority cannot be computed: behind all others
+_LAST = -math.inf  # the priority of a job whose priority cannot be computed; it comes after all other jobs
 _SAY_AGAIN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class PriorityFile:
-    """The definitions of a file. `function`: the priority function, which raises PhalanxError if the file's `priority`
-    fails. `policy`, `queues`: these variables of the file."""
+    """The definitions in a Python policy file. `function`: calls the file's `priority`, and raises PhalanxError if that
+    fails. `policy`, `queues`: the values of these variables in the file."""
 
     function: PriorityFunction
     policy: Mapping[str, Any]
@@ -55,14 +52,15 @@ class PriorityFile:
 
 
 def read_priority_file(file: Path) -> PriorityFile:
-    """Run the file as Python, and return its definitions. Raises PhalanxError with the file and the line."""
+    """Run the file as Python, and return its definitions. Raises PhalanxError, with file and line, if it fails or lacks
+    a definition."""
     if not file.is_file():
         raise PhalanxError(f"{file}: there is no such file")
     try:
         found = runpy.run_path(str(file), run_name=file.stem)
     except SyntaxError as error:
         raise PhalanxError(f"{error.filename}:{error.lineno or 1}: this is not Python: {error.msg}") from None
-    except Exception as error:  # any error in the file is for its author to mend
+    except Exception as error:  # the file may raise any exception
         raise PhalanxError(f"{_place(file, error)}: {type(error).__name__}: {error}") from None
     function, policy = found.get("priority"), found.get("policy", {})
     if not callable(function):
@@ -76,7 +74,8 @@ def read_priority_file(file: Path) -> PriorityFile:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """The priority function of the file. Raises PhalanxError if the function fails or does not return a number."""
+    """The priority function of the file `file`. A call raises PhalanxError if the function fails or does not return a
+    number."""
 
     file: Path
     function: Callable[[WaitingJob], Any]
@@ -84,7 +83,7 @@ class _Checked:
     def __call__(self, job: WaitingJob, /) -> float:
         try:
             value = self.function(job)
-        except Exception as error:  # the function is of the same author
+        except Exception as error:  # the function may raise any exception
             raise PhalanxError(
                 f"{_place(self.file, error)}: {type(error).__name__}: {error}, for job {job.id}"
             ) from None
@@ -94,8 +93,8 @@ class _Checked:
 
 
 class Tolerant:
-    """A priority function for a scheduler, which must not stop at an error. A job whose priority cannot be computed
-    comes last. The error is logged, at most once a minute."""
+    """A priority function for a scheduler, which must not stop because of an error in the user's function. A job whose
+    priority cannot be computed comes after all other jobs. The error is logged, at most once a minute."""
 
     __slots__ = ("_function", "_said_s")
 
@@ -114,21 +113,22 @@ class Tolerant:
 
 
 def _place(file: Path, error: Exception) -> str:
-    """Return `FILE:LINE`, the last line of the file that ran before the error."""
+    """Return `FILE:LINE` with the last line of the file that ran before the error."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     return f"{file}:{lines[-1]}" if lines else str(file)
 
 
 DIALECTS = frozenset({KUBEFLOW, *FRAMED})
-_DIALECTS = "dialects"  # key in the text for other processes
-_FUNCTION = "priorityFunction"  # the same
+_DIALECTS = "dialects"  # a key in `PolicySettings.text`
+_FUNCTION = "priorityFunction"  # a key in `PolicySettings.text`
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """The settings of a policy file. `policy`: the policy. `values`: the fields that are set, as in the file.
-    `dialects`: the other schedulers whose pods and kinds Phalanx serves.
-    `function`: the name of the file whose Python computes priorities; only the scheduler that read it can call it."""
+    """The settings of a policy file. `values`: the fields that the file sets, in the file's form. `dialects`: the other
+    schedulers whose place Phalanx takes.
+    `function`: the name of the Python file that computes priorities, or ""; only the scheduler that read this file can
+    call it."""
 
     policy: Policy
     values: Mapping[str, Any]
@@ -136,8 +136,8 @@ class PolicySettings:
     function: str = ""
 
     def text(self) -> str:
-        """Return the settings as a text for other processes, which read it with `settings_from`; "" if all settings are
-        defaults."""
+        """Return the settings as a text, from which other processes read them with `settings_from`; "" if all settings
+        have their default."""
         said = dict(self.values)
         if self.dialects:
             said[_DIALECTS] = sorted(self.dialects)
@@ -147,7 +147,8 @@ class PolicySettings:
 
 
 def settings_of(file: Path | None, default_queue: str | None = None) -> PolicySettings:
-    """Return the settings of the file, or the defaults; `default_queue` wins over the file's. Raises PhalanxError."""
+    """Return the settings of the file, or the defaults without a file. `default_queue`: replaces the default queue of
+    the file. Raises PhalanxError."""
     found = None if file is None or file.suffix != SUFFIX else read_priority_file(file)
     values = dict({} if file is None else _values(file) if found is None else found.policy)
     if default_queue is not None:
@@ -162,7 +163,8 @@ def settings_of(file: Path | None, default_queue: str | None = None) -> PolicySe
 
 
 def settings_from(text: str) -> PolicySettings:
-    """Return the settings of another process (`PolicySettings.text`); the defaults if the text cannot be read."""
+    """Return the settings that another process wrote with `PolicySettings.text`; the defaults if the text cannot be
+    read."""
     try:
         values = msgspec.json.decode(text or "{}", type=dict[str, Any])
         dialects = frozenset(map(str, values.pop(_DIALECTS, ())))
@@ -189,7 +191,8 @@ def _values(file: Path) -> Mapping[str, Any]:
 
 
 def _line(node: Any, path: Place) -> int:
-    """Return the line of the value at `path`, counted from 1, or of the innermost value around it that exists."""
+    """Return the line of the value at `path`, counted from 1. If the value does not exist, return the line of the
+    innermost existing value around it."""
     found = 1 if node is None else node.start_mark.line + 1
     for step in path:
         inside = None
@@ -209,7 +212,8 @@ SUFFIXES = {".yaml", ".yml", ".json"}
 
 
 def setup_of(name: str) -> Setup:
-    """Return the setup of a built-in name or a file. Raises PhalanxError."""
+    """Return the setup (policy and queues of a simulation) with a built-in name, or from a file. Raises
+    PhalanxError."""
     file = Path(name)
     if file.suffix == SUFFIX:
         return _in_python(file)
@@ -217,8 +221,8 @@ def setup_of(name: str) -> Setup:
 
 
 def _in_python(file: Path) -> Setup:
-    """Return the setup of a file with a priority function. Unless the file defines queues, it has one queue with that
-    priority as its order."""
+    """Return the setup of a Python file with a priority function. If the file defines no queues, the setup has one
+    queue, in which this function determines the order."""
     read = read_priority_file(file)
     said: dict[str, Any] = {"policy": read.policy}
     said["queues"] = [{"name": ONE, "order": "multifactor"}] if read.queues is None else read.queues
@@ -258,7 +262,8 @@ def _queue(entry: Fields) -> Queue:
 
 
 def _within(name: str, read: Callable[[], Read]) -> Read:
-    """Call `read` and return the result. Raises `Misread` with the path from the top of the file."""
+    """Call `read` for the field `name`, and return the result. An exception `Misread` of `read` is raised again with
+    the path from the top of the file."""
     try:
         return read()
     except Misread as misread:

@@ -1,13 +1,14 @@
-"""Recordings of a scheduler: the events that it received and its decisions, step by step, as lines of JSON.
+"""Write and read recordings of a scheduler: the events that it received and its decisions, step by step, as lines of
+JSON. A step is one scheduling cycle.
 
-The first line names the format. Every other line is a step: its time, the policy (if it changed since the step before),
-the events, and the actions. The scheduler appends each step before it carries the step out, so that a recording is
-complete up to a crash. The reader skips a last line that was cut short. The first step of a scheduler process is
-marked, because it begins with an empty cluster state. A recording contains names, labels and users of a cluster, so
-only its owner may read it.
+The first line of the file names the format. Every other line is a step: its time, the policy (if it changed since the
+step before), the events, and the actions. The scheduler appends a step before it carries out the actions, so a
+recording is complete even after a crash. If the last line is incomplete, the reader skips it. The first step of a
+scheduler process is marked, because it begins with an empty cluster state. A recording contains names, labels and users
+of a cluster, so only its owner may read it.
 
-A step without events, due timers and decisions is not recorded, because it changes nothing. When the file cannot be
-written any more (the disk is full), the recording ends and the scheduler goes on.
+A step without events, due timers and decisions is not recorded, because it changes nothing. If the file cannot be
+written any more (because the disk is full, for example), the recording ends, but the scheduler goes on.
 
 A *snapshot* is a recording of one step, whose events describe the whole present state of a cluster."""
 
@@ -39,8 +40,9 @@ CHUNK = 1 << 16  # bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedStep:
-    """A step of a recording. `number`: counts from 1. `now_s`: seconds since the epoch. `begins`: True if the cluster
-    state was empty before the step. `actions`: the decisions; None if the recording has only the events."""
+    """A step of a recording. `number`: the number of the step, from 1. `begins`: True if the cluster state was empty
+    before the step. `now_s`: the time of the step, in seconds since the epoch. `actions`: the decisions; None if the
+    recording has only the events."""
 
     number: int
     begins: bool
@@ -51,7 +53,7 @@ class RecordedStep:
 
 
 class RecordingWorld(Protocol):
-    """`loop.World`."""
+    """The methods of `loop.World` that a `Recorder` needs."""
 
     def events(self) -> Sequence[Event]: ...
     def apply(self, plan: Plan) -> None: ...
@@ -59,9 +61,9 @@ class RecordingWorld(Protocol):
 
 
 class Recorder:
-    """A world that records each step and then passes it to another world. Its own `clock` returns the recorded time of
-    the step, so that the decision and the recording have the same time. `complain`: called once, with the reason, if
-    the recording ends early."""
+    """A world that records each step and then passes the plan to another world. The loop must use the method `clock`,
+    so that the decision and the recording have the same time. `complain`: called once with the reason if the recording
+    ends early."""
 
     def __init__(
         self,
@@ -74,7 +76,7 @@ class Recorder:
         self._world, self._policy, self._clock, self._complain = world, policy, clock, complain
         self._told: Sequence[Event] = ()
         self._now_s: float | None = None
-        self._wake_s: float | None = None  # the time at which the last plan asks for the next cycle
+        self._wake_s: float | None = None  # the time at which the last plan requests the next cycle
         self._begins = True
         self._path = file
         self._file: int | None = open_private(file)
@@ -84,7 +86,8 @@ class Recorder:
         return self._told
 
     def clock(self) -> float:
-        """Return the time of the step: the first time that the loop reads after the events."""
+        """Return the present time. The first time that the loop reads after the events is recorded as the time of the
+        step."""
         now_s = self._clock()
         if self._now_s is None:
             self._now_s = now_s
@@ -114,14 +117,15 @@ class Recorder:
         except OSError as error:
             self.close()
             self._complain(
-                f"{self._path} cannot be written any more ({error.strerror or error}), so the recording ends here. "
-                "Scheduling goes on. To record again, make room and restart the scheduler."
+                f"{self._path} cannot be written any more ({error.strerror or error}), so the recording ends. "
+                "Scheduling goes on. To record again, free some disk space and restart the scheduler."
             )
 
 
 def open_private(file: Path) -> int:
-    """Open a recording to append to it, readable by its owner only. A file that is not a recording is not changed. A
-    last line that a crash cut short is removed, so that the next step begins a line. Raises PhalanxError."""
+    """Open a recording for appending, and return its file descriptor. A new file can be read only by its owner. If the
+    last line is incomplete because of a crash, it is removed. Raises PhalanxError if the file cannot be written, or is
+    no recording; then it is not changed."""
     try:
         if file.exists() and file.stat().st_size:
             next(lines(file), None)
@@ -133,8 +137,8 @@ def open_private(file: Path) -> int:
             os.write(descriptor, json.dumps(FORMAT).encode() + b"\n")
     except OSError as error:
         raise PhalanxError(
-            f"{file} cannot be recorded to: {error.strerror or error}. Name a file that can be written, in a folder "
-            "that exists."
+            f"{file} cannot be written: {error.strerror or error}. Name a file that can be written, in an "
+            "existing folder."
         ) from error
     return descriptor
 
@@ -143,7 +147,7 @@ def require_recordable(file: Path, policy: Policy) -> None:
     """Check that the file can be written, and that the recording can contain the policy. Raises PhalanxError."""
     if policy.priority_function is not None:
         raise PhalanxError(
-            f"{file}: a recording holds the policy, and a priority in Python cannot be written down. "
+            f"{file}: a recording contains the policy, and a Python function cannot be recorded. "
             "Leave out --record, or give a policy in YAML."
         )
     os.close(open_private(file))
@@ -164,7 +168,8 @@ def whole(descriptor: int) -> int:
 def step_of(
     now_s: float, policy: Policy | None, events: Sequence[Event], actions: Sequence[Action] | None, *, begins: bool
 ) -> dict[str, Any]:
-    """Return the step as a record of the file. `policy`: None if it is the same as in the step before."""
+    """Return the step as a JSON record of the file. `policy`: None if it is the same as in the step before. `actions`:
+    None to record only the events."""
     step: dict[str, Any] = {"now_s": now_s, "begins": begins}
     if policy is not None:
         step["policy"] = msgspec.to_builtins(policy)
@@ -176,13 +181,12 @@ def step_of(
 
 def append(descriptor: int, step: Mapping[str, Any]) -> None:
     line = memoryview(msgspec.json.encode(step) + b"\n")
-    while line:  # a write may be short
+    while line:  # os.write may write only a part of the data
         line = line[os.write(descriptor, line) :]
 
 
 def steps(file: Path) -> Iterator[RecordedStep]:
-    """Yield the steps of the file. An incomplete last line is skipped, because its writer was stopped. Raises
-    PhalanxError with file and line."""
+    """Yield the steps of the file. An incomplete last line is skipped. Raises PhalanxError with file and line."""
     policy: Policy | None = None
     for number, (line, text) in enumerate(lines(file), 1):
         try:
@@ -200,15 +204,16 @@ def steps(file: Path) -> Iterator[RecordedStep]:
             )
         except (KeyError, TypeError, AttributeError, ValueError, Unreadable, msgspec.ValidationError) as error:
             raise PhalanxError(
-                f"{file}, line {line}: this is no step of a recording ({error}), so it and what follows cannot be "
-                "replayed. Was it edited, or made by another version?"
+                f"{file}, line {line}: this is no step of a recording ({error}), so this step and the steps after it "
+                "cannot be "
+                "replayed. Was the file edited, or written by another version?"
             ) from error
 
 
 def decided(cluster: Cluster, step: RecordedStep) -> Plan:
-    """Fold the step's events into the cluster state, decide again, and return the plan. If the recording has another
-    plan, the recorded one is folded, so that one difference does not cause a hundred more. Raises PhalanxError for
-    impossible events."""
+    """Apply the step's events to the cluster state, decide again, apply the plan, and return it. If the recorded plan
+    differs, the recorded plan is applied, so that one difference does not cause further ones. Raises PhalanxError if
+    the events are impossible in this state."""
     try:
         fold(cluster, (PolicySeen(step.policy), Ticked(step.now_s), *step.events))
         late = before(cluster, step.policy, step.now_s)
@@ -227,13 +232,15 @@ def decided(cluster: Cluster, step: RecordedStep) -> Plan:
             fold(cluster, step.actions)
     except (IllegalTransition, KeyError) as error:
         raise PhalanxError(
-            f"step {step.number} of the recording cannot follow those before it ({error}). Was something cut out of it?"
+            f"step {step.number} of the recording cannot follow the steps before it ({error}). Were parts of the file "
+            "removed?"
         ) from error
     return plan
 
 
 def lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Yield (number, text) of each line after the first. The first line must name the format."""
+    """Yield (number, text) of each complete line after the first. Raises PhalanxError if the first line does not name
+    the format, or if the file cannot be read."""
     try:
         with file.open(encoding="utf-8") as stream:
             try:
@@ -242,7 +249,7 @@ def lines(file: Path) -> Iterator[tuple[int, str]]:
                 head = None
             if head != FORMAT:
                 raise PhalanxError(
-                    f"{file} is no recording: its first line is not {json.dumps(FORMAT)}. Make one with "
+                    f"{file} is no recording: its first line is not {json.dumps(FORMAT)}. Write a recording with "
                     "`phalanx snapshot FILE`, or with `--record FILE` of `phalanx scheduler` and `phalanx up`."
                 )
             for number, text in enumerate(stream, 2):

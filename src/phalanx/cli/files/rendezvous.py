@@ -1,8 +1,8 @@
-"""Let the pods of one job find each other: set host names, and the variables that torchrun and `torch.distributed`
-read.
+"""Let the pods of one job find each other: set their host names, and the environment variables that torchrun and
+`torch.distributed` read.
 
 Pod 3 of the Job `train` is `train-3.train`: an Indexed Job gives its pods the host name NAME-INDEX, and a headless
-service of the Job's name is their domain. The service belongs to the Job, so it is deleted with it.
+Service with the Job's name is their domain. The Job owns the Service, so the Service is deleted together with the Job.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from phalanx.client.connection import Object
 
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 _NAME_CHARS = 63
-# On one machine programs often listen at all addresses, so two jobs must not have one port. The kernel gives ports
-# from 32768 to outgoing connections (ip(7)).
+# Programs often listen on all addresses of a machine, so two jobs on one machine must use different ports. Ports from
+# 32768 on are left out, because the kernel uses them for outgoing connections (ip(7)).
 _PORTS = range(20_000, 30_000)
 _VARIABLES = frozenset(
     {
@@ -26,8 +26,9 @@ _VARIABLES = frozenset(
 
 
 def add_rendezvous(job: Object, chance: int, gpus: int = 0) -> None:
-    """Give the pods of an Indexed Job their names and variables. `chance`: a random number, from which the port is
-    chosen. `gpus`: the number of GPUs of each pod, which is torchrun's number of processes per node."""
+    """Add host names and environment variables to the pods of an Indexed Job. `chance`: a random number, which
+    determines the port. `gpus`: the number of GPUs of each pod; torchrun starts this number of processes in each
+    pod."""
     name, spec = job["metadata"]["name"], job["spec"]
     template = spec["template"]["spec"]
     template["subdomain"] = domain = _domain(name)
@@ -44,19 +45,19 @@ def add_rendezvous(job: Object, chance: int, gpus: int = 0) -> None:
     ]
     if gpus > 1:
         own.append({"name": "PET_NPROC_PER_NODE", "value": str(gpus)})
-    for container in template["containers"]:  # the user's variables come later and so override these
+    for container in template["containers"]:  # the user's variables come later in the list, and so override these
         container["env"] = [*own, *(container.get("env") or ())]
 
 
 def has_rendezvous(job: Object) -> bool:
-    """Return True for a Job that `add_rendezvous` was called for."""
+    """Return True if `add_rendezvous` was called for the Job."""
     name, template = job["metadata"].get("name", ""), job["spec"]["template"]["spec"]
     addresses = {one.get("value") for one in _environment(template) if one.get("name") == "MASTER_ADDR"}
     return bool(name) and template.get("subdomain") == _domain(name) and f"{name}-0.{_domain(name)}" in addresses
 
 
 def rename(job: Object, name: str) -> None:
-    """Give the Job another name, and the names of its pods with it."""
+    """Give the Job another name, and change the host names and addresses of its pods accordingly."""
     meets, before = has_rendezvous(job), job["metadata"]["name"]
     job["metadata"]["name"] = name
     if not meets:
@@ -70,7 +71,8 @@ def rename(job: Object, name: str) -> None:
 
 
 def service_of(job: Object) -> Object:
-    """Return the headless service of the Job. If the Job exists already, it is the owner of the service."""
+    """Return the headless Service of the Job. If the Job already exists (has a uid), it becomes the owner of the
+    Service."""
     meta = job["metadata"]
     own: dict[str, Any] = {"name": _domain(meta["name"])}
     if meta.get("namespace"):
@@ -80,7 +82,7 @@ def service_of(job: Object) -> Object:
     spec = {
         "clusterIP": "None",
         "selector": {"batch.kubernetes.io/job-name": meta["name"]},
-        "publishNotReadyAddresses": True,  # pods that are starting find each other, too
+        "publishNotReadyAddresses": True,  # pods can find each other while they start
     }
     return {"apiVersion": "v1", "kind": "Service", "metadata": own, "spec": spec}
 
@@ -91,5 +93,6 @@ def _environment(template: Object) -> Iterator[Object]:
 
 
 def _domain(name: str) -> str:
-    """Return the name of the service: those of services begin with a letter."""
+    """Return the name of the Job's Service. If the Job's name begins with a digit, it gets a prefix, because names of
+    Services begin with a letter."""
     return name if name[:1].isalpha() else f"j-{name}"[:_NAME_CHARS].rstrip("-")

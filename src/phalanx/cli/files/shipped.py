@@ -1,10 +1,10 @@
-"""Files that come with Phalanx: the examples, and the manifests for clusters, also as a Helm chart.
+"""Find the files that come with Phalanx: the examples, and the manifests for clusters, which can also be written as a
+Helm chart. In a wheel these files are inside of the package, in a checkout beside `src`.
 
-In a wheel they are within the package, in a checkout beside `src`.
-
-The chart is made of the manifests in `deploy`. `deploy/chart` has what only a chart has: its description, its values,
-and templates that include objects. Deployments become templates, since values change them. All other objects become
-files of the chart, because Helm would read the braces of a CEL expression as its own."""
+The chart is made from the manifests in `deploy`. `deploy/chart` has the parts that only a chart needs: its description,
+its values, and templates that include the other objects. Deployments become templates, because values of the chart
+change them. All other objects become plain files of the chart, because Helm would interpret the braces of CEL
+expressions."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ _PACKAGE = Path(__file__).parents[2]
 _IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 _NAME, _NAMESPACE = "phalanx", "phalanx-system"
-_VALUES = {"phalanx": "scheduler", "phalanx-webhook": "webhook"}  # Deployment -> its part of the values
+_VALUES = {"phalanx": "scheduler", "phalanx-webhook": "webhook"}  # Deployment -> the section of its values
 _DIALECT = re.compile(r"value: (--dialect=[^\s}]+)")
-_ITEM = re.compile(r"^( *)- '(\{\{-.*\}\})'$", re.MULTILINE)  # an expression that writes whole items of a list
+# a template expression that produces whole items of a list
+_ITEM = re.compile(r"^( *)- '(\{\{-.*\}\})'$", re.MULTILINE)
 _EXPRESSION = re.compile(r"'(\{\{.*\}\})'$", re.MULTILINE)
-# Values that become a file of the scheduler: the value, the file's name and option, the folder.
+# Values of the chart that become a file of the scheduler: the value, the name of the file and of the option, the
+# folder.
 _FILES = (
     ("policy", "policy", "/etc/phalanx"),
     ("nodeGroups", "node-groups", "/etc/phalanx-node-groups"),
 )
 _NEVER_WRAPPED = 10_000  # characters
-_KEEP = {"helm.sh/resource-policy": "keep"}  # queues and their jobs outlive `helm uninstall`
+_KEEP = {"helm.sh/resource-policy": "keep"}  # so that `helm uninstall` keeps the queues and their jobs
 
 
 def shipped(folder: str) -> Path:
-    """Return the folder `examples` or `deploy`. Raises PhalanxError if it was not installed."""
+    """Return the path of the shipped folder `examples` or `deploy`. Raises PhalanxError if it was not installed."""
     for place in (_PACKAGE / "shipped" / folder, _PACKAGE.parents[1] / folder):
         if place.is_dir():
             return place
@@ -44,8 +46,8 @@ def shipped(folder: str) -> Path:
 
 
 def copy_out(source: Path, directory: Path) -> Path:
-    """Copy a shipped file or folder into a directory, under its own name, and return the new path. Raises PhalanxError
-    if the path exists already."""
+    """Copy a shipped file or folder into a directory, with the same name, and return the new path. Raises PhalanxError
+    if the path already exists."""
     there = directory / source.name
     if there.exists():
         raise PhalanxError(f"{there} exists already. Nothing was written: name another directory.")
@@ -62,7 +64,7 @@ def copy_out(source: Path, directory: Path) -> Path:
 
 def write_chart(deploy: Path, directory: Path) -> Path:
     """Write the chart into a new folder `phalanx` of the directory, and return the folder. `deploy`: the folder of the
-    manifests. Raises PhalanxError."""
+    manifests. Raises PhalanxError if the folder exists or cannot be written."""
     chart = directory / _NAME
     if chart.exists():
         raise PhalanxError(f"{chart} exists already. Nothing was written: name another directory.")
@@ -101,7 +103,8 @@ def _generated(deploy: Path) -> dict[str, str]:
 
 
 def _fits(component: Path) -> bool:
-    """Return whether a chart can have the component: it adds objects, and patches only the scheduler's dialects."""
+    """Return True if the chart can contain the component. Such a component adds objects, and its patches only add
+    `--dialect` options to the scheduler."""
     patches = _kustomization(component).get("patches", ())
     return bool(_resources(component)) and len(patches) == len(_DIALECT.findall(_text(component)))
 
@@ -119,7 +122,8 @@ def _resources(folder: Path) -> list[str]:
 
 
 def _objects(folder: Path, labels: Mapping[str, str]) -> Iterable[Any]:
-    """Yield the objects of a kustomization's own files, labelled as kustomize labels them. Helm makes our namespace."""
+    """Yield the objects in the files of a kustomization, with the labels that kustomize adds. The namespace
+    phalanx-system is left out, because Helm creates it."""
     for name in _resources(folder):
         for each in yaml.load_all((folder / name).read_text(), Loader=yaml.CSafeLoader):
             if each is None or (each["kind"] == "Namespace" and each["metadata"]["name"] == _NAMESPACE):
@@ -136,8 +140,8 @@ def _dumped(objects: Iterable[Any]) -> str:
 
 
 def _template(deployment: Any, condition: str, dialects: Mapping[str, str]) -> str:
-    """Return the Deployment as a template. `condition`: the condition of the template under which it is installed;
-    empty: it is always installed. `dialects`: component -> the argument by which the scheduler serves it."""
+    """Return the Deployment as a template. `condition`: the template condition under which it is installed; "" if it is
+    always installed. `dialects`: component -> the argument of the scheduler that enables it."""
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     container["image"] = "{{ .Values.image.repository }}:{{ .Values.image.tag }}"
@@ -156,7 +160,7 @@ def _template(deployment: Any, condition: str, dialects: Mapping[str, str]) -> s
         container["args"][-1:-1] = [*served, *files]
         container["volumeMounts"] = [_mount(value, name, folder) for value, name, folder in _FILES]
         pod["volumes"] = [_volume(value, name) for value, name, _ in _FILES]
-        # The scheduler reads its files when it starts, so a change restarts it.
+        # The scheduler reads its files only when it starts, so a changed checksum restarts it.
         restart = {f"checksum/{name}": f"{{{{ toYaml .Values.{value} | sha256sum }}}}" for value, name, _ in _FILES}
         deployment["spec"]["template"]["metadata"]["annotations"] = restart
     text = yaml.safe_dump(deployment, sort_keys=False, width=_NEVER_WRAPPED, allow_unicode=True)
@@ -169,7 +173,7 @@ def _block(value: str, indent: int) -> str:
 
 
 def _more(value: str) -> str:
-    """Return the expression that adds the items of a value to the list of a container."""
+    """Return the template expression that adds the items of a value to a list of a container."""
     return f"{{{{- with .Values.{value} }}}}{{{{ toYaml . | nindent 8 }}}}{{{{ end }}}}"
 
 

@@ -1,11 +1,11 @@
-"""A Kubernetes on this machine, as `phalanx up` runs it.
+"""The Kubernetes cluster that `phalanx up` runs on this machine.
 
-data_directory  whose it is, and what lies in it
-node_groups     node groups, as users write them
-backup          a cluster in one file, and back
-detached        … in the background
-supervisor      child processes: kept alive, and none outlives its parent
-draining        … ended, as `kubectl drain` does it; pods that are processes of this machine
-offered_kinds   the job kinds of other projects that are served without their controllers
-local_cluster   the API server and the control plane on one data directory
+data_directory  the directory with all files of the cluster: its owner and its contents
+node_groups     node groups from the options and files of users
+backup          write a cluster into one file, and restore it
+detached        start the cluster in the background
+supervisor      start child processes again when they end; no child process outlives its parent
+draining        end the pods that run as processes of this machine, as `kubectl drain` does
+offered_kinds   job kinds of other projects whose API is served, although their controllers may not run
+local_cluster   start and stop the API server and the control plane of one data directory
 """

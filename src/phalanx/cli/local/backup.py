@@ -1,12 +1,12 @@
 """Back up and restore the cluster of this machine as one file: its objects, its ledger, its keys and tokens.
 
-A backup is a tar file of copies. Databases are copied by `VACUUM INTO`: one read transaction, so that the copy is
-consistent while the server goes on writing, and contains no pages of deleted rows. Running pods, their volumes and
-their logs are not in the backup.
+A backup is a tar file with copies of the files. Databases are copied with `VACUUM INTO`. This runs in one read
+transaction, so the copy is consistent while the server goes on writing, and it contains no pages of deleted rows.
+Running pods, their volumes and their logs are not in the backup.
 
-A restore never leaves a file that is half of one thing and half of another: all copies are unpacked beside the
-directory's files and checked; then the files that were there are kept under `replaced-TIME/`, and each new one takes
-its place in one step (rename(2)), the database of objects last. A restore that is interrupted is repeated.
+A restore never leaves a file in a mixed state. All copies are first unpacked beside the directory's files and checked.
+Then the existing files are kept under `replaced-TIME/`, and each new file is put in place in one step (rename(2)), the
+database of objects last. If a restore is interrupted, the user repeats it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from phalanx.errors import PhalanxError
 OBJECTS, LEDGER = "apiserver.sqlite3", "ledger.sqlite3"
 _DATABASES = (LEDGER, OBJECTS)
 _SECRETS = ("tokens.csv", "kubelet.token", "pki/ca.crt", "pki/ca.key", "pki/sa.key", "pki/server.crt", "pki/server.key")
-_NAMES = (*_SECRETS, *_DATABASES)  # in the order in which they are put back
-_COUNTED = "apiserver.acknowledged"  # written again after a restore
+_NAMES = (*_SECRETS, *_DATABASES)  # in the order in which a restore puts them in place
+_COUNTED = "apiserver.acknowledged"  # a restore moves this file away, and the API server writes a new one
 _PUT = (*_NAMES[:-1], _COUNTED, OBJECTS)
 _LEVEL = 1  # gzip's fastest level: JSON compresses well with it
 
@@ -39,15 +39,15 @@ _LEVEL = 1  # gzip's fastest level: JSON compresses well with it
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
     """The result of a restore. `objects`: the number of restored objects. `replaced`: the folder with the files that
-    were there before; None: there was no such folder."""
+    the directory had before; None if it had none."""
 
     objects: int
     replaced: Path | None
 
 
 def back_up(directory: DataDirectory, file: Path) -> int:
-    """Write the backup, whole or not at all, readable by its owner alone; return its size in bytes. Raises
-    PhalanxError."""
+    """Write the backup, and return its size in bytes. The file is written completely or not at all, and only its owner
+    can read it. Raises PhalanxError."""
     if not (directory.path / OBJECTS).exists():
         raise PhalanxError(
             f"there is no cluster in {directory.path}: it has no {OBJECTS}. Nothing was written. Name its directory "
@@ -70,12 +70,12 @@ def back_up(directory: DataDirectory, file: Path) -> int:
 
 
 def restore(file: Path, directory: DataDirectory, *, replace: bool = False) -> Restored:
-    """Restore a backup into a data directory that no `phalanx up` uses. Raises PhalanxError; then nothing was changed,
-    or the same call continues the restore."""
+    """Restore a backup into a data directory that no `phalanx up` uses. `replace`: True to replace a cluster in this
+    directory. Raises PhalanxError; then nothing was changed, or a repeated call completes the restore."""
     if (directory.path / OBJECTS).exists() and not replace:
         raise PhalanxError(
             f"there is a cluster in {directory.path} already. Nothing was changed. Name another directory with --data "
-            "DIR, or say --replace: what is there is kept beside it."
+            "DIR, or add --replace; then the existing files are kept in a folder of the directory."
         )
     with owned(directory, 0):
         try:
@@ -84,14 +84,17 @@ def restore(file: Path, directory: DataDirectory, *, replace: bool = False) -> R
                 objects = _check(unpacked)
                 return Restored(objects=objects, replaced=_put(unpacked, directory))
         except (OSError, sqlite3.Error, tarfile.TarError, EOFError) as error:
-            raise PhalanxError(f"the backup {file} cannot be restored: {error}. Mend that, and repeat it.") from error
+            raise PhalanxError(
+                f"the backup {file} cannot be restored: {error}. Solve this problem, and repeat the command."
+            ) from error
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
 def _copied(source: Path, folder: Path) -> Path:
-    """Return a consistent copy of a database, also while other processes write to it."""
+    """Copy a database into the folder, and return the path of the copy. The copy is consistent even if other processes
+    write to the database."""
     found = folder / source.name
     with contextlib.closing(sqlite3.connect(source, timeout=30.0)) as database:
         database.execute("VACUUM INTO ?", (str(found),))
@@ -99,11 +102,14 @@ def _copied(source: Path, folder: Path) -> Path:
 
 
 def _unpack(file: Path, folder: Path) -> Path:
-    """Unpack only files with the names that a backup has, because an archive may contain any path."""
+    """Unpack the archive into the folder, and return the folder. Raises PhalanxError if the archive has a file that no
+    backup has, because an archive may contain any path."""
     with tarfile.open(file, mode="r:gz") as archive:
         for member in archive:
             if member.name not in _NAMES or not member.isfile():
-                raise PhalanxError(f"{file} is no backup of ours: it has {member.name!r} in it. Nothing was changed.")
+                raise PhalanxError(
+                    f"{file} is no backup of Phalanx: it has {member.name!r} in it. Nothing was changed."
+                )
             inside = archive.extractfile(member)
             assert inside is not None, "it is a file"
             target = folder / member.name
@@ -111,19 +117,19 @@ def _unpack(file: Path, folder: Path) -> Path:
             with inside, _private(target) as out:
                 shutil.copyfileobj(inside, out)
     if not (folder / OBJECTS).exists():
-        raise PhalanxError(f"{file} is no backup of ours: it has no {OBJECTS}. Nothing was changed.")
+        raise PhalanxError(f"{file} is no backup of Phalanx: it has no {OBJECTS}. Nothing was changed.")
     return folder
 
 
 def _check(folder: Path) -> int:
-    """Check that each database is whole, and of a format that this program reads."""
+    """Check that no database is damaged and that this program can read them. Return the number of objects."""
     for name in _DATABASES:
         if (found := folder / name).exists():
             with contextlib.closing(sqlite3.connect(found)) as database:
                 (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
                 if verdict != "ok":
                     raise sqlite3.DatabaseError(f"{name} is damaged ({verdict})")
-    # The list of acknowledged writes is not in a backup, so it cannot be compared.
+    # A backup does not contain the list of acknowledged writes, so the database cannot be compared with the list.
     journal = Journal(folder / OBJECTS, accept_loss=True)
     try:
         return journal.live()
@@ -135,7 +141,7 @@ def _put(folder: Path, directory: DataDirectory) -> Path | None:
     there = [name for name in _PUT if (directory.path / name).exists()]
     replaced = directory.path / time.strftime("replaced-%Y%m%dT%H%M%S") if there else None
     for name in there:
-        if name in _DATABASES:  # move the write-ahead log into its own database
+        if name in _DATABASES:  # write the content of the write-ahead log into the database file
             with contextlib.closing(sqlite3.connect(directory.path / name)) as database:
                 database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 database.execute("PRAGMA journal_mode = DELETE")

@@ -1,8 +1,8 @@
 """The data directory of one `phalanx up`: its files, and the lock of the process that runs in it.
 
-One directory belongs to one running `up`. Ownership is a lock on `DIR/up.lock` (flock(2)): the kernel drops it when its
-holder dies, however that happens, so there is no stale lock to remove by hand. The file names the holder, for the error
-message only.
+Only one `phalanx up` runs on a directory at a time. It holds a lock on `DIR/up.lock` (flock(2)). The kernel releases
+the lock when the process ends for any reason, so no stale lock must ever be removed by hand. The content of the file
+names the process, for error messages and for `phalanx down`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import msgspec
 
 from phalanx.errors import PhalanxError
 
-LOGIN_SOCKET = Path("/run/phalanx/login.sock")  # the socket on a shared machine
+LOGIN_SOCKET = Path("/run/phalanx/login.sock")  # the socket at which users of a shared machine log in
 
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """The paths in one data directory. The file `kubeconfig` exists after the first start of the API server in the
-    directory."""
+    """A data directory, with the paths of its files. The file `kubeconfig` exists after the first start of the API
+    server on this directory."""
 
     path: Path
 
@@ -35,7 +35,7 @@ class DataDirectory:
 
     @property
     def control_plane_kubeconfig(self) -> Path:
-        """Return the kubeconfig with which the control plane logs in as a separate user."""
+        """Return the kubeconfig of the control plane, which is a user of its own."""
         return self.path / "control-plane.kubeconfig"
 
     @property
@@ -45,7 +45,7 @@ class DataDirectory:
 
     @property
     def authority(self) -> Path:
-        """Return the certificate with which clients verify the API server."""
+        """Return the certificate authority with which clients verify the API server."""
         return self.path / "pki" / "ca.crt"
 
     @property
@@ -54,12 +54,12 @@ class DataDirectory:
 
     @property
     def ledger(self) -> Path:
-        """Return the ledger, which has every job that ran (`phalanx history`)."""
+        """Return the database of the ledger, which has every job that ran (`phalanx history`)."""
         return self.path / "ledger.sqlite3"
 
     @property
     def views(self) -> Path:
-        """Return the folder of the socket on which the scheduler answers requests that the API server forwards."""
+        """Return the folder of the socket on which the scheduler serves requests that the API server forwards."""
         return self.path / "views"
 
     def log(self, program: str) -> Path:
@@ -81,11 +81,13 @@ def chosen_directory(given: Path | None, environment: Mapping[str, str]) -> Data
 
 @contextmanager
 def owned(directory: DataDirectory, port: int) -> Iterator[None]:
-    """Create the directory if it is missing, and hold its lock as long as the context is open. Raises PhalanxError if
-    the directory cannot be created or written, if the disk is full, or if another `phalanx up` holds the lock."""
+    """Create the directory if it is missing, and hold its lock while the context is open. `port`: the port of the API
+    server, for error messages. Raises PhalanxError if the directory cannot be created or written, if the disk is full,
+    or if another `phalanx up` holds the lock."""
     try:
         directory.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if directory.path.stat().st_mode & 0o077:  # made by hand, or by an earlier version: secrets lie in it
+        # created by hand or by an earlier version; the directory contains secrets
+        if directory.path.stat().st_mode & 0o077:
             directory.path.chmod(0o700)
         file = os.open(directory.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -104,7 +106,7 @@ def owned(directory: DataDirectory, port: int) -> Iterator[None]:
 
 
 def is_running(directory: DataDirectory) -> bool:
-    """Return whether a `phalanx up` has the directory now."""
+    """Return True if a `phalanx up` runs on the directory now."""
     try:
         file = os.open(directory.lock, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -124,9 +126,10 @@ def _take(file: int, directory: DataDirectory) -> None:
     except BlockingIOError as error:
         holder = _holder(os.pread(file, 4096, 0))
         raise PhalanxError(
-            f"{directory.path} is in use by another `phalanx up`{holder}. Two would overwrite each other's objects, so "
-            f"this one did not start. Use that one (export KUBECONFIG={directory.kubeconfig}), stop it with Ctrl-C, or "
-            "start this one with --data OTHER-DIRECTORY --port OTHER-PORT."
+            f"{directory.path} is in use by another `phalanx up`{holder}. Two of them would overwrite each other's "
+            "objects, so "
+            f"this one did not start. Use the running one (export KUBECONFIG={directory.kubeconfig}), stop it with "
+            "Ctrl-C, or start this one with --data OTHER-DIRECTORY --port OTHER-PORT."
         ) from error
 
 
@@ -134,17 +137,17 @@ def _holder(content: bytes) -> str:
     try:
         said = msgspec.json.decode(content, type=dict[str, int])
         return f" (process {said['pid']}, port {said['port']})"
-    except (msgspec.DecodeError, KeyError):  # the process has the lock, but has not written the file yet
+    except (msgspec.DecodeError, KeyError):  # the other process holds the lock, but has not written the file yet
         return ""
 
 
 def unwritable(path: Path, error: OSError) -> PhalanxError:
-    """Return the error for a failed write under `path`, with its cause and its cure."""
+    """Return the error for a failed write in the data directory `path`, with the cause and a solution."""
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
-            cure = "The disk is full; free some space there, or use --data with a directory on another disk"
+            cure = "The disk is full; free some space on it, or use --data with a directory on another disk"
         case errno.EACCES | errno.EPERM | errno.EROFS:
-            cure = "Use --data with a directory that you may write"
+            cure = "Use --data with a directory in which you may write"
         case _:
-            cure = "Use --data with a directory that can be made and written"
+            cure = "Use --data with a directory that can be created and written"
     return PhalanxError(f"cannot write the data directory {path}: {error.strerror}. Nothing was started. {cure}.")

@@ -1,5 +1,5 @@
-"""Start `phalanx up` in the background, as a session of its own, and stop it by a signal to the process that holds its
-lock."""
+"""Start `phalanx up` in the background, in a session of its own. To stop it, send a signal to the process that holds
+the lock of the data directory."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _LOOK_S = 0.1
 
 
 def start(directory: DataDirectory, words: Sequence[str], patience_s: float) -> str:
-    """Start `phalanx WORDS` in the background, and return its output once it is ready. If the process ends before,
-    raise PhalanxError with its error, or its last line of output."""
+    """Start `phalanx WORDS` in the background, and return its output after it has printed `ready`. `patience_s`: the
+    longest wait for this. Raises PhalanxError if the process ends before it is ready, with its error message or its
+    last line of output."""
     log = directory.path / LOG
     try:
         directory.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -48,15 +49,14 @@ def start(directory: DataDirectory, words: Sequence[str], patience_s: float) -> 
             last = said.strip().splitlines()[-1:] or [f"it ended with {process.returncode}"]
             raise PhalanxError(reason.strip() or last[0].removeprefix(_ERROR))
         if time.monotonic() > deadline_s:
-            raise PhalanxError(
-                f"it is not ready after {patience_s:g} s and goes on starting: {log} says how far it is."
-            )
+            raise PhalanxError(f"it is not ready after {patience_s:g} s, and continues to start: see {log}.")
         time.sleep(_LOOK_S)
 
 
 def stop(directory: DataDirectory, patience_s: float) -> str:
-    """Stop the `phalanx up` of the directory, as Ctrl-C does, wait until it has ended, and return its last output.
-    Raises PhalanxError if none runs in the directory, or if it does not end."""
+    """Stop the `phalanx up` of the directory, as Ctrl-C does, wait until it has ended, and return the last message that
+    it printed. `patience_s`: the longest wait. Raises PhalanxError if no `phalanx up` runs on the directory, or if it
+    does not end in time."""
     if not is_running(directory):
         raise PhalanxError(f"no `phalanx up` runs in {directory.path}: name its directory with --data DIR.")
     try:
@@ -67,7 +67,7 @@ def stop(directory: DataDirectory, patience_s: float) -> str:
     deadline_s = time.monotonic() + patience_s
     while is_running(directory):
         if time.monotonic() > deadline_s:
-            raise PhalanxError(f"process {pid} was asked to stop and has not ended after {patience_s:g} s.")
+            raise PhalanxError(f"process {pid} got the signal to stop, but has not ended after {patience_s:g} s.")
         time.sleep(_LOOK_S)
     log = directory.path / LOG
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []

@@ -1,6 +1,4 @@
-"""The pods that are real processes on this machine, ended as `kubectl drain` does it.
-
-The pods that are real processes on this machine, and their nodes."""
+"""List the pods that are real processes on this machine, and end them as `kubectl drain` does."""
 
 from __future__ import annotations
 
@@ -18,7 +16,8 @@ from phalanx.kube.read.workload.ancestors import Ancestors
 
 
 async def running_pods(connection: Connection) -> list[Object]:
-    """Pods with processes on this machine: bound to a node that is not simulated, and not over."""
+    """Return the pods with processes on this machine: those that are bound to a node that is not simulated, and have
+    not ended."""
     nodes = (await connection.list(NODES))["items"]
     real = {node["metadata"]["name"] for node in nodes if not is_simulated(node)}
     pods = (await connection.list(PODS))["items"]
@@ -30,7 +29,7 @@ def is_simulated(node: Object) -> bool:
 
 
 async def cordon(connection: Connection, nodes: list[str], *, unschedulable: bool) -> None:
-    """Set whether nodes accept pods, as `kubectl cordon` and `uncordon` do."""
+    """Mark nodes as unschedulable or schedulable, as `kubectl cordon` and `kubectl uncordon` do."""
     for name in nodes:
         await connection.patch(NODES, name, {"spec": {"unschedulable": unschedulable or None}})
 
@@ -44,12 +43,12 @@ _LOOK_S = 0.2
 
 
 async def drain(connection: Connection, tell: Callable[[str], None]) -> tuple[int, list[str]]:
-    """End all pods. Their nodes are cordoned, so that no other pod starts on them, and stay cordoned. Return the number
-    of pods, and the nodes.
+    """End all pods on this machine. Return the number of ended pods, and the names of their nodes. The nodes are
+    cordoned, so that no other pod starts on them, and remain cordoned.
 
-    Jobs and training jobs go back to their queue: they are suspended, so that the end of their pods does not count as a
-    failure. Other pods are deleted. The function waits for the pods' grace periods, at most a minute, and prints the
-    pods that are left."""
+    Jobs and training jobs return to their queue: they are suspended, so that the end of their pods does not count as a
+    failure. Other pods are deleted. The function waits until the pods have ended, at most `_PATIENCE_S`, and calls
+    `tell` with a text about the pods that are left."""
     pods = await running_pods(connection)
     nodes = sorted({pod["spec"]["nodeName"] for pod in pods})
     await cordon(connection, nodes, unschedulable=True)
@@ -68,7 +67,7 @@ async def drain(connection: Connection, tell: Callable[[str], None]) -> tuple[in
 
 
 async def _outlast(connection: Connection) -> list[Object]:
-    """Wait until no pod is left, at most `_PATIENCE_S`. Return the pods that are left."""
+    """Wait until all pods on this machine have ended, at most `_PATIENCE_S`. Return the pods that are left."""
     deadline_s = time.monotonic() + _PATIENCE_S
     while True:
         left = await running_pods(connection)
@@ -78,7 +77,7 @@ async def _outlast(connection: Connection) -> list[Object]:
 
 
 async def _owners(connection: Connection) -> Ancestors:
-    """Return the caches that map pods to their owners: Jobs, and training jobs of the frameworks that Phalanx
+    """Return an index from pods to their owners: Jobs, and training jobs of the frameworks whose kinds the API server
     serves."""
     found: dict[Kind, dict[str, Object]] = {}
     for kind in (JOBS, *FRAMEWORK_KINDS):
@@ -93,8 +92,8 @@ async def _owners(connection: Connection) -> Ancestors:
 
 
 def _job_of(pod: Object, owners: Ancestors) -> tuple[JobAdapter, str] | None:
-    """Return the object to suspend so that the pod ends, with its name: the training job that Phalanx started, or the
-    pod's Job."""
+    """Return the adapter and the name of the object to suspend so that the pod ends: the training job that Phalanx
+    started, or the pod's Job. Return None if the pod has neither."""
     meta = pod["metadata"]
     above = owners.of(meta)
     if above is not None and ADMITTED in (above.obj["metadata"].get("annotations") or {}):

@@ -1,8 +1,9 @@
-"""A Kubernetes on this machine: the API server and the control plane, two child processes on one data directory.
+"""Run a Kubernetes cluster on this machine: the API server and the control plane are two child processes on one data
+directory.
 
-Two processes use two cores, and a crash ends one of them only. The API server starts first, and stops after the control
-plane. A third process serves Slurm's commands (`phalanx.slurm.commands.resident`); the cluster works without it.
-"""
+Two processes can use two cores, and a crash ends only one of them. The API server starts first, and stops after the
+control plane. A third process serves Slurm's commands (`phalanx.slurm.commands.resident`); the cluster works without
+it."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from phalanx.errors import PhalanxError
 from phalanx.slurm.main import SOCKET_NAME, service_command
 
 HOST = "127.0.0.1"
-_SOCKET_BYTES = 107  # the longest path of a socket, unix(7)
+_SOCKET_BYTES = 107  # the largest length of a socket's path, unix(7)
 _FILES = ("local_images", "device_plugins", "local_devices", "node_groups")
 _FLAGS = ("local_node", "shared", "static_cpus", "local_open_network")
 
@@ -42,96 +43,97 @@ _Count = Annotated[int, Parameter(validator=Number(gte=0))]
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalMachines:
-    """Which nodes there are: this machine, and simulated ones."""
+    """The options for the nodes of the cluster (this machine and simulated nodes) and for its users."""
 
     local_node: Annotated[bool, Parameter(negative="--no-local-node")] = True
-    """This machine is a node: its pods are real processes."""
+    """Use this machine as a node, whose pods are real processes."""
 
     local_cpu: str | None = None
-    """Say that this machine has so much cpu, whatever it has. A quantity: 6, 500m."""
+    """The CPU of this machine's node, as a quantity: 6, 500m. [default: the CPUs of the machine]"""
 
     local_memory: str | None = None
-    """Say that this machine has so much memory. A quantity: 16Gi."""
+    """The memory of this machine's node, as a quantity: 16Gi. [default: the memory of the machine]"""
 
     local_gpu: _Count | None = None
-    """Say that this machine has so many GPUs (nvidia.com/gpu)."""
+    """The number of GPUs (nvidia.com/gpu) of this machine's node. [default: the GPUs of the machine]"""
 
     local_images: Path | None = None
-    """What of this machine stands in for which container images (docs/guide/one-machine.md)."""
+    """A file that maps container images to directories and programs of this machine (docs/guide/one-machine.md)."""
 
     local_default_memory: str | None = None
-    """Limit of containers that state none: a quantity, or 0 for no limit. With --shared it is the machine's memory
-    divided by its cpus, otherwise none."""
+    """The memory limit of containers without one, as a quantity; 0 for no limit. [default: no limit; with --shared, the
+    memory of the machine divided by its number of CPUs]"""
 
     keep_logs: str = "256Mi"
-    """Keep the logs of pods that are gone, so much for each namespace; 0 keeps none. `phalanx logs` reads them. When
-    the disk runs low they are deleted before any pod is evicted."""
+    """Keep the logs of deleted pods, up to this size for each namespace; 0 keeps none. `phalanx logs` reads them. If
+    the disk is nearly full, these logs are deleted before any pod is evicted."""
 
     keep_logs_for: str = "30d"
-    """Keep these logs for so long: 12h, 30d."""
+    """Keep the logs of deleted pods for this time: 12h, 30d."""
 
     static_cpus: Annotated[bool, Parameter(negative=())] = False
-    """Containers of Guaranteed pods that ask whole cpus have them for themselves, as by the kubelet's static policy
-    (docs/guide/devices.md)."""
+    """Give exclusive CPUs to containers of Guaranteed pods that request whole CPUs, like the kubelet's static CPU
+    policy (docs/guide/devices.md)."""
 
     device_plugins: Path | None = None
-    """Let device plugins of vendors register in this folder, as with a kubelet: most look for
+    """Let device plugins of vendors register in this folder, as with a kubelet. Most plugins use
     /var/lib/kubelet/device-plugins (docs/guide/devices.md)."""
 
     local_devices: Path | None = None
     """A file that lists devices of this machine as resources of pods (docs/guide/devices.md)."""
 
     local_rdma: str | None = None
-    """Divide the RDMA cards of this machine among pods: hca_handle=64,hca_object=8192 is what each card has in all
-    (docs/guide/devices.md)."""
+    """Divide the RDMA cards of this machine among pods. The value has the totals of each card:
+    hca_handle=64,hca_object=8192 (docs/guide/devices.md)."""
 
     shared: bool = False
-    """Share this machine with its other Unix users: they log in by `phalanx login`, and their pods run as they.
-    Needs root (docs/guide/one-machine.md)."""
+    """Share this machine with its other Unix users. They log in with `phalanx login`, and their pods run as their Unix
+    user. Needs root (docs/guide/one-machine.md)."""
 
     local_open_network: Annotated[bool, Parameter(negative=())] = False
-    """With --shared: let users reach what others' pods listen on (docs/guide/one-machine.md)."""
+    """With --shared: let users connect to ports of other users' pods (docs/guide/one-machine.md)."""
 
     login_socket: Path = LOGIN_SOCKET
-    """Where users of a shared machine log in."""
+    """With --shared: the socket at which users log in."""
 
     user_quota: str | None = None
-    """What the namespace of a user of a shared machine may hold: amounts besides the default ones, or in their place,
-    as `kubectl create quota --hard` has them: phalanx.dev/objects=50k,pods=100 (docs/guide/one-machine.md)."""
+    """With --shared: limits for the namespace of each user, in the form of `kubectl create quota --hard`:
+    phalanx.dev/objects=50k,pods=100. They are added to the default limits, or replace them
+    (docs/guide/one-machine.md)."""
 
     user_max_priority: int = 1_000_000_000
-    """The highest priority that users of a shared machine may give their jobs (docs/guide/one-machine.md)."""
+    """With --shared: the highest priority that users may give their jobs (docs/guide/one-machine.md)."""
 
     simulate_nodes: _Count = 0
-    """Add so many simulated nodes: their pods become Ready and finish, but nothing runs."""
+    """Add this number of simulated nodes. Their pods become Ready and finish, but no program runs."""
 
     node_cpu: str = "100"
-    """CPU of each simulated node."""
+    """The CPU of each simulated node."""
 
     node_memory: str = "100Gi"
-    """Memory of each simulated node."""
+    """The memory of each simulated node."""
 
     node_gpu: _Count = 0
-    """GPUs (nvidia.com/gpu) of each simulated node."""
+    """The number of GPUs (nvidia.com/gpu) of each simulated node."""
 
     node_pods: Annotated[int, Parameter(validator=Number(gte=1))] = 110
-    """Pods that each simulated node takes."""
+    """The largest number of pods on each simulated node."""
 
     node_group: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = ()
-    """Add a group of simulated nodes that are requested when jobs need them: a100-spot=0x8gpu,max=20,delay=3m,price=2.5
-    (docs/guide/autoscaling.md). May be repeated."""
+    """Add a node group of simulated nodes, which are requested when jobs need them:
+    a100-spot=0x8gpu,max=20,delay=3m,price=2.5 (docs/guide/autoscaling.md). The option may be repeated."""
 
     node_groups: Path | None = None
-    """Request nodes for gangs that do not fit from the node groups of this file, as `phalanx scheduler --node-groups`
-    does (docs/guide/autoscaling.md)."""
+    """If gangs do not fit, request nodes from the node groups in this file, as `phalanx scheduler --node-groups` does
+    (docs/guide/autoscaling.md)."""
 
     kinds: str | None = None
-    """Serve the job kinds of these projects: ray, spark, tfjob, lws, argo, or all. Their controllers do not run here:
-    objects are stored and queued (docs/dialects/frameworks.md)."""
+    """Serve the job kinds of these projects: ray, spark, tfjob, lws, argo, or all. Objects are stored and queued, but
+    you must run the controllers of the projects yourself (docs/dialects/frameworks.md)."""
 
     def __post_init__(self) -> None:
-        """Raises PhalanxError for impossible options: an amount that no machine can have, or images that cannot be
-        read."""
+        """Raise PhalanxError if an option is invalid: an amount that no machine can have, for example, or a file that
+        cannot be read."""
         for name in ("local_cpu", "local_memory", "node_cpu", "node_memory"):
             _require_amount(f"--{name.replace('_', '-')}", getattr(self, name))
         if self.local_default_memory not in (None, "0"):
@@ -145,7 +147,8 @@ class LocalMachines:
             read_images(self.local_images)
         if self.local_rdma is not None:
             parse_rdma(self.local_rdma)
-            require_rdma(rdma_cards(), enforced=True)  # only the node agent can check cgroups
+            # `enforced` is assumed here; only the node agent can check the cgroups
+            require_rdma(rdma_cards(), enforced=True)
         if self.user_quota is not None:
             parse_quota(self.user_quota)
         if self.kinds is not None:
@@ -160,12 +163,13 @@ class LocalMachines:
             read_local_groups(self.node_group, self.node_groups)
         if self.shared and os.geteuid() != 0:
             raise PhalanxError(
-                "--shared needs root, who alone can run pods as their users. Nothing was started. Start it as root "
-                "(`phalanx install` writes a service that does), or leave --shared out and have a cluster for yourself."
+                "--shared needs root, because only root can run pods as their users. Nothing was started. Start it "
+                "as root "
+                "(`phalanx install` writes a service that does), or leave --shared out for a cluster of your own."
             )
 
     def options(self) -> tuple[str, ...]:
-        """Return these options as words of a command line."""
+        """Return these options as arguments for the command line of `phalanx control-plane`."""
         given = {name: value for name, value in asdict(self).items() if name not in _FLAGS and value is not None}
         paths = {name: getattr(self, name) for name in _FILES}
         given |= {name: path.resolve() for name, path in paths.items() if path is not None}
@@ -181,7 +185,8 @@ class LocalMachines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalCluster:
-    """A running cluster. `stop_control_plane`: stops scheduling and the start of pods, while the API still answers."""
+    """A running cluster. `url`: the URL of the API server. `stop_control_plane`: a function that stops scheduling and
+    the start of pods, while the API server goes on."""
 
     directory: DataDirectory
     url: str
@@ -189,11 +194,12 @@ class LocalCluster:
 
 
 def keep_logs_s(machines: LocalMachines) -> float:
-    """Return for how many seconds logs are kept. Raises PhalanxError."""
+    """Return the time for which logs of deleted pods are kept, in seconds. Raises PhalanxError if --keep-logs-for is
+    invalid."""
     try:
         return duration_s(machines.keep_logs_for)
     except Misread as error:
-        raise PhalanxError(f"--keep-logs-for {machines.keep_logs_for!r}: write for instance 12h or 30d.") from error
+        raise PhalanxError(f"--keep-logs-for {machines.keep_logs_for!r}: write for example 12h or 30d.") from error
 
 
 def _require_amount(option: str, text: str | None) -> None:
@@ -202,11 +208,11 @@ def _require_amount(option: str, text: str | None) -> None:
     except QuantityError as error:
         raise PhalanxError(f"{option} {error}. Nothing was started.") from error
     if not enough:
-        raise PhalanxError(f"{option} {text!r}: a node has more than nothing. Nothing was started.")
+        raise PhalanxError(f"{option} {text!r}: the amount must be more than 0. Nothing was started.")
 
 
 def require_free(port: int) -> None:
-    """Raise PhalanxError if no process can listen on the port. 0 means any free port."""
+    """Raise PhalanxError if this process cannot listen on the port. 0 means any free port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -217,7 +223,7 @@ def require_free(port: int) -> None:
                 cause = f"Another program has the port (`ss -ltnp 'sport = :{port}'` shows which): stop it"
             raise PhalanxError(
                 f"cannot listen on {HOST}:{port}: {error.strerror}. Nothing was started. {cause}, or use --port with "
-                "another number, or 0 for any free one."
+                "another number, or with 0 for a free port."
             ) from error
 
 
@@ -231,12 +237,12 @@ async def running(
     *,
     accept_loss: bool = False,
 ) -> AsyncIterator[LocalCluster]:
-    """Start both processes and wait until they are ready. They are restarted if they fail while the context lasts, and
-    stopped in order after it. `options`: further options of the control plane. `accept_loss`: start although
-    acknowledged writes were lost.
+    """Start the API server and the control plane, wait until both are ready, and yield the cluster. While the context
+    is open, processes that fail are started again; at its end they are stopped in order.
 
-    Raises PhalanxError if they cannot be started."""
-    port = port or free_port()  # chosen once: after a crash the API server must come back where it was
+    `tell`: prints messages for the user. `options`: further arguments of the control plane. `accept_loss`: start
+    although acknowledged writes were lost. Raises PhalanxError if one of them cannot be started."""
+    port = port or free_port()  # chosen only once, because after a crash the API server must use the same port
     with owned(directory, port):
         require_free(port)
         server = Child(_api_server(directory, port, accept_loss=accept_loss), tell)
@@ -260,17 +266,21 @@ async def running(
             await stop(plane)
             await stop(server)
             serving.cancel()
-            await commands.stop()  # last: a command that runs has seen by then that the API is gone
+            await commands.stop()  # last, so that running commands first see that the API server has ended
 
 
 async def _serve_commands(commands: Child, tell: Tell) -> None:
-    """Keep the service of Slurm's commands alive. The cluster does not need it, and does not wait for it."""
+    """Run the service of Slurm's commands, and start it again when it ends. The cluster works without it, and does not
+    wait for it."""
     if len(os.fsencode(commands.program.argv[-1])) > _SOCKET_BYTES:
         return
     try:
         await commands.start()
     except PhalanxError:
-        tell(f"Slurm's commands run without their service and take longer (log: {commands.program.log})")
+        tell(
+            "the service of Slurm's commands cannot be started, so the commands take longer (log: "
+            f"{commands.program.log})"
+        )
         return
     await commands.keep()
 
@@ -306,7 +316,7 @@ def _slurm_commands(directory: DataDirectory, machines: LocalMachines) -> Superv
 
 
 def free_port() -> int:
-    """Return a port on which no process listens at the moment."""
+    """Return the number of a port on which no process listens at the moment."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])

@@ -1,9 +1,10 @@
-"""The job kinds of other projects that `phalanx up --kinds` serves: their definitions, without their controllers.
+"""Install the job kinds of other projects for `phalanx up --kinds`: their definitions, without their controllers.
 
-The definitions have the names and versions of the projects, and no schema: objects are stored as they are written, and
-queued as on a cluster. No controller here creates their pods. A ValidatingAdmissionPolicy warns each user who creates
-such an object, with the name of the missing controller. A controller that runs beside Phalanx works with them, because
-the API is Kubernetes'; with the project's own definitions applied over these, objects are checked too.
+The definitions have the names and versions of the projects, but no schema: objects are stored as users write them, and
+queued as on a cluster. Phalanx has no controllers that create their pods. A ValidatingAdmissionPolicy warns each user
+who creates such an object, and names the missing controller. The user can run the project's controller beside Phalanx,
+because the API is Kubernetes'. If the project's own definitions are applied over these, the API server also checks the
+fields of objects.
 
 Sources: the CustomResourceDefinitions of ray-project/kuberay, kubeflow/spark-operator, kubeflow/trainer 1.9,
 kubernetes-sigs/lws and argoproj/argo-workflows.
@@ -25,15 +26,16 @@ _OPEN: Final[Object] = {"type": "object", "x-kubernetes-preserve-unknown-fields"
 
 
 class UnknownKindsError(PhalanxError):
-    """`--kinds` has a name that is not offered."""
+    """`--kinds` has a name of a project that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """The kinds of one project. `versions`: the served versions; the first is stored. `kinds`: (kind, plural, short
-    name or empty). `scale`: the kinds with a subresource `scale` on `spec.replicas`. `controller`: the controller that
-    is missing. `cluster_wide`: the kinds without a namespace. `approved`: the review that approved a group below
-    k8s.io; Kubernetes requires it there. `by_pods`: True if not the objects are queued, but their pods."""
+    """The kinds of one project. `versions`: the served versions; the first one is stored. `kinds`: (kind, plural, short
+    name or ""). `controller`: the name of the missing controller. `scale`: the kinds with a subresource `scale` for
+    `spec.replicas`. `cluster_wide`: the kinds without a namespace. `approved`: the URL of the review that approved an
+    API group under k8s.io, which Kubernetes requires for such groups. `by_pods`: True if the pods of the objects are
+    queued instead of the objects."""
 
     group: str
     versions: tuple[str, ...]
@@ -103,20 +105,20 @@ OFFERED: Final[dict[str, Offered]] = {
 
 
 def offered(text: str) -> tuple[str, ...]:
-    """Return the projects in a list like `ray,spark`, each once; `all` names all of them. Raises
-    UnknownKindsError."""
+    """Return the projects in a list such as `ray,spark`, without repetitions; `all` stands for all of them. Raises
+    UnknownKindsError for an unknown project."""
     named = dict.fromkeys(word.strip().lower() for word in text.split(",") if word.strip())
     if "all" in named:
         return tuple(OFFERED)
     if unknown := [word for word in named if word not in OFFERED]:
         raise UnknownKindsError(
-            f"--kinds: {', '.join(unknown)} is not offered; name any of {', '.join(OFFERED)}, or all"
+            f"--kinds: {', '.join(unknown)} is not known; name some of {', '.join(OFFERED)}, or all"
         )
     return tuple(named)
 
 
 def notes(projects: Sequence[str]) -> list[str]:
-    """Return a sentence for each project: its kinds, and the controller that is missing."""
+    """Return a sentence for each project, with its kinds and the controller that the user must run."""
     return [
         _missing(OFFERED[name], ", ".join(kind for kind, _, _ in OFFERED[name].kinds) + ": objects are")
         for name in projects
@@ -124,7 +126,7 @@ def notes(projects: Sequence[str]) -> list[str]:
 
 
 def objects(projects: Iterable[str]) -> list[tuple[Kind, Object]]:
-    """Return the definitions of the projects' kinds, and the policies that warn their users."""
+    """Return the definitions of the projects' kinds, and the admission policies that warn users of these kinds."""
     found: list[tuple[Kind, Object]] = []
     for project in projects:
         each = OFFERED[project]
@@ -134,7 +136,8 @@ def objects(projects: Iterable[str]) -> list[tuple[Kind, Object]]:
 
 
 async def install_offered(connection: Connection, projects: Iterable[str]) -> None:
-    """Create the objects that are missing. Definitions that exist, for instance the project's own, stay as they are."""
+    """Create the missing definitions and policies. Existing ones, for example the project's own definitions, are not
+    changed."""
     await asyncio.gather(*(_create(connection, kind, body) for kind, body in objects(projects)))
 
 
@@ -143,7 +146,7 @@ async def install_offered(connection: Connection, projects: Iterable[str]) -> No
 
 def _missing(each: Offered, kinds: str) -> str:
     done, pods = ("stored", "the pods that are queued") if each.by_pods else ("stored and queued", "their pods")
-    missing = f"{done}, but no controller here creates {pods}; run {each.controller} beside phalanx up"
+    missing = f"{done}, but Phalanx does not create {pods}; run {each.controller} beside phalanx up"
     return f"{kinds} {missing}, with its kubeconfig"
 
 
@@ -183,7 +186,7 @@ def _definition(each: Offered, kind: str, plural: str, short_name: str) -> Objec
 
 
 def _warning(project: str, each: Offered) -> list[Made]:
-    """Return the policy that warns users who create an object of the project, and its binding."""
+    """Return the admission policy that warns users who create an object of the project, and its binding."""
     name = f"no-controller-of-{project}.phalanx.dev"
     resources = [plural for _, plural, _ in each.kinds]
     rules = [{"apiGroups": [each.group], "apiVersions": ["*"], "operations": ["CREATE"], "resources": resources}]

@@ -1,13 +1,13 @@
-"""Restart child programs that fail, and end all of them with this process.
+"""Start child programs again when they fail, and end all of them with this process.
 
-A program that exits before it was ever ready is a failed start. A restart would fail again, so its last output is
-shown, and everything stops. A program that was killed during its start (by a user, or by the kernel when memory ran
-out) is started again, a few times. After a program was ready, its end is a crash. The program is started again after a
-pause, which doubles (0.2 s to 10 s) while crashes follow soon after each start. The crash of one program does not
-affect the other.
+If a program exits before it was ready, its start has failed. It would fail again, so `Child.start` raises an error with
+the program's last output. If a program is killed during its start (by a user, or by the kernel because of missing
+memory), it is started again, up to three times. If a program ends after it was ready, it is started again after a
+pause. The pause doubles, from 0.2 s to 10 s, while crashes follow soon after each start. A crash of one program does
+not affect the other programs.
 
-Each child has a session of its own, so that a Ctrl-C in the terminal reaches this process alone, which then stops the
-children in order. The kernel kills the children if this process is killed (PR_SET_PDEATHSIG, prctl(2)).
+Each child has a session of its own. So a Ctrl-C in the terminal reaches only this process, which then stops the
+children in order. If this process is killed, the kernel kills the children (PR_SET_PDEATHSIG, prctl(2)).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from pathlib import Path
 from phalanx.cli.terminal.stopping import die_with
 from phalanx.errors import PhalanxError
 
-Tell = Callable[[str], None]  # a line for the person at the terminal
+Tell = Callable[[str], None]  # prints a line for the user at the terminal
 
 _PAUSE_FIRST_S, _PAUSE_MOST_S = 0.2, 10.0
 _PAUSES_S = (0.2, 1.0, 5.0)  # pauses before a program that was killed during its start is started again
-_LONG_LIFE_S = 60.0  # a program that ran for this time crashes for a new reason, so the pauses begin again
+_LONG_LIFE_S = 60.0  # if a program ran for this time, its crash probably has a new cause, so the pauses begin again
 _LOG_MOST_BYTES = 20 << 20
 _LAST_WORDS_BYTES = 4096
 _BIRTH = "--- started"
@@ -36,8 +36,9 @@ _BIRTH = "--- started"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisedProgram:
-    """A program to keep running. It writes one line to standard output when it is ready, and nothing else; messages go
-    to standard error, which is its log."""
+    """A program to keep running. When it is ready, it writes one line to standard output, and nothing else. Its
+    standard error is written to the file `log`. `ready_s`, `stop_s`: the longest times until it is ready and until it
+    stops."""
 
     name: str
     argv: tuple[str, ...]
@@ -47,7 +48,7 @@ class SupervisedProgram:
 
 
 class Child:
-    """A program that is started again when it ends."""
+    """A child process that runs a program and is started again when it ends."""
 
     def __init__(self, program: SupervisedProgram, tell: Tell) -> None:
         self.program = program
@@ -70,12 +71,12 @@ class Child:
             ending = await self._launch()
         if ending:
             raise PhalanxError(
-                f"the {self.program.name} {ending}, so nothing runs. Its last words:\n"
-                f"{_last_words(self.program.log)}\nAll it wrote is in {self.program.log}."
+                f"the {self.program.name} {ending}, so nothing runs. Its last output:\n"
+                f"{_last_words(self.program.log)}\nIts whole output is in {self.program.log}."
             )
 
     async def keep(self) -> None:
-        """Start it again whenever it ends, until cancelled."""
+        """Start the program again whenever it ends, until cancelled."""
         pause_s = _PAUSE_FIRST_S
         while self._process is not None:
             born_s = time.monotonic()
@@ -91,7 +92,7 @@ class Child:
                 self._tell(f"the {self.program.name} is back")
 
     async def stop(self) -> None:
-        """End the program by SIGTERM, or by SIGKILL if it does not end in time."""
+        """End the program with SIGTERM; if it does not end within `stop_s`, with SIGKILL."""
         process, self._process = self._process, None
         if process is None or process.returncode is not None:
             return
@@ -105,7 +106,8 @@ class Child:
             await process.wait()
 
     async def _launch(self) -> str:
-        """Start the program and wait until it is ready. Return "", or a text about how it ended instead."""
+        """Start the program and wait until it is ready. Return "" if it is ready, or a text that describes how it ended
+        or failed."""
         try:
             process = self._process = await _spawn(self.program)
         except OSError as error:
@@ -145,8 +147,8 @@ async def _spawn(program: SupervisedProgram) -> Process:
 
 
 async def _said_ready(process: Process) -> str:
-    """Return the line that the program writes when it is ready. Never return if the program closes its output without a
-    line."""
+    """Return the line that the program writes when it is ready. If the program closes its output without a line, wait
+    for ever."""
     assert process.stdout is not None
     line = await process.stdout.readline()
     if not line:
@@ -155,7 +157,8 @@ async def _said_ready(process: Process) -> str:
 
 
 def _turn(log: Path) -> None:
-    """Keep one older log, so that a crash loop cannot fill the disk."""
+    """Rename a log that is too large, and so replace the previous old log. This way a crash loop cannot fill the
+    disk."""
     if log.exists() and log.stat().st_size > _LOG_MOST_BYTES:
         log.replace(log.with_suffix(".old.log"))
 
@@ -167,7 +170,8 @@ def _ending(returncode: int) -> str:
 
 
 def _last_words(log: Path) -> str:
-    """Return the program's output since its start: from its error message on, or else the last lines."""
+    """Return the program's last output since its start: its error message and the lines after it, or else the last
+    lines."""
     if not log.exists():
         return "  (none)"
     with log.open("rb") as file:

@@ -1,6 +1,6 @@
 """Simulations and forecasts.
 
-simulation  workload files, and many simulations side by side
-outlook     two futures side by side, and their difference in brief
-supposed    objects that do not exist yet, fewer or more nodes
+simulation  read workload files, and run many simulations in parallel
+outlook     compare the forecast without a change with the forecast after it
+supposed    the changes of a what-if question: new objects, fewer or more nodes
 """

@@ -1,4 +1,4 @@
-"""The outlook of a change: two futures of the same jobs, without the change and with it.
+"""Compare two simulated futures of the same jobs: without a change, and with it.
 
 The first part shows each job's wait in both futures as table rows and as JSON, with notes. The second part summarizes
 the effects of the change: the jobs that it stops, the jobs that start earlier, and the jobs that start later or not at
@@ -23,7 +23,8 @@ COLUMNS = ("JOB", "QUEUE", "NOW", "BEFORE", "AFTER", "DIFFERENCE", "PREEMPTED BY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prospect:
-    """The course of a job without the changes, and with the changes; None if the job does not exist in that case."""
+    """The simulated course of a job without the changes (`before`) and with them (`after`); None if the job does not
+    exist in that case."""
 
     job: str
     before: Course | None
@@ -42,21 +43,22 @@ class Prospect:
 
     @property
     def untouched(self) -> bool:
-        """Return whether the job runs now and is not preempted, with and without the changes."""
+        """Return True if the job runs now and is preempted neither with nor without the changes."""
         return all(each is not None and each.ran and not each.evictions for each in (self.before, self.after))
 
     @property
     def difference_s(self) -> float | None:
-        """Return by how many seconds the job waits longer with the changes; None if one of the two starts is
-        unknown."""
+        """Return the additional wait of the job with the changes, in seconds (negative if it waits less). Return None
+        if one of its two starts is unknown."""
         waits = [each.wait_s if each is not None else None for each in (self.before, self.after)]
         return None if waits[0] is None or waits[1] is None else waits[1] - waits[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfOutlook:
-    """`now_s`: seconds since the epoch. `horizon_s`: the simulated time. `run_s`: the assumed run time of a job without
-    a time limit. `expected`: the expected starts of pending jobs with the changes, if run times are known."""
+    """The two simulated futures, without and with the changes. `now_s`: the present time, in seconds since the epoch.
+    `horizon_s`: the length of the simulated time. `run_s`: the assumed run time of a job without a time limit.
+    `expected`: the expected starts of pending jobs with the changes; empty if no run times are known."""
 
     before: Future
     after: Future
@@ -70,7 +72,8 @@ class WhatIfOutlook:
         return (*COLUMNS, EXPECTED) if self.expected else COLUMNS
 
     def prospects(self) -> list[Prospect]:
-        """Return the prospects, new jobs first, then by start. Jobs that only continue to run are left out."""
+        """Return the prospects of all jobs: first new jobs, then the other jobs by their start. Jobs that only continue
+        to run are left out."""
         before, after = self.before.courses, self.after.courses
         found = [Prospect(job=job, before=before.get(job), after=after.get(job)) for job in {**after, **before}]
         return sorted((each for each in found if not each.untouched), key=_place)
@@ -81,7 +84,7 @@ class WhatIfOutlook:
 
 
 def rows(outlook: WhatIfOutlook) -> list[list[str]]:
-    """Return the cells of the outlook's columns."""
+    """Return the rows of the table, with the cells of the outlook's columns."""
     return [
         [
             each.job,
@@ -98,13 +101,14 @@ def rows(outlook: WhatIfOutlook) -> list[list[str]]:
 
 
 def expected_start(job: str, outlook: WhatIfOutlook) -> str:
-    """Return the interval between the first and the third quartile of the expected starts; empty if none is known."""
+    """Return the interval between the first and the third quartile of the job's expected start, as text; "" if it is
+    unknown."""
     found = outlook.expected.get(job)
     return interval(found.likely_s, outlook.now_s) if found is not None else ""
 
 
 def notes(outlook: WhatIfOutlook) -> Iterator[str]:
-    """Yield the notes below the table: the assumptions, and why jobs do not start."""
+    """Yield the notes below the table: the assumptions, and for jobs that do not start, why."""
     yield from assumptions(outlook)
     for each in outlook.prospects():
         if each.after is not None and each.after.wait_s is None:
@@ -112,19 +116,19 @@ def notes(outlook: WhatIfOutlook) -> Iterator[str]:
 
 
 def assumptions(outlook: WhatIfOutlook) -> Iterator[str]:
-    """Yield the assumptions, and the jobs that are not listed."""
+    """Yield notes about the number of jobs that are not listed, and about the assumptions of the simulation."""
     if others := outlook.untouched():
-        yield f"{counted(others, 'running job')} not listed: nobody makes {'it' if others == 1 else 'them'} give way."
+        yield f"{counted(others, 'running job')} not listed, because no job preempts {'it' if others == 1 else 'them'}."
     if unlimited := outlook.after.unlimited:
         shown = ", ".join(unlimited[:3]) + (f" and {len(unlimited) - 3} more" if len(unlimited) > 3 else "")
         verbs = ("runs", "is") if len(unlimited) == 1 else ("run", "are")
         yield (
-            f"{shown} {verbs[0]} without a time limit, and {verbs[1]} taken to end in {duration(outlook.run_s)} "
+            f"{shown} {verbs[0]} without a time limit, and {verbs[1]} assumed to end in {duration(outlook.run_s)} "
             "(--assume-run)."
         )
     if outlook.after.until_s < outlook.now_s + outlook.horizon_s:
         played = duration(outlook.after.until_s - outlook.now_s)
-        yield f"So much happens that only the next {played} were played; what starts later is shown as never."
+        yield f"The simulation was too slow, so only the next {played} were simulated; later starts are shown as never."
 
 
 def because(reason: Reason | None) -> str:
@@ -167,7 +171,8 @@ def told(course: Course | None) -> dict[str, Any] | None:
 
 
 def wait(course: Course | None, outlook: WhatIfOutlook) -> str:
-    """Return the whole wait of a job as text; for a running job, the wait after its preemption."""
+    """Return the wait of a job from now to its start as text; for a running job that is preempted, the wait after its
+    preemption."""
     if course is None:
         return "-"
     if course.wait_s is None:
@@ -178,8 +183,8 @@ def wait(course: Course | None, outlook: WhatIfOutlook) -> str:
 
 
 def difference(prospect: Prospect, outlook: WhatIfOutlook) -> str:
-    """Return the difference of the waits as text: `+40s`, `-1h`; with `over` if one of the two starts is beyond the
-    horizon."""
+    """Return the difference between the two waits as text: `+40s`, `-1h`. If one of the two starts is after the
+    horizon, the text contains `over`."""
     if prospect.before is None or prospect.after is None:
         return ""
     before_s, after_s = prospect.before.wait_s, prospect.after.wait_s
@@ -208,13 +213,14 @@ def _place(prospect: Prospect) -> tuple[bool, float, str]:
 # --- effects ----------------------------------------------------------------------------------------------------------
 
 _SHOWN = 10
-_LEAST_S = 1.0  # starts that differ by less are the same
+_LEAST_S = 1.0  # starts whose times differ by less than this are considered equal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfEffects:
-    """`stopped`: jobs that are preempted with the change, and were not without it. `never`: jobs that start without the
-    change, and not with it."""
+    """The effects of a change. `stopped`: jobs that are preempted with the change, but not without it. `earlier`,
+    `later`: jobs that start earlier or later with the change. `never`: jobs that start without the change, but not with
+    it."""
 
     stopped: tuple[tuple[Prospect, ForwardEviction], ...]
     earlier: tuple[Prospect, ...]
@@ -223,7 +229,7 @@ class WhatIfEffects:
 
 
 def effects(outlook: WhatIfOutlook) -> WhatIfEffects:
-    """Compare the two futures of the outlook."""
+    """Return the effects of the change: the differences between the two futures of the outlook."""
     prospects = outlook.prospects()
     stopped = tuple((each, eviction) for each in prospects for eviction in _further_evictions(each))
     others = [each for each in prospects if each.job not in {one.job for one, _ in stopped}]
@@ -285,7 +291,8 @@ def _further_evictions(each: Prospect) -> tuple[ForwardEviction, ...]:
 
 
 def _gain_s(each: Prospect, outlook: WhatIfOutlook) -> float:
-    """Return how much earlier the job starts; a job that does not start counts from the horizon."""
+    """Return by how many seconds the job starts earlier with the change. A start after the horizon counts as a start at
+    the horizon."""
     if each.before is None or each.after is None:
         return 0.0
     before_s, after_s = each.before.wait_s, each.after.wait_s

@@ -1,11 +1,11 @@
-"""Read objects that do not exist as if they did, by the code with which the scheduler reads a cluster.
+"""Convert the changes of `phalanx whatif` to events for a copy of the cluster state.
 
-The manifests are added to the listed objects (or to nothing, if only a snapshot is known) in caches without a server. A
-world on these caches, which is never run, yields its first events. So a Job becomes the same gang as in the cluster:
-with its limits, priority and labels, with the LimitRanges and quotas of its namespace, and with the other members of
-its gang. A Job gets the fields that `phalanx submit` adds, and the defaults of the API server.
-
-The changes of `phalanx whatif` as events for the cluster state: deleted objects and added nodes."""
+New objects are read as if they existed, with the code by which the scheduler reads a cluster. The manifests are added
+to the listed objects (or to nothing, if the state comes from a snapshot) in caches without a server. A `KubeWorld` on
+these caches returns its first events, and is never run. So a Job is read as in the cluster: with its limits, priority
+and labels, with the LimitRanges and quotas of its namespace, and with the other members of its gang. Before that, a Job
+gets the fields that `phalanx submit` adds, and the defaults of the API server. The last part of the module yields the
+events for deleted objects and added nodes."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ KINDS: Final = (
 )
 # The annotations that the scheduler writes on Jobs.
 WRITTEN = (ADMITTED, PREEMPTED, REASON, REASON_NUMBERS, PARALLELISM, TEMPLATE)
-POD_ROOM = "110"  # the kubelet's default number of pods of a node
+POD_ROOM = "110"  # the kubelet's default for the number of pods on a node
 
 Objects = Mapping[Kind, Mapping[str, Object]]
 
-# Reading a manifest finds its errors.
+# kind -> the function that reads an object; it raises an error for an invalid manifest
 READERS: Mapping[Kind, Callable[[Object], Any]] = {
     JOBS: lambda obj: read_job(obj, AdmissionDefaults()),
     NODES: read_node,
@@ -70,7 +70,8 @@ READERS: Mapping[Kind, Callable[[Object], Any]] = {
 
 
 def supposed(documents: Sequence[Document], listed: Objects, book: Cluster, namespace: str) -> Objects:
-    """Return the listed objects with the documents' objects, which replace objects of the same names. Raises
+    """Return the listed objects together with the objects of the documents. An object of a document replaces a listed
+    object with the same name. `book`: the cluster state. `namespace`: the namespace of objects that name none. Raises
     PhalanxError with file and line."""
     theirs = _of_dialects(listed)
     found = {kind: dict(listed.get(kind, {})) for kind in dict.fromkeys((*REQUIRED, *LOOKED_UP, *theirs))}
@@ -86,9 +87,9 @@ def supposed(documents: Sequence[Document], listed: Objects, book: Cluster, name
 
 
 def told(objects: Objects, book: Cluster, default_queue: str, now_s: float) -> tuple[Event, ...]:
-    """Return the first events of the scheduler in a cluster of these objects. `book`: the cluster state with further
-    queues and flavors."""
-    nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # never spoken to
+    """Return the events that a scheduler would get first in a cluster with these objects. `book`: the cluster state,
+    whose queues and flavors are added if they are not among the objects."""
+    nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # no request is ever sent on this connection
     caches = {kind: Informer(nowhere, kind) for kind in objects}
     for kind, each in objects.items():
         for obj in each.values():
@@ -103,20 +104,22 @@ def told(objects: Objects, book: Cluster, default_queue: str, now_s: float) -> t
 
 
 def _of_dialects(objects: Objects) -> list[Kind]:
-    """Return the kinds of other schedulers among those that are listed."""
+    """Return the kinds in `objects` that belong to the APIs of other schedulers."""
     kinds = (kind for each in FRAMED.values() for kind in (*each.definition_kinds, *each.answer_kinds))
     return [kind for kind in dict.fromkeys(kinds) if kind in objects and kind not in LOOKED_UP]
 
 
 def unknown_classes(documents: Iterable[Document], objects: Objects) -> list[str]:
-    """Return a line for each Job whose PriorityClass exists neither in the documents nor among the objects."""
+    """Return a note for each Job of the documents whose PriorityClass does not exist among the objects."""
     lines = []
     for document in documents:
         if document.obj["kind"] == JOBS.name:
             name = document.obj["spec"]["template"]["spec"].get("priorityClassName")
             if name and not str(name).startswith("system-") and name not in objects[PRIORITY_CLASSES]:
                 where = document.place(("spec", "template", "spec", "priorityClassName"))
-                lines.append(f"{where}: no PriorityClass {name} is known here, so it counts as 0; give its file")
+                lines.append(
+                    f"{where}: the PriorityClass {name} is unknown, so the priority is assumed to be 0; add its file"
+                )
     return lines
 
 
@@ -127,17 +130,18 @@ def _kind(document: Document) -> Kind:
             return kind
     known = ", ".join(f"{kind.name} ({kind.api_version})" for kind in KINDS)
     raise PhalanxError(
-        f"{document.place(('kind',))}: what if there was a {said[1]} ({said[0]}) is not known. Nothing was tried. "
-        f"Known are {known}."
+        f"{document.place(('kind',))}: a {said[1]} ({said[0]}) cannot be simulated. Nothing was simulated. "
+        f"Supported kinds: {known}."
     )
 
 
 def _complete(document: Document, kind: Kind, book: Cluster, namespace: str, number: int) -> Object:
-    """Return the object with the fields that an API server would add."""
+    """Return the document's object with the fields that the API server and `phalanx submit` would add. `number`: makes
+    the uid unique."""
     obj = queued(document, None)
     given = obj["metadata"]
     if not given.get("name"):
-        raise PhalanxError(f"{document.place(('metadata',))}: metadata.name is missing. Nothing was tried.")
+        raise PhalanxError(f"{document.place(('metadata',))}: metadata.name is missing. Nothing was simulated.")
     meta = {key: given[key] for key in ("name", "labels") if given.get(key)}
     if kind.namespaced:
         meta["namespace"] = given.get("namespace") or namespace
@@ -153,26 +157,28 @@ def _complete(document: Document, kind: Kind, book: Cluster, namespace: str, num
 
 
 def _node_status(document: Document) -> Object:
-    """Return the status of a supposed node. Without a Ready condition the node is ready; without `allocatable` its
-    whole capacity is allocatable."""
+    """Return the status of a new node. If the manifest has no conditions, the node is ready. If it has no
+    `allocatable`, the whole capacity is allocatable."""
     status = document.obj.get("status") or {}
     said = "allocatable" if isinstance(status, dict) and status.get("allocatable") else "capacity"
     room = status.get(said) if isinstance(status, dict) else None
     if not isinstance(room, dict):
         raise PhalanxError(
-            f"{document.place(('status',))}: the node does not say what it has. Nothing was tried. Write for instance "
+            f"{document.place(('status',))}: the manifest of the node has no resources. Nothing was simulated. Write "
+            "for example "
             "status: {allocatable: {cpu: 64, memory: 256Gi, nvidia.com/gpu: 8}}."
         )
     try:
         Fields(status, ("status",)).amounts(said)
     except Misread as error:
-        raise PhalanxError(f"{document.place(error.path)}: {error}. Nothing was tried.") from None
+        raise PhalanxError(f"{document.place(error.path)}: {error}. Nothing was simulated.") from None
     ready = [{"type": "Ready", "status": "True"}]
     return {"allocatable": {"pods": POD_ROOM, **room}, "conditions": status.get("conditions") or ready}
 
 
 def _over(old: Object, new: Object, kind: Kind) -> Object:
-    """Return the existing object with the fields of the manifest; its status and history are kept."""
+    """Return the new object with the identity, the status and the scheduler's annotations of the existing object. (A
+    node gets the new status.)"""
     before, after = old["metadata"], new["metadata"]
     written = {key: text for key, text in (before.get("annotations") or {}).items() if key in (*WRITTEN, USER)}
     annotations = {**after["annotations"], **written}
@@ -188,11 +194,11 @@ def _require_readable(document: Document, kind: Kind, obj: Object) -> None:
     try:
         READERS.get(kind, dict)(obj)
     except Misread as error:
-        raise PhalanxError(f"{document.place(error.path)}: {error}. Nothing was tried.") from None
+        raise PhalanxError(f"{document.place(error.path)}: {error}. Nothing was simulated.") from None
     except (LookupError, TypeError, AttributeError, ValueError, PhalanxError) as error:
         raise PhalanxError(
             f"{document.place()}: this cannot be read as a {kind.name} ({type(error).__name__}: {error}). Nothing was "
-            "tried. An API server would say what is wrong with it: kubectl create --dry-run=server -f FILE."
+            "tried. An API server shows the error: kubectl create --dry-run=server -f FILE."
         ) from None
 
 
@@ -202,8 +208,8 @@ _POOL = re.compile(r"(\d+)(?:x(.+))?")
 
 
 def deletions(book: Cluster, names: Iterable[str], namespace: str) -> Iterator[Event]:
-    """Yield the events that delete these objects. `names`: each is KIND/NAME. Raises PhalanxError for an object that
-    does not exist."""
+    """Yield the events that delete these objects. `names`: KIND/NAME of each object. `namespace`: the namespace of jobs
+    that are named without one. Raises PhalanxError if an object does not exist."""
     for text in names:
         kind, _, name = text.partition("/")
         match kind.lower().removesuffix("s"):
@@ -220,12 +226,13 @@ def deletions(book: Cluster, names: Iterable[str], namespace: str) -> Iterator[E
             case _:
                 raise PhalanxError(
                     f"--delete {text}: write job/NAMESPACE/NAME, node/NAME, queue/NAME, flavor/NAME or "
-                    "reservation/NAME. Nothing was tried."
+                    "reservation/NAME. Nothing was simulated."
                 )
 
 
 def additions(book: Cluster, pools: Sequence[str], like: str | None) -> Iterator[Event]:
-    """`pools`: COUNTxNODE each, or COUNT of nodes as `like`. Raises PhalanxError."""
+    """Yield the events that add nodes. `pools`: each is COUNTxNODE, or COUNT for copies of the node `like`. Raises
+    PhalanxError."""
     known = nodes_of(book)
     taken = set(known)
     for text in pools:
@@ -233,8 +240,9 @@ def additions(book: Cluster, pools: Sequence[str], like: str | None) -> Iterator
         model = (found[2] or like) if found else None
         if found is None or model is None or not 1 <= int(found[1]) <= MOST_NODES:
             raise PhalanxError(
-                f"--add-nodes {text}: say how many, and like which node: --add-nodes 4xNODE, or --add-nodes 4 --like "
-                f"NODE (from 1 to {MOST_NODES}). Nothing was tried."
+                f"--add-nodes {text}: write the number and an existing node: --add-nodes 4xNODE, or --add-nodes 4 "
+                "--like "
+                f"NODE (from 1 to {MOST_NODES}). Nothing was simulated."
             )
         node = known[_named(f"node/{model}", model, known)]
         number = 0
@@ -250,13 +258,14 @@ def nodes_of(book: Cluster) -> dict[str, Node]:
 
 
 def _another(node: Node, name: str) -> Node:
-    """Return a copy of the node under another name: empty, ready and schedulable."""
+    """Return a copy of the node with another name. The copy is empty, ready and schedulable."""
     labels = tuple((key, name if key == HOSTNAME else text) for key, text in node.labels)
     return replace(node, name=name, labels=labels, unschedulable=False, ready=True, used=())
 
 
 def _without_node(book: Cluster, name: str) -> Iterator[Event]:
-    """Yield the events that remove the node and its pods. Started jobs then need another node for these pods."""
+    """Yield the events that remove the node and its pods. Jobs that have started then need other nodes for these
+    pods."""
     yield from (Vacated(pod) for pod, (node, _) in book.foreign.items() if node == name)
     for job, record in book.jobs.items():
         lost = tuple(slot for slot, node in record.placements.items() if node == name)
@@ -269,5 +278,5 @@ def _named(text: str, name: str, known: Mapping[str, Any]) -> str:
     if name in known:
         return name
     near = difflib.get_close_matches(name, known, 3)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(sorted(known)[:8]) or 'none'}."
-    raise PhalanxError(f"{text}: there is no {name!r}. Nothing was tried. {hint}")
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"Known names: {', '.join(sorted(known)[:8]) or 'none'}."
+    raise PhalanxError(f"{text}: there is no {name!r}. Nothing was simulated. {hint}")

@@ -1,10 +1,10 @@
-"""Jobs that are made from options and sent to the API.
+"""Make Jobs from command-line options, and create them in the cluster.
 
-job_options  a Job without YAML; the time and the conditions of a job's start
-script       scripts with their options in them
-copying      the object of a job as its user wrote it
+job_options  the options that describe a Job without YAML, and the time and conditions of its start
+script       scripts that contain their options as `#PHALANX` lines
+copying      reconstruct the object of a job as its user wrote it
 arrays       one Job for each task of an array
-sending      objects, looked at first for what would let them wait for ever
-queue_spec   the spec of a queue, changed by options
-moving       a whole cluster's queues, accounts and waiting jobs, sent to another cluster
+sending      create objects, after a check for mistakes that would let a job wait for ever
+queue_spec   change the spec of a queue by options
+moving       move queues, accounts and waiting jobs of a whole cluster to another cluster
 """

@@ -1,4 +1,5 @@
-"""The object of a job as its user wrote it, without what a server, a controller and a start have written into it."""
+"""Reconstruct the object of a job as its user wrote it, without the fields that the API server, controllers and the
+start of the job added."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ from phalanx.kube.read.labels import LIMITED, MOVED_FROM, MOVING, OURS, PARALLEL
 from phalanx.kube.read.workload.batch_job import original_template
 
 _META = ("name", "namespace", "labels", "annotations")
-# Labels and annotations that controllers write.
+# Labels and annotations that controllers and kubectl write.
 _MADE = re.compile(r"(batch\.kubernetes\.io/|controller-uid$|job-name$|kubectl\.kubernetes\.io/last-applied)")
 _WRITTEN = frozenset({*WRITTEN, USER, MOVING, MOVED_FROM, SUBMITTED})
 
 
 def copy_of(member: Member, name: str) -> Object:
-    """Return the object as its user wrote it, with another name."""
+    """Return a copy of the object as its user wrote it, with the name `name`."""
     obj, meta = deepcopy(member.obj), member.obj["metadata"]
     obj.pop("status", None)
     obj |= {"apiVersion": member.kind.api_version, "kind": member.kind.name}
@@ -40,7 +41,8 @@ def copy_of(member: Member, name: str) -> Object:
 
 
 def _job_spec(meta: Object, spec: Object) -> Object:
-    """Return the spec of a Job without the fields that its controller and a start wrote."""
+    """Return the spec of a Job without the fields that its controller added, and with the values that the start of the
+    Job replaced."""
     words: Mapping[str, str] = meta.get("annotations") or {}
     if not spec.get("manualSelector"):
         spec.pop("selector", None)

@@ -1,9 +1,8 @@
-"""The options from which a Job is made without YAML, shared by `run` and `submit`.
+"""The options of `phalanx run` and `phalanx submit` that describe a Job.
 
-Options of `run` and `submit` for a job's time limit, begin time, dependencies and priority.
-
-They become annotations and the PriorityClass of the pods. Each option is parsed by the scheduler's own code, so an
-invalid value is refused before any object is created."""
+`JobOptions` describes the pods of a Job that is made without YAML. `WishOptions` has the time limit, the begin time,
+the dependencies and the priority. These become annotations of the Job and the PriorityClass of its pods. The
+scheduler's own code parses each of these options, so an invalid value is refused before any object is created."""
 
 from __future__ import annotations
 
@@ -33,50 +32,51 @@ _JOB = re.compile(rf"{_NAME.pattern}/(pod:)?{_NAME.pattern}")
 @Parameter(name="*", group="When it runs")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WishOptions:
-    """Options on the time of the start, and on dependencies."""
+    """The options for the time of the job's start and end, its dependencies and its priority."""
 
     time_limit: Annotated[str, Parameter(alias="-t")] = ""
-    """It is ended when it has run so long: 90s, 30m, 1d12h, 2:30:00, 1-12:00:00. Lets it go ahead of others that wait
-    (backfill), and lets those behind it know when they start."""
+    """End the job when it has run for this time: 90s, 30m, 1d12h, 2:30:00, 1-12:00:00. With a time limit, the job may
+    start before other waiting jobs (backfill), and the start of jobs behind it can be forecast."""
 
     begin: str = ""
-    """It does not start before then: 18:00, 2026-01-31T18:00 (this machine's time unless it says Z or +01:00), or +2h
-    from now."""
+    """Do not start the job before this time: 18:00, 2026-01-31T18:00 (in the time zone of this machine, unless it ends
+    with Z or +01:00), or +2h from now."""
 
     deadline: str = ""
-    """It is not started any more if it could not end by then."""
+    """Do not start the job if it could not end before this time."""
 
     after: Annotated[tuple[str, ...], Parameter(alias="--depends-on")] = ()
-    """It waits for that job: prepare:ok (to have succeeded; also just prepare), :not-ok (failed), :any (ended), :start
-    (started). May be given again; all must be met."""
+    """Wait for another job: prepare:ok (until it has succeeded; the same as prepare), :not-ok (failed), :any (ended),
+    :start (started). The option may be repeated; then the job waits for all of them."""
 
     singleton: str = ""
-    """Of your jobs with this same word, one runs at a time."""
+    """Any name. Of your jobs with the same name here, only one runs at a time."""
 
     priority: str = ""
-    """The PriorityClass of its pods: the name of one."""
+    """The name of the PriorityClass of the job's pods."""
 
     qos: str = ""
-    """Its class, where the queue's order is multifactor."""
+    """The QOS of the job, in a queue with the order `multifactor`."""
 
     nice: int | None = None
-    """Lowers its priority by so much, where the queue's order is multifactor."""
+    """Subtract this from the priority of the job, in a queue with the order `multifactor`."""
 
     reservation: str = ""
-    """It runs in that reservation."""
+    """Run the job in this reservation."""
 
     hold: bool = False
-    """Keep it queued until `phalanx release NAME`."""
+    """Keep the job queued until `phalanx release NAME`."""
 
     def words(self, now_s: float) -> dict[str, str]:
-        """Return the annotations for these options. Raises PhalanxError."""
+        """Return the annotations that these options become. `now_s`: the present time, in seconds since the epoch.
+        Raises PhalanxError if a value is invalid."""
         limit_s = length_s(self.time_limit) if self.time_limit else None
         begin_s = moment_s("--begin", self.begin, now_s) if self.begin else None
         deadline_s = moment_s("--deadline", self.deadline, now_s) if self.deadline else None
         if deadline_s is not None and deadline_s < max(now_s, begin_s or 0.0) + (limit_s or 0.0):
             raise PhalanxError(
                 f"--deadline {self.deadline} ({write_moment(deadline_s)}): the job could not end by then, if it began "
-                f"{write_moment(max(now_s, begin_s or 0.0))} and took its whole time limit. Nothing was created."
+                f"{write_moment(max(now_s, begin_s or 0.0))} and used its whole time limit. Nothing was created."
             )
         found = {
             labels.TIME_LIMIT: self.time_limit,
@@ -94,9 +94,9 @@ class WishOptions:
 
 
 def length_s(text: str) -> float:
-    """Return a time limit in seconds. Raises PhalanxError, also for a bare number, because some users mean minutes by
-    it."""
-    unit = "Say the unit: for instance 90s, 30m, 2h, 1d12h, 2:30:00 or 1-12:00:00 (days-hours:minutes:seconds)"
+    """Return a time limit in seconds. Raises PhalanxError if the text is invalid. A number without a unit is refused,
+    because some users would mean minutes."""
+    unit = "Write the unit: for example 90s, 30m, 2h, 1d12h, 2:30:00 or 1-12:00:00 (days-hours:minutes:seconds)"
     if re.fullmatch(r"\d+(\.\d+)?", text):
         raise PhalanxError(f"--time-limit {text}: seconds, minutes or hours? {unit}. Nothing was created.")
     try:
@@ -109,17 +109,19 @@ def length_s(text: str) -> float:
 
 
 def moment_s(option: str, text: str, now_s: float) -> float:
-    """Return a time that a user typed, in seconds since the epoch. Raises PhalanxError."""
+    """Return a future time that a user typed, in seconds since the epoch. Raises PhalanxError, which names `option`, if
+    the text is invalid."""
     try:
         if text.startswith("+"):
             return now_s + duration_s(text[1:])
         if clock := _TIME_OF_DAY.fullmatch(text):
             return _next(int(clock[1]), int(clock[2]), now_s)
-        return read_moment(datetime.fromisoformat(text).astimezone())  # no zone: the time zone of the machine
+        # without a zone, it is the time zone of the machine
+        return read_moment(datetime.fromisoformat(text).astimezone())
     except (Misread, MomentError, ValueError, OverflowError):
         raise PhalanxError(
-            f"{option} {text!r} is no point in time. Write for instance +2h (from now), 18:00, 2026-01-31T18:00 (of "
-            "this machine's clock) or 2026-01-31T18:00:00Z. Nothing was created."
+            f"{option} {text!r} is no point in time. Write for example +2h (from now), 18:00, 2026-01-31T18:00 (in the "
+            "time zone of this machine) or 2026-01-31T18:00:00Z. Nothing was created."
         ) from None
 
 
@@ -131,26 +133,27 @@ def _next(hour: int, minute: int, now_s: float) -> float:
 
 
 def awaited(after: Sequence[str]) -> list[str]:
-    """Check the values of --after, each of which has one or several dependencies with commas between. Return them all.
-    Raises PhalanxError."""
+    """Check the values of --after, and return all dependencies. A value may have several dependencies, separated by
+    commas. Raises PhalanxError if one of them is invalid."""
     for text in after:
         try:
             jobs = [each.job for each in dependencies(text, "here")]
         except ValueError as error:
             raise PhalanxError(
-                f"--after {text!r}: {error}. Write a job's name and what must have become of it: prepare:ok, "
+                f"--after {text!r}: {error}. Write the name of a job and how it must have ended: prepare:ok, "
                 "prepare:any. Nothing was created."
             ) from None
         if not jobs or not all(_JOB.fullmatch(job) for job in jobs):
-            raise PhalanxError(f"--after {text!r} names no job: write for instance prepare:ok. Nothing was created.")
+            raise PhalanxError(f"--after {text!r} names no job: write for example prepare:ok. Nothing was created.")
     return [part.strip() for text in after for part in text.split(",") if part.strip()]
 
 
 def named(option: str, text: str) -> str:
-    """Return the name. Raises PhalanxError if it is not a valid name."""
+    """Return `text`, the value of `option`. Raises PhalanxError if it is not a valid name."""
     if text and not _NAME.fullmatch(text):
         raise PhalanxError(
-            f"{option} {text!r} cannot be a name: letters, digits, '-', '_' and '.', a letter or digit first and last. "
+            f"{option} {text!r} is no valid name: use letters, digits, '-', '_' and '.', with a letter or digit first "
+            "and last. "
             "Nothing was created."
         )
     return text
@@ -164,50 +167,52 @@ def _nice(number: int | None) -> str:
 
 
 HOST_IMAGE = "host"
-# Kubernetes' letters of generated names: without vowels they form no words.
+# The letters that Kubernetes uses in generated names. Without vowels they form no words.
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """The options that say what the pods of the job ask, and where they run."""
+    """The options for the number of pods of a job, their resources, their image and their environment."""
 
     name: str | None = None
-    """The Job's name. [default: that of the program or script, and five letters]"""
+    """The name of the Job. [default: the name of the program or script, with five random letters]"""
 
     pods: Annotated[int, Parameter(alias="-p")] = 1
-    """Pods that run the command at once and start together. Each has a name, NAME-INDEX.NAME, and RANK, WORLD_SIZE,
-    MASTER_ADDR and MASTER_PORT, as torchrun and torch.distributed read them."""
+    """The number of pods. All of them run the command, and they start together. Each pod has the host name
+    NAME-INDEX.NAME, and the environment variables RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which torchrun and
+    torch.distributed read."""
 
     cpu: str = "1"
-    """CPU of each pod: 2, 500m."""
+    """The CPU of each pod: 2, 500m."""
 
     memory: str = ""
-    """Memory of each pod, which it may not exceed: 512Mi, 16Gi."""
+    """The memory of each pod, which the pod cannot exceed: 512Mi, 16Gi."""
 
     gpu: int = 0
-    """GPUs (nvidia.com/gpu) of each pod."""
+    """The number of GPUs (nvidia.com/gpu) of each pod."""
 
     image: str = HOST_IMAGE
-    """The container image; `host` is the machine's own file system."""
+    """The container image. `host` means the file system of the machine itself."""
 
     directory: str | None = None
-    """The working directory. [default: the current one with --image host, else the image's]"""
+    """The working directory. [default: the current directory with --image host, else the directory that the image
+    sets]"""
 
     env: tuple[str, ...] = ()
-    """NAME=VALUE for the environment; may be given again."""
+    """An environment variable, NAME=VALUE. The option may be repeated."""
 
     retries: Annotated[int, Parameter(validator=Number(gte=0))] = 0
-    """How often pods that fail are started again, in all."""
+    """The number of times that failed pods are started again, for all pods of the job together."""
 
     output: str = ""
-    """Write the output into this file of the pod, and not into its log: out.txt, run-%r.txt (%r is the pod's index, %a
-    the array's task). [default: the log, which phalanx logs shows]"""
+    """Write the output into this file instead of the log of the pod: out.txt, run-%r.txt (%r is the index of the pod,
+    %a the number of the array's task). [default: the log, which `phalanx logs` shows]"""
 
     ttl: str = ""
-    """Delete the Job so long after its end: 12h, 7d. The ledger keeps its record, and one machine its output.
-    [default: 1d; of `phalanx run` 1h]"""
+    """Delete the Job this time after its end: 12h, 7d. The ledger keeps its record, and `phalanx up` keeps its output.
+    [default: 1d; for `phalanx run` 1h]"""
 
     def request(
         self,
@@ -218,9 +223,12 @@ class JobOptions:
         *,
         is_array: bool = False,
     ) -> ManifestRequest:
-        """Return the request for a Job that runs the command. Raises PhalanxError for invalid options."""
+        """Return the request for a Job that runs the command with these options. `keep_s`: the time after its end at
+        which the Job is deleted, without --ttl. Raises PhalanxError for invalid options."""
         if "%a" in self.output and not is_array:
-            raise PhalanxError(f"--output {self.output}: %a is the task of an array, and there is no --array.")
+            raise PhalanxError(
+                f"--output {self.output}: %a is the number of an array's task, but --array is not given."
+            )
         suffix = "".join(secrets.choice(SUFFIX_LETTERS) for _ in range(5))
         here = os.getcwd() if self.image == HOST_IMAGE else ""
         return ManifestRequest(
@@ -246,10 +254,10 @@ def _length_s(text: str) -> int:
     try:
         return int(duration_s(text))
     except Misread:
-        raise PhalanxError(f"--ttl {text!r}: write for instance 12h or 7d. Nothing was created.") from None
+        raise PhalanxError(f"--ttl {text!r}: write for example 12h or 7d. Nothing was created.") from None
 
 
 def given(options: JobOptions | WishOptions) -> str:
-    """Return the first option that was given; "" if none was."""
+    """Return the first option whose value is not the default, as `--name`; "" if there is none."""
     changed = (one.name for one in fields(options) if getattr(options, one.name) != one.default)
     return next((f"--{name.replace('_', '-')}" for name in changed), "")

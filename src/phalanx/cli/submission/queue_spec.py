@@ -1,4 +1,4 @@
-"""The spec of a queue, made or changed by the options of a command line. Pure: a spec in, another one out."""
+"""Change the spec of a queue by command-line options, without side effects."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ BOUNDS = ("guaranteed", "limit", "lend")
 def changed(
     spec: Mapping[str, Any], fields: Mapping[str, Any], bounds: Mapping[str, Sequence[str]], flavor: str
 ) -> Spec:
-    """Return the spec with these changes. `fields`: a field of the spec, with a dot if it is in another, and its value;
-    None leaves the field, "" removes it. `bounds`: guaranteed, limit or lend -> RESOURCE=AMOUNT; no amount removes the
-    bound. Raises PhalanxError."""
+    """Return the spec with these changes. `fields`: path of a field in the spec (with dots) -> value; None keeps the
+    field, "" removes it. `bounds`: guaranteed, limit or lend -> texts RESOURCE=AMOUNT; an empty amount removes the
+    bound. `flavor`: the flavor whose quota has these bounds; "" for all nodes. Raises PhalanxError if a bound is not
+    RESOURCE=AMOUNT."""
     found = deepcopy(dict(spec))
     for path, value in fields.items():
         if value is not None:
@@ -33,7 +34,7 @@ def changed(
 
 
 def require_valid(name: str, spec: Mapping[str, Any]) -> None:
-    """Raises PhalanxError for a spec that no queue can have."""
+    """Raise PhalanxError if the spec of the queue is invalid."""
     try:
         read_queue(name, spec)
     except Misread as error:
@@ -41,7 +42,7 @@ def require_valid(name: str, spec: Mapping[str, Any]) -> None:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return the changed fields: `quotas.cpu.limit: 8 -> 4`."""
+    """Return a text for each field that differs between the two specs: `quotas.cpu.limit: 8 -> 4`."""
     old, new = dict(_leaves(before)), dict(_leaves(after))
     return [
         f"{path}: {old.get(path, 'not set')} -> {new.get(path, 'not set')}"
@@ -61,7 +62,7 @@ def _set(spec: Spec, path: Sequence[str], value: Any) -> None:
 
 
 def _quota(spec: Spec, flavor: str) -> Spec:
-    """Return the quota of that flavor in the spec. Add an empty one if there is none."""
+    """Return the quota of this flavor in the spec. If there is none, add an empty quota."""
     quotas: list[Spec] = spec.setdefault("quotas", [])
     found = next((one for one in quotas if (one.get("flavor") or "") == flavor), None)
     if found is None:
@@ -75,7 +76,7 @@ def _pairs(option: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
         resource, equals, amount = text.partition("=")
         if not resource or not equals:
             raise PhalanxError(
-                f"--{option} {text!r} is not RESOURCE=AMOUNT. Write for instance --{option} cpu=64,nvidia.com/gpu=8, "
+                f"--{option} {text!r} is not RESOURCE=AMOUNT. Write for example --{option} cpu=64,nvidia.com/gpu=8, "
                 f"or --{option} cpu= for no bound. Nothing was changed."
             )
         yield resource, amount
@@ -88,7 +89,7 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
                 yield from _leaves(inner, f"{path}.{key}" if path else str(key))
         case list():
             for number, inner in enumerate(value):
-                if isinstance(inner, Mapping):  # shown by its flavor instead of its position
+                if isinstance(inner, Mapping):  # the path shows its flavor instead of its position
                     own = {key: one for key, one in inner.items() if key != "flavor"}
                     yield from _leaves(own, f"{path}[{inner.get('flavor') or 'all nodes'}]")
                 else:

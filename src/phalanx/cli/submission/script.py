@@ -1,11 +1,11 @@
-"""Scripts with their options in them, as sbatch has them.
+"""Read the options that a script contains in `#PHALANX` lines, as sbatch reads `#SBATCH` lines.
 
     #!/bin/sh
     #PHALANX --pods 4 --gpu 8 --time-limit 8h
     torchrun train.py
 
 `phalanx submit train.sh` is then `phalanx submit --pods 4 --gpu 8 --time-limit 8h -- /path/of/train.sh`. An option of
-the command line counts before that of the script.
+the command line overrides the same option of the script.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from phalanx.errors import PhalanxError
 
 MARK = "#PHALANX"
 _SHORT = {"-p": "--pods", "-q": "--queue", "-t": "--time-limit", "-n": "--namespace"}
-_REPEATED = frozenset({"--env", "--after", "--depends-on"})  # may be given by both
+# options that the script and the command line may both have
+_REPEATED = frozenset({"--env", "--after", "--depends-on"})
 _MOST_BYTES = 1 << 20
 
 
 def is_script(word: str) -> bool:
-    """Return True for a file that begins with `#!`."""
+    """Return True if the word is the path of a file that begins with `#!`."""
     try:
         with open(word, "rb") as file:
             return os.path.isfile(word) and file.read(2) == b"#!"
@@ -33,8 +34,9 @@ def is_script(word: str) -> bool:
 
 
 def script_line(before: Sequence[str], file: str, args: Sequence[str], flags: frozenset[str]) -> list[str]:
-    """Return the command line that submits the script. `before`: the options of the command line. `flags`: options
-    without a value. Raises PhalanxError for a script that cannot be read."""
+    """Return the words of a command line that submits the script. `before`: the options before the script on the
+    command line. `args`: the arguments of the script. `flags`: the options that take no value. Raises PhalanxError if
+    the script cannot be read."""
     given = {_name(word) for word in before if word.startswith("-")}
     own: list[str] = []
     for option in _options(file, flags):
@@ -44,14 +46,14 @@ def script_line(before: Sequence[str], file: str, args: Sequence[str], flags: fr
 
 
 def _options(file: str, flags: frozenset[str]) -> Iterator[list[str]]:
-    """Yield each option of the script, with its value."""
+    """Yield each option of the script, as a list of the option and its value."""
     try:
         text = Path(file).read_bytes()[:_MOST_BYTES].decode()
     except (OSError, UnicodeDecodeError) as error:
         raise PhalanxError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}.") from error
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):
-            return  # the program begins
+            return  # the first line that is no comment ends the options
         if line.split(None, 1)[:1] != [MARK]:
             continue
         try:
@@ -67,13 +69,14 @@ def _options(file: str, flags: frozenset[str]) -> Iterator[list[str]]:
 
 
 def _command(file: str) -> list[str]:
-    """Return the words that run the script: its path, or its interpreter and the path if it may not be executed."""
+    """Return the words that run the script: its path. If the script is not executable, its interpreter and its path."""
     path = os.path.abspath(file)
     if os.access(path, os.X_OK):
         return [path]
     with open(path, "rb") as script:
         first = script.readline(4096).decode(errors="replace").removeprefix("#!").strip()
-    return [*(first or "/bin/sh").split(None, 1), path]  # all after the interpreter is one argument (execve(2))
+    # the rest of the line is one argument of the interpreter (execve(2))
+    return [*(first or "/bin/sh").split(None, 1), path]
 
 
 def _name(option: str) -> str:

@@ -1,7 +1,8 @@
-"""Sending objects to the API, after a look at what would let them wait for ever.
+"""Create objects through the API, after checks for mistakes that would let a job wait for ever.
 
-An unknown queue is refused here: the API takes it (a queue may be made later), but who types a command has mistyped it.
-A pod that no node could ever hold is a warning: such a node may join. So is a queue that is not open.
+An unknown queue is an error. The API accepts it, because the queue may be created later, but a user who types a command
+has probably mistyped its name. A pod that is too large for all nodes is only a warning, because a larger node may join.
+A queue that is not open is a warning too.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from phalanx.model.pod import Amounts, format_amount
 
 
 async def create(connection: Connection, obj: Object, namespace: str) -> Object:
-    """Return the object as the server has it. Raises ApiRefusal, and PhalanxError if no such kind is served."""
+    """Create the object, and return it as the server stores it. Raises ApiRefusal, and PhalanxError if the server does
+    not serve the kind."""
     path = await _path(connection, obj, obj["metadata"].get("namespace") or namespace)
     params = {"fieldValidation": "Strict", "fieldManager": "phalanx-cli"}
     answer: Object = await connection.request("POST", path, body=obj, params=params)
@@ -34,16 +36,17 @@ async def create(connection: Connection, obj: Object, namespace: str) -> Object:
 
 
 async def create_document(connection: Connection, document: Document, obj: Object, namespace: str) -> Object:
-    """Create an object, and the service through which the pods of a Job find each other. A refusal names file and line,
-    and so does an answer that did not come."""
+    """Create an object and, if it is a Job whose pods must find each other, their Service. Return the created object.
+    Raises PhalanxError, with file and line, if the server refuses the object or does not answer."""
     try:
         made = await create(connection, obj, namespace)
     except ApiRefusal as error:
         raise refusal(document, error) from error
     except ApiUnknown as error:
         raise PhalanxError(
-            f"{document.place()}: {error}. Whether this one was created is not known, and nothing was from here on. "
-            "`phalanx jobs` shows what is there; to submit the same again says which names are taken."
+            f"{document.place()}: {error}. It is unknown whether this object was created; the objects after it were "
+            "not created. "
+            "`phalanx jobs` lists the jobs. If you submit the same files again, names that exist already are reported."
         ) from error
     if is_job(made) and has_rendezvous(made):
         await create_service(connection, made)
@@ -51,8 +54,8 @@ async def create_document(connection: Connection, document: Document, obj: Objec
 
 
 async def create_service(connection: Connection, job: Object) -> None:
-    """Create the service by which the pods of a created Job find each other. If that fails, the Job stays, with a
-    warning."""
+    """Create the Service by which the pods of a created Job find each other. If this fails, print a warning and keep
+    the Job."""
     service = service_of(job)
     try:
         await connection.create(SERVICES, service, service["metadata"]["namespace"])
@@ -61,13 +64,13 @@ async def create_service(connection: Connection, job: Object) -> None:
             return
         note(
             f"phalanx: warning: the service {service['metadata']['name']} was not created ({error}), so the pods of "
-            f"job {job['metadata']['name']} do not find each other by name"
+            f"job {job['metadata']['name']} cannot find each other by name"
         )
 
 
 async def require_queues(connection: Connection, named: Iterable[tuple[str, str]]) -> list[str]:
-    """Return a warning for each queue that starts no new jobs now. `named`: (queue, the document or option that names
-    it). Raises PhalanxError if a queue does not exist."""
+    """Return a warning for each of these queues that starts no new jobs now. `named`: (queue, the place or option that
+    names it). Raises PhalanxError if a queue does not exist."""
     wanted = list(named)
     if not wanted:
         return []
@@ -77,7 +80,7 @@ async def require_queues(connection: Connection, named: Iterable[tuple[str, str]
         if error.code != 404:
             raise
         raise PhalanxError(
-            f"{connection.server} knows no queues, so no Phalanx schedules there and the job would wait for ever. "
+            f"{connection.server} knows no queues, so Phalanx is not installed there, and the job would wait for ever. "
             "Nothing was created. Start it with `phalanx scheduler`."
         ) from error
     known = sorted(queue["metadata"]["name"] for queue in listing["items"])
@@ -87,7 +90,7 @@ async def require_queues(connection: Connection, named: Iterable[tuple[str, str]
             raise PhalanxError(
                 f"{where}: there is no queue {queue!r}; the job would wait for ever, so nothing was created. "
                 + (f"Did you mean {near[0]!r}? " if near else "")
-                + f"Queues: {', '.join(known) or 'none'}. Make one: "
+                + f"Queues: {', '.join(known) or 'none'}. Create it: "
                 f"phalanx queue create {queue}"
             )
     specs = {queue["metadata"]["name"]: queue.get("spec") or {} for queue in listing["items"]}
@@ -95,17 +98,17 @@ async def require_queues(connection: Connection, named: Iterable[tuple[str, str]
 
 
 async def require_class(connection: Connection, name: str) -> None:
-    """Raise PhalanxError if the PriorityClass does not exist: the job's pods could not be created."""
+    """Raise PhalanxError if the PriorityClass does not exist, because the job's pods could then not be created."""
     try:
         listing = await connection.list(PRIORITY_CLASSES)
-    except ApiRefusal:  # the user may not list PriorityClasses: pod creation reports a missing class
+    except ApiRefusal:  # the user may not list PriorityClasses; the creation of the pods reports a missing class
         return
     known = {one["metadata"]["name"]: one.get("value", 0) for one in listing["items"]}
     if name not in known:
         there = ", ".join(f"{each} ({value})" for each, value in sorted(known.items(), key=lambda one: one[1]))
         raise PhalanxError(
-            f"--priority {name}: there is no such PriorityClass, and the job's pods could not be created. Nothing was "
-            f"created. Those there are: {there or 'none'}."
+            f"--priority {name}: there is no such PriorityClass, so the job's pods could not be created. Nothing was "
+            f"created. PriorityClasses: {there or 'none'}."
         )
 
 
@@ -114,14 +117,14 @@ async def not_known(connection: Connection, after: Iterable[str], namespace: str
     may be mistyped."""
     named = {each.job for text in after for each in dependencies(text, namespace)}
     return [
-        f"there is no job {job} now: what waits for it waits until there is one, and then for that"
+        f"there is no job {job} now: the dependency waits until a job with this name exists, and then for this job"
         for job in sorted(named)
         if not await _exists(connection, *job.split("/", 1))
     ]
 
 
 async def _exists(connection: Connection, namespace: str, name: str) -> bool:
-    """Return True if a Job, pod, training job or gang of that name exists, or if the user may not list them."""
+    """Return True if a Job, pod, training job or gang with this name exists, or if the user may not list them."""
     try:
         for kind in (JOBS, PODS):
             one = {"labelSelector": f"{JOB}={name.removeprefix('pod:')}", "limit": "1"}
@@ -141,20 +144,21 @@ async def _serves(connection: Connection, kind: Kind, name: str, namespace: str)
 
 
 def shut(queue: str, specs: Mapping[str, Object]) -> str:
-    """Return the reason for which a job that is submitted now does not start in the queue, because it or a queue above
-    it is not open; "" if all are open."""
+    """Return why a job that is submitted now does not start in the queue: the queue or a queue above it is not open.
+    Return "" if all of them are open. `specs`: queue -> its spec."""
     above, seen = queue, set[str]()
     while above in specs and above not in seen:
         if (state := specs[above].get("state") or "open") != "open":
             where = f"queue {queue!r}" if above == queue else f"queue {above!r}, above {queue!r},"
-            return f"{where} is {state}: what is submitted now waits until it is open"
+            return f"{where} is {state}: jobs that are submitted now wait until it is open"
         seen.add(above)
         above = specs[above].get("parent") or ""
     return ""
 
 
 async def too_large(connection: Connection, jobs: Iterable[Object]) -> list[str]:
-    """Return a warning for each Job that could not start if all nodes were empty; one for all with the same cause."""
+    """Return warnings about Jobs that could not start even if all nodes were empty. Jobs with the same cause share one
+    warning."""
     nodes = [read_node(node) for node in (await connection.list(NODES))["items"]]
     warnings: dict[str, list[str]] = {}
     for job in jobs:
@@ -171,7 +175,7 @@ async def too_large(connection: Connection, jobs: Iterable[Object]) -> list[str]
 
 
 def _together(meta: Object, spec: Object) -> int:
-    """Return how many pods of the Job start together."""
+    """Return the number of pods of the Job that must start together."""
     fewest = whole_number(option(meta, MIN_AVAILABLE), 1)
     pods = spec.get("parallelism")
     count = 1 if pods is None else int(pods)
@@ -187,36 +191,39 @@ def beyond_all(asks: Amounts, pods: int, nodes: list[Node]) -> str:
     if fit >= pods:
         return ""
     return (
-        f"its {pods} pods ({amounts_text(asks)} each) start together, and all nodes together have room for {fit}, "
-        "even if nothing else ran; it waits until nodes join. Ask fewer or smaller pods, or delete it."
+        f"its {pods} pods ({amounts_text(asks)} each) start together, but all nodes together have capacity for {fit}, "
+        "even if nothing else runs; it waits until nodes join. Request fewer or smaller pods, or delete it."
     )
 
 
 def beyond(asks: Amounts, nodes: list[Node]) -> str:
-    """Return why no node could ever hold a pod with these requests; "" if one could."""
+    """Return why no node could hold a pod with these requests, even if it were empty; "" if a node could."""
     holds = [dict(node.allocatable) for node in nodes]
     if any(all(amount <= node.get(name, 0) for name, amount in asks) for node in holds):
         return ""
     if not nodes:
-        return "there are no nodes; it waits until one joins"
+        return "the cluster has no nodes; it waits until a node joins"
     for name, amount in asks:
         most = max(node.get(name, 0) for node in holds)
         if amount > most:
             return (
-                f"one of its pods asks {format_amount(name, amount)} {name}, but the largest node has "
-                f"{format_amount(name, most)}; it waits until a larger node joins. Ask less, or delete it."
+                f"one of its pods requests {format_amount(name, amount)} {name}, but the largest node has "
+                f"{format_amount(name, most)}; it waits until a larger node joins. Request less, or delete it."
             )
-    return f"no single node has all that one of its pods asks ({amounts_text(asks)}); it waits until such a node joins"
+    return (
+        f"no single node has all that one of its pods requests ({amounts_text(asks)}); it waits until such a node joins"
+    )
 
 
 def queue_of(obj: Object) -> str | None:
-    """Return the queue that an object names."""
+    """Return the queue that the object's label names; None without the label."""
     labels: dict[str, str] = obj["metadata"].get("labels") or {}
     return labels.get(QUEUE)
 
 
 async def _path(connection: Connection, obj: Object, namespace: str) -> str:
-    """Return the path at which the server serves the object's kind, from its discovery, as kubectl does."""
+    """Return the path at which the server serves the object's kind, from the server's discovery, as kubectl does.
+    Raises PhalanxError if the server does not serve the kind."""
     version, kind = obj["apiVersion"], obj["kind"]
     if (version, kind) == (JOBS.api_version, JOBS.name):  # every server has Jobs
         return JOBS.path(namespace)
@@ -232,5 +239,5 @@ async def _path(connection: Connection, obj: Object, namespace: str) -> str:
             space = f"/namespaces/{namespace}" if resource["namespaced"] else ""
             return f"{root}{space}/{resource['name']}"
     raise PhalanxError(
-        f"the server has no kind {kind} in {version}. Nothing was created. `kubectl api-resources` lists those it has."
+        f"the server has no kind {kind} in {version}. Nothing was created. `kubectl api-resources` lists its kinds."
     )

@@ -1,3 +1,3 @@
-"""What commands and people exchange: `moments` (of the past), `columns` (of a table), `output` (tables and JSON),
-`progress` (of a long command), `conversation` (with a command in a pod, and single keys of a terminal), `stopping`
-(Ctrl-C and SIGTERM)."""
+"""Input and output at the terminal: `moments` (points in the past that users write), `columns` (widths of a table's
+columns), `output` (tables and JSON), `progress` (of a long command), `conversation` (connect the terminal with a
+command in a pod; read single keys), `stopping` (Ctrl-C and SIGTERM)."""

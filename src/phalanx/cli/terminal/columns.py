@@ -1,7 +1,7 @@
-"""A table in the width of a terminal: nothing is cut without a mark.
+"""Fit a table into the width of a terminal. A cut text ends with a mark.
 
-If the columns do not fit, the text of the last one is printed on lines of its own below the row. If that is not enough,
-columns are left out, the least important first.
+If the columns do not fit, the text of the last column is printed below the row, on lines of its own. If that is not
+enough, columns are left out, the least important first.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 _GAP = 3
-_TEXT_LEAST = 34  # the least width of a text's column
-_LINES_MOST = 3  # a text with more lines is printed below its row
+_TEXT_LEAST = 34  # the smallest width, in cells, of a last column with long texts
+_LINES_MOST = 3  # a text that needs more lines in the last column is printed below its row
 _INDENT = 4
-_TEXT_MOST = 600  # a longer text is cut and marked
+_TEXT_MOST = 600  # a text with more characters is cut, and ends with the mark
 _MARK = " …"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The layout of a table. `rows`: the cells of each row, the header first. `below`: lines below each row. `widths`:
-    the widths of the shown columns. `left_out`: the names of the other columns."""
+    """The layout of a table. `rows`: the cells of each row, the header first. `below`: the text lines below each row.
+    `widths`: the widths of the shown columns, in cells. `left_out`: the names of the columns that are not shown."""
 
     rows: tuple[tuple[str, ...], ...]
     below: tuple[tuple[str, ...], ...]
@@ -34,7 +34,7 @@ class Layout:
 def fit(
     columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None, gives_way: Sequence[str] = ()
 ) -> Layout:
-    """Return the table, fitted to `width` columns of the terminal; None: no limit. `gives_way`: columns that may be
+    """Return the table, fitted to a terminal of `width` cells; None for no limit. `gives_way`: the columns that may be
     left out, the least important first."""
     widths = [max([cell_len(name), *(cell_len(row[at]) for row in rows)]) for at, name in enumerate(columns)]
     shown = list(range(len(columns)))
@@ -48,7 +48,8 @@ def fit(
     if text not in shown:
         return _layout(columns, rows, widths, shown, None)
     fits = room >= _TEXT_LEAST and all(len(_wrapped(row[text], room)) <= _LINES_MOST for row in rows)
-    if widths[text] < _TEXT_LEAST and room < widths[text]:  # a short last column: leave out other columns for it
+    # the last column is short, so leave out other columns for it
+    if widths[text] < _TEXT_LEAST and room < widths[text]:
         while dropped and _total(widths, shown) > width:
             shown.remove(dropped.pop(0))
         return _layout(columns, rows, widths, shown, None)

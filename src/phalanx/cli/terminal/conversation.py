@@ -1,9 +1,8 @@
 """Connect the standard input and output of this process with a command that runs in a pod.
 
-`converse` is called by `phalanx shell` and `phalanx run -it`. At a terminal every key goes to the command, Ctrl-C too,
-and the command learns the size of the window. The terminal has its own settings again after every end.
-
-Single keys of a terminal, as they are pressed. The terminal has its own settings again after every end."""
+`phalanx shell` and `phalanx run -it` call `converse`. At a terminal the command gets every key, also Ctrl-C, and the
+size of the window. `phalanx top` calls `pressed_keys`, which reads single keys. Both restore the settings of the
+terminal at the end, also after an error."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ def watch_input(loop: asyncio.AbstractEventLoop, file: int, give: Callable[[byte
     def read() -> None:
         try:
             data = os.read(file, READ_BYTES)
-        except OSError:  # the terminal is gone
+        except OSError:  # the terminal was closed
             data = b""
         if not data:
             loop.remove_reader(file)
@@ -42,8 +41,8 @@ def watch_input(loop: asyncio.AbstractEventLoop, file: int, give: Callable[[byte
 
 @contextmanager
 def pressed_keys(terminal: int) -> Iterator[asyncio.Queue[str]]:
-    """Yield a queue that gets each pressed key: `up`, `down`, or a character. If the terminal ends, the queue gets `q`.
-    Ctrl-C remains a signal. `terminal`: the file descriptor of the terminal."""
+    """Yield a queue that gets each pressed key: `up`, `down`, or a character. If the terminal is closed, the queue gets
+    `q`. Ctrl-C still sends a signal. `terminal`: the file descriptor of the terminal."""
     loop, keys = asyncio.get_running_loop(), asyncio.Queue[str]()
 
     def put(data: bytes) -> None:
@@ -61,7 +60,8 @@ def pressed_keys(terminal: int) -> Iterator[asyncio.Queue[str]]:
 
 
 def keys_in(data: bytes) -> list[str]:
-    """Return the keys in the bytes from a terminal. Other function keys, and characters beyond ASCII, are left out."""
+    """Return the keys that the bytes from a terminal stand for. Function keys except up and down, and characters beyond
+    ASCII, are left out."""
     found = [_ARROWS.get(part, part.decode("ascii", "ignore")) for part in _KEY.findall(data)]
     return [key for key in found if key in {UP, DOWN} or len(key) == 1]
 
@@ -70,22 +70,22 @@ Take = Callable[[bytes], None]
 
 
 class TerminalSession(Protocol):
-    """A command that runs in a pod."""
+    """A connection with a command that runs in a pod."""
 
     async def write(self, data: bytes) -> None:
-        """Send input."""
+        """Send `data` to the standard input of the command."""
         ...
 
     async def end(self) -> None:
-        """Report the end of the input."""
+        """Tell the command that its input has ended."""
         ...
 
     async def resize(self, columns: int, rows: int) -> None:
-        """Report the size of the terminal."""
+        """Tell the command the size of the terminal in characters."""
         ...
 
     async def run(self, out: Take, err: Take) -> int:
-        """Pass on the output until the command ends. Return its exit code."""
+        """Call `out` and `err` with the output of the command until the command ends. Return its exit code."""
         ...
 
 
@@ -95,13 +95,14 @@ def is_at_terminal() -> bool:
 
 
 async def converse(session: TerminalSession, *, at_terminal: bool, screen: bytes = b"", first: bytes = b"") -> int:
-    """Pass on input and output until the command ends. Return its exit code.
+    """Pass standard input to the command, and its output to standard output, until the command ends. Return its exit
+    code.
 
-    `screen`: the output of an earlier session, which is shown again. `first`: sent before all other input. The echo of
-    these bytes is not shown."""
+    `screen`: the output of an earlier session, which is shown first. `first`: bytes that are sent before all other
+    input; their echo is not shown."""
     with _raw() if at_terminal else _plain():
         _writer(sys.stdout.fileno())(screen)
-        if at_terminal:  # first, because a program reads the size at its start
+        if at_terminal:  # before any input, because a program reads the size at its start
             await _send_size(session)
         if first:
             await session.write(first)
@@ -130,11 +131,12 @@ async def _pass_on(session: TerminalSession, at_terminal: bool, *, echo: bytes) 
 
 
 def _read_input(loop: asyncio.AbstractEventLoop, give: Take) -> bool:
-    """Read standard input as it comes; a file is read at once. Return True if it is watched."""
+    """Call `give` with standard input as it arrives. If standard input is a file, read it completely now. Return True
+    if the event loop still watches it."""
     file = sys.stdin.fileno()
     try:
         watch_input(loop, file, give)
-    except PermissionError:  # epoll(7) watches no regular file
+    except PermissionError:  # epoll(7) cannot watch a regular file
         while data := os.read(file, READ_BYTES):
             give(data)
         give(b"")
@@ -161,7 +163,7 @@ async def _send_size(session: TerminalSession) -> None:
 
 
 def _without(echo: bytes, write: Take) -> Take:
-    """Return `write`, which leaves out `echo` at the beginning of the output."""
+    """Return a function like `write` that leaves out `echo` at the beginning of the output."""
     awaited = echo
 
     def pass_on(data: bytes) -> None:
@@ -186,14 +188,14 @@ def _writer(file: int) -> Take:
 
 @contextmanager
 def _raw() -> Iterator[None]:
-    """Set the terminal, as long as the context is open, to pass on each key, including Ctrl-C."""
+    """While the context is open, let the terminal pass each key to this process, including Ctrl-C."""
     file = sys.stdin.fileno()
     before = termios.tcgetattr(file)
     try:
-        tty.setraw(file, termios.TCSADRAIN)  # keys that were typed meanwhile are not lost
+        tty.setraw(file, termios.TCSADRAIN)  # keys that were typed before are not lost
         yield
     finally:
-        with suppress(termios.error):  # the terminal is gone
+        with suppress(termios.error):  # the terminal was closed
             termios.tcsetattr(file, termios.TCSADRAIN, before)
 
 

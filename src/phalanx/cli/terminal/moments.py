@@ -1,4 +1,4 @@
-"""Moments in the past, as users type them: in the time of this machine."""
+"""Read a time in the past that a user typed. Times without a zone are in the time zone of this machine."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _TIME_OF_DAY = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
 
 def past_moment(option: str, text: str, now_s: float) -> float:
-    """Return the seconds since the epoch of `7d` (7 days ago), of a time of day (the last one), or of a date or moment.
-    Raises PhalanxError."""
+    """Return a time as seconds since the epoch. `text` is an age such as `7d`, a time of day (its last occurrence), a
+    date, or a date with a time. Raises PhalanxError, which names `option`, for any other text."""
     try:
         if _AGO.fullmatch(text) and "T" not in text:
             return now_s - duration_s(text)
@@ -25,6 +25,6 @@ def past_moment(option: str, text: str, now_s: float) -> float:
         return datetime.fromisoformat(text).timestamp()  # without a time zone it is the time of this machine
     except (Misread, ValueError, OverflowError):
         raise PhalanxError(
-            f"{option} {text!r} is no time in the past: write for instance 10m or 7d (ago), 18:00, 2026-01-31 or "
+            f"{option} {text!r} is no time in the past: write for example 10m or 7d (ago), 18:00, 2026-01-31 or "
             "2026-01-31T18:00."
         ) from None

@@ -1,4 +1,4 @@
-"""The output of commands: tables for people, JSON for programs. One style for all."""
+"""Print the output of commands: tables for people, JSON for programs. All commands share one style."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 from phalanx.model.pod import PODS, Amounts, format_amount
 
-if TYPE_CHECKING:  # imported with the first table, because servers print none
+if TYPE_CHECKING:  # imported with the first table, because server commands print no tables
     from rich.console import Console
     from rich.text import Text
 
@@ -30,11 +30,11 @@ _STYLES = {
     "not ready": "red",
 }
 _GAP = 3
-_PIPE_WIDTH = 10_000  # a table that does not go to a terminal is not folded
+_PIPE_WIDTH = 10_000  # if the output is no terminal, the text of a table is not wrapped
 
 
 def console() -> Console:
-    """Return a console for standard output: as wide as the terminal, or with unlimited width."""
+    """Return a console for standard output. If standard output is no terminal, its width is practically unlimited."""
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
@@ -43,8 +43,8 @@ def console() -> Console:
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None, gives_way: Sequence[str] = ()
 ) -> Text:
-    """Return a table with aligned columns, in the manner of kubectl, at most `width` cells wide. `gives_way`: columns
-    that may be left out, the least important first."""
+    """Return a table with aligned columns, as kubectl prints tables, at most `width` cells wide. `gives_way`: the
+    columns that may be left out, the least important first."""
     from rich.cells import cell_len
     from rich.text import Text
 
@@ -66,8 +66,8 @@ def table(
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], gives_way: Sequence[str] = ()) -> None:
-    """Print the table: in colour and in the terminal's width on a terminal; otherwise as plain lines of any length,
-    without trailing blanks."""
+    """Print the table. On a terminal, it has colours and is fitted to the terminal's width. Otherwise it is plain lines
+    of any length, without trailing blanks."""
     screen = console()
     if screen.is_terminal:
         screen.print(table(columns, rows, screen.width, gives_way), soft_wrap=True)
@@ -77,7 +77,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], gives_way
 
 
 def print_json(value: Any) -> None:
-    """Print one document, indented: for `jq` and for eyes."""
+    """Print one JSON document with indentation."""
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
 
 
@@ -108,7 +108,7 @@ def duration(seconds: float) -> str:
 
 
 def local_time(at_s: float) -> str:
-    """Return a moment in the time of this machine, as `--begin` reads it: `2026-01-31 18:00:05`."""
+    """Return a time in the time zone of this machine, in the format that `--begin` accepts: `2026-01-31 18:00:05`."""
     return datetime.fromtimestamp(at_s).strftime("%Y-%m-%d %H:%M:%S")
 
 

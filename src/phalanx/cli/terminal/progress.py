@@ -1,4 +1,4 @@
-"""A bar that shows how far a long command is."""
+"""Show a progress bar for a long command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def progress_bar(total: int, what: str = "jobs") -> Iterator[Callable[[int], None]]:
-    """Show a bar with rate and remaining time, on standard error and on a terminal only. `what`: the counted things."""
+    """Show a progress bar with rate and remaining time on standard error, if that is a terminal. Yield a function that
+    takes the number of things done so far. `what`: the plural noun of the counted things."""
     screen = Console(stderr=True)
     columns = (TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + what), BarColumn(), _Rate(what))
     with Progress(

@@ -1,4 +1,5 @@
-"""Stop on Ctrl-C, SIGTERM or the end of the terminal (SIGHUP). A SIGHUP that `nohup` ignores stays ignored."""
+"""Stop a command on Ctrl-C, SIGTERM or the end of the terminal (SIGHUP). If `nohup` started the command, SIGHUP stays
+ignored."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopWish:
-    """The first stop signal. `number`: the number of the signal; None until it arrives."""
+    """An event that the first stop signal sets. `number`: the number of the signal; None until it arrives."""
 
     def __init__(self) -> None:
         self.number: signal.Signals | None = None
@@ -36,10 +37,10 @@ class StopWish:
 
 @contextmanager
 def stop_wish() -> Iterator[StopWish]:
-    """Yield the wish that the first stop signal sets. A second signal has its default effect.
+    """Yield a `StopWish`, which the first stop signal sets. A second signal has its default effect.
 
-    Only an ignored SIGHUP stays ignored. Shells also ignore SIGINT for commands in the background, where `kill -INT`
-    must still stop the command."""
+    A SIGHUP that was ignored before stays ignored. An ignored SIGINT does not: shells let commands in the background
+    ignore SIGINT, but `kill -INT` must still stop such a command."""
     loop, wish = asyncio.get_running_loop(), StopWish()
     listened = [one for one in STOPPING if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN]
 
@@ -86,7 +87,7 @@ def stop_asked() -> Iterator[Callable[[], bool]]:
 
 
 def die_with(parent: int) -> None:
-    """Let the kernel kill this child process when its parent dies (Linux: PR_SET_PDEATHSIG, prctl(2))."""
+    """Let the kernel kill this process when its parent process `parent` dies (Linux: PR_SET_PDEATHSIG, prctl(2))."""
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -95,7 +96,7 @@ def die_with(parent: int) -> None:
 
 
 async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Do `work` until it ends, breaks (its error is raised) or a stop is wished."""
+    """Run `work` until it ends, or until a stop signal cancels it. An error of `work` is raised."""
     with stop_wish() as wish:
         working, stopping = asyncio.create_task(work), asyncio.create_task(wish.wait())
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)

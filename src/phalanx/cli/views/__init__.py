@@ -1,10 +1,10 @@
-"""State as people see it: a snapshot or an entry of the ledger in, rows or text out.
+"""Convert a snapshot of the cluster, or an entry of the ledger, to table rows and text.
 
 node_view   a row of `phalanx nodes`
 cluster_view  a row of `phalanx clusters`
 queue_view  a row of `phalanx queues`
-entry_view  a job of the ledger
-job         a job: its row and its page
+entry_view  a row of `phalanx history`, and the page of an ended job
+job         a row of `phalanx jobs`, and the page of `phalanx explain`
 top_view    the screen of `phalanx top`
-page        the page in a browser
+page        the data of the page of `phalanx dashboard`
 """

@@ -1,4 +1,4 @@
-"""A row of `phalanx clusters`: what another cluster has and uses, and why it gets no jobs."""
+"""Build a row of `phalanx clusters`: the resources and the usage of another cluster, and why it gets no jobs."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from phalanx.model.pod import CPU, MEMORY, PODS, format_amount
 COLUMNS = ("CLUSTER", "STATE", "SINCE", "NODES", "CPU", "MEMORY", "OTHERS", "JOBS", "VERSION", "OFFERS", "WHY")
 GIVES_WAY = ("VERSION", "OFFERS", "OTHERS", "MEMORY", "SINCE", "NODES")
 _SHOWN = {CPU, MEMORY, PODS, "ephemeral-storage"}
-UNSEEN = (
-    "no scheduler has looked at it; one with Kueue's kinds does: `phalanx up` or `phalanx scheduler --dialect kueue`"
-)
+UNSEEN = "no scheduler has checked it yet; `phalanx up` and `phalanx scheduler --dialect kueue` check clusters"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """`active`: whether jobs are sent to the cluster. `why`: the reason why none are sent. `mend`: how to remove the
-    cause. `since_s`: when the cluster became inactive (seconds since the epoch); None if that is not known."""
+    """The row of a cluster. `active`: True if jobs are sent to the cluster. `why`: why no jobs are sent. `mend`: what
+    the user must do so that jobs are sent. `since_s`: when the cluster became active or inactive (seconds since the
+    epoch); None if unknown. `figures`: its nodes and amounts, as the scheduler last read them. `offer`: the data sets
+    and prices that it states."""
 
     name: str
     active: bool
@@ -35,7 +35,7 @@ class ClusterView:
     offer: ClusterOffer = field(default_factory=ClusterOffer)
 
     def record(self) -> dict[str, Any]:
-        """Return the row for JSON: cpu in millicores, everything else in whole units."""
+        """Return the row for `--json`, with cpu in millicores and all other amounts in whole units."""
         said = asdict(self)
         del said["figures"], said["offer"]
         said |= {"prices": dict(self.offer.prices), "data": sorted(self.offer.data), "wrong": self.offer.wrong}
@@ -80,8 +80,8 @@ def row(view: ClusterView, now_s: float) -> tuple[str, ...]:
 
 
 def table_of(views: Sequence[ClusterView], now_s: float) -> tuple[Sequence[str], list[tuple[str, ...]], Sequence[str]]:
-    """Return the columns, the cells, and the columns that a narrow terminal leaves out. There is a column OFFERS if one
-    of the clusters offers data or states prices."""
+    """Return the columns, the cells, and the columns that may be left out on a narrow terminal. The table has a column
+    OFFERS only if one of the clusters states data sets or prices."""
     lines, at = [row(view, now_s) for view in views], COLUMNS.index("OFFERS")
     if any(line[at] for line in lines):
         return COLUMNS, lines, GIVES_WAY
@@ -99,7 +99,8 @@ def _offered(offer: ClusterOffer) -> str:
 
 
 def _why(view: ClusterView) -> str:
-    """Return why the cluster gets no jobs; if it gets jobs, what is wrong with its figures or its offer."""
+    """Return why the cluster gets no jobs. If it gets jobs, return the notes and errors about its figures or its
+    offer."""
     said = " ".join(filter(None, (view.why and f"{view.why}.", view.mend)))
     return said or "; ".join(filter(None, (view.figures.note, view.offer.wrong)))
 

@@ -1,4 +1,5 @@
-"""A job as the ledger knows it: a row of `phalanx history`, its record for programs, and its page in `explain`."""
+"""Convert a job's entry in the ledger to a row of `phalanx history`, a record for `--json`, and a page of `phalanx
+explain`."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _NODES_SHOWN = 3
 
 
 def title(entry: JobEntry) -> str:
-    """Return NAMESPACE/NAME of the job, as `phalanx jobs` shows it."""
+    """Return NAMESPACE/NAME of the job in the form that `phalanx jobs` prints."""
     kind, name = entry.made
     return f"{entry.namespace}/{'pod:' if kind == 'Pod' else ''}{name}"
 
@@ -44,8 +45,7 @@ def row(entry: JobEntry, now_s: float) -> list[str]:
 
 
 def _cause(entry: JobEntry) -> str:
-    """Return the reason for which the job ended; if it waits again, the reason for which its last start was taken
-    back."""
+    """Return why the job ended. For a job that waits again, return why its last run was ended."""
     return entry.cause or (entry.starts[-1].reason if entry.live and entry.starts else "")
 
 
@@ -107,8 +107,8 @@ def _start(start: StartEntry) -> dict[str, Any]:
 
 
 def flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record as a row of CSV: the number of starts instead of the starts, and each list or mapping in one
-    cell."""
+    """Return the record as a row of CSV. Each list or mapping becomes one cell. For `starts` and `reasons` the cell has
+    only their number."""
     found: dict[str, Any] = {}
     for name, value in record.items():
         match value:
@@ -125,7 +125,8 @@ _CHANGES_SHOWN = 10
 
 
 def last_entry(ledger: str, job: str) -> JobEntry | None:
-    """Return the latest entry of the ledger (its URL) for the job with that id. Raises LedgerError."""
+    """Return the latest entry for the job with this id; None if there is none. `ledger`: the URL of the ledger. Raises
+    LedgerError."""
     from phalanx.ledger.store import Ledger  # a database, which most commands do not need
 
     with Ledger.open(ledger, read_only=True) as book:
@@ -134,7 +135,7 @@ def last_entry(ledger: str, job: str) -> JobEntry | None:
 
 
 def changes(entry: JobEntry) -> list[str]:
-    """Return the last changes of the reason for which the job waited, its backfills and its preemptions, a line for
+    """Return the job's last changes of its reason for waiting, its starts by backfill and its preemptions, one line for
     each."""
     reasons = [(change.at_s, change.code) for change in entry.reasons]
     preemptions = [
@@ -148,7 +149,7 @@ def changes(entry: JobEntry) -> list[str]:
 
 
 def page(entry: JobEntry, now_s: float) -> str:
-    """Return the text of a job's record in the ledger."""
+    """Return the page about a job that only the ledger has, as text."""
     kind, _ = entry.made
     took = f" after {duration(entry.elapsed_s(now_s))}" if entry.starts and entry.end_s is not None else ""
     when = f", {local_time(entry.end_s)}" if entry.end_s is not None else ""
@@ -164,7 +165,7 @@ def page(entry: JobEntry, now_s: float) -> str:
         how = ", by backfill" if start.backfilled else ""
         nodes = _places(tuple(dict.fromkeys(start.nodes)))
         lines.append(f"  {start.state} from {local_time(start.at_s)}{end} on {nodes}{how}{why}")
-    lines.append("Its objects are not in the cluster any more; this is what the ledger has of it.")
+    lines.append("The objects of the job were deleted from the cluster. These facts come from the ledger.")
     return "\n".join(lines)
 
 
@@ -175,5 +176,5 @@ def _requested(entry: JobEntry) -> str:
 
 
 def iso_time(at_s: float | None) -> Any:
-    """Return a time for programs: RFC 3339 in UTC; None stays None."""
+    """Return a time in RFC 3339 (UTC); None for None."""
     return None if at_s is None else write_moment(at_s)

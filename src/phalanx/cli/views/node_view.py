@@ -1,4 +1,4 @@
-"""Build the row of a node from a snapshot: its capacity, its usage, and the jobs on it. A pure function."""
+"""Build the row of a node from a snapshot, without side effects: its capacity, its usage, and the jobs on it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _USERS_SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """The row of a node. `allocatable`, `used`: amounts by resource, in millicores for cpu and in whole units for
-    others. `users`: job -> number of its pods on the node."""
+    """The row of a node. `simulated`: True if the node is simulated. `allocatable`, `used`: amounts by resource, in
+    millicores for cpu and in whole units for other resources. `users`: job -> number of its pods on the node."""
 
     name: str
     state: str
@@ -71,7 +71,7 @@ def views(snapshot: Snapshot) -> list[NodeView]:
 
 
 def row(view: NodeView) -> list[str]:
-    """Return the cells of `COLUMNS`, amounts as used/allocatable."""
+    """Return the cells of `COLUMNS`, with amounts in the form used/allocatable."""
     amounts = (_share(view, resource) for resource in (CPU, MEMORY, GPU, PODS))
     return [view.name, view.state, *amounts, _users(view.users)]
 

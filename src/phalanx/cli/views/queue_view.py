@@ -1,5 +1,5 @@
-"""Build the row of a queue from a snapshot: its place in the tree, its quota, its usage, and its pending jobs. A pure
-function."""
+"""Build the row of a queue from a snapshot, without side effects: its place in the tree, its quota, its usage, and the
+numbers of its jobs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ GIVES_WAY = ("SHARE",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueView:
-    """The row of a queue. `exists`: False if there is no such queue, and jobs only name it. `wrong`: which of its
-    settings cannot be read or contradict each other."""
+    """The row of a queue. `gang`: False if the pods of a job in this queue start one by one instead of together.
+    `exists`: False if the queue does not exist, but jobs name it. `wrong`: the error in the settings of the queue; ""
+    if there is none."""
 
     standing: QueueStatus
     gang: bool
@@ -36,7 +37,7 @@ class QueueView:
 
     @property
     def state(self) -> str:
-        """Return the state of the queue in a few words."""
+        """Return the text of the column STATE."""
         if not self.exists:
             return "does not exist"
         if self.wrong:
@@ -44,7 +45,7 @@ class QueueView:
         above = self.standing.held_by
         state = str(self.standing.state)
         if self.standing.state is QueueState.OPEN and above:
-            state = f"open, under {above}, which is not"
+            state = f"open, but {above} above it is not"
         return state if self.gang else f"{state}, pod by pod"
 
     def record(self) -> dict[str, Any]:
@@ -76,8 +77,8 @@ class QueueView:
 
 
 def views(snapshot: Snapshot) -> list[QueueView]:
-    """Return the tree, parents before children; then every name of a queue that does not exist but has jobs waiting for
-    it."""
+    """Return the rows of the queue tree, parents before children. Rows for queues that do not exist, but that jobs
+    name, follow."""
     found = [
         QueueView(
             standing=standing,
@@ -91,13 +92,14 @@ def views(snapshot: Snapshot) -> list[QueueView]:
 
 
 def told_view(summary: Object) -> QueueView:
-    """Return the part of a queue that every user of the cluster may see."""
+    """Return the row of a queue from its published summary, which every user of the cluster may read."""
     standing = standing_of(summary)
     return QueueView(standing=standing, gang=True, exists=True, wrong=standing.fault)
 
 
 def table_of(found: Iterable[QueueView]) -> dict[str, Any]:
-    """Return the table of `phalanx queues`: `columns`, `gives_way`, and `items` with `cells` and `record`."""
+    """Return the table of `phalanx queues`: `columns`; `gives_way`, the columns that may be left out on a narrow
+    terminal; and `items`, for each queue its `cells` and its `record` for `--json`."""
     items = [{"cells": row(view), "record": view.record()} for view in found]
     return {"columns": COLUMNS, "gives_way": GIVES_WAY, "items": items}
 
@@ -114,7 +116,8 @@ def row(view: QueueView) -> list[str]:
 
 
 def _amounts(one: ResourceUsage) -> str:
-    """Return `cpu 4/8/16`, and for a flavor `cpu (spot) 4/8/-`; only the usage if the resource has no bounds."""
+    """Return usage, guarantee and limit as `cpu 4/8/16`, and for a flavor as `cpu (spot) 4/8/-`. If the resource has
+    neither guarantee nor limit, return only the usage."""
     bounds = [one.guaranteed, one.limit]
     parts = [format_amount(one.resource, one.used)]
     if any(bound is not None for bound in bounds):
@@ -150,7 +153,7 @@ def _unknown(snapshot: Snapshot) -> Iterator[QueueView]:
 
 
 def _charged(records: Iterable[JobRecord]) -> Iterator[ResourceUsage]:
-    """Return the usage of running jobs whose queue was deleted."""
+    """Yield the usage of running jobs whose queue was deleted."""
     used = defaultdict[Key, Amount](int)
     for record in records:
         for key, amount in record.charge.cost if record.charge else ():

@@ -1,4 +1,4 @@
-"""The screen of `phalanx top`: how the cluster stands, its nodes and queues, and jobs. Pure."""
+"""Build the screen of `phalanx top`, without side effects: a summary, and tables of nodes, queues and jobs."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from phalanx.cli.views.queue_view import QueueView
 from phalanx.client.moment import write_moment
 from phalanx.model.pod import CPU, MEMORY, Amount, format_amount
 
-Use = tuple[int, int]  # the measured use of CPU (millicores) and memory (bytes)
+Use = tuple[int, int]  # the measured usage of CPU (millicores) and memory (bytes)
 NODE_COLUMNS = ("NODE", "STATE", "GPU", "PODS", "CPU", "CPU USED", "MEMORY", "MEMORY USED")
 JOB_COLUMNS = ("JOB", "USER", "QUEUE", "STATE", "PODS", "GPUS", "CPU USED", "MEMORY USED", "SINCE", "WHERE, OR WHY NOT")
 JOBS_GIVE_WAY = ("SINCE", "QUEUE", "USER")
 KEYS = "up/down choose   e explain   l log   c cancel   q quit"
 BACK = "any other key goes back   q quit"
 _WAITING = ("queued", "promised")
-_LEAST_JOBS = 4  # the least rows for jobs, if a terminal has few lines
-_TEXT_LEAST = 24  # the width of the last column for which a narrow terminal leaves other columns out
+_LEAST_JOBS = 4  # the smallest number of rows for jobs, on a terminal with few lines
+_TEXT_LEAST = 24  # the width of the last column for which other columns are left out on a narrow terminal
 _GAP = 3  # blanks between two columns
 _MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopPicture:
-    """The cluster as the screen shows it. `jobs`: the jobs that are shown, the user's own first. `own`: the ids of the
-    user's own jobs. `partial`: the user may not list the pods of others, so their requests are not known. `node_use`,
-    `job_use`: the measured use of the measured nodes and jobs."""
+    """The data that the screen shows. `jobs`: the shown jobs, the user's own first. `own`: the ids of the user's own
+    jobs. `partial`: True if the user may not list the pods of other users, so that the requests of these pods are
+    unknown. `node_use`, `job_use`: the measured usage by node and by job, where it is measured."""
 
     now_s: float
     user: str
@@ -49,8 +49,8 @@ class TopPicture:
 
     @property
     def totals(self) -> dict[str, int | None]:
-        """Return the numbers that the first line shows. Jobs are counted by root queues, which include their child
-        queues."""
+        """Return the numbers of the first line; None for an unknown number. The numbers of jobs are sums over the root
+        queues, which include their child queues."""
         roots = [view.standing for view in self.queues if not view.standing.depth]
         used: list[Amount] = [node.used.get(GPU, 0) for node in self.nodes]
         if self.partial:
@@ -84,8 +84,8 @@ class TopPicture:
 
 
 def own_first(found: Sequence[JobView], user: str, namespace: str) -> tuple[list[JobView], frozenset[str]]:
-    """Return the jobs with the user's own first, and the ids of these. In the user's own namespace, jobs without a
-    known user count as the user's own."""
+    """Return the jobs, sorted so that the user's own come first, and the ids of the user's own jobs. A job in
+    `namespace` without a known user counts as the user's own."""
     own = {view.id for view in found if view.user == user or (not view.user and view.namespace == namespace)}
     return sorted(found, key=lambda view: view.id not in own), frozenset(own)
 
@@ -130,7 +130,7 @@ def job_cells(view: JobView, picture: TopPicture) -> list[str]:
 
 
 def use_cells(use: Use | None) -> tuple[str, str]:
-    """Return the CPU and the memory that are used, as Kubernetes writes amounts; dashes where nothing is measured."""
+    """Return the used CPU and memory as Kubernetes writes amounts; dashes if nothing is measured."""
     if use is None:
         return "-", "-"
     cpu, memory = use
@@ -138,7 +138,8 @@ def use_cells(use: Use | None) -> tuple[str, str]:
 
 
 def tables(picture: TopPicture) -> Iterator[tuple[tuple[str, ...], list[list[str]], tuple[str, ...]]]:
-    """Yield the columns, the rows, and the less important columns of each table that has rows."""
+    """Yield for each table with rows: its columns, its rows, and the columns that may be left out on a narrow
+    terminal."""
     nodes = [node_row(view, picture) for view in picture.nodes]
     queues = [queue_view.row(view) for view in picture.queues]
     jobs = [job_cells(view, picture) for view in picture.jobs]
@@ -151,8 +152,8 @@ def tables(picture: TopPicture) -> Iterator[tuple[tuple[str, ...], list[list[str
 
 
 def screen(picture: TopPicture, selected: int, width: int, height: int, last: str = KEYS) -> Text:
-    """Return the screen for a terminal: a line for each row, and as many rows as fit. `selected`: the position of the
-    chosen job. `last`: the last line."""
+    """Return the screen for a terminal of `width` by `height` cells. Each row has one line, and only as many rows are
+    shown as fit. `selected`: the position of the chosen job; -1 if there is none. `last`: the text of the last line."""
     found = [Text(header(picture), "bold")]
     shown = list(tables(picture))
     rooms = _rooms([len(picture.nodes), len(picture.queues), len(picture.jobs)], height - 2 - 2 * len(shown))
@@ -167,21 +168,21 @@ def screen(picture: TopPicture, selected: int, width: int, height: int, last: st
         cut = f"rows {first + 1} to {first + len(part)} of {len(rows)}:" if len(part) < len(rows) else ""
         found += [Text(cut, "dim"), *lines]
     if not picture.jobs:
-        found += [Text(), Text("you have no jobs here; --all shows those of all users", "dim")]
+        found += [Text(), Text("you have no jobs; --all shows the jobs of all users", "dim")]
     return _filled(found, width, height, last)
 
 
 def text_screen(text: str, width: int, height: int, *, from_end: bool = False) -> Text:
-    """Return a text in place of the tables: its first lines, or its last ones, as many as fit. Control
-    characters become blanks."""
+    """Return a screen that shows a text in place of the tables: as many of its first lines as fit or, with `from_end`,
+    of its last lines. Control characters become blanks."""
     lines = [part for line in text.splitlines() or ["nothing"] for part in chop_cells(_printable(line), width) or [""]]
     room = max(1, height - 1)
     return _filled([Text(line) for line in (lines[-room:] if from_end else lines[:room])], width, height, BACK)
 
 
 def _rooms(rows: Sequence[int], room: int) -> list[int]:
-    """Return how many rows of nodes, queues and jobs are shown. Divide the lines of the screen: jobs get half of them
-    if they need it."""
+    """Divide the lines of the screen among the tables, and return the numbers of rows for nodes, queues and jobs. Jobs
+    get half of the lines if they need them. `rows`: the numbers of existing rows. `room`: the number of lines."""
     nodes, queues, jobs = rows
     beside = max(2, room - min(jobs, max(_LEAST_JOBS, room // 2)))
     queues_shown = min(queues, max(beside // 2, beside - nodes))
@@ -192,7 +193,8 @@ def _rooms(rows: Sequence[int], room: int) -> list[int]:
 def _narrowed(
     columns: Sequence[str], rows: Sequence[Sequence[str]], gives_way: Sequence[str], width: int
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the table without its less important columns, as far as the terminal is too narrow for them."""
+    """Return the columns and the rows of the table without the columns for which the terminal is too narrow.
+    `gives_way`: the columns that may be left out, the least important first."""
     kept = list(range(len(columns)))
     widths = [max(cell_len(row[at]) for row in (columns, *rows)) for at in kept]
     widths[-1] = min(widths[-1], _TEXT_LEAST)
@@ -203,7 +205,8 @@ def _narrowed(
 
 
 def _filled(lines: Sequence[Text], width: int, height: int, last: str) -> Text:
-    """Return these lines, cut with a mark where they are too wide, and `last` as the last one of the terminal."""
+    """Return the lines of the whole terminal, with `last` as the last one. Lines that are too wide are cut and end with
+    an ellipsis."""
     room = max(1, height - 1)
     found = [*lines[:room], *(Text() for _ in range(room - len(lines))), Text(last, "reverse")]
     for line in found:
@@ -216,7 +219,7 @@ def _printable(text: str) -> str:
 
 
 def _unknown(cell: str) -> str:
-    """Return a cell of used/allocatable where the used amount is not known."""
+    """Return a cell used/allocatable with `?` in place of the used amount, because that is unknown."""
     return cell if cell == "-" else f"?/{cell.partition('/')[2]}"
 
 

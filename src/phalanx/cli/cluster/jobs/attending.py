@@ -1,14 +1,13 @@
-"""Follow a Job from its submission to its end: print reasons while the Job waits and output while it runs, and return
-its exit code.
+"""Follow a Job from its submission to its end: print the reasons while it waits and its output while it runs, and
+return its exit code. This module also explains why a job ended or cannot go on.
 
-The output of a pod is followed from the moment when its container has started. Lines of several pods are prefixed with
-the pod's number and never torn. An interactive Job has one pod, and standard input goes there.
+The output of a pod is shown from the start of its container on. If a Job has several pods, each line has the number of
+its pod as a prefix, and lines of different pods are not mixed. An interactive Job has one pod, which gets standard
+input.
 
-Explain why a job ended or cannot go on. The text comes from its objects, as its controller and its pods' nodes wrote
-them.
-
-The API server and the node of `phalanx up` say much (`phalanx.embedded.node.pod.cause`); on another cluster a pod has
-its containers' exit codes and reasons, and who deleted an object is not known."""
+Explanations come from the status of the job's objects, as its controller and the kubelets wrote it. With `phalanx up`
+the status contains details (`phalanx.embedded.node.pod.cause`). On other clusters it has only the exit codes and
+reasons of the pods' containers, and the user who deleted an object is unknown."""
 
 from __future__ import annotations
 
@@ -30,18 +29,19 @@ from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import COMPLETION_INDEX, DELETED_BY, REASON
 from phalanx.kube.read.workload.batch_job import ELSEWHERE
 
-_POD = "; pod "  # in a Job's message: precedes the cause of the first failed pod
+_POD = "; pod "  # in the message of a Job, this text precedes the cause for which its first pod failed
 _LOG = "; its log ends:"
 _LINE_CHARS = 120
-# Reasons of events about a pod whose volumes or network cannot be set up: k8s.io/kubernetes/pkg/kubelet/events, and
-# pkg/controller/volume/attachdetach.
+# Reasons of Events about a pod whose volumes or network cannot be set up. Source: k8s.io/kubernetes/pkg/kubelet/events
+# and pkg/controller/volume/attachdetach.
 _SETUP_FAILURES = frozenset({"FailedMount", "FailedMapVolume", "FailedAttachVolume", "FailedCreatePodSandBox"})
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x1f\x7f-\x9f]")  # terminal codes, for example for colours
-_ON_THE_WAY = frozenset({"ContainerCreating", "PodInitializing"})  # the container has not started yet
+# these reasons mean that the container is starting normally
+_ON_THE_WAY = frozenset({"ContainerCreating", "PodInitializing"})
 
 
 def ending_cause(obj: Object) -> str:
-    """Return why a Job, a training job or a bare pod ended; "" if it has not ended, or has succeeded."""
+    """Return why a Job, a training job or a bare pod ended; "" if it has not ended or has succeeded."""
     if obj.get("kind") == "Pod" or "containers" in obj["spec"]:
         return pod_failure(obj) or _deleted(obj)
     return failure(obj) or _deleted(obj)
@@ -54,10 +54,10 @@ def _deleted(obj: Object) -> str:
 
 
 def failure(job: Object, pods: Iterable[Object] = ()) -> str:
-    """Return why the Job failed; "" if it did not. `pods`: the Job's pods, which are examined if the Job's conditions
-    do not contain the cause."""
+    """Return why the Job failed; "" if it did not fail. `pods`: the Job's pods. They are searched for the cause if the
+    Job's conditions do not contain it."""
     if timed_out(job):
-        return f"it had run as long as it may ({duration(_limit_s(job))}) and was ended"
+        return f"it reached its time limit ({duration(_limit_s(job))}) and was ended"
     message = str(_failed(job).get("message", ""))
     _, told, cause = message.partition(_POD)
     if told:
@@ -79,7 +79,8 @@ def pod_failure(pod: Object) -> str:
 
 
 def obstacles(pod: Object) -> list[str]:
-    """Return why containers of a pod that has a node cannot start, in the words of its node; [] if nothing hinders."""
+    """Return why containers of a pod with a node cannot start, one text for each container, as the kubelet reports it.
+    The list is empty if all containers start normally."""
     status = pod.get("status") or {}
     if not pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
         return []
@@ -95,8 +96,7 @@ def obstacles(pod: Object) -> list[str]:
 
 
 def is_silent(pod: Object) -> bool:
-    """Return True for a pending pod with a node, if no container has started and no container's status contains a
-    cause."""
+    """Return True if the pod has a node, but none of its containers has started and their status does not state why."""
     status = pod.get("status") or {}
     states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
     begun = any("running" in state or "terminated" in state for state in states)
@@ -104,10 +104,10 @@ def is_silent(pod: Object) -> bool:
 
 
 def with_events(pod: Object, events: Iterable[Object]) -> Object:
-    """Return the pod with the cause for which it does not start, if the last of its events names one.
+    """Return the pod with the cause from its last Event added to its containers' status.
 
-    A kubelet leaves a container in `ContainerCreating` while a volume is missing, and reports the cause in an event of
-    the pod only. If a later event shows that the pod goes on (`Pulling`), the pod is returned unchanged."""
+    While a volume is missing, the kubelet leaves a container in `ContainerCreating`, and reports the cause only in an
+    Event. If the last Event is no such failure (for example `Pulling`), the pod is returned unchanged."""
     last = max(events, key=_event_time, default=None)
     if last is None or last.get("reason") not in _SETUP_FAILURES:
         return pod
@@ -118,7 +118,7 @@ def with_events(pod: Object, events: Iterable[Object]) -> Object:
 
 
 def _event_time(event: Object) -> str:
-    """Return the time of an event as RFC 3339; such texts sort by time."""
+    """Return the time of an Event in RFC 3339. Sorted as texts, these are sorted by time."""
     series = event.get("series") or {}
     times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
     return next((at for at in times if at), event["metadata"].get("creationTimestamp") or "")
@@ -126,7 +126,7 @@ def _event_time(event: Object) -> str:
 
 def why_stuck(pods: Iterable[Object]) -> str:
     """Return why the job with these pods is stuck: the cause for the first pod that cannot start, and the number of
-    further such pods. "": the job is not stuck."""
+    further pods that cannot start. Return "" if all pods can start."""
     found = sorted((pod["metadata"]["name"], told[0].rstrip(".")) for pod in pods if (told := obstacles(pod)))
     if not found:
         return ""
@@ -135,7 +135,8 @@ def why_stuck(pods: Iterable[Object]) -> str:
 
 
 def in_brief(cause: str) -> str:
-    """Return a cause as one line. Of the log it keeps only the last line, without control characters."""
+    """Return a cause as one line. If the cause contains the end of a log, only the last line of the log is kept,
+    without control characters."""
     first, _, rest = cause.partition("\n")
     if not first.endswith(_LOG):
         return first
@@ -169,14 +170,15 @@ Say = Callable[[str], None]
 
 _LOG_TRIES = 20
 _LOG_PAUSE_S = 0.25
-_SCREEN_LINES = 100  # lines of the earlier session that are shown again
-_LOST = 1  # the exit code for a job without an exit code
+_SCREEN_LINES = 100  # the number of lines of an earlier session that are shown again
+_LOST = 1  # the exit code that is returned if the job has none
 _TIMED_OUT = 124  # the exit code of timeout(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attendance:
-    """The result of an attended job. `state`: complete, failed or deleted."""
+    """The result of a job that was followed to its end. `state`: complete, failed or deleted. `why`: why it failed or
+    was deleted."""
 
     state: str
     exit_code: int
@@ -185,7 +187,9 @@ class Attendance:
 
 @dataclass(slots=True, kw_only=True)
 class _Watch:
-    """The state of the Job as far as it is known."""
+    """The present state of the followed Job. `job`: the last version of its object. `say`: prints a message.
+    `prefixed`: True if lines get the number of their pod. `reason`: the reason that was printed last. `gone`: True if
+    the Job was deleted. `followed`: pod uid -> the task that shows the pod's output. `news`: set after each change."""
 
     job: Object
     say: Say
@@ -206,33 +210,32 @@ class _Watch:
         self.news.set()
 
     def see_event(self, change: Change) -> None:
-        """Print the reason in an Event. For a Job that another cluster runs, only Events have the reason for
-        waiting."""
+        """Print the reason for waiting in an Event. If another cluster runs the Job, only Events contain this
+        reason."""
         if change.new is not None:
             self.tell(change.new.get("message") or "")
 
     def tell(self, why: str) -> None:
-        """Print why the Job waits, unless this was the last printed reason."""
+        """Print why the Job waits, unless this is the reason that was printed last."""
         if self.job["spec"].get("suspend") and why and why != self.reason:
             self.reason = why
             self.say(f"waiting: {why}")
 
     def follow(self, pod: Object, work: Coroutine[Any, Any, None]) -> None:
-        """Start `work` as a task, which shows the output of the pod."""
+        """Start `work`, which shows the output of the pod, as a task."""
         task = self.followed[pod["metadata"]["uid"]] = asyncio.create_task(work)
         task.add_done_callback(lambda _: self.news.set())
 
     def raise_broken(self) -> None:
-        """Raise the error of the session with a pod, if it had one."""
+        """Raise the error of the first task that failed, if there is one."""
         for task in self.followed.values():
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
 
 async def attend(connection: Connection, job: Object, say: Say, *, interactive: bool = False) -> Attendance:
-    """Return how the Job ended, after its end, when all its output is shown.
-
-    `interactive`: standard input goes to its pod. Raises PhalanxError if the pod takes no input."""
+    """Show the reasons and the output of the Job until its end, and return how it ended. `interactive`: pass standard
+    input to the Job's pod. Raises PhalanxError if the pod does not accept input."""
     meta = job["metadata"]
     prefixed = (job["spec"].get("parallelism") or 1) > 1
     watch = _Watch(job=job, say=say, prefixed=prefixed, interactive=interactive)
@@ -277,20 +280,20 @@ def _outcome(state: str, watch: _Watch, pods: list[Object]) -> Attendance:
     if state == "complete":
         return Attendance(state=state, exit_code=0, why="")
     if state == "deleted":
-        why = ending_cause(watch.job) or "it was deleted by somebody else"
+        why = ending_cause(watch.job) or "it was deleted by another user or program"
         return Attendance(state=state, exit_code=_LOST, why=why)
     if timed_out(watch.job):
         return Attendance(state=state, exit_code=_TIMED_OUT, why=failure(watch.job))
     code = next((code for pod in pods if (code := exit_code(pod))), _LOST)
     brief = in_brief(failure(watch.job, pods))
     words = () if brief.startswith("pod ") else dict.fromkeys(text for pod in pods for text in _last_words(pod))
-    # In an interactive job the user has already seen the output's end.
+    # The user of an interactive job has already seen the end of the output.
     told = [f"exit code {code}", *words, *([] if watch.interactive else [brief])]
     return Attendance(state=state, exit_code=code, why="; ".join(text for text in told if text))
 
 
 def _last_words(pod: Object) -> list[str]:
-    """Return the messages of the node about containers that ended abnormally, such as StartError or OOMKilled."""
+    """Return the kubelet's messages about containers that ended abnormally, such as StartError or OOMKilled."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     ended = ((container.get("state") or {}).get("terminated") or {} for container in statuses)
     told = (t for t in ended if t.get("reason") not in {None, "Completed", "Error"})
@@ -316,7 +319,7 @@ def _see_pod(connection: Connection, watch: _Watch, change: Change) -> None:
 
 
 def _follow_rest(connection: Connection, watch: _Watch, pods: Informer) -> None:
-    """Pods that ran and ended between two looks."""
+    """Also follow the pods that started and ended since the last event of the watch."""
     for pod in list(pods.objects.values()):
         _see_pod(connection, watch, Change(kind=PODS, old=None, new=pod))
 
@@ -327,9 +330,8 @@ def _prefix(pod: Object) -> str:
 
 
 async def _follow(connection: Connection, pod: Object, prefix: str) -> None:
-    """Copy the pod's log to standard output, line by line, until its container ends.
-
-    If the connection breaks, connect again and skip the lines that were already shown."""
+    """Copy the pod's log to standard output, line by line, until its container ends. If the connection breaks, connect
+    again and skip the lines that were already shown."""
     meta, shown = pod["metadata"], 0
     path = PODS.path(meta["namespace"], meta["name"], "log")
     for _ in range(_LOG_TRIES):
@@ -344,7 +346,7 @@ async def _follow(connection: Connection, pod: Object, prefix: str) -> None:
                         shown = number
             return
         except ApiRefusal as error:
-            if error.code == 404:  # the pod is gone, and its log with it
+            if error.code == 404:  # the pod and its log were deleted
                 return
         except ApiError:
             pass
@@ -352,19 +354,19 @@ async def _follow(connection: Connection, pod: Object, prefix: str) -> None:
 
 
 async def _converse(connection: Connection, watch: _Watch, pod: Object) -> None:
-    """Connect standard input and output with the first container of the pod, until that ends.
-
-    Raises PhalanxError if the connection breaks while the pod runs."""
+    """Connect standard input and output with the first container of the pod, until this container ends. Raises
+    PhalanxError if the connection breaks while the pod runs."""
     container, meta = pod["spec"]["containers"][0], pod["metadata"]
     name, tty = f"{meta['namespace']}/{watch.job['metadata']['name']}", bool(container.get("tty"))
     if not tty and len(watch.followed) > 1:
         raise PhalanxError(
-            f"pod {meta['name']} replaces the one that has read standard input, and nothing is left to read. "
+            f"pod {meta['name']} replaces a pod that has already read standard input, so nothing is left to read. "
             f"`phalanx cancel {name}` ends the job; then run it again."
         )
     try:
         screen = await _end_of_log(connection, pod) if tty else b""
-        first = b"" if screen or not waits_for_session(container) else b"\n"  # the log has its echo
+        # if the log has text, an earlier session has already sent this line
+        first = b"" if screen or not waits_for_session(container) else b"\n"
         async with Exec(connection, pod, container["name"], tty=tty, stdin=True) as session:
             await converse(session, at_terminal=tty, screen=screen, first=first)
     except PhalanxError as error:
@@ -374,14 +376,14 @@ async def _converse(connection: Connection, watch: _Watch, pod: Object) -> None:
 
 
 async def _end_of_log(connection: Connection, pod: Object) -> bytes:
-    """Return the last lines of the pod's log, which an earlier session has shown."""
+    """Return the last lines of the pod's log. An earlier session has shown them."""
     path = PODS.path(pod["metadata"]["namespace"], pod["metadata"]["name"], "log")
     async with connection.stream(path, {"tailLines": str(_SCREEN_LINES)}) as lines:
         return b"\n".join([line async for line in lines])
 
 
 async def _runs(connection: Connection, pod: Object) -> bool:
-    """Return whether the pod still exists and runs."""
+    """Return True if the pod still exists and runs, or if the server cannot tell."""
     meta = pod["metadata"]
     try:
         now = await connection.get(PODS, meta["name"], meta["namespace"])

@@ -1,7 +1,7 @@
-"""Change jobs that exist: end them, hold them, release them, and set their nice value.
+"""Change existing jobs: cancel them, hold them, release them, and set their nice value.
 
-`phalanx cancel`, `phalanx hold`, `phalanx release`, `phalanx nice` and the page call this module. Each change goes to
-all objects of a job, because a job starts and ends whole.
+`phalanx cancel`, `phalanx hold`, `phalanx release`, `phalanx nice` and the page call this module. Each change is made
+on all objects of a job, because a job starts and ends as a whole.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ MOST_NICE = 2**31 - 1
 
 
 def require_whole(job: FoundJob, does: str, name: str) -> None:
-    """Raise PhalanxError if the user named a part of a job. `does`, `name`: words of the message: what jobs can only do
-    as a whole, and the command for the whole job."""
+    """Raise PhalanxError if the user named only a part of a job. `does`: the verb of the message for what jobs do only
+    as a whole (`end`). `name`: the verb of the command for the whole job (`cancel`)."""
     if job.part:
         raise PhalanxError(
-            f"{job} is a part of job {job.id}, and jobs {does} whole: {name} {job.id}. Nothing was done."
+            f"{job} is a part of job {job.id}, and jobs {does} only as a whole: {name} {job.id}. Nothing was done."
         )
 
 
 async def cancel_job(connection: Connection, job: FoundJob) -> None:
-    """Delete the objects of a job. The objects of a running job stay until its pods have ended. Raises ApiError."""
+    """Delete the objects of a job that have not ended. The objects of a running job remain until its pods have ended.
+    Raises ApiError."""
     await asyncio.gather(*(_delete(connection, member) for member in job.members if member_state(member) not in OVER))
 
 
 async def _delete(connection: Connection, member: Member) -> None:
     meta = member.obj["metadata"]
-    # Foreground deletion keeps a running Job until its pods have ended: the Job still holds its nodes, and the exit
-    # code can be read.
+    # Foreground deletion keeps the object of a running Job until its pods have ended. Until then the Job is charged for
+    # its nodes, and its exit code can be read.
     policy = "Background" if member_state(member) == QUEUED else "Foreground"
     body = {"propagationPolicy": policy, "preconditions": {"uid": meta["uid"]}}
     try:
@@ -50,8 +51,8 @@ async def _delete(connection: Connection, member: Member) -> None:
 
 
 def takes_words(member: Member) -> bool:
-    """Return whether Phalanx reads its labels and annotations on the object itself. The pods of a Volcano Job in this
-    cluster form a gang through their PodGroup, so the Job itself is read only if another cluster runs it."""
+    """Return True if Phalanx reads labels and annotations on this object itself. A Volcano Job in this cluster is
+    scheduled through its PodGroup, so the Job itself is read only if another cluster runs it."""
     return member.kind in _KINDS and (member.kind != VOLCANO_JOB.kind or is_sent(member.obj))
 
 
@@ -62,10 +63,10 @@ def require_changeable(job: FoundJob, verb: str, *, waits: bool) -> None:
     if (state := state_of(job)) in OVER:
         raise PhalanxError(f"{job.id} is {state}: it cannot be {verb}. Nothing was changed.")
     if waits and state not in {QUEUED, HELD}:
-        raise PhalanxError(f"{job.id} is {state}, and only jobs that wait can be {verb}. Nothing was changed.")
+        raise PhalanxError(f"{job.id} is {state}, and only waiting jobs can be {verb}. Nothing was changed.")
     if wrong := next((one for one in job.members if not takes_words(one)), None):
         raise PhalanxError(
-            f"{job.id} is a {wrong.kind.name} of {wrong.kind.group}, which has no word for it. Nothing was changed."
+            f"{job.id} is a {wrong.kind.name} of {wrong.kind.group}, which has no such setting. Nothing was changed."
         )
 
 
@@ -82,6 +83,6 @@ async def set_nice(connection: Connection, job: FoundJob, nice: int) -> None:
 async def _annotate(connection: Connection, job: FoundJob, key: str, value: str | None) -> None:
     for member in job.members:
         meta: dict[str, Any] = {"annotations": {key: value}}
-        if key in (member.obj["metadata"].get("labels") or {}):  # a label counts before an annotation
+        if key in (member.obj["metadata"].get("labels") or {}):  # a label would take precedence over the annotation
             meta["labels"] = {key: None}
         await connection.patch(member.kind, member.name, {"metadata": meta}, job.namespace)

@@ -1,4 +1,4 @@
-"""The jobs that a command means: by name, or by user, queue and state."""
+"""Select the jobs of a command: by name, or by user, queue and state."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import JOB, OURS, QUEUE, USER, option
 
-_AT_ONCE = 16  # calls
-# A connection and a namespace ("" for all) -> (kind, NAMESPACE/NAME) -> the state of the job.
+_AT_ONCE = 16  # the largest number of parallel calls
+# A function from a connection and a namespace ("" for all) to a mapping: (kind, NAMESPACE/NAME) -> the state of the
+# job.
 States = Callable[[Connection, str], Awaitable[Mapping[tuple[str, str], str]]]
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -26,16 +27,16 @@ Answer = TypeVar("Answer")
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """Options that choose jobs without their names. All of them must hold."""
+    """The options that select jobs without their names. A job is selected if it meets all of them."""
 
     user: tuple[str, ...] = ()
-    """Jobs of that user; may be given again."""
+    """Only jobs of this user. The option may be repeated."""
 
     queue: Annotated[tuple[str, ...], Parameter(alias="-q")] = ()
-    """Jobs of that queue; may be given again."""
+    """Only jobs of this queue. The option may be repeated."""
 
     state: tuple[Literal["queued", "held", "promised", "starting", "running", "stuck", "stopping"], ...] = ()
-    """Jobs in that state, as phalanx jobs prints it, or held; may be given again."""
+    """Only jobs in this state, as `phalanx jobs` prints it, or held jobs. The option may be repeated."""
 
     @property
     def given(self) -> bool:
@@ -43,7 +44,7 @@ class Filters:
 
     def holds(self, job: FoundJob, states: Mapping[tuple[str, str], str]) -> bool:
         """Return True if the filters select the job. `states`: (kind, NAMESPACE/NAME) -> the state that `phalanx jobs`
-        prints."""
+        prints for the job."""
         own = standing(job.members, ()).state
         state = own if own == HELD else states.get((job.kind, job.id), own)
         metas = [member.obj["metadata"] for member in job.members]
@@ -65,9 +66,10 @@ async def chosen(
     everywhere: bool,
     states: States,
 ) -> list[FoundJob]:
-    """Return the jobs with these names, or the jobs that the filters select. `states`: returns the states of jobs;
-    called only if `--state` needs more than the jobs' objects. Raises PhalanxError if neither is given, or a name is
-    unknown."""
+    """Return the jobs with these names, or the live jobs that the filters select. `everywhere`: True to select jobs of
+    all namespaces. `states`: a function that returns the states of jobs; it is called only if `--state` names a state
+    that does not follow from the jobs' objects. Raises PhalanxError if neither names nor filters are given, or if a
+    name is unknown."""
     if names and filters.given:
         raise PhalanxError("names of jobs, and --user, --queue or --state, exclude each other. Nothing was done.")
     if names:
@@ -81,7 +83,7 @@ async def chosen(
 
 
 async def live_jobs(connection: Connection, namespace: str) -> list[FoundJob]:
-    """Return the jobs that Phalanx schedules in a namespace ("": in all namespaces), of every kind of object."""
+    """Return the jobs of all kinds that Phalanx schedules in a namespace ("": in all namespaces)."""
     kinds = (JOBS, PODS, *await Finder(connection, namespace).served())
     listed = await asyncio.gather(*(_listed(connection, kind, namespace) for kind in kinds))
     jobs: dict[tuple[str, str], list[Member]] = {}
@@ -98,7 +100,8 @@ async def live_jobs(connection: Connection, namespace: str) -> list[FoundJob]:
 
 
 async def for_each(items: Iterable[Item], work: Callable[[Item], Awaitable[Answer]]) -> list[Answer]:
-    """Return the results of `work` for each item, in the order of the items. A few calls run at the same time."""
+    """Return the results of `work` for each item, in the order of the items. Up to `_AT_ONCE` calls run at the same
+    time."""
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def one(item: Item) -> Answer:
@@ -121,7 +124,7 @@ def _is_alone(pod: Object) -> bool:
 
 
 def _is_queued(obj: Object) -> bool:
-    """Return True for a job that names a queue, and that no other job controls."""
+    """Return True if the object names a queue and no other object controls it."""
     return option(obj["metadata"], QUEUE) is not None and controller_of(obj) is None
 
 

@@ -3,12 +3,12 @@
 Every command that takes a JOB reads it in these forms:
 
     train            an object of the current namespace: a Job, an array, a gang, a pod, a training job, a Volcano Job
-    job/train        the object of that kind: job, pod, vcjob, pytorchjob, rayjob and so on
-    team-a/train     the object in that namespace
-    sweep/7          a task of an array; else the pods of job `sweep` with that index or role
+    job/train        the object of this kind: job, pod, vcjob, pytorchjob, rayjob and so on
+    team-a/train     the object in this namespace
+    sweep/7          a task of an array; without such an array, the pods of job `sweep` with this index or role
     12, 12_7         a job number of Slurm, and a task of an array of Slurm
 
-A job whose objects are gone is looked up in the ledger.
+If the objects of a job were deleted, the job is read from the ledger.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import ARRAY, COMPLETION_INDEX, JOB, JOB_NAME, ROLE, option
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 
-if TYPE_CHECKING:  # the database is opened only for a job that is not in the cluster
+if TYPE_CHECKING:  # the database is imported only for a job that is not in the cluster
     from phalanx.ledger.entry import JobEntry
     from phalanx.ledger.store import Ledger
 
@@ -35,7 +35,7 @@ _SLURM = "slurm.phalanx.dev/"
 _SLURM_ID = re.compile(r"(\d{1,10})(?:_(\d{1,7}))?")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _OPERATORS: tuple[Kind, ...] = FRAMEWORK_KINDS
-ARRAY_OF_JOBS, _GANG = "array", "gang"  # words for jobs of several objects
+ARRAY_OF_JOBS, _GANG = "array", "gang"  # the kinds of jobs that have several objects
 # The label by which the pods of an object are found, by the kind of the object (`kind_text`).
 _POD_LABELS: Mapping[str, str] = {
     "Job": JOB_NAME,
@@ -49,7 +49,7 @@ _POD_LABELS: Mapping[str, str] = {
     "RayService": "ray.io/cluster",
 }
 _TRAINING_LABEL = "training.kubeflow.org/job-name"
-# Labels of pods that say which part of their job they are.
+# Labels of pods that have the index or the role of the pod in its job.
 _PART_LABELS = (
     *(COMPLETION_INDEX, ROLE, "volcano.sh/task-spec", "volcano.sh/task-index"),
     *("training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"),
@@ -57,7 +57,7 @@ _PART_LABELS = (
     JOB_NAME,
 )
 _SHOWN = 8
-_PAST = 500  # the most jobs of the ledger that are searched for a similar name
+_PAST = 500  # the number of last jobs of the ledger that are searched for a similar name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +76,9 @@ class Member:
 class FoundJob:
     """A job that a user named.
 
-    `kind`: the kind of the object that the user made, in small letters; `array` and `gang` have several objects.
-    `members`: the objects; empty if they were deleted. `part`: the index or the role of the named pods; "": all pods.
-    `entry`: the record in the ledger, if the objects were deleted."""
+    `kind`: the kind of the object that the user created, in small letters, or `array` or `gang` for a job of several
+    objects. `members`: the objects; empty if they were deleted. `part`: the index or the role of the pods that the user
+    named; "" for all pods. `entry`: the record in the ledger, if the objects were deleted."""
 
     kind: str
     namespace: str
@@ -97,7 +97,7 @@ class FoundJob:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """A possible meaning of a typed name. `kind`: the typed word for the kind; "": any kind."""
+    """A possible meaning of a typed name. `kind`: the kind that the user typed; "" for any kind."""
 
     namespace: str
     name: str
@@ -106,19 +106,19 @@ class _Reading:
 
 
 class Finder:
-    """Finds jobs by their names. `namespace`: the namespace of names that are given without one. `ledger`: the URL of
-    the ledger, or None."""
+    """Finds jobs by their names. `namespace`: the namespace of jobs whose name is given without one. `ledger`: the URL
+    of the ledger; None if deleted jobs are not searched."""
 
     def __init__(self, connection: Connection, namespace: str, ledger: str | None = None) -> None:
         self._connection, self._namespace, self._ledger = connection, namespace, ledger
         self._operators: tuple[Kind, ...] | None = None
 
     async def all(self, texts: Sequence[str]) -> list[FoundJob]:
-        """Return the jobs of these names, in order. Raises PhalanxError for the first name that no job has."""
+        """Return the jobs with these names, in this order. Raises PhalanxError for the first name that no job has."""
         return [await self.one(text) for text in dict.fromkeys(texts)]
 
     async def one(self, text: str) -> FoundJob:
-        """Return the job of that name. Raises PhalanxError, with the nearest names, if there is none."""
+        """Return the job with this name. Raises PhalanxError, with similar names, if there is no such job."""
         readings = [*_readings(text, self._namespace)]
         for reading in readings:
             if (found := await self._live(reading)) is not None:
@@ -171,7 +171,8 @@ class Finder:
             return None
 
     async def _labelled(self, label: str, reading: _Reading) -> tuple[Member, ...]:
-        """Return the Jobs with that label, and the pods with it that no Job controls."""
+        """Return the Jobs whose label `label` has the typed name as its value and, if the label is that of gangs, the
+        pods with it that no Job controls."""
         if not _LABEL_VALUE.fullmatch(reading.name):
             return ()
         found: list[Member] = []
@@ -181,7 +182,8 @@ class Finder:
         return tuple(found)
 
     async def _of_dialect(self, reading: _Reading) -> FoundJob | None:
-        """Return the gang of bare pods that labels of another scheduler define; None if there is none."""
+        """Return the gang with the typed name that labels of another scheduler define on bare pods; None if no gang is
+        found."""
         if reading.kind:
             return None
         pods = (await self._gangs_of_dialects(reading.namespace)).get(reading.name)
@@ -191,7 +193,7 @@ class Finder:
         return FoundJob(kind=_GANG, namespace=reading.namespace, name=reading.name, members=members, part=reading.part)
 
     async def _gangs_of_dialects(self, namespace: str) -> dict[str, list[Object]]:
-        """Return the bare pods of each gang that labels of another scheduler define, by its name."""
+        """Return, by name, the gangs that labels of another scheduler define, each as the list of its bare pods."""
         from phalanx.dialects.enabled import DIALECTS
 
         found: dict[str, list[Object]] = {}
@@ -212,7 +214,7 @@ class Finder:
         return items
 
     async def _of_slurm(self, reading: _Reading) -> FoundJob | None:
-        """Return the job with that number of Slurm, or the array with all its tasks."""
+        """Return the job with this job number of Slurm, or the array with this number and all its tasks."""
         if reading.part:
             named = replace(reading, name=f"slurm-{reading.name}-{int(reading.part):07}", part="")
             obj = await self._get(JOBS, named)
@@ -226,7 +228,7 @@ class Finder:
         return None
 
     async def served(self) -> tuple[Kind, ...]:
-        """Return the kinds of job of other operators that the server has."""
+        """Return the kinds of jobs of other operators that the API server serves."""
         if self._operators is None:
             try:
                 groups = (await self._connection.request("GET", "/apis")).get("groups") or ()
@@ -260,7 +262,7 @@ class Finder:
                 if here and not reading.kind and entry.words.get(TASK_OF) == reading.name:
                     if not reading.part:
                         raise PhalanxError(
-                            f"the tasks of array {reading.namespace}/{reading.name} are gone. Name one of them: "
+                            f"the tasks of array {reading.namespace}/{reading.name} were deleted. Name one of them: "
                             f"{reading.name}/{name.rpartition('-')[2]}. `phalanx history {reading.name}` lists them."
                         )
                     if name == task:
@@ -270,7 +272,8 @@ class Finder:
     # --- nowhere ------------------------------------------------------------------------------------------------------
 
     async def _unknown(self, text: str, readings: Sequence[_Reading]) -> str:
-        """Return the message that no job has this name, with similar names."""
+        """Return an error message that no job has this name. It contains jobs with similar names, or with the same name
+        in other namespaces."""
         here = readings[0]
         known = [*await self.names(here.namespace), *await self._gangs_of_dialects(here.namespace)]
         named = {*known, *self._past_names(here.namespace)} - {here.name}
@@ -285,14 +288,14 @@ class Finder:
         elif near:
             said += f". Did you mean {' or '.join(near)}?"
         elif known:
-            said += f". Those there are: {', '.join(known[:_SHOWN])}"
+            said += f". The jobs there are: {', '.join(known[:_SHOWN])}"
         else:
-            said += ". There is none in that namespace"
+            said += ". The namespace has no jobs"
         end = "" if said.endswith("?") else "."
-        return f"{said}{end} `phalanx jobs -A` lists them all, `phalanx history` those that are gone."
+        return f"{said}{end} `phalanx jobs -A` lists all jobs, `phalanx history` also deleted ones."
 
     def _past_names(self, namespace: str) -> list[str]:
-        """Return the names of the jobs of a namespace that ended most recently, from the ledger."""
+        """Return the names of jobs of the namespace that are among the last `_PAST` ended jobs in the ledger."""
         if self._ledger is None:
             return []
         from phalanx.ledger.store import Ledger, LedgerError
@@ -304,7 +307,7 @@ class Finder:
             return []
 
     async def names(self, namespace: str) -> list[str]:
-        """Return the names of all jobs of a namespace that are in the cluster."""
+        """Return the names of all jobs that exist in a namespace of the cluster."""
         jobs = await self._listed(JOBS, namespace)
         pods = [pod for pod in await self._listed(PODS, namespace) if not controller_of(pod)]
         operators = [await self._listed(kind, namespace) for kind in await self.served()]
@@ -314,7 +317,8 @@ class Finder:
 
 
 def recorded(book: Ledger, text: str, namespace: str) -> list[JobEntry]:
-    """Return the ledger's entries for jobs with that name, in the order of their submission. Raises LedgerError."""
+    """Return the ledger's entries for jobs with the name `text`, in the order of their submission. `namespace`: the
+    namespace of a name without one. Raises LedgerError."""
     from phalanx.ledger.entry import ARRAY as TASK_OF
     from phalanx.ledger.selection import Selection
 
@@ -348,14 +352,14 @@ async def pods_of(connection: Connection, job: FoundJob) -> list[Object]:
 
 
 def parts_of(pod: Object) -> set[str]:
-    """Return the words by which a user may name the pod within its job: its index, its role, its name."""
+    """Return the texts by which a user may name the pod within its job: its index, its role and its name."""
     meta = pod["metadata"]
     found = {value for key in _PART_LABELS if (value := option(meta, key))}
     return {*found, str(meta["name"]), *(value.removeprefix(f"{option(meta, JOB)}-") for value in found)}
 
 
 def controller_of(obj: Object) -> Object | None:
-    """Return the reference to the object that controls this one."""
+    """Return the owner reference of the object that controls this one; None without such an owner."""
     owners = obj["metadata"].get("ownerReferences") or ()
     return next((owner for owner in owners if owner.get("controller")), None)
 
@@ -367,7 +371,7 @@ def reference_text(reference: Object) -> str:
 
 
 def kind_text(kind: Kind) -> str:
-    """Return the name of a kind. A kind `Job` of another API group than Kubernetes' gets that group:
+    """Return the name of a kind. If a kind `Job` does not belong to Kubernetes' own API group, its group is appended:
     `Job.batch.volcano.sh`."""
     return _kind_text(kind.name, kind.group)
 
@@ -380,8 +384,8 @@ def _kind_text(name: str, group: str) -> str:
 
 
 def _readings(text: str, namespace: str) -> Iterator[_Reading]:
-    """Yield the possible meanings of a typed name, the likeliest first. Raises PhalanxError for a text that no job can
-    have."""
+    """Yield the possible meanings of a typed name, the most likely one first. Raises PhalanxError if the text cannot
+    name a job."""
     words = text.strip().split("/")
     if not all(words) or len(words) > 3:
         raise PhalanxError(
@@ -398,7 +402,8 @@ _ALL = (JOBS, PODS, *_OPERATORS)
 
 
 def _named(words: Sequence[str], namespace: str, kind: str) -> Iterator[_Reading]:
-    """Yield the possible meanings of one to three words whose first word is not a kind."""
+    """Yield the possible meanings of one to three words: NAME, NAMESPACE/NAME or NAME/PART, NAMESPACE/NAME/PART.
+    `kind`: the kind that the user typed before them; "" for any kind."""
     kind = kind or ("pod" if any(word.startswith("pod:") for word in words) else "")
     first, *rest = (word.removeprefix("pod:") for word in words)
     match rest:
@@ -414,14 +419,14 @@ def _named(words: Sequence[str], namespace: str, kind: str) -> Iterator[_Reading
 
 
 def _is_word(word: str, kind: Kind) -> bool:
-    """Return True if the word is a name of the kind; "" is a name of every kind."""
+    """Return True if `word` is a name of the kind. The word "" stands for every kind."""
     return word in {"", kind.name.lower(), kind.plural, f"{kind.plural}.{kind.group}", kind_word(kind_text(kind))} and (
         word not in {"job", "jobs"} or kind is not VOLCANO_JOBS
     )
 
 
 def kind_word(kind: str) -> str:
-    """Return kubectl's word for a kind. `kind`: as from `kind_text`."""
+    """Return kubectl's short word for a kind. `kind`: the kind in the form that `kind_text` returns."""
     return "vcjob" if kind == kind_text(VOLCANO_JOBS) else kind.lower()
 
 
@@ -434,7 +439,7 @@ def _single(member: Member, reading: _Reading) -> FoundJob:
 
 
 def pod_selectors(members: Sequence[Member]) -> Iterator[str]:
-    """Yield label selectors of the pods that controllers make for these objects."""
+    """Yield label selectors for the pods that controllers create for these objects."""
     labels: dict[str, list[str]] = {}
     for member in members:
         if member.kind is not PODS:
@@ -442,7 +447,7 @@ def pod_selectors(members: Sequence[Member]) -> Iterator[str]:
             name = {**status, **(status.get("activeServiceStatus") or {})}.get("rayClusterName") or member.name
             labels.setdefault(_POD_LABELS.get(kind_text(member.kind), _TRAINING_LABEL), []).append(name)
     for label, names in labels.items():
-        for at in range(0, len(names), 100):  # a URL has its bounds
+        for at in range(0, len(names), 100):  # because the length of a URL is limited
             yield f"{label} in ({','.join(names[at : at + 100])})"
 
 
@@ -454,5 +459,5 @@ def _order(pod: Object) -> tuple[object, ...]:
 
 
 def _natural(text: str) -> tuple[tuple[int, str], ...]:
-    """Return a sort key under which `sweep-10` comes after `sweep-9`."""
+    """Return a sort key with which `sweep-10` comes after `sweep-9`."""
     return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", text))

@@ -1,8 +1,7 @@
-"""The output of a job: of pods that exist, and of pods that are gone where the node kept their logs.
+"""Read the output of a job: from its existing pods, and from deleted pods whose logs the node kept.
 
-A job that was preempted, or whose pods were replaced after a failure, has several *attempts*.
-
-The objects and the pods of one job, kept up to date by watches until the job is over."""
+A job that was preempted, or whose pods were replaced after a failure, has several *attempts*. `Followed` keeps the
+objects and the pods of one job up to date by watches, until the job has ended."""
 
 from __future__ import annotations
 
@@ -26,15 +25,16 @@ from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import COMPLETION_INDEX, JOB, JOB_NAME, option
 from phalanx.kube.read.wire import epoch_s
 
-_MERGED = 32  # logs of more pods are shown one after the other: each needs a connection
-_KEPT = "-"  # instead of a pod's name: all deleted pods (embedded API server)
+_MERGED = 32  # if a job has more logs, they are shown one after the other, because each log needs a connection
+_KEPT = "-"  # in place of a pod's name, this requests the logs of all deleted pods (embedded API server only)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerLog:
-    """The log of one container. `uid`: the uid of the pod. `kept`: True if the pod was deleted and the node agent kept
-    its log. `started_s`, `ended_s`: when the pod started and ended, in seconds since the epoch; `ended_s` is None while
-    the pod exists. `previous`: the container's attempt before the last one."""
+    """The log of one container. `uid`: the uid of the pod. `label`: the text that identifies the pod in front of its
+    lines. `started_s`, `ended_s`: the times when the pod started and ended, in seconds since the epoch; `ended_s` is
+    None while the pod exists. `kept`: True if the pod was deleted and the node agent kept its log. `previous`: True for
+    the log of the container's attempt before the last one."""
 
     namespace: str
     pod: str
@@ -49,8 +49,8 @@ class ContainerLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogWishes:
-    """The lines that the user asked for. `tail`: the number of last lines of each container. `since`: only lines from
-    this time on (RFC 3339); "": all lines."""
+    """The lines that the user wants to see. `tail`: only this number of last lines of each container; None for all.
+    `since`: only lines from this time on (RFC 3339); "" for all."""
 
     tail: int | None = None
     since: str = ""
@@ -64,7 +64,8 @@ Line = tuple[str, ContainerLog, str]  # time (RFC 3339), container, text
 
 
 def sources_of(pods: Iterable[Object], job: FoundJob, container: str = "") -> list[ContainerLog]:
-    """Return the logs of the job's existing pods: of every container, or of the container with that name."""
+    """Return the logs of the job's existing pods: of all containers, or only of containers with the name
+    `container`."""
     return [
         ContainerLog(
             namespace=pod["metadata"]["namespace"],
@@ -82,8 +83,8 @@ def sources_of(pods: Iterable[Object], job: FoundJob, container: str = "") -> li
 
 
 async def kept_sources(connection: Connection, job: FoundJob, container: str = "") -> list[ContainerLog]:
-    """Return the logs of the job's deleted pods, in the order of the pods' starts; empty if the node did not keep
-    them."""
+    """Return the logs of the job's deleted pods, in the order of the pods' starts. The result is empty if this cluster
+    does not keep such logs."""
     try:
         answer = await connection.request("GET", PODS.path(job.namespace, _KEPT, "log"))
     except ApiRefusal as error:
@@ -110,8 +111,8 @@ async def kept_sources(connection: Connection, job: FoundJob, container: str = "
 
 
 def attempts(sources: Sequence[ContainerLog], *, single: bool) -> list[list[ContainerLog]]:
-    """Return the logs by attempt, the oldest first. A pod belongs to the next attempt if an earlier pod has the same
-    index or name. `single`: the job has one pod, so each pod is an attempt."""
+    """Return the logs grouped by attempt, the oldest attempt first. A pod belongs to the second attempt if one earlier
+    pod has the same index or name, and so on. `single`: True if the job has one pod; then each pod is an attempt."""
     found: list[list[ContainerLog]] = []
     seen: Counter[tuple[str, str]] = Counter()
     for source in sorted(sources, key=lambda one: (one.started_s, one.ended_s or inf, one.label)):
@@ -124,7 +125,8 @@ def attempts(sources: Sequence[ContainerLog], *, single: bool) -> list[list[Cont
 
 
 async def read_lines(connection: Connection, sources: Sequence[ContainerLog], wishes: LogWishes) -> AsyncIterator[Line]:
-    """Yield the lines of these logs, merged by time. More than `_MERGED` logs are read one after the other."""
+    """Yield the lines of these logs, merged by time. If there are more than `_MERGED` logs, they are read one after the
+    other."""
     if len(sources) > _MERGED:
         for source in sources:
             async with aclosing(_lines(connection, source, wishes.params())) as lines:
@@ -155,14 +157,14 @@ async def _draw(streams: Sequence[AsyncGenerator[Line, None]], number: int, head
 
 async def follow_lines(connection: Connection, source: ContainerLog, wishes: LogWishes) -> AsyncIterator[Line]:
     """Yield the lines of one log until its container ends. Raises ApiError if the connection breaks. To continue, call
-    again with the time of the last line as `wishes.since`."""
+    this function again with the time of the last line as `wishes.since`."""
     async with aclosing(_lines(connection, source, {**wishes.params(), "follow": "true"})) as lines:
         async for line in lines:
             yield line
 
 
 def before(source: ContainerLog) -> ContainerLog:
-    """Return the attempt before the last one of that container."""
+    """Return the log of the same container's attempt before the last one."""
     return replace(source, previous=True)
 
 
@@ -177,7 +179,7 @@ async def _lines(connection: Connection, source: ContainerLog, params: Mapping[s
                 stamp, _, text = line.decode(errors="replace").partition(" ")
                 yield stamp, source, text
     except ApiRefusal as error:
-        if error.code not in {400, 404}:  # not started yet, or deleted since the list
+        if error.code not in {400, 404}:  # the container has not started yet, or its pod was deleted in the meantime
             raise
 
 
@@ -186,7 +188,7 @@ def _as_meta(item: Object) -> Object:
 
 
 def _is_of(item: Object, job: FoundJob) -> bool:
-    """Return True if the pod whose output was kept belongs to the job."""
+    """Return True if the deleted pod of the kept log `item` belongs to the job."""
     labels: Mapping[str, str] = item["labels"]
     uids = {member.obj["metadata"]["uid"] for member in job.members}
     names = {member.name for member in job.members} or {job.name}
@@ -196,21 +198,21 @@ def _is_of(item: Object, job: FoundJob) -> bool:
 
 
 def _label(meta: Object, job: FoundJob, container: str) -> str:
-    """Return the label of a pod's lines: the pod's index (with the name of the Job if there are several Jobs), or else
-    the pod's name."""
+    """Return the text in front of a pod's lines: the pod's index (with the name of its Job if the job has several
+    Jobs), or else the pod's name. `container`: the container's name if the pod has several, else ""."""
     index, member = option(meta, COMPLETION_INDEX), option(meta, JOB_NAME) or ""
     has_several_jobs = job.kind == ARRAY_OF_JOBS or option(meta, JOB)
     found = str(meta["name"]) if index is None else f"{member}/{index}" if has_several_jobs else index
     return f"{found} {container}" if container else found
 
 
-_WATCHES = 16  # a job with more objects gets one watch on the namespace, not one for each object
+_WATCHES = 16  # a job with more objects has one watch on the whole namespace instead of one for each object
 _SYNC_S = 60.0
 
 
 class Followed:
-    """The objects and pods of a job, while watches update them. Use as `async with Followed(connection, job) as
-    followed`. `pods`: uid -> pod, including pods that were deleted in the meantime."""
+    """The objects and pods of a job, which watches keep up to date while the context is open: `async with
+    Followed(connection, job) as followed`. `pods`: uid -> pod, including pods that were deleted in the meantime."""
 
     def __init__(self, connection: Connection, job: FoundJob) -> None:
         self.job = job
@@ -224,7 +226,8 @@ class Followed:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        """Raises PhalanxError if the server does not list the objects."""
+        """Start the watches and wait until all objects are listed. Raises PhalanxError if the server does not list them
+        in time."""
         self._tasks = [asyncio.create_task(informer.run()) for informer in self._informers]
         try:
             async with asyncio.timeout(_SYNC_S):
@@ -234,7 +237,7 @@ class Followed:
             await self.__aexit__(None, None, None)
             raise PhalanxError(
                 f"{self._connection.server} did not list the objects of {self.job.id} within {_SYNC_S:g} s. "
-                f"May you list them? (kubectl auth can-i list pods -n {self.job.namespace})"
+                f"Check that you may list them: kubectl auth can-i list pods -n {self.job.namespace}"
             ) from None
         listed = {obj["metadata"]["uid"] for informer in self._informers for obj in informer.objects.values()}
         for uid in self._members.keys() - listed:
@@ -249,7 +252,7 @@ class Followed:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def change(self) -> None:
-        """Wait until something has changed since the last call."""
+        """Wait until an object or pod of the job has changed since the last call."""
         await self._news.wait()
         self._news.clear()
 
@@ -295,10 +298,10 @@ class Followed:
         self._news.set()
 
     def _is_mine(self, pod: Object) -> bool:
-        """Return True for a pod of the job, and of the part of it that is meant."""
+        """Return True if the pod belongs to the job and, if the user named a part of the job, to this part."""
         meta = pod["metadata"]
         owners = {owner["uid"] for owner in meta.get("ownerReferences") or ()}
         known = {member.obj["metadata"]["uid"] for member in self.job.members}
         direct = meta["uid"] in known or bool(owners & known) or (self._gang and option(meta, JOB) == self._gang)
-        inside = len(self.job.members) <= _WATCHES  # then only the job's own pods were watched
+        inside = len(self.job.members) <= _WATCHES  # then the watches select only pods of the job
         return bool(direct or inside) and (not self.job.part or self.job.part in parts_of(pod))

@@ -1,4 +1,4 @@
-"""Derive the progress of a job from its objects alone. It works for every operator, and without the scheduler's
+"""Find out the state of a job from its objects alone. This works for the jobs of all operators, without the scheduler's
 state."""
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ QUEUED, HELD, RUNNING, COMPLETE, FAILED, DELETED = "queued", "held", "running", 
 STUCK = "stuck"  # the job has started, but a pod cannot start its containers
 OVER = frozenset({COMPLETE, FAILED, DELETED})
 TIMED_OUT = 124  # the exit code of timeout(1)
-_LOST = 1  # the exit code for a job without an exit code
-# Words of conditions, phases and states of all operators, in small letters.
+_LOST = 1  # the exit code that is returned if the job has none
+# The conditions, phases and states by which the operators report a failed or a complete job, in small letters.
 _FAILED = frozenset({"failed", "aborted", "terminated", "submission_failed", "stopped"})
 _COMPLETE = frozenset({"complete", "completed", "succeeded"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """`state`: queued, held, running, stuck, complete, failed or deleted. `why`: why the job waits, is stuck or failed.
-    `exit_code`: None until the job is over."""
+    """The state of a job. `state`: queued, held, running, stuck, complete, failed or deleted. `why`: why the job waits,
+    is stuck, failed or was deleted. `exit_code`: None until the job has ended."""
 
     state: str
     why: str = ""
@@ -51,8 +51,8 @@ def member_state(member: Member) -> str:
 
 
 def standing(members: Sequence[Member], pods: Iterable[Object], stuck: Iterable[Object] = ()) -> Standing:
-    """Return the stage of the job that these objects belong to; a job without objects was deleted. `pods`: the pods of
-    the job, which give the exit code. `stuck`: the pods of the job that exist and cannot start."""
+    """Return the state of the job to which these objects belong; a job without objects was deleted. `pods`: the pods of
+    the job, from which the exit code is read. `stuck`: the existing pods of the job that cannot start."""
     states = {member_state(member) for member in members}
     if not states:
         return Standing(state=DELETED, why="it was deleted", exit_code=_LOST)
@@ -69,7 +69,7 @@ def standing(members: Sequence[Member], pods: Iterable[Object], stuck: Iterable[
 
 
 def recorded_standing(entry: JobEntry) -> Standing:
-    """Return the standing of a job that only the ledger has."""
+    """Return the state of a job whose objects were deleted, from its entry in the ledger."""
     match entry.state:
         case State.COMPLETED:
             return Standing(state=COMPLETE, exit_code=entry.exit_code or 0)
@@ -82,7 +82,7 @@ def recorded_standing(entry: JobEntry) -> Standing:
 
 
 def state_of(job: FoundJob) -> str:
-    """Return the state of the job when it was found."""
+    """Return the state that the job had when it was found."""
     return recorded_standing(job.entry).state if job.entry is not None else standing(job.members, ()).state
 
 
@@ -101,7 +101,7 @@ def _failed(members: Sequence[Member], pods: Sequence[Object]) -> Standing:
 
 
 def _words(status: Object) -> Iterator[str]:
-    """Yield the words in a status by which operators report the progress of a job, in small letters."""
+    """Yield the conditions, phases and states in the status of an object, in small letters."""
     for condition in status.get("conditions") or ():
         if condition.get("status") == "True":
             yield str(condition.get("type", "")).lower()

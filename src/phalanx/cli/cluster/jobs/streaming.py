@@ -1,8 +1,9 @@
-"""Commands and connections inside pods, over a WebSocket to the API server (`v4.channel.k8s.io`).
+"""Run commands in pods and forward connections to pods, over a WebSocket to the API server (`v4.channel.k8s.io`).
 
-Every message begins with the number of its channel: input, output, errors, the end, and the size of the terminal. A
-port has two channels, for data and for errors. The first message of each is the number of the port. Source:
-k8s.io/apimachinery/pkg/util/remotecommand, and pkg/kubelet/portforward.
+Every message begins with the number of its channel. A command has channels for standard input, standard output,
+standard error, the result, and the size of the terminal. A forwarded port has two channels, for data and for errors,
+and the first message of each channel is the number of the port. Source: k8s.io/apimachinery/pkg/util/remotecommand, and
+pkg/kubelet/portforward.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from phalanx.errors import PhalanxError
 if TYPE_CHECKING:
     import aiohttp
 
-_V5 = "v5.channel.k8s.io"  # this version also has a message for the end of the input
+_V5 = "v5.channel.k8s.io"  # only this version has a message for the end of the input
 _V4 = "v4.channel.k8s.io"
 _DATA, _ERROR = range(2)  # the two channels of a forwarded port
 _PIECE_BYTES = 1 << 16
@@ -30,7 +31,8 @@ Take = Callable[[bytes], None]
 
 
 class StreamChannel(IntEnum):
-    """The channels of a command."""
+    """The channels of a command. END: the result of the command. SIZE: the size of the terminal. CLOSE: closes the
+    channel that the message names."""
 
     STDIN = 0
     STDOUT = 1
@@ -41,18 +43,19 @@ class StreamChannel(IntEnum):
 
 
 class StreamSession:
-    """A command that runs in a pod. `write` sends input, `resize` the size of the terminal."""
+    """A connection with a command that runs in a pod. `write` sends input to the command, and `resize` the size of the
+    terminal."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
 
     async def write(self, data: bytes) -> None:
         for at in range(0, len(data), _PIECE_BYTES):
-            with suppress(ConnectionError):  # the command has ended; `run` says how
+            with suppress(ConnectionError):  # the command has ended; `run` returns its exit code
                 await self._socket.send_bytes(bytes((StreamChannel.STDIN,)) + data[at : at + _PIECE_BYTES])
 
     async def end(self) -> None:
-        """Send the end of the input, if the server's protocol has a message for it."""
+        """Tell the command that its input has ended, if the protocol of the server has a message for this."""
         if self._socket.protocol == _V5:
             with suppress(ConnectionError):
                 await self._socket.send_bytes(bytes((StreamChannel.CLOSE, StreamChannel.STDIN)))
@@ -76,12 +79,12 @@ class StreamSession:
                     err(data[1:])
                 case StreamChannel.END:
                     return _exit_code(json.loads(data[1:]))
-        raise PhalanxError("the connection to the pod broke; whether the command still runs there is not known.")
+        raise PhalanxError("the connection to the pod broke; it is unknown whether the command still runs there.")
 
 
 class Exec:
-    """Use as `async with Exec(connection, pod, container, command, ...) as session`: run a command in the container, as
-    `kubectl exec` does. Without a command, attach to the container's own program."""
+    """Run a command in a container, as `kubectl exec` does: `async with Exec(connection, pod, container, command, ...)
+    as session`. Without a command, attach to the main program of the container."""
 
     def __init__(
         self,
@@ -102,7 +105,7 @@ class Exec:
         self._opening = connection.websocket(path, params, (_V5, _V4))
 
     async def __aenter__(self) -> StreamSession:
-        """Raises PhalanxError if the server refuses, or the container does not run."""
+        """Open the connection. Raises PhalanxError if the server refuses it, or if the container does not run."""
         try:
             return StreamSession(await self._opening.__aenter__())
         except ApiRefusal as error:
@@ -116,7 +119,8 @@ class Exec:
 
 
 def _exit_code(status: Object) -> int:
-    """Return the exit code of the `v1.Status` at the end. Raises PhalanxError for a command that was not started."""
+    """Return the exit code in `status`, the `v1.Status` that the server sends at the end. Raises PhalanxError if the
+    command was not started."""
     if status.get("status") == "Success":
         return 0
     causes = (status.get("details") or {}).get("causes") or ()
@@ -129,8 +133,8 @@ def _exit_code(status: Object) -> int:
 async def forward(
     connection: Connection, pod: Object, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> str:
-    """Forward a connection to a port of the pod, in both directions, until both ends are closed. Return the error, or
-    ""."""
+    """Forward a local connection (`reader`, `writer`) to a port of the pod, in both directions, until the pod closes
+    it. Return the error that the server reported, or ""."""
     meta = pod["metadata"]
     path = PODS.path(meta["namespace"], meta["name"], "portforward")
     async with connection.websocket(path, [("ports", str(port))], (_V4,)) as socket:

@@ -1,11 +1,10 @@
-"""The numbers for every user, as an API group: how each queue stands, and why one's own jobs wait.
+"""Serve figures that every user may read, as an API group: the status of each queue, and why the user's own jobs wait.
 
     /apis/visibility.phalanx.dev/v1/queues/NAME/summary
     /apis/visibility.phalanx.dev/v1/namespaces/NAMESPACE/jobs/NAME/reason
 
-The name `-` stands for all: the whole queue tree, or all jobs of the namespace. The rights are `get` of
-`queues/summary` and `get` of `jobs/reason`. No answer names a job, user or namespace other than the one that was asked
-for.
+The name `-` stands for all queues, or for all jobs of the namespace. RBAC controls the access: the verb `get` on
+`queues/summary` and on `jobs/reason`. No response names a job, user or namespace other than the requested one.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ _API: Final = f"{GROUP}/{VERSION}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumbersSource:
-    """The state that the numbers are read from. `jobs`: the row of each live job. `standings`: the status of each
-    queue, parents first. `reason`: returns why a job waits. `starts`: job -> its expected start (seconds since the
-    epoch), for jobs with a forecast."""
+    """The data from which responses are made. `jobs`: job id -> the figures of each live job. `standings`: the status
+    of each queue, parents first. `reason`: a function that returns why a job waits. `starts`: job id -> its expected
+    start (seconds since the epoch), for jobs with a forecast."""
 
     jobs: Mapping[str, JobNumbers]
     standings: Sequence[QueueStatus]
@@ -46,7 +45,7 @@ class NumbersSource:
 def source_of(
     cluster: Cluster, standings: Sequence[QueueStatus], reason: Callable[[str], Reason | None]
 ) -> NumbersSource:
-    """Return the numbers of all live jobs at this moment."""
+    """Return the figures of all queues and live jobs at this moment."""
     places = [place for standing in standings for place in standing.first]
     return NumbersSource(
         jobs={one.job: one for one in job_numbers(cluster, cluster.jobs)},
@@ -57,7 +56,8 @@ def source_of(
 
 
 def answer(source: NumbersSource, path: Sequence[str]) -> Object:
-    """Return the answer to a path below the group: a summary, a reason, a list of them, or a Status with the error."""
+    """Return the response to a request for `path` below the API group: a summary, a reason, a list of either, or a
+    Status with the error."""
     match tuple(path):
         case (version, "queues", name, "summary") if version == VERSION:
             found = [queue_summary(one) for one in source.standings if name in {ALL, one.queue}]
@@ -149,7 +149,7 @@ def _status(code: int, reason: str, message: str) -> Object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSum:
-    """A number of jobs, the number of their pods, and the sum of the pods' requests by resource."""
+    """Several jobs together: their number, the number of their pods, and the sum of the pods' requests by resource."""
 
     jobs: int = 0
     pods: int = 0
@@ -158,11 +158,11 @@ class JobSum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobNumbers:
-    """The numbers about one job.
+    """The figures about one job.
 
     `position`: the job's position among the `waiting` jobs of its queue, from 1; 0 if the job does not wait.
-    `ahead`: the sum of the waiting jobs before the job. `own_running`, `own_waiting`: the sums of the user's jobs in
-    the queue."""
+    `ahead`: the sum of the jobs that wait before this job. `own_running`, `own_waiting`: the sums of the running and of
+    the waiting jobs of the same user in the queue."""
 
     job: str
     queue: str
@@ -175,7 +175,8 @@ class JobNumbers:
 
 
 def job_numbers(cluster: Cluster, jobs: Iterable[str]) -> Iterator[JobNumbers]:
-    """Yield the numbers about the live jobs among `jobs`, queue by queue, in the order of each queue."""
+    """Yield the figures about the live jobs among `jobs`, queue by queue; the jobs of a queue are yielded in its
+    order."""
     by_queue = defaultdict[str, set[str]](set)
     for job in jobs:
         if (record := cluster.jobs.get(job)) is not None:
@@ -210,8 +211,8 @@ def _of_queue(cluster: Cluster, queue: str, asked: set[str]) -> Iterator[JobNumb
 
 
 def _own(cluster: Cluster, queue: str) -> dict[tuple[str, bool], _Sum]:
-    """Return (user, whether the jobs wait) -> the sum of these jobs of the user in the queue. Jobs without a user have
-    no sum."""
+    """Return (user, True for waiting jobs) -> the sum of these jobs of the user in the queue. Jobs without a user are
+    left out."""
     found = defaultdict[tuple[str, bool], _Sum](_Sum)
     names = (queue, "") if queue == cluster.policy.default_queue else (queue,)
     for record in (cluster.jobs[job] for name in names for job in cluster.jobs_of.get(name, ())):

@@ -1,7 +1,5 @@
-"""Fetch numbers and rows that the scheduler computes, so that commands need not import the scheduler's code.
-
-The functions return None if the cluster does not serve the numbers to this user. The command then computes them itself.
-"""
+"""Fetch figures and rows that the scheduler computes, so that commands need not import the scheduler's code. The
+functions return None if the cluster does not serve them to this user; then the command computes them itself."""
 
 from __future__ import annotations
 
@@ -27,22 +25,23 @@ async def fetch_summaries(connection: Connection) -> list[Object] | None:
 
 
 async def fetch_reasons(connection: Connection, namespace: str) -> dict[str, Object]:
-    """Return the numbers of each live job of the namespace, by NAMESPACE/NAME; none if they are not served."""
+    """Return the figures of each live job of the namespace, by NAMESPACE/NAME; empty if the cluster does not serve them
+    to this user."""
     found = await _fetched(connection, f"/apis/{_API}/namespaces/{namespace}/jobs/{ALL}/reason")
     return {f"{one['metadata']['namespace']}/{one['metadata']['name']}": one for one in found or ()}
 
 
 async def fetch_reason(connection: Connection, namespace: str, name: str) -> Object | None:
-    """Return the numbers of one live job."""
+    """Return the figures of one live job; None if the cluster does not serve them to this user."""
     return await _answer(connection, f"/apis/{_API}/namespaces/{namespace}/jobs/{name}/reason")
 
 
 async def fetch_rows(
     connection: Connection, namespace: str, *, finished: bool = False, recorded: bool = False
 ) -> Object | None:
-    """Return the rows of the jobs of a namespace ("" of all): `items`, with `now_s` and the number of `live` jobs.
-
-    `finished`: True to include jobs that have ended. `recorded`: True to include all fields that `--json` prints."""
+    """Return the rows of the jobs of a namespace ("": of all namespaces) in the field `items`. The field `now_s` has
+    the time, and `live` the number of live jobs. `finished`: include jobs that have ended. `recorded`: include all
+    fields that `--json` prints."""
     query = {name: "true" for name, is_asked in (("finished", finished), ("recorded", recorded)) if is_asked}
     return await _answer(connection, f"/apis/{_API}/namespaces/{namespace or ALL}/jobs/{ALL}/row", query)
 
@@ -53,13 +52,14 @@ async def fetch_queue_table(connection: Connection) -> Object | None:
 
 
 async def fetch_page(connection: Connection, job: str) -> Object | None:
-    """Return the page of a live job, NAMESPACE/NAME of the scheduler: `text`, `record` and `unused`."""
+    """Return the page of `phalanx explain` for a live job, with the fields `text`, `record` and `unused`. `job`: the id
+    of the job in the scheduler, NAMESPACE/NAME."""
     namespace, _, name = job.partition("/")
     return await _answer(connection, f"/apis/{_API}/namespaces/{namespace}/jobs/{name}/page")
 
 
 def standing_of(summary: Object) -> QueueStatus:
-    """Return the queue status from which the server made a summary, without its jobs."""
+    """Return the queue status that a summary of the server describes. Its list of jobs is empty."""
     return QueueStatus(
         queue=summary["metadata"]["name"],
         **{name: summary[name] for name in ("parent", "depth", "running", "pending", "fault")},
@@ -82,7 +82,7 @@ def standing_of(summary: Object) -> QueueStatus:
 
 
 def forecast_of(numbers: Object) -> StartForecast | None:
-    """Return the expected start, if it is known."""
+    """Return the expected start in the figures of a job; None if it is unknown."""
     if "expectedStart" not in numbers:
         return None
     start_s = read_moment(numbers["expectedStart"])
@@ -97,6 +97,6 @@ async def _fetched(connection: Connection, path: str) -> list[Object] | None:
 async def _answer(connection: Connection, path: str, query: dict[str, str] | None = None) -> Object | None:
     try:
         found: Object = await connection.request("GET", path, params=query)
-    except ApiError:  # not served, not allowed, or the scheduler is away
+    except ApiError:  # the path is not served, the user may not read it, or the scheduler does not respond
         return None
     return found

@@ -1,14 +1,14 @@
-"""Answer when a job would start in this cluster if it were submitted now, for the manager of several clusters and for
-scripts.
+"""Answer questions about when a job would start in this cluster if it were submitted now. The manager of several
+clusters sends such questions, and scripts can send them too.
 
     /apis/visibility.phalanx.dev/v1/namespaces/NAMESPACE/jobs/-/start?job=QUESTION
 
-The question (`clusters.question`) becomes Jobs, which the usual code reads. The gang is submitted to a copy of
-the state, and one play of the forecast computes its start, from learned run times or from time limits. With more than
-`FORESEEN` live jobs only the first cycle is played, which shows whether the gang would start now. The right is `get` of
-`jobs/start`. The reason names no other job.
+The question (`clusters.question`) is converted to Jobs, which the usual code reads. The gang is submitted to a copy of
+the cluster state, and one simulation of the forecast computes its start, with learned run times or time limits. If more
+than `FORESEEN` jobs are live, only the first scheduling cycle is simulated, which shows whether the gang would start
+now. RBAC controls the access: the verb `get` on `jobs/start`. The reason in the response names no other job.
 
-Answers take at most one part in `SPARE` of the time. A question that comes too early is answered by 503.
+Questions may take at most 1/`SPARE` of the time of the process. A question that comes too early gets the response 503.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from phalanx.model.reason import Reason
 from phalanx.report.forecast import ForecastRun, drawn_run_times, up_to_limits
 from phalanx.state.cluster import Cluster
 
-FORESEEN = 200  # with more live jobs only the first cycle is played
+FORESEEN = 200  # if more jobs than this are live, only the first cycle is simulated
 SPARE = 20
 _NAME: Final = "-start"  # no object can have this name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """The cluster state at one time. `admission`, `defaults`: the settings by which Jobs are read."""
+    """The cluster state at the time `now_s`. `admission`, `defaults`: the settings by which Jobs are read."""
 
     cluster: Cluster
     admission: AdmissionDefaults
@@ -53,15 +53,16 @@ class Present:
 
 
 class StartAnswers:
-    """The answers of one process. `present`: returns the state of this moment; None while it is not read."""
+    """Answers the questions that one process gets. `present`: a function that returns the present state; None while it
+    is not read yet."""
 
     def __init__(self, present: Callable[[], Present | None]) -> None:
         self._present = present
-        self._until_s = 0.0  # on the monotonic clock: no answer is made before
+        self._until_s = 0.0  # on the monotonic clock; earlier questions get the response 503
 
     def answer(self, path: Sequence[str], query: Mapping[str, str]) -> Callable[[], Object] | None:
-        """Return a function that computes the answer to a path below the API group; any thread may call it. None for
-        other paths."""
+        """Return a function that computes the response to a request for `path` below the API group; any thread may call
+        it. Return None for paths that are no question about a start."""
         match tuple(path):
             case (version, "namespaces", namespace, "jobs", "-", "start") if version == VERSION:
                 return self._asked(namespace, query.get("job", ""))
@@ -72,14 +73,14 @@ class StartAnswers:
         began_s = time.monotonic()
         present = self._present()
         if present is None or began_s < self._until_s:
-            return lambda: _status(503, "ServiceUnavailable", "too many questions about starts. Ask again later.")
+            return lambda: _status(503, "ServiceUnavailable", "too many questions about starts. Try again later.")
         try:
             job = asked_job(read_question(text), namespace, present)
         except (msgspec.MsgspecError, ValueError) as error:
             said = f"the parameter job is no question about a start: {error}"
             return lambda: _status(400, "BadRequest", said)
         book = present.cluster.copy()
-        self._until_s = inf  # one at a time
+        self._until_s = inf  # no second question is answered at the same time
 
         def play() -> Object:
             try:
@@ -130,7 +131,8 @@ def _manifest(asked: StartQuestion, namespace: str, number: int) -> dict[str, An
 
 
 class StartPlay(ForecastRun):
-    """A play about one job. `reason`: why it does not start in the first cycle; None if it does."""
+    """A simulation that ends with the start of one job. `reason`: why the job does not start in the first cycle; None
+    if it does."""
 
     reason: Reason | None = None
     _cycles = 0
@@ -145,13 +147,14 @@ class StartPlay(ForecastRun):
         return plan
 
     def go_on(self, plan: Plan) -> bool:
-        """Return whether the play continues after a plan. With many jobs only the first cycle is played."""
+        """Return True if the simulation continues after this plan. If more than `FORESEEN` jobs are live, it ends after
+        the first cycle."""
         return len(self.book.jobs) <= FORESEEN and super().go_on(plan)
 
 
 def start_of(book: Cluster, job: Job, now_s: float) -> Object:
-    """Return the answer: when the job would start, and why it does not start at once. `book`: a copy of the state,
-    which this function changes."""
+    """Return the response: when the job would start, and why it does not start at once. `book`: a copy of the cluster
+    state; this function changes it."""
     fold(book, (Submitted(job),))
     [run_time] = drawn_run_times(book, 1) if book.ends.run_times else [up_to_limits(book)]
     run = StartPlay(book, book.policy, now_s, [job.id], run_time)

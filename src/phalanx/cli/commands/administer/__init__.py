@@ -1,8 +1,8 @@
 """Commands of administrators.
 
-move                 from one machine to a cluster
-clusters             other clusters that get jobs, and why one gets none
+move                 move queues, accounts and jobs from one machine to a cluster
+clusters             show the other clusters to which jobs are sent, and why one of them gets no jobs
 queue                create, edit, drain and delete queues
-node_group_findings  whether the providers of node groups answer, and list nodes that never joined
-doctor               the rules that a cluster enforces, its problems, and how to solve them
+node_group_findings  check that the providers of node groups respond; list their nodes that never joined
+doctor               report the rules that a cluster enforces, its problems, and how to solve them
 """

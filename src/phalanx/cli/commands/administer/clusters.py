@@ -1,4 +1,4 @@
-"""`phalanx clusters`: the other clusters that get jobs, and why one gets none."""
+"""`phalanx clusters`: show the other clusters to which jobs are sent, and why a cluster gets no jobs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 
 
 async def clusters(*, target: Target | None = None, json: bool = False) -> None:
-    """Show the other clusters to which this one sends jobs (MultiKueueClusters), what each has, and how much of it is
-    used. For a cluster that gets no jobs the last column says why, and how to mend that.
+    """Show the other clusters to which this cluster sends jobs (MultiKueueClusters), with their resources and their
+    usage. If a cluster gets no jobs, the last column shows why, and how to solve it.
 
-    Amounts are used/allocatable on nodes that take pods. JOBS counts the jobs sent there that have not ended. OFFERS
-    has the cluster's data and prices, if it has any. The scheduler brings these numbers up to date every 30 seconds.
+    Amounts are used/allocatable on nodes that accept pods. JOBS is the number of jobs that were sent to the cluster and
+    have not ended. OFFERS has the data sets and prices of the cluster, if it states any. The scheduler updates these
+    numbers every 30 seconds.
 
     For example:
 
@@ -26,7 +27,7 @@ async def clusters(*, target: Target | None = None, json: bool = False) -> None:
     Parameters
     ----------
     json
-        Print JSON: cpu in millicores, everything else in whole units.
+        Print JSON, with cpu in millicores and all other amounts in whole units (bytes, GPUs).
     """
     async with connected(target) as connection:
         try:
@@ -41,4 +42,4 @@ async def clusters(*, target: Target | None = None, json: bool = False) -> None:
     elif views:
         print_table(*table_of(views, time.time()))
     else:
-        note("there are no other clusters; docs/guide/several-clusters.md says how to add one")
+        note("there are no other clusters; docs/guide/several-clusters.md describes how to add one")

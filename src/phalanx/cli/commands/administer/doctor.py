@@ -1,4 +1,5 @@
-"""`phalanx doctor`: what this machine or cluster enforces and what not, what is wrong, and how to mend each."""
+"""`phalanx doctor`: report which rules this machine or cluster enforces, which problems it has, and how to solve
+them."""
 
 from __future__ import annotations
 
@@ -28,17 +29,18 @@ from phalanx.kube.leader import NAME, NAMESPACE
 from phalanx.kube.read.labels import MOVING
 
 _LATE_S = 60.0  # a Lease that was not renewed for this time belongs to a dead process
-# Conditions of our node agent: what the node enforces. Their messages say how to mend it.
+# The conditions by which Phalanx's node agent reports what the node enforces. If a limit is not enforced, the message
+# states how to change that.
 _ENFORCED: Final = ("ResourceLimitsEnforced", "ImagesSupported", "DeviceFilesWithheld", "CpusStatic", "NetworkIsolated")
 _MARKS = {OK: "ok      ", WARNING: "warning ", PROBLEM: "problem "}
 
 
 async def doctor(*, target: Target | None = None, node_groups: Path | None = None, json: bool = False) -> int:
-    """Show what this machine or cluster enforces and what not, whether two schedulers fight over the same pods, and how
-    to mend what is wrong.
+    """Show which rules this machine or cluster enforces and which not, whether two schedulers start the same pods, and
+    how to solve each problem.
 
-    The exit code is 1 if there is a problem: something without which jobs do not start, or start wrongly. A warning
-    is something that is not enforced here. Nothing is changed.
+    The exit code is 1 if there is a problem. A problem means that jobs do not start, or start wrongly. A warning means
+    that a rule is not enforced. The command changes nothing.
 
     For example:
 
@@ -49,10 +51,10 @@ async def doctor(*, target: Target | None = None, node_groups: Path | None = Non
     Parameters
     ----------
     node_groups
-        Ask the providers of this file of `phalanx scheduler --node-groups`, too, and compare their nodes with those of
-        the cluster.
+        Also ask the providers in this file (the file of `phalanx scheduler --node-groups`) for their nodes, and compare
+        these nodes with the nodes of the cluster.
     json
-        Print JSON: about, state (ok, warning or problem), text, mend.
+        Print JSON: about, state (ok, warning or problem), text, mend (how to solve it).
     """
     groups = read_node_groups(node_groups)
     async with connected(target) as connection:
@@ -90,10 +92,10 @@ async def _of_scheduler(connection: Connection, now_s: float) -> list[Finding]:
     except ApiRefusal as error:
         if error.code == 403:
             return [_hidden("scheduler", f"leases in {NAMESPACE}")]
-        return [Finding(about="scheduler", state=PROBLEM, text="none has ever run in this cluster", mend=start)]
+        return [Finding(about="scheduler", state=PROBLEM, text="no scheduler has ever run in this cluster", mend=start)]
     except MomentError:
-        return [Finding(about="scheduler", state=PROBLEM, text="none runs, so no job starts", mend=start)]
-    holder = spec.get("holderIdentity") or "nobody"
+        return [Finding(about="scheduler", state=PROBLEM, text="no scheduler runs, so no job starts", mend=start)]
+    holder = spec.get("holderIdentity") or "no scheduler"
     if ago_s > _LATE_S:
         text = f"{holder} has not renewed its Lease for {duration(ago_s)}, so no job starts"
         return [Finding(about="scheduler", state=PROBLEM, text=text, mend=start)]
@@ -101,27 +103,34 @@ async def _of_scheduler(connection: Connection, now_s: float) -> list[Finding]:
 
 
 async def _of_rivals(connection: Connection, now_s: float) -> list[Finding]:
-    """Return a finding if another scheduler runs whose jobs Phalanx schedules as well, so that both would start the
-    same jobs."""
+    """Return findings about other schedulers that run in the cluster. If Phalanx schedules the same jobs as one of
+    them, this is a problem, because both would start the same jobs."""
     settings = await settings_of_leader(connection)
     running = await rivals_at_work(connection, now_s)
     if not running:
-        return [Finding(about="other schedulers", state=OK, text="none of those that Phalanx can replace runs here")]
+        return [
+            Finding(
+                about="other schedulers", state=OK, text="no scheduler that Phalanx can replace runs in this cluster"
+            )
+        ]
     return [
         Finding(
             about="other schedulers",
             state=PROBLEM,
-            text=f"{rival.what} runs ({seen}), and the leader has taken its place: both start the same jobs",
+            text=f"{rival.what} runs ({seen}), and Phalanx also schedules its jobs: both start the same jobs",
             mend=f"Stop one: {rival.stop}; or start the scheduler without --dialect {name}.",
         )
         if name in settings.dialects
-        else Finding(about="other schedulers", state=OK, text=f"{rival.what} runs, and has its own jobs ({seen})")
+        else Finding(
+            about="other schedulers", state=OK, text=f"{rival.what} runs, and schedules only its own jobs ({seen})"
+        )
         for name, (rival, seen) in running.items()
     ]
 
 
 async def _of_admission(connection: Connection) -> list[Finding]:
-    """Return a finding about whether Jobs with Phalanx's label are queued for Phalanx when they are created."""
+    """Return a finding that states whether new Jobs with Phalanx's queue label are suspended when they are created, so
+    that they wait in their queue."""
     wanted = [(kind, obj["metadata"]["name"]) for kind, obj in INSTALLED]
     try:
         there = [await _is_there(connection, kind, name) for kind, name in wanted]
@@ -130,13 +139,13 @@ async def _of_admission(connection: Connection) -> list[Finding]:
         return [_hidden("admission", "admission policies")]
     if all(there) or webhook:
         how = "by admission policies" if all(there) else "by the webhook"
-        return [Finding(about="admission", state=OK, text=f"Jobs with a queue's label are suspended at once, {how}")]
+        return [Finding(about="admission", state=OK, text=f"new Jobs with a queue label are suspended, {how}")]
     return [
         Finding(
             about="admission",
             state=WARNING,
-            text="Jobs with a queue's label are not suspended when they are created: those without `suspend: true` "
-            "start pod by pod, past the queues",
+            text="new Jobs with a queue label are not suspended: Jobs without `suspend: true` "
+            "start pod by pod, without regard to their queue",
             mend="Let the scheduler install its policies (Kubernetes 1.36), add deploy/components/webhook, or submit "
             "with `phalanx submit`.",
         )
@@ -144,7 +153,7 @@ async def _of_admission(connection: Connection) -> list[Finding]:
 
 
 async def _is_there(connection: Connection, kind: Kind, name: str) -> bool:
-    """Return whether the object exists. Raises ApiRefusal if the user may not read it."""
+    """Return True if the object exists. Raises ApiRefusal if the user may not read it."""
     try:
         await connection.get(kind, name)
     except ApiRefusal as error:
@@ -160,13 +169,16 @@ async def _of_queues(connection: Connection) -> list[Finding]:
     except ApiRefusal as error:
         if error.code == 403:
             return [_hidden("queues", "queues")]
-        text, mend = "the cluster knows no queues", "The scheduler installs them when it starts: `phalanx scheduler`."
+        text, mend = (
+            "the definition of queues is not installed",
+            "The scheduler installs it when it starts: `phalanx scheduler`.",
+        )
         return [Finding(about="queues", state=PROBLEM, text=text, mend=mend)]
     wrong = [
         Finding(
             about=f"queue {queue['metadata']['name']}",
             state=PROBLEM,
-            text=f"starts nothing: {condition.get('message', '')}",
+            text=f"starts no jobs: {condition.get('message', '')}",
             mend=f"Change it: `phalanx queue edit {queue['metadata']['name']} --help`.",
         )
         for queue in queues
@@ -182,14 +194,14 @@ async def _of_nodes(connection: Connection) -> list[Finding]:
     except ApiRefusal:
         return [_hidden("nodes", "nodes")]
     if not nodes:
-        text, mend = "there are none, so no pod can start", "Let a node join; `phalanx up` makes this machine one."
+        text, mend = "the cluster has no nodes, so no pod can start", "Add a node to the cluster."
         return [Finding(about="nodes", state=PROBLEM, text=text, mend=mend)]
     return list(node_findings(nodes))
 
 
 def node_findings(nodes: Iterable[Object]) -> Iterator[Finding]:
-    """Yield the limits that nodes do not enforce (one finding for all nodes with the same text), and the nodes that are
-    not ready."""
+    """Yield findings about nodes that are not ready, and about limits that nodes enforce or not. All nodes with the
+    same text share one finding."""
     listed = list(nodes)
     conditions = {
         node["metadata"]["name"]: {one["type"]: one for one in (node.get("status") or {}).get("conditions") or ()}
@@ -198,7 +210,7 @@ def node_findings(nodes: Iterable[Object]) -> Iterator[Finding]:
     ready = [name for name, found in conditions.items() if (found.get("Ready") or {}).get("status") == "True"]
     if missing := sorted(conditions.keys() - set(ready)):
         shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
-        mend = "`kubectl describe node` says why; pods start on the others."
+        mend = "`kubectl describe node` shows why; pods start on the other nodes."
         yield Finding(about="nodes", state=WARNING, text=f"not ready: {shown}", mend=mend)
     yield Finding(about="nodes", state=OK if ready else PROBLEM, text=f"{len(ready)} of {len(listed)} ready")
     for kind in _ENFORCED:
@@ -214,17 +226,18 @@ def node_findings(nodes: Iterable[Object]) -> Iterator[Finding]:
 
 
 _RESTRICTED = (
-    "If it is to get such jobs, install their definitions there, and let the manager's account there list them, nodes "
+    "To send such jobs to this cluster, install their definitions in it, and allow the account of Phalanx in it to "
+    "list them, nodes "
     "and pods: docs/guide/several-clusters.md, step 1."
 )
 
 
 async def _of_clusters(connection: Connection) -> list[Finding]:
-    """Return the other clusters to which no job is sent, or not every kind of jobs, and the checks that can send jobs
-    nowhere."""
+    """Return findings about other clusters that get no jobs, or not all kinds of jobs, and about admission checks that
+    can send jobs to no cluster."""
     try:
         clusters, checks = await asyncio.gather(connection.list(MULTI_CLUSTERS), connection.list(ADMISSION_CHECKS))
-    except ApiRefusal as error:  # without Kueue's kinds there are no clusters
+    except ApiRefusal as error:  # without Kueue's kinds there are no other clusters
         return [_hidden("clusters", "MultiKueueClusters")] if error.code == 403 else []
     views = [view_of(each) for each in clusters["items"]]
     found = [
@@ -251,8 +264,8 @@ async def _of_clusters(connection: Connection) -> list[Finding]:
         Finding(
             about=f"AdmissionCheck {check['metadata']['name']}",
             state=PROBLEM,
-            text=f"sends jobs nowhere: {one.get('message')}",
-            mend="Let its parameters name a MultiKueueConfig with a cluster that is Active: `phalanx clusters`.",
+            text=f"sends jobs to no cluster: {one.get('message')}",
+            mend="Let its parameters name a MultiKueueConfig with an active cluster (see `phalanx clusters`).",
         )
         for check in checks["items"]
         if (check.get("spec") or {}).get("controllerName") == CONTROLLER
@@ -276,8 +289,8 @@ async def _of_moves(connection: Connection) -> list[Finding]:
         held += sum(MOVING in (obj["metadata"].get("annotations") or {}) for obj in found)
     if not held:
         return []
-    text = f"{counted(held, 'object')} of jobs held by a `phalanx move` that is not finished, or that runs now"
-    mend = "Give the same command again; or take it back: `phalanx move --to KUBECONFIG --undo`."
+    text = f"{counted(held, 'object')} of jobs held by a `phalanx move` that is unfinished or still runs"
+    mend = "Repeat the same command, or undo the move: `phalanx move --to KUBECONFIG --undo`."
     return [Finding(about="moves", state=WARNING, text=text, mend=mend)]
 
 
@@ -287,9 +300,9 @@ async def _of_rights(connection: Connection) -> list[Finding]:
             return [Finding(about="your rights", state=OK, text="you may list the jobs of all namespaces")]
     except ApiRefusal:
         return []
-    text = "you may list jobs of some namespaces only, so `phalanx jobs -A`, `nodes` and `whatif` say less or refuse"
+    text = "you may list the jobs of some namespaces only, so `phalanx jobs -A`, `nodes` and `whatif` show less or fail"
     return [Finding(about="your rights", state=OK, text=text)]
 
 
 def _hidden(about: str, what: str) -> Finding:
-    return Finding(about=about, state=OK, text=f"not looked at: you may not see {what}")
+    return Finding(about=about, state=OK, text=f"not checked: you may not read {what}")

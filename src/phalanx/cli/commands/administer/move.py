@@ -1,4 +1,4 @@
-"""`phalanx move`: from one machine to a cluster."""
+"""`phalanx move`: move the queues, accounts, ledger and waiting jobs of one cluster to another."""
 
 from __future__ import annotations
 
@@ -40,32 +40,35 @@ from phalanx.slurm.cluster.site import Site, parse
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """Options of how to move."""
+    """The options of a move."""
 
     dry_run: bool = False
-    """Write nothing: show what would be moved, and what would stay."""
+    """Change nothing; show what would be moved, and what would stay."""
 
     replace: bool = False
-    """Write over objects at the target that have the same name and another content. Jobs are never replaced."""
+    """Replace objects of the target cluster that have the same name and another content. Jobs are never replaced."""
 
     requeue: bool = False
-    """Stop the Jobs that run, and move them as well: they begin again there."""
+    """Also stop and move running Jobs. They start again from the beginning in the target cluster."""
 
     image: str = ""
-    """The image for jobs of the image `host`, which is this machine's own programs. Without it they stay."""
+    """The new image of jobs whose image is `host` (the programs of this machine). Without this option these jobs are
+    not moved."""
 
     mount: tuple[str, ...] = ()
-    """A directory that every node has at the same path, for instance /home: mounted into the pods of these jobs. May be
-    given again."""
+    """A directory that all nodes of the target have at the same path, for example /home. It is mounted into the pods
+    that get the image of --image. The option may be repeated."""
 
     empty_claims: bool = False
-    """Make PersistentVolumeClaims that the target lacks, without their data."""
+    """Create the PersistentVolumeClaims that the target lacks. Their data is not copied."""
 
     ledger: str = ""
-    """The ledger there: postgresql://USER@HOST/NAME or sqlite:///FILE. Without it no ledger is copied."""
+    """The ledger of the target: postgresql://USER@HOST/NAME or sqlite:///FILE. Without this option the ledger is not
+    copied."""
 
     undo: bool = False
-    """Take back an unfinished move: jobs that are still here are released here, and their copies deleted."""
+    """Undo an unfinished move. Jobs that still exist in this cluster are released here, and their copies in the target
+    are deleted."""
 
 
 async def move(
@@ -78,10 +81,11 @@ async def move(
 ) -> None:
     """Move the queues, accounts, ledger and waiting jobs of this cluster to another one.
 
-    Objects are copied; jobs that wait are moved, so that each is in one cluster only. They keep their name, user,
-    number, place in the queue, hold, nice value and dependencies. Running jobs end here. Objects that stay are listed
-    with the reason. The command may be interrupted and repeated at any time: it goes on. Install Phalanx there first,
-    with its scheduler stopped (docs/guide/from-one-machine-to-a-cluster.md).
+    Other objects are copied, but waiting jobs are moved, so that each job exists in one cluster only. Jobs keep their
+    name, user, number, place in the queue, hold, nice value and dependencies. Running jobs stay in this cluster and end
+    there. Objects that are not moved are listed with the reason. If the command is interrupted, repeat it: it continues
+    where it stopped. First install Phalanx in the target cluster, with its scheduler stopped
+    (docs/guide/from-one-machine-to-a-cluster.md).
 
     For example:
 
@@ -94,11 +98,11 @@ async def move(
     Parameters
     ----------
     to
-        The kubeconfig of the cluster to move to, of an administrator of it.
+        The kubeconfig of an administrator of the target cluster.
     to_context
-        A context of that kubeconfig other than its current one.
+        The context of --to. [default: its current context]
     json
-        Print JSON: kinds (kind, found, moved, there, left), left (kind, name, why), notes.
+        Print JSON: kinds (kind, found, moved, there (already in the target), left), left (kind, name, why), notes.
     """
     way = way or Way()
     require_mounts(way)
@@ -109,7 +113,7 @@ async def move(
             await (take_back(ends, tally, way) if way.undo else moved(ends, tally, way, ledger))
         except ApiUnknown as error:
             raise PhalanxError(
-                f"{error}. The move is not finished, and no job is lost or doubled: give the same command again."
+                f"{error}. The move is not finished. No job is lost or duplicated: repeat the same command."
             ) from error
     if json:
         print_json({"dry_run": way.dry_run, **tally.json()})
@@ -120,13 +124,14 @@ async def move(
 def require_mounts(way: Way) -> None:
     for path in way.mount:
         if not path.startswith("/") or ":" in path:
-            raise PhalanxError(f"--mount {path}: write the full path of a directory, for instance /home")
+            raise PhalanxError(f"--mount {path}: write the full path of a directory, for example /home")
     if way.mount and not way.image:
-        raise PhalanxError("--mount is for jobs that get another image: name it with --image")
+        raise PhalanxError("--mount applies to jobs that get another image: name the image with --image")
 
 
 async def moved(ends: Ends, tally: MoveTally, way: Way, ledger: str | None) -> None:
-    """Move everything that can be moved. `ledger`: the URL of this cluster's ledger."""
+    """Copy all objects and move all jobs that can be moved; count them in `tally`. `ledger`: the URL of the source
+    cluster's ledger."""
     copier = Copier(target=ends.target, tally=tally, dry=way.dry_run, replace=way.replace)
     require_ledger(way.ledger, dry=way.dry_run)
     await copy_surroundings(ends, copier)
@@ -154,7 +159,8 @@ async def moved(ends: Ends, tally: MoveTally, way: Way, ledger: str | None) -> N
 
 
 async def take_back(ends: Ends, tally: MoveTally, way: Way) -> None:
-    """Undo an unfinished move. Jobs whose originals are gone have moved: they are released at the target."""
+    """Undo an unfinished move. If the original of a job no longer exists, its move is complete, and the copy in the
+    target is released."""
     jobs = [job for job in await live_jobs(ends.source, "") if is_marked(job)]
     row = tally.row("job taken back")
     row.found = row.moved = len(jobs)
@@ -184,16 +190,17 @@ def show(tally: MoveTally, way: Way) -> None:
 
 
 def _obstacle(job: FoundJob, way: Way, missing: set[str], kinds: Iterable[object]) -> str:
-    """Return why a job that waits cannot move; "" if it can."""
+    """Return why a waiting job cannot be moved; "" if it can. `missing`: the claims that the target lacks, as
+    NAMESPACE/NAME. `kinds`: the kinds of jobs that the target serves."""
     for member in job.members:
         if member.kind not in KINDS:
-            return f"a {member.kind.name} of {member.kind.group} cannot be held: submit it again there"
+            return f"a {member.kind.name} of {member.kind.group} cannot be held: submit it again in the target"
         if member.kind not in kinds:
-            return f"the target has no {member.kind.plural}.{member.kind.group}: install its operator there"
+            return f"the target has no {member.kind.plural}.{member.kind.group}: install its operator in the target"
         if is_system(job.namespace):
-            return f"the namespace {job.namespace} belongs to the system: submit it again there"
+            return f"the namespace {job.namespace} belongs to the system: submit the job again in the target"
         if runs_on_host(member.obj) and not way.image:
-            return "its image host is the programs of this machine: name an image with --image"
+            return "its image `host` means the programs of this machine: name an image with --image"
         if lacking := [name for name in claims(member.obj) if f"{job.namespace}/{name}" in missing]:
             return f"it mounts the claim {', '.join(sorted(lacking))}, which the target does not have"
     return ""
@@ -207,17 +214,19 @@ def _count(choice: MoveChoice, tally: MoveTally, way: Way) -> None:
     paths = sorted({path for move in choice.moves for member in move.job.members for path in host_paths(member.obj)})
     if paths:
         tally.notes.append(
-            f"jobs mount {', '.join(paths)} of their node, and files are not moved: every node there needs the same "
+            f"jobs mount {', '.join(paths)} of their node, and files are not moved: each node of the target needs the "
+            "same "
             "directories (docs/guide/from-one-machine-to-a-cluster.md, shared storage)"
         )
     if choice.over:
-        tally.notes.append(f"{counted(choice.over, 'job')} that are over are not copied; the ledger has them")
+        tally.notes.append(f"{counted(choice.over, 'ended job')} not copied; the ledger has them")
     if way.dry_run and way.requeue and choice.runs:
-        tally.notes.append(f"--requeue would stop and move {counted(len(choice.runs), 'job')} that run")
+        tally.notes.append(f"--requeue would stop and move {counted(len(choice.runs), 'running job')}")
 
 
 async def _compare(ends: Ends, choice: MoveChoice, tally: MoveTally) -> None:
-    """Count the jobs that would move. A job of the same name at the target is reported."""
+    """Count the jobs that would be moved. If the target has another job of the same name, the job is listed as not
+    moved."""
     for move in choice.moves:
         for member in move.job.members:
             there = await find(ends.target, member.kind, member.name, move.job.namespace)
@@ -230,13 +239,13 @@ async def _compare(ends: Ends, choice: MoveChoice, tally: MoveTally) -> None:
 
 
 async def _site(ends: Ends) -> Site:
-    """Return Slurm's site at the target, which may name an image with Slurm's commands."""
+    """Return the Slurm settings of the target cluster, which may name an image with Slurm's commands."""
     found = await find(ends.target, CONFIG_MAPS, SITE, SYSTEM)
     return parse(found.get("data") or {}) if found is not None else Site()
 
 
 def _summed(progress: Callable[[int], Any]) -> Callable[[int], None]:
-    """Return a function that adds up steps and shows the sum."""
+    """Return a function that adds its argument to a sum of steps, and passes the sum to `progress`."""
     done = 0
 
     def add(steps: int) -> None:

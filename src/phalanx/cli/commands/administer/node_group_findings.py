@@ -1,8 +1,7 @@
 """The findings of `phalanx doctor --node-groups FILE` about node groups.
 
-It asks each provider for its nodes, and looks for those that have not joined the cluster.
-
-A finding of `phalanx doctor`."""
+The module asks each provider of a node group for its nodes, and reports nodes that have not joined the cluster. It also
+defines `Finding`, which all checks of `phalanx doctor` return."""
 
 from __future__ import annotations
 
@@ -34,7 +33,8 @@ OK, WARNING, PROBLEM = "ok", "warning", "problem"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A finding. `about`: the subject of the check. `mend`: what to do; empty if nothing is wrong."""
+    """The result of a check. `about`: the subject of the check. `state`: OK, WARNING or PROBLEM. `mend`: how to solve
+    the problem; "" if there is none."""
 
     about: str
     state: str
@@ -46,7 +46,7 @@ _SHOWN = 3
 
 
 async def of_node_groups(connection: Connection, groups: Sequence[GroupInFile]) -> list[Finding]:
-    """Return the findings about the groups; none without groups."""
+    """Return the findings about the node groups; empty without groups."""
     if not groups:
         return []
     try:
@@ -59,7 +59,8 @@ async def of_node_groups(connection: Connection, groups: Sequence[GroupInFile]) 
 
 
 async def _flavors(connection: Connection) -> list[Flavor]:
-    """Return the flavors of Phalanx and of Kueue; none where the cluster does not show them."""
+    """Return the flavors of Phalanx and of Kueue. A kind that the cluster does not serve, or that the user may not
+    list, is left out."""
     found: list[Flavor] = []
     for kind, field in ((FLAVORS, "labels"), (RESOURCE_FLAVORS, "nodeLabels")):
         try:
@@ -73,7 +74,8 @@ async def _flavors(connection: Connection) -> list[Flavor]:
 
 
 def _without_flavor(groups: Iterable[GroupInFile], flavors: Sequence[Flavor]) -> Iterator[Finding]:
-    """Yield a finding for each group whose nodes are of no flavor, except groups whose providers know their labels."""
+    """Yield a warning for each group whose nodes belong to no flavor. Groups of providers that set further labels on
+    their nodes are left out, because these labels are unknown here."""
     for each in groups:
         labels = set(each.group.template.labels)
         known = not isinstance(each.provider, MachineProvider | CloudProvider)
@@ -81,8 +83,8 @@ def _without_flavor(groups: Iterable[GroupInFile], flavors: Sequence[Flavor]) ->
             continue
         flavor = flavors[0]
         missing = ", ".join(f"{key}={value}" for key, value in flavor.labels if (key, value) not in labels)
-        mend = "Add a flavor's labels to `labels` of the group, or make a flavor: queues with flavors get no such node."
-        text = f"its nodes are of none of {len(flavors)} flavors; those of {flavor.name} also have {missing}"
+        mend = "Add a flavor's labels to `labels` of the group, or create a flavor: queues with flavors use no others."
+        text = f"its nodes belong to none of the {len(flavors)} flavors; nodes of {flavor.name} also have {missing}"
         yield Finding(about=f"node group {each.group.name}", state=WARNING, text=text, mend=mend)
 
 
@@ -93,16 +95,16 @@ async def _of_group(connection: Connection, group: GroupInFile, nodes: Sequence[
         text = f"an autoscaler adds its nodes, of which the cluster has {len(here)}"
         return [Finding(about=about, state=OK, text=text)]
     if isinstance(group.provider, SlurmProvider):
-        text = f"{group.provider.settings.resume_program} switches its nodes on; the cluster has {len(here)} of them"
+        text = f"{group.provider.settings.resume_program} powers its nodes up; the cluster has {len(here)} of them"
         return [Finding(about=about, state=OK, text=text)]
     try:
         listed = await _listed(connection, group, group.provider, nodes)
     except PhalanxError as error:
-        mend = "No nodes are added or removed until it answers. docs/guide/autoscaling.md has both calls."
+        mend = (
+            "No nodes are added or removed until the provider responds. docs/guide/autoscaling.md describes the calls."
+        )
         return [Finding(about=about, state=PROBLEM, text=str(error), mend=mend)]
-    text = (
-        f"its provider answers: {', '.join(described(listed)) or 'no nodes'}; the cluster has {len(here)} of its nodes"
-    )
+    text = f"its provider lists {', '.join(described(listed)) or 'no nodes'}; the cluster has {len(here)} of its nodes"
     names = {each["metadata"]["name"] for each in here}
     strangers = [each.node or each.name for each in listed if each.state == RUNNING]
     if missing := sorted(name for name in strangers if name not in names):
@@ -118,7 +120,8 @@ async def _listed(
     said: ExecProvider | WebhookProvider | MachineProvider | CloudProvider,
     nodes: Sequence[Object],
 ) -> Sequence[NodeState]:
-    """Return the nodes that the provider lists. Raises PhalanxError."""
+    """Return the nodes of the group that the provider `said` lists. Raises PhalanxError if the provider does not
+    respond."""
     name = group.group.name
     match said:
         case MachineProvider(kubeconfig=None):

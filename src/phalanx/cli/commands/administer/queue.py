@@ -36,7 +36,7 @@ from phalanx.state.cluster import Cluster
 _DRAINING = "draining"
 queue = App(
     name="queue",
-    help="Create, edit, drain or delete a queue; with --dry-run see first which jobs that stops or starts earlier.",
+    help="Create, edit, drain or delete a queue; --dry-run shows which jobs the change stops or starts earlier.",
     help_epilogue="For example:\n\n    phalanx queue edit research --limit nvidia.com/gpu=16 --dry-run\n",
     help_format="markdown",
 )
@@ -45,43 +45,44 @@ queue = App(
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueOptions:
-    """Settings of the queue. A setting that is not given keeps its value."""
+    """Settings of the queue. A setting whose option is not given keeps its value."""
 
     parent: str | None = None
-    """The queue above it; '' for none."""
+    """The parent queue; '' for none."""
 
     guaranteed: tuple[str, ...] = ()
-    """What it may always use: cpu=64,nvidia.com/gpu=8; cpu= for nothing."""
+    """The amounts that the queue may always use: cpu=64,nvidia.com/gpu=8; `cpu=` for no guarantee."""
 
     limit: tuple[str, ...] = ()
-    """What it and the queues below it use at most: cpu=128; cpu= for no limit."""
+    """The most that the queue and the queues below it may use: cpu=128; `cpu=` for no limit."""
 
     lend: tuple[str, ...] = ()
-    """How much of an unused guarantee others may use: cpu=16; cpu= for all of it."""
+    """The part of an unused guarantee that other queues may use: cpu=16; `cpu=` for all of it."""
 
     flavor: str = ""
-    """The flavor whose nodes these amounts are of. [default: all nodes]"""
+    """The flavor to whose nodes these amounts apply. [default: all nodes]"""
 
     weight: float | None = None
-    """Its weight among its siblings."""
+    """The weight of the queue in comparison with its sibling queues."""
 
     order: Literal["priority", "fifo", "fair", "tiered", "fill", "multifactor", "usage"] | None = None
-    """The order of its jobs, and of the queues below it."""
+    """The order of the queue's jobs, and of the queues below it."""
 
     strict: Annotated[bool | None, Parameter(negative="--no-strict")] = None
-    """No job passes the first one of the queue, though it would fit."""
+    """While the first job of the queue waits, no other job of the queue starts, even if it would fit."""
 
     state: Literal["open", "held", "draining", "closed"] | None = None
-    """Held: accepts jobs and starts none. Draining: accepts none, and starts those that wait. Closed: neither."""
+    """Held: the queue accepts jobs, but starts none. Draining: it accepts no jobs, but starts waiting jobs. Closed: it
+    accepts and starts no jobs."""
 
     within: Literal["never", "lower", "lower-or-newer"] | None = None
-    """Which jobs of the queue its own jobs may preempt."""
+    """The jobs of the same queue that its jobs may preempt."""
 
     reclaim: Literal["never", "lower", "any"] | None = None
-    """Which jobs of queues above their guarantee its jobs may preempt."""
+    """The jobs that its jobs may preempt in other queues that use more than their guarantee."""
 
     def applied(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the spec with these settings. Raises PhalanxError."""
+        """Return the spec of a queue with these settings. Raises PhalanxError if a value is invalid."""
         fields = {
             **{name: getattr(self, name) for name in ("parent", "weight", "order", "strict", "state")},
             **({"preemption.within": self.within} if self.within else {}),
@@ -95,16 +96,16 @@ class QueueOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRun:
-    """The options of a look ahead."""
+    """The options of a preview of the change."""
 
     dry_run: bool = False
-    """Show which jobs it stops and which start earlier or later, and change nothing."""
+    """Change nothing; show which jobs the change stops, and which start earlier or later."""
 
     horizon: Annotated[str, Parameter(name="--for")] = "7d"
-    """With --dry-run: how far to look ahead."""
+    """With --dry-run: the length of the forecast."""
 
     assume_run: str = "1h"
-    """With --dry-run: how long a job runs that states no time limit."""
+    """With --dry-run: the assumed run time of a job without a time limit."""
 
     json: bool = False
     """Print JSON: queue, action, changes; with --dry-run also stopped, earlier, later, never."""
@@ -112,7 +113,8 @@ class DryRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """A change of one queue. `before`, `after`: the Queue object; None: it does not exist."""
+    """A change of one queue. `before`, `after`: the Queue object before and after the change; None if it does not
+    exist."""
 
     name: str
     action: str
@@ -165,7 +167,7 @@ async def edit(
     dry: DryRun | None = None,
     target: Target | None = None,
 ) -> None:
-    """Change settings of a queue. `kubectl edit queue NAME` changes all that there is.
+    """Change settings of a queue. `kubectl edit queue NAME` can also change the settings that have no option here.
 
     For example:
 
@@ -189,9 +191,9 @@ async def edit(
 
 @queue.command
 async def drain(name: str, /, *, dry: DryRun | None = None, target: Target | None = None) -> None:
-    """Let a queue accept no further jobs. Jobs that run go on, and jobs that wait still start.
+    """Let a queue accept no further jobs. Running jobs go on, and waiting jobs still start.
 
-    `phalanx queue edit NAME --state open` opens it again; `--state held` lets no job start.
+    `phalanx queue edit NAME --state open` opens the queue again; with `--state held` it starts no job.
 
     For example:
 
@@ -220,9 +222,9 @@ async def delete(
     dry: DryRun | None = None,
     target: Target | None = None,
 ) -> None:
-    """Delete a queue that has no queues below it. With jobs in it, it is deleted only with --yes.
+    """Delete a queue that has no queues below it. If the queue has jobs, --yes is needed.
 
-    Jobs that run go on. Jobs that wait for it wait until a queue of that name exists again.
+    Running jobs go on. Waiting jobs of the queue wait until a queue with this name exists again.
 
     For example:
 
@@ -235,7 +237,7 @@ async def delete(
     name
         The queue.
     yes
-        Also if jobs run or wait in it.
+        Delete the queue even if jobs run or wait in it.
     """
     async with connected(target) as connection:
         before = await _require(connection, name)
@@ -252,13 +254,13 @@ async def delete(
             raise PhalanxError(
                 f"queue {name} has {', '.join(f'{count} {state}' for state, count in sorted(inside.items()))} "
                 f"{'job' if sum(inside.values()) == 1 else 'jobs'}. Nothing was changed. Drain it first "
-                f"(phalanx queue drain {name}), see what happens with --dry-run, or say --yes."
+                f"(phalanx queue drain {name}), see the effect with --dry-run, or add --yes."
             )
         await _carry_out(connection, _Change(name=name, action="deleted", before=before, after=None), dry, target)
 
 
 async def _carry_out(connection: Connection, change: _Change, dry: DryRun | None, target: Target | None) -> None:
-    """Make the change, or show its effects."""
+    """Make the change or, with --dry-run, show its effects."""
     dry = dry or DryRun()
     if change.after is not None:
         require_valid(change.name, change.after["spec"])
@@ -312,7 +314,7 @@ async def _write(connection: Connection, change: _Change) -> None:
         elif change.after is not None:
             await connection.replace(QUEUES, change.after)
     except ApiRefusal as error:
-        again = " Another user changed it meanwhile: try again." if error.code == 409 else ""
+        again = " Another user changed the queue at the same time: try again." if error.code == 409 else ""
         raise PhalanxError(f"queue {change.name} was not {change.action}: {error.message}.{again}") from error
 
 
@@ -321,7 +323,7 @@ async def _queues(connection: Connection) -> dict[str, Object]:
 
 
 async def _require(connection: Connection, name: str) -> Object:
-    """Return the queue's object. Raises PhalanxError, with the nearest names, if there is none."""
+    """Return the object of the queue. Raises PhalanxError with the most similar name if there is no such queue."""
     await require_queues(connection)
     found = await _queues(connection)
     if name in found:
@@ -344,7 +346,8 @@ async def _jobs_in(connection: Connection, name: str) -> dict[str, int]:
 
 
 async def _faults(connection: Connection, change: _Change) -> list[str]:
-    """Return why the queue would start no jobs: the faults of the queue tree with the change."""
+    """Return the reasons for which the queue would start no jobs after the change: configuration errors in the queue
+    tree."""
     objects = {**await _queues(connection), change.name: change.after}
     events: list[Event] = [PolicySeen(Policy())]
     for obj in (await connection.list(FLAVORS))["items"]:
@@ -357,4 +360,4 @@ async def _faults(connection: Connection, change: _Change) -> list[str]:
     cluster = Cluster()
     fold(cluster, events)
     found = [one for one in queue_statuses(cluster, places=0) if one.queue == change.name and one.fault]
-    return [f"queue {one.queue} will start nothing: {one.fault}" for one in found]
+    return [f"queue {one.queue} will start no jobs: {one.fault}" for one in found]

@@ -1,4 +1,4 @@
-"""Commands for jobs that exist: show their output, wait for them, change them, end them.
+"""Commands for existing jobs: show their output, wait for their end, change or cancel them.
 
 logs     the output of a job
 wait     wait until a job runs or has ended

@@ -1,4 +1,4 @@
-"""`phalanx attach JOB`: follow a job that exists, as `phalanx run` follows the job that it creates."""
+"""`phalanx attach JOB`: follow an existing job, as `phalanx run` follows the job that it creates."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ async def attach(
     target: Target | None = None,
     json: bool = False,
 ) -> int:
-    """Follow a job: wait until it starts, show its output from the beginning, end with its exit code.
+    """Follow a job: wait until it starts, show its output from the beginning, and exit with its exit code.
 
-    Use it after the end of a terminal, of an ssh session or of `phalanx run`. Ctrl-C asks whether to delete the Job;
-    every answer but yes leaves the Job running. A job of `phalanx run -it` has this terminal from then on.
+    Use this command to return to a job after its terminal, ssh session or `phalanx run` has ended. After Ctrl-C you are
+    asked whether to delete the Job; only `yes` deletes it. A job of `phalanx run -it` is connected with this terminal
+    from then on.
 
     For example:
 
@@ -40,7 +41,7 @@ async def attach(
     job
         The job: NAME, NAMESPACE/NAME or KIND/NAME; JOB/INDEX for one of its pods; ARRAY/INDEX; a job number of Slurm.
     json
-        When it is over, print a line of JSON about it as the last one: job, state, exit_code, why.
+        When the job has ended, print a last line with JSON about it: job, state, exit_code, why.
     """
     async with connected(target) as connection:
         ledger = find_ledger_of(target, os.environ)

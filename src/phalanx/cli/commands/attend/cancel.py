@@ -1,4 +1,4 @@
-"""`phalanx cancel JOB...`: end jobs, and take them out of the queue."""
+"""`phalanx cancel JOB...`: end running jobs, and remove waiting jobs from the queue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from phalanx.cli.terminal.output import counted, note, print_json
 from phalanx.cli.views.job.looking import job_states
 from phalanx.errors import PhalanxError
 
-_UNASKED = 10  # more jobs are not cancelled without a question
+_UNASKED = 10  # the largest number of jobs that are cancelled without a question
 _SHOWN = 5
 
 
@@ -32,10 +32,11 @@ async def cancel(
     scope: Scope | None = None,
     target: Target | None = None,
 ) -> None:
-    """End jobs: those that run are stopped, those that wait are taken out of the queue.
+    """Cancel jobs: stop running jobs, and remove waiting jobs from the queue.
 
-    The objects of a job are deleted; its record stays in the ledger, and on one machine its output too. Jobs that are
-    over stay as they are. More than ten jobs at once are cancelled only after a question, or with --yes.
+    The objects of the job are deleted. Its record stays in the ledger, and on one machine (`phalanx up`) its output is
+    kept too. Ended jobs are not changed. More than ten jobs at once are cancelled only if you confirm it, or with
+    --yes.
 
     For example:
 
@@ -51,9 +52,9 @@ async def cancel(
     yes
         Ask no question.
     dry_run
-        Say what would be cancelled, and cancel nothing.
+        Print which jobs would be cancelled, and cancel nothing.
     json
-        Print JSON: job, kind, state (that it had), cancelled.
+        Print JSON: job, kind, state (before the command), cancelled.
     """
     scope = scope or Scope()
     async with connected(target) as connection:
@@ -78,11 +79,13 @@ async def cancel(
 
 
 async def _ask(going: Sequence[FoundJob]) -> None:
-    """Ask at the terminal. Raises PhalanxError unless the user agrees."""
+    """Ask the user at the terminal whether to cancel these jobs. Raises PhalanxError unless the user answers yes."""
     shown = ", ".join(str(job) for job in going[:_SHOWN])
     text = f"{counted(len(going), 'job')} ({shown} and {len(going) - _SHOWN} more)"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise PhalanxError(f"this would cancel {text}: say --yes, or --dry-run to see them. Nothing was cancelled.")
+        raise PhalanxError(
+            f"this would cancel {text}: add --yes to do so, or --dry-run to list them. Nothing was cancelled."
+        )
     if (await asyncio.to_thread(_answer, f"phalanx: cancel {text}? [y/N] ")) not in {"y", "yes"}:
         raise PhalanxError("nothing was cancelled.")
 
@@ -113,4 +116,4 @@ def _tell(
         else:
             print(f"{job.kind} {job} cancelled")
     if not found:
-        note("no job is chosen by these options; nothing was cancelled")
+        note("these options select no job; nothing was cancelled")

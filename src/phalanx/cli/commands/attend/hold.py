@@ -21,7 +21,7 @@ async def hold(
     scope: Scope | None = None,
     target: Target | None = None,
 ) -> None:
-    """Keep jobs queued until `phalanx release`. A job that runs cannot be held.
+    """Keep jobs queued until `phalanx release`. A running job cannot be held.
 
     For example:
 
@@ -64,4 +64,4 @@ async def change(
     for job in found:
         print(f"{job.kind} {job.id} {'held' if held else 'released'}")
     if not found:
-        note("no job is chosen by these options; nothing was changed")
+        note("these options select no job; nothing was changed")

@@ -1,4 +1,4 @@
-"""`phalanx logs JOB`: the output of a job, also after its pods are gone."""
+"""`phalanx logs JOB`: show the output of a job, also after its pods are deleted."""
 
 from __future__ import annotations
 
@@ -45,25 +45,27 @@ Write = Callable[[Line], None]
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineOptions:
-    """The options that say which lines are shown, and how."""
+    """The options that select lines of output, and their format."""
 
     since: str = ""
-    """Only lines since then: 10m or 2h ago; or 18:00, 2026-01-31, 2026-01-31T18:00 (the time of this machine)."""
+    """Only lines since this time: 10m or 2h (ago), or 18:00, 2026-01-31, 2026-01-31T18:00 (in the time zone of this
+    machine)."""
 
     tail: Annotated[int | None, Parameter(validator=Number(gte=0))] = None
-    """Only so many last lines of each container."""
+    """Only this number of last lines of each container."""
 
     container: Annotated[str, Parameter(alias="-c")] = ""
-    """Only the container of that name. [default: all that are no init containers]"""
+    """Only the container with this name. [default: all containers except init containers]"""
 
     timestamps: bool = False
-    """Show the time of each line (UTC, as containers write it)."""
+    """Show the time at which each line was written, in UTC."""
 
     json: bool = False
     """Print a line of JSON for each line of output: time, namespace, pod, container, label, text."""
 
     def wishes(self) -> LogWishes:
-        """Return the wanted lines. Raises PhalanxError for an invalid time."""
+        """Return --since and --tail in the form that the API of pod logs needs. Raises PhalanxError for an invalid
+        time."""
         since = write_moment(past_moment("--since", self.since, time.time())) if self.since else ""
         return LogWishes(tail=self.tail, since=since)
 
@@ -78,10 +80,11 @@ async def logs(
     target: Target | None = None,
     space: Namespace | None = None,
 ) -> None:
-    """Show the output of a job: of all its pods, each line with the pod's index or name, in the order of time.
+    """Show the output of a job. The lines of all its pods are sorted by time, and each line has the index or name of
+    its pod.
 
-    On one machine (`phalanx up`) the output stays after the Job and its pods are gone. On a cluster it goes with the
-    pods: docs/guide/command-line.md says how to keep it.
+    On one machine (`phalanx up`) the output is kept after the Job and its pods are deleted. On other clusters the
+    output is deleted with the pods; docs/guide/command-line.md describes how to keep it.
 
     For example:
 
@@ -97,12 +100,12 @@ async def logs(
         The job: NAME, NAMESPACE/NAME or KIND/NAME; JOB/INDEX or JOB/ROLE for some of its pods; ARRAY/INDEX; a job
         number of Slurm.
     follow
-        Keep showing until the job is over.
+        Keep showing new lines until the job has ended.
     previous
-        The attempt before the last one: of a job that was preempted, or of a container that was started again.
+        Show the attempt before the last one, of a job that was preempted or of a container that was started again.
     """
     namespace, lines = (space or Namespace()).namespace, lines or LineOptions()
-    lines.wishes()  # refuses an invalid time before anything is read
+    lines.wishes()  # raises PhalanxError for an invalid time before anything is read
     async with connected(target) as connection:
         found = await Finder(connection, namespace, find_ledger_of(target, os.environ)).one(job)
         async with reached(connection, [member.obj for member in found.members]) as there:
@@ -128,7 +131,8 @@ async def _show(connection: Connection, found: FoundJob, lines: LineOptions, *, 
 
 
 async def log_sources(connection: Connection, found: FoundJob, container: str, previous: bool) -> list[ContainerLog]:
-    """Return the logs of the last attempt or, with `previous`, of the attempt before it."""
+    """Return the containers whose logs belong to the last attempt of the job or, with `previous`, to the attempt before
+    that."""
     live = sources_of(await pods_of(connection, found), found, container) if found.members else []
     uids = {source.uid for source in live}
     kept = [source for source in await kept_sources(connection, found, container) if source.uid not in uids]
@@ -142,13 +146,14 @@ async def log_sources(connection: Connection, found: FoundJob, container: str, p
 
 
 def _latest(tries: Sequence[Sequence[ContainerLog]]) -> list[ContainerLog]:
-    """Return the logs of the last attempt of each pod, because only some pods of a job may have been replaced."""
+    """Return the logs of the last attempt of each pod. Pods of one job may have different numbers of attempts, because
+    only some of them were replaced."""
     found = {(source.label, source.container): source for attempt in tries for source in attempt}
     return list(found.values())
 
 
 def _is_single(found: FoundJob) -> bool:
-    """Return True for a job of one pod, whatever the name of that pod is."""
+    """Return True if the job has one pod. (A new attempt of this pod has another name.)"""
     if found.entry is not None:
         return found.entry.pods == 1
     if len(found.members) != 1 or found.kind != "job":
@@ -164,21 +169,22 @@ async def _has(connection: Connection, source: ContainerLog) -> bool:
 
 
 async def _nothing(connection: Connection, found: FoundJob, previous: bool, over: bool) -> str:
-    """Return the message that explains why no output is shown."""
+    """Return the message that explains why the job has no output."""
     if found.part:
         whole = replace(found, part="")
         known = sorted(
             {one.label for one in await log_sources(connection, whole, "", False)}, key=lambda text: (len(text), text)
         )
         if known:
-            return f"{whole} has no pod {found.part} with output. Those there are: {', '.join(known[:_SHOWN])}."
+            return f"{whole} has no pod {found.part} with output. Pods with output: {', '.join(known[:_SHOWN])}."
     if previous:
         return f"{found} has no earlier attempt whose output is kept."
     if found.members and not over:
         return f"{found} is {state_of(found)} and has no output yet. `phalanx logs -f {found}` waits for it."
     return (
-        f"the pods of {found} are gone, and their output with them: nothing in this cluster keeps it. Let a log "
-        "collector such as Loki read it while pods run, or let the job write into files (docs/guide/command-line.md)."
+        f"the pods of {found} were deleted with their output: nothing in this cluster keeps it. Let a log "
+        "collector such as Loki read the output while pods run, or let the job write into files "
+        "(docs/guide/command-line.md)."
     )
 
 
@@ -190,7 +196,7 @@ def _labelled(sources: Sequence[ContainerLog]) -> bool:
 
 
 def _writer(labelled: bool, lines: LineOptions) -> Write:
-    """Return a function that prints a line; labels have colours on a terminal."""
+    """Return a function that prints a line of output. On a terminal the labels of pods are coloured."""
     colored = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     colors: dict[str, int] = {}
 
@@ -213,7 +219,8 @@ def _writer(labelled: bool, lines: LineOptions) -> Write:
 
 
 async def follow_output(connection: Connection, found: FoundJob, lines: LineOptions) -> Standing:
-    """Show lines as they come, of each pod as soon as it runs, until the job is over; return how it ended."""
+    """Show the lines of all pods as they are written, until the job has ended; return how it ended. Pods that start
+    later are included."""
     followed: dict[tuple[str, str], asyncio.Task[None]] = {}
     single = _is_single(found)
     write, wishes = _writer(not single, lines), lines.wishes()

@@ -23,10 +23,11 @@ async def nice(
     scope: Scope | None = None,
     target: Target | None = None,
 ) -> None:
-    """Set the nice value of jobs that wait. It is subtracted from their priority, so a higher value is a later place.
+    """Set the nice value of waiting jobs. The value is subtracted from a job's priority, so a job with a higher value
+    starts later.
 
-    It counts in queues with the order `multifactor`. Elsewhere the priority of a job is that of its pods, which
-    Kubernetes does not change after the job was submitted.
+    The nice value has an effect only in queues with the order `multifactor`. In other queues a job has the priority of
+    its pods, and Kubernetes allows no change of that priority after the job was submitted.
 
     For example:
 
@@ -38,7 +39,7 @@ async def nice(
     jobs
         The jobs: NAME, NAMESPACE/NAME or KIND/NAME; ARRAY or ARRAY/INDEX; a job number of Slurm.
     value
-        The nice value; 0 takes it away.
+        The nice value; 0 removes it.
     json
         Print JSON: job, kind, nice.
     """
@@ -58,4 +59,4 @@ async def nice(
     for job in found:
         print(f"{job.kind} {job.id} has the nice value {value}")
     if not found:
-        note("no job is chosen by these options; nothing was changed")
+        note("these options select no job; nothing was changed")

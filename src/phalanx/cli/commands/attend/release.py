@@ -1,4 +1,4 @@
-"""`phalanx release JOB...`: let jobs that are held start."""
+"""`phalanx release JOB...`: let held jobs start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ async def release(
     scope: Scope | None = None,
     target: Target | None = None,
 ) -> None:
-    """Release held jobs (`phalanx hold`, `submit --hold`): they are pending again, and keep their submission time.
+    """Release jobs that `phalanx hold` or `phalanx submit --hold` holds. They are pending again, and keep their
+    submission time.
 
     For example:
 

@@ -1,4 +1,4 @@
-"""`phalanx rerun JOB`: the same job once more."""
+"""`phalanx rerun JOB`: submit an ended job again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ async def rerun(
     space: Namespace | None = None,
     target: Target | None = None,
 ) -> None:
-    """Submit a job that is over once more, under a new name: what its user wrote, without what a start changed.
+    """Submit an ended job again, under a new name. The new object is the one that the user wrote, without the fields
+    that the API server and controllers have changed since.
 
     For example:
 
@@ -45,9 +46,9 @@ async def rerun(
     job
         The job, whose object must exist: NAME, NAMESPACE/NAME or KIND/NAME; ARRAY/INDEX; a job number of Slurm.
     name
-        The new name. [default: the old one, and five letters]
+        The new name. [default: the old name with five random letters]
     force
-        Also of a job that waits or runs.
+        Submit a second job even if the first one still waits or runs.
     json
         Print the created object as JSON.
     """
@@ -74,12 +75,13 @@ def _require_rerunnable(found: FoundJob, force: bool) -> Member:
     """Return the object to copy. Raises PhalanxError if the job cannot be submitted again."""
     if found.entry is not None:
         raise PhalanxError(
-            f"{found.id} is gone, and the ledger has no manifest of it: submit its file again. Nothing was created."
+            f"{found.id} was deleted, and the ledger does not contain manifests: submit its file again. Nothing was "
+            "created."
         )
     if len(found.members) > 1:
-        raise PhalanxError(f"{found.id} is of {len(found.members)} objects: rerun one of them. Nothing was created.")
+        raise PhalanxError(f"{found.id} has {len(found.members)} objects: rerun one of them. Nothing was created.")
     if (state := state_of(found)) not in OVER and not force:
-        raise PhalanxError(f"{found.id} is {state}: --force submits a second one beside it. Nothing was created.")
+        raise PhalanxError(f"{found.id} is {state}: --force submits a second job beside it. Nothing was created.")
     member = found.members[0]
     if number := (member.obj["metadata"].get("labels") or {}).get(_NUMBER):
         raise PhalanxError(f"{found.id} is Slurm's job {number}: `scontrol requeue {number}` runs it again.")

@@ -1,4 +1,4 @@
-"""`phalanx wait JOB...`: wait until jobs run or are over, and end with their exit code."""
+"""`phalanx wait JOB...`: wait until jobs run or have ended, and exit with their exit code."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ async def wait(
     space: Namespace | None = None,
     target: Target | None = None,
 ) -> int:
-    """Wait until jobs are over, or until they run. The exit code is the job's; of several the highest.
+    """Wait until jobs have ended, or until they run. The exit code is that of the job; of several jobs, the highest.
 
-    The exit code is 0 for a job that succeeded, 124 for a job that reached its time limit, and 1 for a deleted job. For
-    a job that has ended, also if only the ledger has it, the command returns at once. For a stuck job the command
-    prints the cause once and goes on waiting.
+    The exit code is 0 for a job that succeeded, 124 for a job that reached its time limit, and 1 for a deleted job. If
+    the job has already ended, the command returns at once; it also finds deleted jobs in the ledger. If a job is stuck,
+    the command prints the cause once and goes on waiting.
 
     For example:
 
@@ -48,11 +48,11 @@ async def wait(
     jobs
         More jobs.
     condition
-        What to wait for.
+        The condition to wait for: `done` (the job has ended) or `running`.
     limit
-        Wait no longer: 90s, 30m, 2h. The exit code is then 124, as of timeout(1). [default: without end]
+        The longest time to wait: 90s, 30m, 2h. After that the exit code is 124, as of timeout(1). [default: no limit]
     json
-        Print JSON: job, state, exit_code (null: it is not over), why.
+        Print JSON: job, state, exit_code (null if the job has not ended), why.
     """
     limit_s = _length_s(limit)
     async with connected(target) as connection:
@@ -62,7 +62,7 @@ async def wait(
             async with asyncio.timeout(limit_s):
                 ends = await for_each(found, lambda one: _end(connection, one, condition == "running"))
         except TimeoutError:
-            note(f"phalanx: after {limit} {', '.join(map(str, found))} did not get there")
+            note(f"phalanx: after {limit}, {', '.join(map(str, found))} did not reach the condition")
             return TIMED_OUT
     if json:
         print_json([_record(one, end) for one, end in zip(found, ends, strict=True)])
@@ -91,7 +91,7 @@ def _length_s(text: str) -> float | None:
     try:
         return duration_s(text) if text else None
     except Misread as error:
-        raise PhalanxError(f"--timeout {text!r}: write for instance 90s, 30m or 2h.") from error
+        raise PhalanxError(f"--timeout {text!r}: write for example 90s, 30m or 2h.") from error
 
 
 def _record(job: FoundJob, end: Standing) -> dict[str, Any]:

@@ -2,6 +2,6 @@
 
 scheduler    the scheduler
 webhook      the admission webhook, for API servers before Kubernetes 1.36
-visibility   aggregated APIs: Kueue's visibility API, and the numbers for every user
-deploy       the manifests that install these
+visibility   aggregated APIs: Kueue's visibility API, or figures on queues and jobs for every user
+deploy       the manifests that install these servers
 """

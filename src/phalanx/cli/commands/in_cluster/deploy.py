@@ -1,4 +1,4 @@
-"""`phalanx deploy`: the manifests that install Phalanx in a cluster."""
+"""`phalanx deploy`: print or copy the manifests that install Phalanx in a cluster."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def deploy(
     chart: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Print the manifests of an overlay, copy the kustomize folder they are made of, or write a Helm chart.
+    """Print the manifests of an overlay, copy the kustomize folder with all overlays, or write a Helm chart.
 
-    docs/guide/deploy.md says which overlay a cluster takes: `mutating` from Kubernetes 1.36 on, before it `webhook`.
-    Nothing is sent to a cluster.
+    Use the overlay `mutating` from Kubernetes 1.36 on, and `webhook` for older versions; docs/guide/deploy.md has the
+    details. The command sends nothing to a cluster.
 
     For example:
 
@@ -36,9 +36,9 @@ def deploy(
     Parameters
     ----------
     overlay
-        How Jobs are made to queue. A chart has this as the value `admission`.
+        The way in which new Jobs are prepared for the queue. In a chart, this is the value `admission`.
     render
-        Print the manifests. Needs kubectl or kustomize on the PATH.
+        Print the manifests. This needs kubectl or kustomize on the PATH.
     output
         Copy the folder `deploy` into this directory: base, overlays and components for your own kustomization.
     chart
@@ -49,7 +49,8 @@ def deploy(
     root = shipped("deploy")
     if [render, output is not None, chart is not None].count(True) != 1:
         raise PhalanxError(
-            "say one of: --render to print the manifests of an overlay, --output DIR to copy the folder, --chart DIR "
+            "give one of these options: --render to print the manifests of an overlay, --output DIR to copy the "
+            "folder, --chart DIR "
             "to write a Helm chart."
         )
     if render:
@@ -69,7 +70,8 @@ def deploy(
 
 
 def _rendered(folder: Path) -> str:
-    """Raises PhalanxError if no program can put the parts together."""
+    """Return the manifests of a kustomize folder. Raises PhalanxError if neither kubectl nor kustomize is on the PATH,
+    or if the program fails."""
     for name, words in (("kubectl", ("kustomize",)), ("kustomize", ("build",))):
         if (program := shutil.which(name)) is not None:
             done = subprocess.run((program, *words, str(folder)), capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""`phalanx scheduler`: only the scheduler, for any Kubernetes cluster."""
+"""`phalanx scheduler`: run the scheduler alone, for any Kubernetes cluster."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ from phalanx.metrics.address import address
 
 if TYPE_CHECKING:
     DialectName: TypeAlias = str
-else:  # the names, for the help and for errors about a mistyped name
+else:  # at run time, a Literal of all names: the help lists them, and errors suggest the right name
     DialectName = Literal[*ON_CLUSTERS]
-# Unique: two containers in the host network may have the same host name and process id.
+# The random part makes the identity unique: two containers in the host network may have the same host name and process
+# id.
 IDENTITY = f"{socket.gethostname()}-{secrets.token_hex(4)}-{os.getpid()}"
 
 
@@ -53,13 +54,12 @@ def scheduler(
     node_groups: Path | None = None,
     verbose: bool = False,
 ) -> None:
-    """Schedule the jobs of a cluster, until Ctrl-C. (`phalanx up` does this too, for its own cluster.)
+    """Schedule the jobs of a cluster, until Ctrl-C. `phalanx up` contains a scheduler for its own cluster.
 
-    The scheduler starts Jobs with the label `phalanx.dev/queue` and pods with `schedulerName: phalanx`. It counts the
-    resources of all other pods, and does not change them. It installs or updates the definitions of queues, flavors and
-    reservations, and creates the queue `default` if that is missing. Running jobs go on when the scheduler stops. Of
-    two schedulers for one cluster (or one beside `phalanx up`), one is the standby until the other ends (the Lease
-    `kube-system/phalanx`).
+    The scheduler starts Jobs with the label `phalanx.dev/queue` and pods with `schedulerName: phalanx`. It takes the
+    resources of all other pods into account, but does not change these pods. It installs or updates the definitions of
+    queues, flavors and reservations, and creates the queue `default` if that is missing. Running jobs go on when the
+    scheduler stops. If a cluster has two schedulers, the Lease `kube-system/phalanx` makes one of them the standby.
 
     For example:
 
@@ -78,13 +78,14 @@ def scheduler(
         The scheduling policy: YAML with backfill, scores, topologies, factors (docs/guide/kubernetes.md describes each
         field), or a Python file that computes priorities (docs/guide/simulate.md).
     dialect
-        Take the place of this other scheduler, which must not run: schedule pods with its scheduler name, install its
-        kinds where they are missing, read them, and write their status. kubeflow: training jobs, beside their operator.
+        Take the place of this other scheduler, which must not run. Phalanx then schedules pods that have the other
+        scheduler's name, installs its kinds where they are missing, reads its objects and writes their status. With
+        `kubeflow`, Phalanx schedules training jobs; their operator must run as well.
     record
         Append all events and decisions to this file, for `phalanx replay` and `phalanx whatif`.
     metrics_address
-        Serve /metrics (for Prometheus), /healthz and /readyz there, without a token: they contain no secret, and they
-        change nothing. Without this option no metrics are served.
+        Serve /metrics (for Prometheus), /healthz and /readyz at this address, without a token: they contain no secret,
+        and requests change nothing. Without this option no metrics are served.
     ledger
         Record every job that runs in this database, for `phalanx history`: sqlite:///FILE or
         postgresql://USER@HOST/NAME (the password in PGPASSWORD or a .pgpass file). See docs/guide/slurm.md.
@@ -104,7 +105,7 @@ def scheduler(
 
 
 def _require_ledger(url: str | None) -> None:
-    """Raises LedgerError before anything starts, if the ledger cannot be opened."""
+    """Raise LedgerError, before anything starts, if the ledger cannot be opened."""
     if url is None:
         return
     from phalanx.ledger.store import Ledger  # a database, which is imported only where there is a ledger
@@ -124,7 +125,10 @@ async def _connected(
     # that need no Lease.
     async with connected(target) as connection, await connection.another() as apart:
         await refuse_beside_rivals(connection, settings.dialects, time.time())
-        note(f"scheduling for {connection.server}, as soon as no other does; Ctrl-C stops it, and nothing that runs")
+        note(
+            f"scheduling for {connection.server}, as soon as no other scheduler does; Ctrl-C stops the scheduler, but "
+            "no running job"
+        )
         await until_stopped(_serve(connection, apart, settings, record, where, ledger, groups))
 
 
@@ -139,7 +143,8 @@ async def _serve(
 ) -> None:
     lease = Lease(apart, IDENTITY, terms=LeaseDurations(), policy=settings.text())
     connection.fence(lease.fence)
-    apart.tally = connection.tally  # a standby makes no other calls: these calls show that it is healthy
+    # a standby makes no other calls, so the health check must see the calls of this connection
+    apart.tally = connection.tally
     async with monitored(connection, lease, where) as metrics, asyncio.TaskGroup() as group:
         informers = Informers(connection, group, WIRE_TYPES)
         leads = lambda: note("this process leads")  # noqa: E731 (it is passed on, not called)
@@ -148,6 +153,7 @@ async def _serve(
 
 
 def _say(admission: AdmissionMode) -> None:
-    """Print which admission queues Jobs. If there is none, the log has the reason (`install_policy`)."""
+    """Print which kind of admission prepares new Jobs for the queue. If there is none, `install_policy` has logged the
+    reason."""
     if admission is not AdmissionMode.NEITHER:
         note(admission.value)

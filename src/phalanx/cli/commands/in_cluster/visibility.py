@@ -1,6 +1,6 @@
-"""`phalanx visibility`: an API group about waiting jobs, as an aggregated API server of a cluster.
+"""`phalanx visibility`: serve an API group about waiting jobs, as an aggregated API server of a cluster.
 
-One process serves one group (`ServedApi`): Kueue's visibility API, or the numbers for every user.
+One process serves one API group (`ServedApi`): Kueue's visibility API, or figures on queues and jobs for every user.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ API_SERVICES: Final = Kind(group="apiregistration.k8s.io", plural="apiservices",
 
 
 class VisibilitySource(Protocol):
-    """The objects from which the answers of an API group are computed."""
+    """The objects from which the responses of an API group are computed."""
 
     def unread(self) -> str:
-        """Return the objects that are not read yet; empty if all are read."""
+        """Return which objects are not read yet, as a text; "" if all are read."""
 
     async def keep(self) -> None:
-        """Follow the objects, until cancelled."""
+        """Keep the caches of the objects up to date, until cancelled."""
 
     def view(self, path: tuple[str, ...], query: Mapping[str, str]) -> Object | None:
-        """Return the answer to a path below the group; None while objects are unread."""
+        """Return the response to a request for `path` below the API group; None while objects are unread."""
 
 
 class Workloads:
-    """Kueue's objects, for its visibility API."""
+    """Caches of Kueue's objects, from which Kueue's visibility API is answered."""
 
     def __init__(self, api: Connection) -> None:
         self._caches = {kind: Informer(api, kind, lean=Lean) for kind in READ}
@@ -72,11 +72,13 @@ class Workloads:
 
 
 class VisibilityCluster:
-    """All objects that decide when jobs start, for the numbers of every user."""
+    """The state of the whole cluster, from which the figures for every user are computed."""
 
     def __init__(self, api: Connection) -> None:
         from phalanx.cli.cluster.numbers.starting import StartAnswers
-        from phalanx.cli.views.page.following import Following  # the scheduler's code, for this group alone
+
+        # the scheduler's code is imported only for this API group
+        from phalanx.cli.views.page.following import Following
         from phalanx.dashboard.rows import Facts
 
         self._following = Following(api, Facts())
@@ -97,8 +99,8 @@ class VisibilityCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedApi:
-    """An API group that a process serves. `service`: the name of its Service, and of the Secret with its authority.
-    `made_by`: the manifests that install it."""
+    """An API group that a process serves. `service`: the name of its Service, and of the Secret with its certificate
+    authority. `made_by`: the folder with the manifests that install it."""
 
     group: str
     resources: tuple[Resource, ...]
@@ -108,7 +110,7 @@ class ServedApi:
 
     @property
     def called(self) -> Called:
-        """Return the APIServices that make API servers forward requests."""
+        """Return the APIServices of this group, which make API servers forward requests to the Service."""
         versions = dict.fromkeys(one.version for one in self.resources)
         return Called(
             kept_in=self.service,
@@ -120,7 +122,8 @@ class ServedApi:
 
 
 def _numbers_only(resource: Resource) -> Resource:
-    """Return the resource without rows and pages, which have names. Only the scheduler of one machine serves them."""
+    """Return the resource without its subresources for rows and pages, because those contain names of other users'
+    jobs. Only the scheduler of `phalanx up` serves these subresources."""
     kept = tuple(one for one in resource.subresources if one.name in {"summary", "reason", "start"})
     return replace(resource, subresources=kept)
 
@@ -154,17 +157,17 @@ def visibility(
 ) -> None:
     """Answer questions about waiting jobs through the API servers of a cluster, until Ctrl-C.
 
-    An aggregated API server: the API servers of the cluster forward the requests for one API group to it. It needs no
-    scheduler and changes no job.
+    The command is an aggregated API server: the API servers of the cluster forward all requests for one API group to
+    it. It works without a scheduler and changes no job.
 
     - `--api kueue`: visibility.kueue.x-k8s.io, the pending Workloads of each queue and their positions. kueuectl and
-      dashboards find it where Kueue's own is. deploy/components/kueue-visibility installs it.
-    - `--api phalanx`: visibility.phalanx.dev, numbers for every user. It says how each queue stands, and why each job
-      waits, without the names of other jobs. deploy/components/numbers installs it.
+      dashboards find this API at the same path as Kueue's own. deploy/components/kueue-visibility installs it.
+    - `--api phalanx`: visibility.phalanx.dev, figures that every user may read: the status of each queue, and why each
+      job of the user waits, without the names of other jobs. deploy/components/numbers installs it.
 
-    Only API servers may connect, with the front proxy's certificate (the ConfigMap
-    kube-system/extension-apiserver-authentication names its authority). The API server decides whether the user may
-    read the answer. The process makes and renews its own certificate, as the webhook does.
+    Only API servers can connect, because the client needs the front proxy's certificate. (The ConfigMap
+    kube-system/extension-apiserver-authentication has the authority of this certificate.) The API server decides
+    whether the user may read the response. The process creates and renews its own certificate, as the webhook does.
 
     For example:
 
@@ -176,11 +179,11 @@ def visibility(
     address
         The address on which API servers reach this server, HOST:PORT.
     api
-        The API group to answer: kueue or phalanx.
+        The API group to serve: kueue or phalanx.
     namespace
-        The namespace of its Secret and of its Service (phalanx-visibility, or phalanx-numbers for `--api phalanx`).
+        The namespace of the server's Secret and Service (phalanx-visibility, or phalanx-numbers for `--api phalanx`).
     metrics_address
-        Serve /metrics (for Prometheus), /healthz and /readyz there, over plain HTTP and without a token.
+        Serve /metrics (for Prometheus), /healthz and /readyz at this address, over plain HTTP and without a token.
     verbose
         Log more details to standard error.
     """
@@ -207,7 +210,7 @@ async def _serve(
 
 
 class Visible:
-    """The aggregated API server of one process. `port`: the port that it listens on."""
+    """The aggregated API server of one process. `port`: the port on which it listens."""
 
     def __init__(self, api: Connection, served: ServedApi, namespace: str, host: str) -> None:
         self.port = 0
@@ -231,7 +234,8 @@ class Visible:
         return self.belief.wrong() or self.keeper.wrong() or (f"{unread} are not read yet" if unread else "")
 
     async def keep(self) -> None:
-        """Keep the objects, the certificate and the front proxy's authority up to date, until cancelled."""
+        """Keep the caches of objects, the server's certificate and the front proxy's authority up to date, until
+        cancelled."""
         async with asyncio.TaskGroup() as group:
             for keep in (self._source.keep, self.keeper.keep, self.belief.keep):
                 group.create_task(keep())
@@ -239,7 +243,8 @@ class Visible:
 
 @asynccontextmanager
 async def visible(api: Connection, served: ServedApi, namespace: str, where: tuple[str, int]) -> AsyncIterator[Visible]:
-    """Open the port inside the context; the caller runs `Visible.keep`. Raises PhalanxError."""
+    """Listen on the port while the context is open, and yield the server. The caller must run `Visible.keep`. Raises
+    PhalanxError if the port cannot be opened."""
     found = Visible(api, served, namespace, where[0])
     async with serving(where, found.handshakes, found.answerer) as found.port:
         yield found

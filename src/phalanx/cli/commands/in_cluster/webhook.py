@@ -1,4 +1,4 @@
-"""`phalanx webhook`: the admission of Jobs, for API servers that serve no MutatingAdmissionPolicy."""
+"""`phalanx webhook`: the admission webhook for Jobs, for API servers without MutatingAdmissionPolicy."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def webhook(
 ) -> None:
     """Prepare Jobs for Phalanx when they are created, on Kubernetes 1.29 to 1.35, until Ctrl-C.
 
-    From 1.36 on, API servers do this themselves (MutatingAdmissionPolicy), and this webhook is not needed. Before, they
-    call this webhook for each Job with the label `phalanx.dev/queue`. The webhook suspends the Job, sets the scheduler
-    to phalanx, and signs the Job with the name of its creator, exactly as the policies do. deploy/overlays/webhook
-    installs two replicas and the configuration with which API servers call them; both serve requests. While no replica
-    runs, Jobs with the label cannot be created; other objects are not affected.
+    From 1.36 on, API servers do this themselves (MutatingAdmissionPolicy), and this webhook is not needed. Older API
+    servers call this webhook for each new Job with the label `phalanx.dev/queue`. The webhook suspends the Job, sets
+    its scheduler to phalanx, and adds an annotation with the name of its creator, exactly as the policies do.
+    deploy/overlays/webhook installs two replicas and the configuration with which API servers call them; both replicas
+    serve requests. While no replica runs, Jobs with the label cannot be created; other objects are not affected.
 
-    The webhook creates its certificate and renews it in time, from an authority that the replicas share in the Secret
-    phalanx-webhook. It writes this authority into the configuration, so that API servers trust it. Instead you can name
-    certificate files that another program renews.
+    The webhook creates its certificate and renews it in time. The replicas share a certificate authority in the Secret
+    phalanx-webhook. The webhook writes this authority into its configuration object, so that API servers trust the
+    certificate. Instead you can name certificate files that another program renews.
 
     For example:
 
@@ -56,17 +56,19 @@ def webhook(
     Parameters
     ----------
     address
-        The address on which API servers reach the webhook, HOST:PORT. There is no token, because API servers have none
-        for webhooks. A response contains only changes to the Job in the request.
+        The address on which API servers reach the webhook, HOST:PORT. Requests need no token, because API servers send
+        none to webhooks. A response contains only changes to the Job in the request.
     namespace
-        The namespace of its Secret and of the Service phalanx-webhook, whose name the certificate has.
+        The namespace of the webhook's Secret and of its Service phalanx-webhook. The certificate is issued for the DNS
+        name of the Service.
     tls_cert
-        A certificate in PEM with its chain; the file is read again when it changes. Needs --tls-key. The webhook then
-        reads and writes nothing in the cluster, and the maker of the certificate sets caBundle for the API servers.
+        A file with the certificate and its chain, in PEM; the webhook reads it again when it changes. Needs --tls-key.
+        With this option the webhook reads and writes nothing in the cluster, so you must set caBundle for the API
+        servers yourself.
     tls_key
-        The key of the certificate, in PEM.
+        A file with the private key of the certificate, in PEM.
     metrics_address
-        Serve /metrics (for Prometheus), /healthz and /readyz there, over plain HTTP and without a token.
+        Serve /metrics (for Prometheus), /healthz and /readyz at this address, over plain HTTP and without a token.
     verbose
         Log more details to standard error.
     """

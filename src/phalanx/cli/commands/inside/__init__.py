@@ -1,7 +1,7 @@
-"""Inside the pods of a job.
+"""Commands that act inside a pod of a job.
 
-place         which pod and which container are meant
-shell         a command, or a shell
-cp            files
-port_forward  its network
+place         choose the pod and the container
+shell         run a command or a shell
+cp            copy files
+port_forward  forward a local port
 """

@@ -1,4 +1,4 @@
-"""`phalanx cp`: files from and to a pod of a job that runs, by tar(1) in its container."""
+"""`phalanx cp`: copy files from and to a pod of a running job, with tar(1) in its container."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from phalanx.client.connection import Connection, Object
 from phalanx.errors import PhalanxError
 
 _PIECE_BYTES = 1 << 16
-# `head` ends the input of tar, because the connection does not signal its end. The paths to write are in "$2" and "$3".
+# `head` ends the input of tar after "$1" bytes, because the connection cannot signal the end of the input. "$2" is the
+# folder into which tar writes.
 _UNPACK = 'mkdir -p "$2" && head -c "$1" | tar xf - -C "$2"'
 _PACK = 'cd "$1" && tar cf - -- "$2"'
 
 
 @dataclass(frozen=True, slots=True)
 class _Inside:
-    """A path in a pod of a job."""
+    """A path in a pod of a job. `job`: the name of the job, or of one of its pods."""
 
     job: str
     path: PurePosixPath
@@ -40,9 +41,8 @@ async def cp(
     space: Namespace | None = None,
     target: Target | None = None,
 ) -> None:
-    """Copy files and folders from a pod of a job to this machine, or to the pod. The container needs tar and sh.
-
-    A destination that is a folder, or ends with a slash, gets the source inside it.
+    """Copy files and folders from a pod of a job to this machine, or from this machine to the pod. The container needs
+    tar and sh. If the destination is a folder or ends with a slash, the source is copied into it.
 
     For example:
 
@@ -53,15 +53,15 @@ async def cp(
     Parameters
     ----------
     source
-        A path of this machine, or JOB:PATH; JOB/INDEX:PATH for one of its pods.
+        A path on this machine, or JOB:PATH for a path in the first pod of the job; JOB/INDEX:PATH chooses another pod.
     destination
-        In the same way.
+        The path of the copy, in the same form. One of the two paths must be on this machine.
     container
-        The container. [default: the first]
+        The container. [default: the container that kubectl chooses: the annotated one, else the first]
     """
     away, there = _inside(source), _inside(destination)
     if (away is None) == (there is None):
-        raise PhalanxError("one side is a path of this machine, the other JOB:PATH. Nothing was copied.")
+        raise PhalanxError("one path must be on this machine, and the other one must be JOB:PATH. Nothing was copied.")
     inside = away or there
     assert inside is not None
     namespace = (space or Namespace()).namespace
@@ -74,19 +74,19 @@ async def cp(
 
 
 def _inside(text: str) -> _Inside | None:
-    """Return the job (or the pod, for `pod:NAME:PATH`) and the path of JOB:PATH; None for a path of this machine."""
+    """Return the job and the path of JOB:PATH (or the pod, for `pod:NAME:PATH`); None for a path on this machine."""
     if text.startswith((".", "/")) or ":" not in text:
         return None
     job, _, path = text.rpartition(":")
     if not path:
-        raise PhalanxError(f"{text!r} names no path: write for instance {text}/results. Nothing was copied.")
+        raise PhalanxError(f"{text!r} names no path: write for example {text}/results. Nothing was copied.")
     return _Inside(job, PurePosixPath(path))
 
 
 async def _fetch(
     connection: Connection, pod: Object, container: str, source: PurePosixPath, destination: Path, *, into: bool
 ) -> None:
-    folder = destination if into or destination.is_dir() else destination.parent  # noqa: ASYNC240 (one look, at once)
+    folder = destination if into or destination.is_dir() else destination.parent  # noqa: ASYNC240 (one fast check)
     name = None if folder is destination else destination.name
     command = ("sh", "-c", _PACK, "sh", str(source.parent), source.name or ".")
     with tempfile.TemporaryFile() as archive:
@@ -104,7 +104,8 @@ def _append(file: IO[bytes], data: bytes) -> None:
 
 
 def _extract(archive: IO[bytes], folder: Path, old: str, new: str) -> None:
-    """Unpack the archive inside of the folder only. The entry `old`, with everything below it, gets the name `new`."""
+    """Unpack the archive into the folder; entries outside of the folder are refused. The entry `old` is renamed to
+    `new`, together with everything below it."""
     try:
         with tarfile.open(fileobj=archive) as found:
             for member in found:
@@ -112,7 +113,7 @@ def _extract(archive: IO[bytes], folder: Path, old: str, new: str) -> None:
                     member.name = new + member.name[len(old) :]
                 found.extract(member, folder, filter="data")
     except (tarfile.TarError, OSError) as error:
-        raise PhalanxError(f"what came cannot be written into {folder}: {error}") from error
+        raise PhalanxError(f"the copied files cannot be written into {folder}: {error}") from error
 
 
 async def _send(
@@ -139,7 +140,8 @@ async def _send(
 async def _place(
     connection: Connection, pod: Object, container: str, destination: PurePosixPath, name: str, *, into: bool
 ) -> tuple[PurePosixPath, str]:
-    """Return the destination in the container: the folder, and the name in this folder."""
+    """Return the destination in the container as a folder and a name in this folder. `into`: True if the user's
+    destination ends with a slash."""
     command = ("test", "-d", str(destination))
     async with Exec(connection, pod, container, command, tty=False, stdin=False) as session:
         is_folder = await session.run(lambda data: None, lambda data: None) == 0

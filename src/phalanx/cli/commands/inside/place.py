@@ -20,8 +20,8 @@ _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 async def running_pod(
     connection: Connection, job: str, namespace: str, target: Target | None
 ) -> AsyncIterator[tuple[Connection, Object]]:
-    """Yield the first running pod of the job, and a connection to the cluster that runs it. Print which pod it is if
-    several run. Raises PhalanxError if none runs."""
+    """Yield a connection to the cluster that runs the job, and the job's first running pod. If several pods run, print
+    which one was chosen. Raises PhalanxError if no pod runs."""
     found = await Finder(connection, namespace, find_ledger_of(target, os.environ)).one(job)
     async with reached(connection, [member.obj for member in found.members]) as there:
         if there is not connection:
@@ -33,10 +33,10 @@ async def _first_running(connection: Connection, found: FoundJob) -> Object:
     pods = await pods_of(connection, found)
     running = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Running"]
     if not running:
-        raise PhalanxError(f"no pod of {found} runs. `phalanx explain {found.id}` says why.")
+        raise PhalanxError(f"no pod of {found} runs. `phalanx explain {found.id}` shows why.")
     if len(running) > 1:
         name = running[0]["metadata"]["name"]
-        note(f"phalanx: pod {name}, the first of {len(running)} that run; JOB/INDEX names another")
+        note(f"phalanx: pod {name}, the first of {len(running)} running pods; JOB/INDEX chooses another")
     return running[0]
 
 
@@ -49,6 +49,6 @@ def container_of(pod: Object, wanted: str) -> str:
         return said if said in names else names[0]
     if wanted not in names:
         raise PhalanxError(
-            f"pod {pod['metadata']['name']} has no container {wanted!r}. Those there are: {', '.join(names)}."
+            f"pod {pod['metadata']['name']} has no container {wanted!r}. Its containers are: {', '.join(names)}."
         )
     return wanted

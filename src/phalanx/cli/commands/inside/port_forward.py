@@ -1,4 +1,4 @@
-"""`phalanx port-forward JOB PORT`: a port of a pod at this machine's loopback address."""
+"""`phalanx port-forward JOB PORT`: forward a port of this machine's loopback address to a pod of a job."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def port_forward(
     space: Namespace | None = None,
     target: Target | None = None,
 ) -> None:
-    """Reach a port of a pod of a job at 127.0.0.1, until Ctrl-C: a notebook, TensorBoard, a debugger.
+    """Forward a port of 127.0.0.1 to a port of a pod of a job, until Ctrl-C: for a notebook, TensorBoard or a debugger.
 
     For example:
 
@@ -36,7 +36,7 @@ async def port_forward(
     job
         The job: NAME, NAMESPACE/NAME or KIND/NAME; JOB/INDEX or JOB/ROLE for one of its pods.
     port
-        The port of the pod, or LOCAL:REMOTE; 0:REMOTE takes any free local one.
+        The port of the pod, or LOCAL:REMOTE for another local port; 0:REMOTE chooses a free local port.
     ports
         More ports.
     """
@@ -53,11 +53,13 @@ async def port_forward(
 
 
 def _pair(text: str) -> tuple[int, int]:
-    """Return local and remote port. Raises PhalanxError."""
+    """Return the local and the remote port. Raises PhalanxError if the text is invalid."""
     local, colon, remote = text.partition(":")
     numbers = (local, remote if colon else local)
     if not all(one.isascii() and one.isdigit() and int(one) <= _MOST_PORT for one in numbers) or not int(numbers[1]):
-        raise PhalanxError(f"{text!r} is no port: write for instance 8888, or 8080:80 for port 80 of the pod at 8080.")
+        raise PhalanxError(
+            f"{text!r} is no port: write for example 8888, or 8080:80 for local port 8080 and port 80 of the pod."
+        )
     return int(numbers[0]), int(numbers[1])
 
 

@@ -1,4 +1,4 @@
-"""`phalanx shell JOB`: a shell, or a command, in a pod of a job that runs."""
+"""`phalanx shell JOB`: run a shell or a command in a pod of a running job."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ async def shell(
     space: Namespace | None = None,
     target: Target | None = None,
 ) -> int:
-    """Open a shell in a pod of a job that runs, or run a command there. The exit code is the command's.
+    """Open a shell in a pod of a running job, or run a command there. The exit code is that of the shell or command.
 
-    With a terminal the shell is interactive; without one, standard input is passed on.
+    At a terminal the shell is interactive. Otherwise standard input is passed to the shell or command.
 
     For example:
 
@@ -39,9 +39,9 @@ async def shell(
     job
         The job: NAME, NAMESPACE/NAME or KIND/NAME; JOB/INDEX or JOB/ROLE for one of its pods. [default: its first pod]
     command
-        The command, after two dashes. [default: bash where there is one, else sh]
+        The command, after two dashes. [default: bash if the container has it, else sh]
     container
-        The container. [default: the first]
+        The container. [default: the container that kubectl chooses: the annotated one, else the first]
     """
     terminal = sys.stdin.isatty() and sys.stdout.isatty() and not command
     namespace, words = (space or Namespace()).namespace, command or _SHELL

@@ -1,12 +1,12 @@
-"""A cluster on this machine.
+"""Commands for a cluster on this machine.
 
-control_plane   what `up` runs besides the API server (internal)
-up              start one, until Ctrl-C
-down            stop one
-demo            six applications on one of its own
-image           images that its containers run
-install         a shared one as a service of systemd
-login           become a user of a shared one
-backup          one as a file
-restore         one from such a file
+control_plane   run everything of `up` except the API server (internal)
+up              start a cluster, until Ctrl-C
+down            stop the cluster
+demo            run six applications on a cluster of its own
+image           manage the images that containers of the cluster run
+install         install a shared cluster as a service of systemd
+login           become a user of a shared cluster
+backup          write a cluster into a file
+restore         restore a cluster from a backup
 """

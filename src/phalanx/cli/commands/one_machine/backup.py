@@ -1,4 +1,4 @@
-"""`phalanx backup`: a cluster of this machine in one file."""
+"""`phalanx backup`: write a cluster of this machine into one file."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def backup(
 ) -> None:
     """Write a cluster of this machine into one file: its objects, its ledger, its keys and tokens.
 
-    It is of one moment, also while `phalanx up` runs; that goes on undisturbed. Volumes and logs of pods are not in it.
-    The file holds secrets: only you may read it.
+    All data in the file is from the same moment, even if `phalanx up` runs. The running cluster is not disturbed.
+    Volumes and logs of pods are not saved. The file contains secrets, so only you can read it.
 
     For example:
 
@@ -30,14 +30,14 @@ def backup(
     Parameters
     ----------
     data
-        Where the cluster is kept. [default: $XDG_DATA_HOME/phalanx, else ~/.phalanx]
+        The data directory of the cluster. [default: $XDG_DATA_HOME/phalanx, else ~/.phalanx]
     replace
-        Write over a file that is there.
+        Replace FILE if it exists.
     """
     if not file.parent.is_dir():
         raise PhalanxError(f"{file} cannot be written: there is no folder {file.parent}. Nothing was written.")
     if file.exists() and not replace:
-        raise PhalanxError(f"{file} exists already. Nothing was written. Name another file, or say --replace.")
+        raise PhalanxError(f"{file} exists already. Nothing was written. Name another file, or add --replace.")
     directory = chosen_directory(data, os.environ)
     size_bytes = back_up(directory, file)
     note(f"{file}: {directory.path}, {size_bytes / 2**20:.1f} MiB")

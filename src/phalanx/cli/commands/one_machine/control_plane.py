@@ -1,12 +1,13 @@
 """`phalanx control-plane` (internal): all parts of `phalanx up` except the API server, in one process.
 
-Scheduler, Job controller and its companions, this machine's node agent and simulated nodes share one connection and one
-cache per kind. They communicate through the API alone. If one of them fails, the process ends with its traceback in the
-log, and `phalanx up` starts it again. No state is lost, because all state is in the API.
+The scheduler, the Job controller and other controllers, this machine's node agent and the simulated nodes share one
+connection and one cache for each kind. They communicate only through the API. If one of them fails, the process writes
+the traceback to its log and ends, and `phalanx up` starts the process again. No state is lost, because all state is in
+the API.
 
-The scheduler uses the same Lease as `phalanx scheduler`, so that one of the two is the standby. A data directory has
-one `up` only, so the holder identity in the Lease is fixed: after a crash the next process takes over at once, even if
-the Lease has not expired.
+The scheduler uses the same Lease as `phalanx scheduler`, so that one of the two is the standby. Only one `phalanx up`
+runs on a data directory, so the holder identity in the Lease is a constant: after a crash the next process takes over
+at once, even if the Lease has not expired.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ from phalanx.slurm.cluster.admission import owner_objects
 from phalanx.state.cluster import Cluster
 
 IDENTITY = "phalanx-up"
-# These times are longer than those of `phalanx scheduler`: no standby waits for this lease to expire, and the API
+# These times are longer than those of `phalanx scheduler`. No standby waits until this Lease expires, and the API
 # server may be slow for a while, because the jobs run on the same machine.
 TERMS = LeaseDurations(lease_s=60.0, renew_s=45.0, retry_s=5.0)
 
@@ -77,15 +78,16 @@ def control_plane(
     metrics_address: str | None = None,
     machines: LocalMachines | None = None,
 ) -> None:
-    """Run the control plane of `phalanx up` (started by it, not by hand).
+    """Run the control plane of `phalanx up`. Only `phalanx up` starts this command.
 
     For example:
 
         phalanx control-plane --data ~/.phalanx
     """
     log_to_stderr(logging.INFO)
-    gc.set_threshold(50_000, 20, 50)  # a watch makes many objects and few cycles
-    settings = replace(settings_of(policy), dialects=DIALECTS)  # no other scheduler runs here
+    gc.set_threshold(50_000, 20, 50)  # a watch creates many objects, and few of them refer to each other in cycles
+    # all dialects are enabled, because no other scheduler runs in this cluster
+    settings = replace(settings_of(policy), dialects=DIALECTS)
     where = None if metrics_address is None else address(metrics_address)
     uvloop.run(_serve(DataDirectory(data), settings, machines or LocalMachines(), record, where))
 
@@ -97,7 +99,7 @@ async def _serve(
     record: Path | None,
     where: tuple[str, int] | None,
 ) -> None:
-    """Run every part until SIGTERM; pods of this machine go on running."""
+    """Run all parts of the control plane until SIGTERM. Pods of this machine go on running afterwards."""
     async with await Connection.open(directory.control_plane_kubeconfig) as connection:
         lease = Lease(connection, IDENTITY, terms=TERMS, policy=settings.text())
         async with monitored(connection, lease, where) as metrics:
@@ -117,7 +119,7 @@ async def _run_all(
         informers = Informers(connection, group)
         await install(connection)
         await install_policy(connection)
-        await install_operators(connection)  # before the scheduler asks which kinds there are
+        await install_operators(connection)  # before the scheduler reads which kinds the API server has
         await install_offered(connection, offered(machines.kinds or ""))
         await asyncio.gather(*(install_dialect(connection, dialect) for dialect in FRAMED.values()))
         await retire(connection, machines.simulate_nodes)
@@ -152,8 +154,9 @@ def _served(
 
 
 def _is_bound_here(spec: Mapping[str, Any]) -> bool:
-    """Return True: no other scheduler runs here, so Phalanx also binds pods of the default scheduler. A pod whose image
-    is missing waits with ErrImagePull; the node starts the pod as soon as the image exists."""
+    """Return True for every pod, because no other scheduler runs in this cluster: Phalanx also binds pods of the
+    default scheduler. A bound pod whose image is missing waits with ErrImagePull, and the node starts the pod as soon
+    as the image exists."""
     return True
 
 
@@ -211,7 +214,7 @@ def _companions(
 
 
 async def _say_ready(informers: Informers, machines: LocalMachines) -> None:
-    """Print a line on standard output for `phalanx up` once the nodes exist."""
+    """Print `ready` on standard output when all nodes are ready. `phalanx up` waits for this line."""
     expected, changed = machines.simulate_nodes + machines.local_node, asyncio.Event()
     cache = informers(NODES)
     cache.subscribe(lambda change: changed.set())

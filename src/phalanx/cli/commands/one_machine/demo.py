@@ -1,4 +1,4 @@
-"""`phalanx demo`: six applications at once, first pod by pod, then as gangs, on a cluster of its own."""
+"""`phalanx demo`: run six applications at once, first pod by pod, then as gangs, on a cluster of its own."""
 
 from __future__ import annotations
 
@@ -29,13 +29,16 @@ INTERRUPTED = 130
 
 
 async def demo(*, timeline: Path = Path("phalanx-demo.svg"), keep: bool = False, json: bool = False) -> int:
-    """Six applications at once, on a Kubernetes of its own with one six-CPU node: pod by pod, then as gangs.
+    """Run six applications at once: first pod by pod, then as gangs. The demo starts its own cluster with one six-CPU
+    node.
 
-    Each application is a driver that, once it runs, asks the API for its two executors, as Spark does. Together they
-    count the words of Python's own library, over sockets; every process is real. Pod by pod, six drivers take six CPUs
-    and wait for executors that can never start. As gangs, each application starts whole or not at all, and all finish.
+    Each application has a driver that creates its two executors through the API after it has started, as Spark does.
+    The driver and the executors count the words of Python's standard library, and communicate over sockets. All of them
+    are real processes. If pods start one by one, six drivers take the six CPUs and wait for executors that can never
+    start. As gangs, each application starts whole or not at all, and all finish.
 
-    Exit code 0 only if that is what happened: 0 of 6 finished pod by pod, 6 of 6 as gangs, with the right counts.
+    The exit code is 0 only if exactly this happened: 0 of 6 applications finished pod by pod, and 6 of 6 as gangs, with
+    correct counts.
 
     For example:
 
@@ -46,9 +49,9 @@ async def demo(*, timeline: Path = Path("phalanx-demo.svg"), keep: bool = False,
     Parameters
     ----------
     timeline
-        The picture to draw: .svg, .png or .pdf.
+        The file for the picture of both runs: .svg, .png or .pdf.
     keep
-        Leave the data directory (and print where) instead of deleting it.
+        Keep the data directory and print its path, instead of deleting it.
     json
         Print one JSON document at the end, and nothing else.
     """
@@ -111,13 +114,14 @@ def _conclusion(verdict: DemoResult, timeline: Path) -> Text:
     common = ", ".join(f"{word} {number:,}" for word, number in verdict.reference.most_common)
     words = verdict.reference.words
     found = Text(
-        f"{verdict.right} of {APPLICATIONS} counts agree with that of a single process: {words:,} words ({common}).\n"
+        f"{verdict.right} of {APPLICATIONS} counts agree with the count of a single process: {words:,} words "
+        f"({common}).\n"
         f"The timeline is drawn in {timeline}.\n"
     )
     finished = f"{verdict.without.finished} of {APPLICATIONS} finished pod by pod, {verdict.gangs.finished} as gangs"
     if verdict.holds:
-        return found.append(f"{finished}: a job starts whole or not at all.", style="bold green")
-    return found.append(f"{finished}: this is not what should have happened.", style="bold red")
+        return found.append(f"{finished}: all pods of a gang start together, or none of them.", style="bold green")
+    return found.append(f"{finished}: this is not the expected result.", style="bold red")
 
 
 def _access(kubeconfig: Path) -> Access:

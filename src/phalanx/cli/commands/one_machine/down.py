@@ -13,8 +13,8 @@ _PATIENCE_S = 120.0
 
 
 def down(*, data: Path | None = None, json: bool = False) -> None:
-    """Stop the cluster of this machine, as Ctrl-C does where it was started. Running pods go on running, and the next
-    `phalanx up` finds them.
+    """Stop the cluster of this machine, as Ctrl-C in the terminal of `phalanx up` does. Running pods go on running, and
+    the next `phalanx up` finds them.
 
     For example:
 
@@ -25,9 +25,9 @@ def down(*, data: Path | None = None, json: bool = False) -> None:
     Parameters
     ----------
     data
-        The directory of the cluster. [default: $XDG_DATA_HOME/phalanx, else ~/.phalanx]
+        The data directory of the cluster. [default: $XDG_DATA_HOME/phalanx, else ~/.phalanx]
     json
-        Print JSON: directory, stopped, said.
+        Print JSON: directory, stopped, said (the message of the stopped `phalanx up`).
     """
     directory = chosen_directory(data, os.environ)
     said = stop(directory, _PATIENCE_S)

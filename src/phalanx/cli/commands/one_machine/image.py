@@ -1,4 +1,4 @@
-"""`phalanx image`: images that containers of this machine run."""
+"""`phalanx image`: import, build, list and remove the images that containers of this machine run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EXAMPLES = """For example:
 """
 image = App(
     name="image",
-    help="Images that containers of this machine run (`phalanx up`): each its own files, another Debian for instance.",
+    help="Manage the images (root file systems) that containers of this machine run (`phalanx up`).",
     help_epilogue=_EXAMPLES,
     help_format="markdown",
 )
@@ -47,39 +47,38 @@ def import_(
 ) -> None:
     """Import an image. Pods can then use it as `image: NAME`.
 
-    An image of the same name is replaced; running pods keep the old one. Layers that other images have are not stored
-    again.
+    An image with the same name is replaced; running pods keep the old image. A layer that another image already has is
+    not stored again.
 
     For example:
 
-        phalanx image import team/train:1.4 ./train.oci.tar     # as skopeo, buildah, podman or docker save it
+        phalanx image import team/train:1.4 ./train.oci.tar     # an archive of skopeo, buildah, podman or docker
         phalanx image import team/train:1.4 ./layout:1.4        # an OCI layout, and a tag in it
-        phalanx image import trixie ./trixie-root               # a root file system, or a tar of one
-        phalanx image import debian:13 docker://debian:13       # from a registry, by skopeo
+        phalanx image import trixie ./trixie-root               # a folder or tar with a root file system
+        phalanx image import debian:13 docker://debian:13       # from a registry, with skopeo
 
     Parameters
     ----------
     name
-        The name of the image in pods.
-    source
+        The name by which pods use the image.     source
         An OCI layout or archive, an archive of `docker save`, a root file system as a folder or archive, or
         docker://NAME. PATH:TAG selects one of several images in a source.
     data
         The directory of the cluster. [default: as of `phalanx up`]
     most_bytes
-        Refuse images that are larger than this, unpacked.
+        Refuse an image whose unpacked size in bytes is larger than this.
     most_files
-        Refuse images with more files than this.
+        Refuse an image with more files than this.
     """
     allowance = Allowance(bytes_left=most_bytes, files_left=most_files)
     found = import_image(_store(data), name, source, allowance)
     left_out = f"; {allowance.devices} device files were left out" if allowance.devices else ""
-    note(f"{found.name} is there ({_size(found)}){left_out}")
+    note(f"imported {found.name} ({_size(found)}){left_out}")
 
 
 @image.command(name="list")
 def list_(*, data: Path | None = None, output: Annotated[str, Parameter(name=["--output", "-o"])] = "") -> None:
-    """Show the images that there are.
+    """List the images.
 
     For example:
 
@@ -91,7 +90,7 @@ def list_(*, data: Path | None = None, output: Annotated[str, Parameter(name=["-
     data
         The directory of the cluster. [default: as of `phalanx up`]
     output
-        json: everything, for programs.
+        `json` prints all data of the images as JSON, for programs.
     """
     if output not in ("", "json"):
         raise PhalanxError(f"--output {output} is not known; write json, or leave it out")
@@ -105,9 +104,9 @@ def list_(*, data: Path | None = None, output: Annotated[str, Parameter(name=["-
 
 @image.command
 def remove(*names: str, data: Path | None = None) -> None:
-    """Take images away, with the layers that nobody else needs.
+    """Remove images, and the layers that no other image needs.
 
-    A running container keeps its files until it ends. They are deleted by the next `phalanx image remove`.
+    If a running container uses a layer, the next `phalanx image remove` after the container's end deletes the layer.
 
     For example:
 
@@ -116,7 +115,7 @@ def remove(*names: str, data: Path | None = None) -> None:
     Parameters
     ----------
     names
-        Of the images. Without any, only layers that nobody needs any more are taken away.
+        The names of the images. Without names, only layers that no image needs any more are removed.
     data
         The directory of the cluster. [default: as of `phalanx up`]
     """
@@ -128,9 +127,9 @@ def remove(*names: str, data: Path | None = None) -> None:
     except OSError as error:
         raise PhalanxError(f"{error.filename or 'the images'}: {error.strerror}") from error
     if gone is None:
-        note("their layers are still there: an image is being imported. Say it again later")
+        note("the layers were not removed, because an image is being imported. Repeat the command later")
     else:
-        note(f"{gone} layers went with it" if gone else "no layer had to go")
+        note(f"removed {gone} unused layers" if gone else "no unused layer was found")
 
 
 @image.command(name="build-debian")
@@ -143,7 +142,7 @@ def build_debian(
     include: Annotated[str, Parameter(negative=())] = "",
     data: Path | None = None,
 ) -> None:
-    """Build a small Debian system as an image, by debootstrap. Needs root, and takes a minute.
+    """Build a small Debian system as an image, with debootstrap. This needs root, and takes about a minute.
 
     For example:
 
@@ -153,19 +152,19 @@ def build_debian(
     Parameters
     ----------
     suite
-        The release: bookworm, trixie, or what else debootstrap knows.
+        The Debian release: bookworm, trixie, or another suite that debootstrap supports.
     name
         The name of the image in pods. [default: debian:SUITE]
     mirror
-        Where packages come from. [default: debootstrap's]
+        The URL of the package mirror. [default: the mirror of debootstrap]
     include
-        Packages to install besides, with commas between them.
+        More packages to install, separated by commas.
     data
         The directory of the cluster. [default: as of `phalanx up`]
     """
     packages = [one for one in include.split(",") if one]
     found = build(_store(data), name or f"debian:{suite}", suite, mirror, packages)
-    note(f"{found.name} is there ({_size(found)})")
+    note(f"built {found.name} ({_size(found)})")
 
 
 def _store(data: Path | None) -> ImageStore:
@@ -173,7 +172,7 @@ def _store(data: Path | None) -> ImageStore:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise PhalanxError(f"{directory} cannot be made: {error.strerror}. Nothing was done") from error
+        raise PhalanxError(f"{directory} cannot be created: {error.strerror}. Nothing was done") from error
     return ImageStore(directory)
 
 
@@ -181,7 +180,7 @@ def _listed(data: Path | None) -> list[StoredImage]:
     try:
         return ImageStore(chosen_directory(data, os.environ).path).listed()
     except OSError as error:
-        raise PhalanxError(f"{error.filename}: {error.strerror}. Images are their owner's alone") from error
+        raise PhalanxError(f"{error.filename}: {error.strerror}. Only their owner can read images") from error
 
 
 def _short(one: StoredImage) -> str:

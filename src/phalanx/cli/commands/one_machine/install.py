@@ -1,4 +1,4 @@
-"""`phalanx install`: a shared cluster of this machine, as a service of systemd."""
+"""`phalanx install`: install a shared cluster of this machine as a service of systemd."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from phalanx.cli.terminal.output import note
 from phalanx.errors import PhalanxError
 
 _NAME = "phalanx.service"
-# A port that is taken, or a disk that is full, for a while must not end the service for good (StartLimitIntervalSec).
-# Pods are no part of the service: they go on when the service restarts (KillMode), and their own control groups limit
-# them (Delegate). If memory is short, the kernel kills pods before the service (OOMScoreAdjust; pods have their own
-# scores).
+# StartLimitIntervalSec: systemd retries for ever, because a port in use or a full disk may be a passing problem.
+# KillMode: pods go on when the service restarts. Delegate: the service may create a control group for each pod, which
+# limits the pod. OOMScoreAdjust: if memory is short, the kernel kills pods before the service; pods have their own
+# scores.
 _UNIT = """[Unit]
 Description=Phalanx: jobs of this machine's users
 After=network.target
@@ -48,9 +48,9 @@ def install(
     port: Annotated[int, Parameter(validator=Number(gte=1, lte=65535))] = 6443,
     units: Path = Path("/etc/systemd/system"),
 ) -> None:
-    """Write a systemd service that shares this machine with its users: `phalanx up --shared`, from each boot on.
+    """Write a systemd service that shares this machine with its users. It runs `phalanx up --shared` from each boot on.
 
-    The command starts nothing. It prints the commands that start the service. Users then say `phalanx login`.
+    The command starts nothing; it prints the commands that start the service. After that, users run `phalanx login`.
 
     For example:
 
@@ -60,11 +60,11 @@ def install(
     Parameters
     ----------
     data
-        Where the cluster keeps everything; root's alone.
+        The data directory of the cluster. Only root can read it.
     port
         The port of the API.
     units
-        The directory of systemd's units.
+        The directory of systemd's unit files.
     """
     words = (sys.executable, "-m", "phalanx.cli.app", "up", "--shared", "--data", str(data), "--port", str(port))
     place = units / _NAME
@@ -74,13 +74,15 @@ def install(
         place.write_text(_UNIT.format(command=command, data=folder))
     except OSError as error:
         raise PhalanxError(
-            f"{place} cannot be written: {error.strerror}. Nothing was installed. Say this as root, on a machine with "
-            "systemd; or start `phalanx up --shared` by whatever starts services here."
+            f"{place} cannot be written: {error.strerror}. Nothing was installed. Run this command as root on a "
+            "machine with "
+            "systemd, or let another service manager start `phalanx up --shared`."
         ) from error
     note(f"wrote {place}. Start it, now and at each boot: systemctl daemon-reload && systemctl enable --now phalanx")
 
 
 def _require_path(data: Path) -> None:
-    """Raises PhalanxError: a service has no directory of its own from which a relative path would count."""
+    """Raise PhalanxError for a relative path, because a systemd service has no working directory of the user. Letters
+    that need quoting in a unit file are refused too."""
     if not data.is_absolute() or any(letter in str(data) for letter in "\n\"'$\\"):
         raise PhalanxError(f"--data {data} must be an absolute path, without quotes, $ and backslashes")

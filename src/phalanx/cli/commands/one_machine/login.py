@@ -1,4 +1,4 @@
-"""`phalanx login`: a Unix user becomes a user of the cluster of his machine."""
+"""`phalanx login`: make a Unix user a user of the cluster that is shared on this machine."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _ANSWER_BYTES = 1 << 20
 
 
 def login(*, login_socket: Path = LOGIN_SOCKET, output: Path | None = None) -> None:
-    """Become a user of the cluster that this machine shares (`phalanx up --shared`), under your Unix name.
+    """Become a user of the cluster that is shared on this machine (`phalanx up --shared`), with your Unix name.
 
-    The kernel says who you are, so there is no password and no token to copy. You have a namespace of your own; what
-    you start in it runs as you. Afterwards kubectl and phalanx work as they are. Log in again when your groups change.
+    The kernel tells the server who you are, so you need no password and copy no token. You get your own namespace, and
+    pods in this namespace run as your Unix user. Afterwards kubectl and phalanx work without further options. Log in
+    again when your groups change.
 
     For example:
 
@@ -31,17 +32,17 @@ def login(*, login_socket: Path = LOGIN_SOCKET, output: Path | None = None) -> N
     Parameters
     ----------
     login_socket
-        Where the machine's cluster lets users log in.
+        The Unix socket at which the cluster lets users log in.
     output
-        Where to write the kubeconfig. [default: $KUBECONFIG if that is one file, else ~/.kube/config]
+        The file into which the kubeconfig is written. [default: $KUBECONFIG if it names one file, else ~/.kube/config]
     """
     answer = _ask(login_socket)
     if "kubeconfig" not in answer:
-        raise PhalanxError(f"you are not logged in: {answer.get('error', 'the answer makes no sense')}")
+        raise PhalanxError(f"you are not logged in: {answer.get('error', 'the response of the server is invalid')}")
     said = os.environ.get("KUBECONFIG", "")
     place = output or (Path(said) if said and ":" not in said else Path.home() / ".kube" / "config")
     _write(place, answer["kubeconfig"], certain=output is not None)
-    note(f"you are logged in; your namespace is {answer['namespace']}, and {place} says so to kubectl and phalanx")
+    note(f"you are logged in; your namespace is {answer['namespace']}; kubectl and phalanx read this from {place}")
 
 
 def _ask(path: Path) -> dict[str, str]:
@@ -55,19 +56,20 @@ def _ask(path: Path) -> dict[str, str]:
         return msgspec.json.decode(data, type=dict[str, str])
     except OSError as error:
         raise PhalanxError(
-            f"nobody lets users log in at {path}: {error.strerror or error}. Does `phalanx up --shared` run on this "
-            "machine? (its service: systemctl status phalanx)"
+            f"no server lets users log in at {path}: {error.strerror or error}. Does `phalanx up --shared` run on this "
+            "machine? (If it is a service of systemd: systemctl status phalanx)"
         ) from error
     except msgspec.DecodeError as error:
-        raise PhalanxError(f"what answered at {path} is no cluster of this machine: {error}") from error
+        raise PhalanxError(f"the program that answered at {path} is no cluster of this machine: {error}") from error
 
 
 def _write(place: Path, text: str, *, certain: bool) -> None:
-    """Write a file that only its user can read. `certain`: True if the user named this path, so that a file of another
-    program is replaced."""
+    """Write a file that only its owner can read. `certain`: True if the user named this path; then the file is replaced
+    even if another program wrote it."""
     if place.exists() and not certain and not _is_ours(place):
         raise PhalanxError(
-            f"{place} is of another cluster and was left as it is. Say where else: phalanx login --output FILE, and "
+            f"{place} belongs to another cluster and was not changed. Name another file: phalanx login --output FILE, "
+            "and "
             "then export KUBECONFIG=FILE"
         )
     try:
@@ -78,7 +80,9 @@ def _write(place: Path, text: str, *, certain: bool) -> None:
             file.write(text)
         draft.rename(place)
     except OSError as error:
-        raise PhalanxError(f"{place} cannot be written: {error.strerror}; say another with --output FILE") from error
+        raise PhalanxError(
+            f"{place} cannot be written: {error.strerror}; name another file with --output FILE"
+        ) from error
 
 
 def _is_ours(place: Path) -> bool:

@@ -1,4 +1,4 @@
-"""`phalanx restore`: a cluster of this machine as it was when a backup was written."""
+"""`phalanx restore`: restore a cluster of this machine from a backup."""
 
 from __future__ import annotations
 
@@ -16,25 +16,28 @@ from phalanx.cli.terminal.output import counted, note
 def restore(
     file: Annotated[Path, Parameter(name="FILE")], /, *, data: Path | None = None, replace: bool = False
 ) -> None:
-    """Put a cluster of this machine back as it was when `phalanx backup` wrote the file.
+    """Restore a cluster of this machine to its state when `phalanx backup` wrote the file.
 
-    `phalanx up` must not run there. The next one finds the objects of the backup: its Jobs go on, pods that ran then
-    are ended as after a reboot, and jobs that came later are not known any more.
+    `phalanx up` must not run on this data directory. The next `phalanx up` finds the objects of the backup. Its Jobs go
+    on, but pods that ran at the time of the backup have failed, as after a reboot. Jobs that were submitted after the
+    backup are lost.
 
     For example:
 
         phalanx restore monday.tar.gz --data ./again
-        phalanx restore monday.tar.gz --replace      # where one is: its files are kept in replaced-TIME/
+        phalanx restore monday.tar.gz --replace      # if a cluster exists there, its files are kept in replaced-TIME/
 
     Parameters
     ----------
     data
-        Where the cluster is to be kept. [default: $XDG_DATA_HOME/phalanx, else ~/.phalanx]
+        The data directory of the restored cluster. [default: $XDG_DATA_HOME/phalanx, else ~/.phalanx]
     replace
-        Replace the cluster that is there.
+        Replace the cluster in this directory, if there is one.
     """
     directory = chosen_directory(data, os.environ)
     done = put_back(file, directory, replace=replace)
     note(f"{directory.path}: {counted(done.objects, 'object')}, as in {file}")
     if done.replaced is not None:
-        note(f"what was there is in {done.replaced}; remove it when it is not needed any more")
+        note(
+            f"the files of the previous cluster are in {done.replaced}; remove them when you do not need them any more"
+        )

@@ -1,8 +1,8 @@
-"""`phalanx up`: a Kubernetes on this machine, until Ctrl-C.
+"""`phalanx up`: run a Kubernetes cluster on this machine, until Ctrl-C.
 
-This process starts others and keeps them alive. Code for rare options (a policy, a recording, metrics, pods to end) is
-imported only with the option. It is most of the scheduler's code, and would double the time until the first line.
-"""
+This process starts the other processes of the cluster, and starts them again if they end. Code for rare options (a
+policy, a recording, metrics, `--stop-pods`) is imported only if the option is given. This code includes most of the
+scheduler, and its import would double the time until the first line is printed."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ _ENFORCED = (
     "ImagesSupported",
     "CpusStatic",
     "NetworkIsolated",
-)  # conditions of a node of this machine
+)  # conditions of this machine's node; the status False means that a limit is not enforced
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageOptions:
-    """The options of the page in the browser."""
+    """The options of the page that `phalanx dashboard` shows in a browser."""
 
     dashboard: bool = False
-    """Serve the page of `phalanx dashboard`, too, and print its link."""
+    """Also serve the page of `phalanx dashboard`, and print its link."""
 
     dashboard_port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 0
-    """The port of that page; 0 takes any free one."""
+    """The port of this page; 0 chooses a free port."""
 
     def required_port(self) -> int | None:
-        """Return the port of the page; None without --dashboard. Raises PhalanxError, before anything starts, if the
-        page's libraries cannot be installed."""
+        """Return the port of the page; None without --dashboard. Missing libraries of the page are installed now,
+        before anything starts. Raises PhalanxError if the libraries cannot be installed."""
         if not self.dashboard:
             return None
         from phalanx.dashboard.libraries import require
@@ -74,9 +74,9 @@ async def up(
 ) -> None:
     """Start a Kubernetes on this machine, with Phalanx as its scheduler. Ctrl-C stops it.
 
-    It is a real Kubernetes API on this machine's loopback address: kubectl and every client library work with it. Pods
-    with `image: host` are real processes on this machine. When it stops, running pods go on running, and the next
-    `phalanx up` on the same directory finds them.
+    The command serves a real Kubernetes API on the loopback address of this machine, and kubectl and all client
+    libraries work with this API. Pods with `image: host` are real processes on this machine. When the command stops,
+    running pods go on running, and the next `phalanx up` on the same directory finds them.
 
     For example:
 
@@ -91,23 +91,23 @@ async def up(
     Parameters
     ----------
     data
-        Where everything is kept. [default: $XDG_DATA_HOME/phalanx, else ~/.phalanx]
+        The directory for all data of the cluster. [default: $XDG_DATA_HOME/phalanx, else ~/.phalanx]
     port
-        The port of the API; 0 takes any free one.
+        The port of the API; 0 chooses a free port.
     policy
-        How to decide: YAML with backfill, scores, topologies, factors (docs/guide/kubernetes.md has every field), or
-        Python that computes priorities (docs/guide/simulate.md).
+        The scheduling policy: YAML with backfill, scores, topologies, factors (docs/guide/kubernetes.md describes each
+        field), or a Python file that computes priorities (docs/guide/simulate.md).
     record
-        Add all that happens and all that is decided to this file, for `phalanx replay` and `phalanx whatif`.
+        Append all events and decisions to this file, for `phalanx replay` and `phalanx whatif`.
     metrics_address
-        Serve the scheduler's /metrics, /healthz and /readyz there, without a token: 127.0.0.1:9090, for instance
-        (port 0 takes any free one, and it is printed which). docs/guide/metrics.md lists what there is.
+        Serve the scheduler's /metrics, /healthz and /readyz at this address, without a token: 127.0.0.1:9090, for
+        example. Port 0 chooses a free port, and the command prints it. docs/guide/metrics.md lists the metrics.
     stop_pods
-        When it stops, end the pods that run on this machine too. Their Jobs are queued again for the next `up`.
+        When the command stops, also end the pods on this machine. The next `phalanx up` queues their Jobs again.
     detach
-        Start it in the background and return when it is ready. `phalanx down` stops it.
+        Start the cluster in the background and return when it is ready. `phalanx down` stops it.
     accept_loss
-        Start although the database lacks writes that were acknowledged, or has damaged ones, and go on without them.
+        Start although acknowledged writes are missing or damaged in the database, and accept that they are lost.
     """
     directory = chosen_directory(data, os.environ)
     _check(policy, record)
@@ -122,7 +122,7 @@ async def up(
 
 
 def _say_missing_controllers(machines: LocalMachines) -> None:
-    """Print which controllers are missing of the kinds that `--kinds` serves."""
+    """Print which controllers the user must still install for the kinds of `--kinds`."""
     if machines.kinds is not None:
         from phalanx.cli.local.offered_kinds import notes, offered
 
@@ -137,7 +137,7 @@ async def _attend(
     stop_pods: bool,
     page_port: int | None,
 ) -> None:
-    """Run the cluster until a stop signal arrives."""
+    """Run the cluster until a stop signal arrives, and then stop it."""
     with stop_wish() as wish:
         ready = asyncio.Event()
         serving = asyncio.create_task(_serve(directory, cluster, metrics, ready, wish, stop_pods, page_port))
@@ -159,7 +159,7 @@ def _detach(directory: DataDirectory) -> None:
 
 
 def _check(policy: Path | None, record: Path | None) -> None:
-    """Raises PhalanxError before anything starts, for a file that the control plane would refuse."""
+    """Raise PhalanxError, before anything starts, if the control plane would refuse one of the files."""
     if policy is None and record is None:
         return
     from phalanx.cli.files.policy_file import settings_of
@@ -172,8 +172,8 @@ def _check(policy: Path | None, record: Path | None) -> None:
 
 
 def _chosen(metrics_address: str) -> tuple[str, int]:
-    """Return the host and the port, a free port in place of 0. The port is chosen once, so that after a crash the
-    metrics are served at the same address."""
+    """Return the host and the port of the metrics. For port 0, choose a free port now: then the metrics keep their
+    address when the control plane is started again after a crash."""
     from phalanx.metrics.address import address
 
     host, port = address(metrics_address)
@@ -181,7 +181,7 @@ def _chosen(metrics_address: str) -> tuple[str, int]:
 
 
 def _options(policy: Path | None, record: Path | None, metrics: tuple[str, int] | None) -> list[str]:
-    """Return the options as arguments of the control plane's command line."""
+    """Return these options as arguments for the command line of `phalanx control-plane`."""
     said = {
         "--policy": policy and str(policy.resolve()),
         "--record": record and str(record.resolve()),
@@ -210,11 +210,12 @@ async def _serve(
 
 
 async def _unenforced(cluster: LocalCluster) -> str:
-    """Return the limits that this machine does not enforce, from the condition of its node; "" if it enforces all."""
+    """Return text lines about the limits that this machine does not enforce, from the conditions of its node; "" if it
+    enforces all."""
     try:
         async with await Connection.open(cluster.directory.kubeconfig) as connection:
             nodes = (await connection.list(NODES))["items"]
-    except ApiError:  # the log reports the error too
+    except ApiError:  # the log of the control plane reports the error too
         return ""
     said = [one for node in nodes for one in (node.get("status") or {}).get("conditions") or ()]
     told = [one["message"] for one in said if (one["type"] in _ENFORCED, one["status"]) == (True, "False")]
@@ -223,7 +224,8 @@ async def _unenforced(cluster: LocalCluster) -> str:
 
 @asynccontextmanager
 async def _page(directory: DataDirectory, port: int | None) -> AsyncIterator[str]:
-    """Serve the page as long as the context is open, and yield its link; "" if `port` is None."""
+    """Serve the page while the context is open, and yield the link to it. Yield "" and serve nothing if `port` is
+    None."""
     if port is None:
         yield ""
         return
@@ -282,7 +284,8 @@ async def _farewell(cluster: LocalCluster, stop_pods: bool) -> str:
                 from phalanx.cli.local.draining import drain
 
                 ended, nodes = await drain(connection, _say)
-                await cluster.stop_control_plane()  # so that it starts no pods in place of the ended ones
+                # so that the control plane starts no pods in place of the ended ones
+                await cluster.stop_control_plane()
                 await cordon(connection, nodes, unschedulable=False)
                 return f"stopped; ended {counted(ended, 'pod')}"
     except ApiError as error:
@@ -290,11 +293,11 @@ async def _farewell(cluster: LocalCluster, stop_pods: bool) -> str:
     if not pods:
         return "stopped; no pod was running"
     return (
-        f"stopped; {counted(len(pods), 'running pod')} left to go on, and the next `phalanx up` finds them again "
+        f"stopped; {counted(len(pods), 'running pod')} left running, and the next `phalanx up` finds them again "
         "(--stop-pods would end them)"
     )
 
 
 def _say(text: str) -> None:
-    with contextlib.suppress(OSError):  # the terminal is gone, and this process ends soon
+    with contextlib.suppress(OSError):  # the terminal was closed, so this process ends soon
         print(text, flush=True)

@@ -1,12 +1,12 @@
-"""Running and waiting jobs, and the reasons.
+"""Commands that show jobs, queues and nodes, and the reasons for which jobs wait.
 
-status     the cluster, in five lines
-jobs       jobs, as a table
-explain    one job, in full
+status     summarize the cluster in five lines
+jobs       list jobs
+explain    explain one job in full
 queues     the queues and their usage
-nodes      the amounts of each node, and who uses them
-history    jobs that are over too, from the ledger
-ledger     the ledger as files
+nodes      the resources of each node, and the jobs that use them
+history    list jobs from the ledger, also ended and deleted ones
+ledger     export, archive and purge the ledger
 top        nodes, queues and jobs, live
-dashboard  the page in a browser
+dashboard  serve the page for a browser
 """

@@ -1,4 +1,4 @@
-"""`phalanx dashboard`: the page that shows the cluster in a browser."""
+"""`phalanx dashboard`: serve a page that shows the cluster in a browser."""
 
 from __future__ import annotations
 
@@ -44,45 +44,48 @@ _OWN_LIFE = dt.timedelta(days=365)
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrance:
-    """Options of a page for many viewers."""
+    """Options of a page with several viewers, who sign in."""
 
     sign_in: bool = False
-    """Each viewer signs in with a bearer token of the cluster, and sees what that token may list."""
+    """Each viewer signs in with a bearer token of the cluster, and sees the objects that this token may list."""
 
     address: str | None = None
-    """HOST:PORT at which the page is also served, over TLS. Needs --sign-in."""
+    """Also serve the page at this address, HOST:PORT, over TLS. Needs --sign-in."""
 
     tls_cert: Path | None = None
-    """The certificate for --address, in PEM. It is read again when it changes. [default: the page makes one]"""
+    """A file with the certificate for --address, in PEM. It is read again when it changes. [default: a self-made
+    certificate]"""
 
     tls_key: Path | None = None
-    """The key of that certificate."""
+    """A file with the private key of --tls-cert, in PEM."""
 
     host: tuple[str, ...] = ()
-    """A name by which browsers reach the page; may be given again. [default: localhost only]"""
+    """A host name by which browsers reach the page. The option may be repeated. [default: localhost only]"""
 
     proxy_ca: Path | None = None
-    """The authority that signed the client certificate of an authenticating proxy, in PEM."""
+    """A file with the certificate authority of the client certificate of an authenticating proxy, in PEM."""
 
     proxy_name: tuple[str, ...] = ()
-    """The common name of that certificate: X-Remote-User and X-Remote-Group of this proxy count."""
+    """The common name of the proxy's client certificate. The page trusts the headers X-Remote-User and X-Remote-Group
+    of this proxy."""
 
     def public(self) -> tuple[str, int] | None:
-        """Return the address besides the loopback one. Raises PhalanxError for options that do not go together."""
+        """Return host and port of --address; None without this option. Raises PhalanxError for options that exclude or
+        need each other."""
         if not self.sign_in and (self.address or self.host or self.proxy_ca or self.proxy_name):
             raise PhalanxError(
-                "--address, --host, --proxy-ca and --proxy-name need --sign-in: without it the page has one viewer, "
-                "and that is you. Nothing was started."
+                "--address, --host, --proxy-ca and --proxy-name need --sign-in: without it you are the only "
+                "viewer of the page. Nothing was started."
             )
         if bool(self.proxy_ca) != bool(self.proxy_name) or (self.proxy_ca and not self.address):
-            raise PhalanxError("--proxy-ca, --proxy-name and --address go together. Nothing was started.")
+            raise PhalanxError("--proxy-ca and --proxy-name need each other and --address. Nothing was started.")
         if bool(self.tls_cert) != bool(self.tls_key) or (self.tls_cert and not self.address):
-            raise PhalanxError("--tls-cert, --tls-key and --address go together. Nothing was started.")
+            raise PhalanxError("--tls-cert and --tls-key need each other and --address. Nothing was started.")
         return None if self.address is None else addresses.address(self.address)
 
     def tls(self) -> tuple[ssl.SSLContext, Files | None]:
-        """Return the TLS context of the address, and its files; without files it has a certificate of its own. Raises
-        PhalanxError if they cannot be used."""
+        """Return the TLS context for --address, and the certificate files that it must read again; without files, the
+        context has a self-made certificate. Raises PhalanxError if the files cannot be used."""
         context, files = tls_context(), None
         if self.tls_cert is not None and self.tls_key is not None:
             files = Files(context, self.tls_cert, self.tls_key)
@@ -115,10 +118,10 @@ async def dashboard(
     """Serve a page that shows the cluster, until Ctrl-C: why each job waits, when it is expected to start, what would
     start it sooner, and which job preempted it.
 
-    The page is for this machine only: it is served at 127.0.0.1. The printed link opens one session, in one browser.
-    The page shows what your kubeconfig may read. You can cancel, hold and release jobs there, with your own rights.
-
-    With --sign-in the page is for all users of a cluster: deploy/components/dashboard runs it so.
+    The page is served at 127.0.0.1, so only this machine can reach it. The printed link opens one session in one
+    browser. The page shows the objects that your kubeconfig may read. On the page you can cancel, hold and release
+    jobs, with your own rights. With --sign-in all users of a cluster can use the page; deploy/components/dashboard runs
+    it in this way.
 
     For example:
 
@@ -128,15 +131,15 @@ async def dashboard(
     Parameters
     ----------
     port
-        The port; 0 takes any free one.
+        The port; 0 chooses a free port.
     open
         Open the page in this machine's browser.
     read_only
-        Offer no actions: the page cannot cancel, hold or release jobs.
+        Serve the page without actions, so that it cannot cancel, hold or release jobs.
     state
-        Show a state file of `phalanx simulate --state` or `phalanx replay --state`, and no cluster.
+        Show a state file of `phalanx simulate --state` or `phalanx replay --state` instead of a cluster.
     ledger
-        The database of past jobs, for the views Time and Shares. [default: $PHALANX_LEDGER, else that beside the
+        The database of past jobs, for the views Time and Shares. [default: $PHALANX_LEDGER, else the ledger beside the
         kubeconfig]
     """
     entrance = entrance or Entrance()
@@ -166,7 +169,7 @@ async def _print_link(link: str, opens: bool) -> None:
     how = "\n\nOpen this link in a browser. Ctrl-C stops the page." if sys.stdout.isatty() else ""
     print(f"{link}{how}", flush=True)
     if opens and not await asyncio.to_thread(webbrowser.open, link):
-        note("no browser could be started; open the link by hand")
+        note("no browser could be started; open the link yourself")
 
 
 async def _nothing_more() -> None:
@@ -174,7 +177,7 @@ async def _nothing_more() -> None:
 
 
 async def _serve_study(file: Path, port: int, opens: bool) -> None:
-    """Serve a state file, which does not change."""
+    """Serve the page for a state file. Its content does not change."""
     shown, study = read_state(file)
     door = Doorkeeper(Viewer(name=getpass.getuser()), time.monotonic)
     page = Page(study, door, served_files(), Board(), acts=False)
@@ -188,7 +191,7 @@ async def _serve_study(file: Path, port: int, opens: bool) -> None:
 async def _serve_all(
     connection: Connection, following: Following, ledger: str | None, port: int, entrance: Entrance, *, acts: bool
 ) -> None:
-    """Serve the page to all users of the cluster, each by the user's own rights."""
+    """Serve the page to all users of the cluster. Each user sees and does only what the user's own rights allow."""
     log_to_stderr(logging.INFO)
     door = SignIn(
         lambda credential: admitted(connection, credential, ledger),
@@ -216,7 +219,7 @@ def _cluster(connection: Connection) -> str:
 
 
 def _terminal(target: Target | None) -> str:
-    """Return the options with which commands reach the same cluster."""
+    """Return the options for commands that the page shows, so that these commands reach the same cluster."""
     if target is None or target.kubeconfig is None:
         return ""
     context = f" --context {shlex.quote(target.context)}" if target.context else ""

@@ -1,4 +1,4 @@
-"""`phalanx explain JOB`: why it waits, in full."""
+"""`phalanx explain JOB`: explain in full why a job waits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from phalanx.kube.read.labels import JOB, QUEUE, option
 from phalanx.ledger.entry import JobEntry
 from phalanx.model.reason import ReasonCode
 
-_WARNINGS = 5  # the most warnings of a job in another cluster
+_WARNINGS = 5  # the largest number of warnings that are printed for a job in another cluster
 
 
 async def explain(
@@ -60,9 +60,9 @@ async def explain(
     ----------
     job
         The job: NAME, NAMESPACE/NAME or KIND/NAME of a Job, gang, pod, training job or Volcano Job; ARRAY/INDEX; a job
-        number of Slurm. The end of a deleted job is read from the ledger.
+        number of Slurm. For a deleted job, its end is read from the ledger.
     peer
-        Print the reason also in the terms of another scheduler: the reason of its condition, or its reason code.
+        Print the reason also in the terms of this other scheduler: the reason of its condition, or its reason code.
     json
         Print JSON: the fields of `phalanx jobs --json`, and more. `reason.peers` has the terms of all schedulers.
     """
@@ -73,7 +73,8 @@ async def explain(
             found = await Finder(connection, namespace, ledger).one(job)
             told = await explained(connection, found, ledger)
             warned = await _warnings(connection, found)
-        except PhalanxError:  # the user may not list the jobs there, and perhaps may read numbers
+        # a user who may not list jobs may still be allowed to read the figures that the scheduler publishes
+        except PhalanxError:
             if await _explain_by_numbers(connection, namespace, job, json=json):
                 return
             raise
@@ -119,7 +120,8 @@ async def _warnings(connection: Connection, found: FoundJob) -> list[str]:
 
 
 async def _explain_by_numbers(connection: Connection, namespace: str, job: str, *, json: bool) -> bool:
-    """Print the numbers that the cluster publishes for the job's owner. Return False if it publishes none."""
+    """Print the reason and the figures that the scheduler publishes for the job's owner. Return False if it publishes
+    none."""
     space, _, name = job.rpartition("/")
     numbers = await fetch_reason(connection, space or namespace, name)
     if numbers is None:
@@ -133,9 +135,9 @@ async def _explain_by_numbers(connection: Connection, namespace: str, job: str, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """A job whose objects exist. `text`: the page. `record`: the page for `--json`. `unused`: the job's options that
-    have no effect in this cluster. `states`: for an array, state -> number of tasks. `before`: the job's entry in the
-    ledger."""
+    """The explanation of a job whose objects exist. `text`: the page as text. `record`: the page for `--json`.
+    `unused`: the job's options that have no effect in this cluster. `states`: for an array, state -> number of tasks.
+    `before`: the job's entry in the ledger, with its earlier states and reasons."""
 
     row: JobRow
     text: str
@@ -146,10 +148,12 @@ class Explained:
 
 
 async def explained(connection: Connection, found: FoundJob, ledger: str | None) -> Explained | None:
-    """Return the explanation of a job; None if the scheduler does not know the job (any more).
+    """Return the explanation of a job; None if the job has ended and only the ledger has it, or if the scheduler does
+    not schedule it.
 
-    The page comes from the scheduler if it serves pages to this user and has many jobs. With few jobs this process
-    computes the page, which then also has the likely interval of the start. Raises PhalanxError."""
+    If the scheduler serves pages to this user and has more than `MANY_JOBS` jobs, the page comes from the scheduler.
+    Otherwise this process computes the page, and then the page also has the likely interval of the job's start. Raises
+    PhalanxError."""
     if found.entry is not None and found.entry.end_s is not None:
         return None
     served = await fetch_rows(connection, found.namespace, finished=True)
@@ -194,7 +198,7 @@ async def _computed(connection: Connection, found: FoundJob, ledger: str | None)
 
 def row_of(found: FoundJob, rows: Sequence[JobRow]) -> JobRow | None:
     """Return the row of the found job; for an array or a gang, the row of its first waiting member."""
-    if found.entry is not None:  # no object has the name of a gang by another scheduler's labels
+    if found.entry is not None:  # a gang that another scheduler's labels define has no object with its name
         return next((row for row in rows if row.id == found.entry.job), None)
     for row in rows:
         if (row.name.removeprefix("pod:"), kind_word(row.kind)) == (found.name, found.kind):
@@ -206,20 +210,20 @@ def row_of(found: FoundJob, rows: Sequence[JobRow]) -> JobRow | None:
 
 
 def row_of_pods(found: FoundJob, rows: Sequence[JobRow], pods: Mapping[str, Collection[str]]) -> JobRow | None:
-    """Return the row of the gang that the found pods belong to. Labels of another scheduler may define the gang.
-    `pods`: the uids of each job's pods."""
+    """Return the row of the gang to which the found pods belong. This finds gangs that another scheduler's labels
+    define. `pods`: the uids of each job's pods."""
     uids = {member.obj["metadata"]["uid"] for member in found.members}
     return next((row for row in rows if not uids.isdisjoint(pods.get(row.id, ()))), None)
 
 
 def _states(found: FoundJob, rows: Sequence[JobRow], row: JobRow) -> Counter[str]:
-    """Return state -> number of an array's tasks; empty for other jobs."""
+    """Return state -> number of tasks, for an array; empty for other jobs."""
     names = {member.name for member in found.members}
     return Counter(each.state for each in rows if each.name in names) if row.id != found.id else Counter()
 
 
 def _before(ledger: str | None, job: str) -> JobEntry:
-    """Return the job's last entry in the ledger; an empty entry if there is none, or if the ledger cannot be read."""
+    """Return the job's last entry in the ledger; an empty entry if the ledger has none or cannot be read."""
     if ledger is None:
         return JobEntry(uid="", job=job)
     from phalanx.ledger.store import LedgerError
@@ -232,7 +236,7 @@ def _before(ledger: str | None, job: str) -> JobEntry:
 
 def as_said_by(peer: Peer, code: ReasonCode, numbers: Mapping[str, Any]) -> str:
     said = word(code, peer, numbers)
-    return f"as {peer} says it\n  " + (said if isinstance(said, str) else f"it has no word: {said.why}")
+    return f"as {peer} says it\n  " + (said if isinstance(said, str) else f"it has no term for this: {said.why}")
 
 
 def _recorded(found: FoundJob, ledger: str | None) -> JobEntry:
@@ -247,7 +251,7 @@ def _recorded(found: FoundJob, ledger: str | None) -> JobEntry:
 
 
 def not_scheduled(found: FoundJob) -> PhalanxError:
-    """Return the error for a job whose object exists, and which the scheduler does not have."""
+    """Return the error for a job whose object exists, but which Phalanx does not schedule."""
     obj = found.members[0].obj
     labels = obj["metadata"].get("labels") or {}
     why = "" if QUEUE in labels else f": it has no label {QUEUE}, so Phalanx leaves it alone"
@@ -257,7 +261,8 @@ def not_scheduled(found: FoundJob) -> PhalanxError:
 
 
 def _last_message(obj: Object) -> str:
-    """Return the newest message among the object's conditions, by which its operator reports on the job."""
+    """Return the newest message of the object's conditions. The operator of the object reports problems of the job
+    there."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     told = [(one.get("lastTransitionTime") or "", one["message"]) for one in conditions if one.get("message")]
     return str(max(told, default=("", ""))[1])

@@ -1,4 +1,5 @@
-"""`phalanx history`: every job that ran, from the ledger, and what users, accounts, queues and days took."""
+"""`phalanx history`: list every job that ran, from the ledger, or sum the consumption of users, accounts, queues or
+days."""
 
 from __future__ import annotations
 
@@ -32,29 +33,29 @@ _SINCE = "7d"
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySelection:
-    """Which jobs are meant."""
+    """The options that select jobs of the ledger."""
 
     since: str = ""
-    """From when: 7d, 12h ago; or a date or moment, 2026-01-31, 2026-01-31T18:00 (the time of this machine, unless it
-    ends with Z or +01:00). [default: 7d; with names of jobs, the beginning]"""
+    """The start of the period: 7d or 12h (ago), or a date or time, 2026-01-31, 2026-01-31T18:00 (in the time zone of
+    this machine, unless it ends with Z or +01:00). [default: 7d; with names of jobs, the beginning of the ledger]"""
 
     until: str = ""
-    """To when, in the same way. [default: now]"""
+    """The end of the period, written as for --since. [default: now]"""
 
     user: tuple[str, ...] = ()
-    """Only of that user; may be given again."""
+    """Only jobs of this user. The option may be repeated."""
 
     account: tuple[str, ...] = ()
-    """Only of that queue and all below it; may be given again."""
+    """Only jobs of this queue and of all queues below it. The option may be repeated."""
 
     queue: Annotated[tuple[str, ...], Parameter(alias="-q")] = ()
-    """Only of that queue itself; may be given again."""
+    """Only jobs of this queue itself. The option may be repeated."""
 
     state: tuple[State, ...] = ()
-    """Only jobs in that state; may be given again."""
+    """Only jobs in this state. The option may be repeated."""
 
     def selection(self, now_s: float) -> Selection:
-        """Raises PhalanxError."""
+        """Return the selection that the options describe. Raises PhalanxError for an invalid time."""
         return Selection(
             since_s=past_moment("--since", self.since or _SINCE, now_s),
             until_s=past_moment("--until", self.until, now_s) if self.until else None,
@@ -73,10 +74,11 @@ def history(
     csv: bool = False,
     ledger: str | None = None,
 ) -> None:
-    """Show the jobs that ran, waited or ended within a period: those that are over and deleted too.
+    """List the jobs that ran, waited or ended within a period, also jobs that are deleted.
 
-    The ledger has every job that Phalanx started, whatever it came as: Jobs, gangs, training jobs, pods, scripts.
-    `phalanx up` keeps it in its data directory; `phalanx scheduler --ledger URL` in a database.
+    The ledger, the accounting database of Phalanx, has every job that Phalanx started, of all kinds: Jobs, gangs,
+    training jobs, pods, Slurm scripts. `phalanx up` keeps the ledger in its data directory, and `phalanx scheduler
+    --ledger URL` keeps it in a database.
 
     For example:
 
@@ -89,16 +91,17 @@ def history(
     Parameters
     ----------
     jobs
-        Only jobs of these names, each time that they ran: NAME, NAMESPACE/NAME, or a job number of Slurm. With names,
-        `--since` is not limited to seven days.
+        Only jobs with these names, with each of their runs: NAME, NAMESPACE/NAME, or a job number of Slurm. With names,
+        the period is not limited to seven days.
     by
-        What was taken in that period, summed per user, account, queue or day.
+        Print what jobs consumed in the period, summed for each user, account, queue or day.
     json
-        Print JSON: times in RFC 3339, cpu in millicores, everything else in whole units.
+        Print JSON, with times in RFC 3339, cpu in millicores and all other amounts in whole units (bytes, GPUs).
     csv
-        Print CSV, a line for each job.
+        Print CSV with a line for each job.
     ledger
-        The database. [default: $PHALANX_LEDGER, else that beside $KUBECONFIG, else that of the default directory]
+        The database. [default: $PHALANX_LEDGER, else the ledger beside the file $KUBECONFIG, else the ledger in the
+        default data directory]
     """
     now_s = time.time()
     selection = (asked or HistorySelection()).selection(now_s)
@@ -119,18 +122,20 @@ def history(
         print_table(COLUMNS, [row(entry, now_s) for entry in entries], GIVES_WAY)
     else:
         since = f" since {local_time(selection.since_s)}" if selection.since_s is not None else ""
-        note(f"no such job ran or waited{since}; --since 365d looks further back")
+        note(f"no such job ran or waited{since}; --since 365d searches a longer period")
 
 
 def _named(book: Ledger, text: str) -> list[JobEntry]:
-    """Raises PhalanxError if the ledger has no job of that name."""
+    """Return the entries of the job `text`. Raises PhalanxError if the ledger has no job with this name."""
     if not (found := recorded(book, text, current_namespace(os.environ))):
-        raise PhalanxError(f"the ledger has no job {text}. `phalanx history --since 365d` lists those of a year.")
+        raise PhalanxError(
+            f"the ledger has no job {text}. `phalanx history --since 365d` lists the jobs of the last year."
+        )
     return found
 
 
 def find_ledger(environment: Mapping[str, str]) -> str:
-    """Return the URL of the default ledger. Raises PhalanxError."""
+    """Return the URL of the default ledger. Raises PhalanxError if there is none."""
     if url := environment.get("PHALANX_LEDGER", ""):
         return url
     beside = Path(environment.get("KUBECONFIG", "").partition(":")[0] or "/").parent / FILE
@@ -139,7 +144,7 @@ def find_ledger(environment: Mapping[str, str]) -> str:
         return url_of(found)
     raise PhalanxError(
         f"there is no ledger: neither {beside} nor {own} exists. `phalanx up` keeps one in its data directory; "
-        "of another scheduler say --ledger URL, the one that it was given."
+        "for another scheduler, name its database with --ledger URL."
     )
 
 
@@ -174,4 +179,4 @@ def _print_sums(sums: Mapping[str, Sum], by: By, json: bool, as_csv: bool) -> No
     elif rows:
         print_table((str(by).upper(), *SUMS), [[str(row[name]) for name in columns] for row in rows])
     else:
-        note("no job ran in that period; --since 365d looks further back")
+        note("no job ran in this period; --since 365d searches a longer period")

@@ -1,4 +1,4 @@
-"""`phalanx jobs`: running and waiting jobs, since when, and the reasons."""
+"""`phalanx jobs`: list running and waiting jobs, since when they run or wait, and why they wait."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ _LOOK_S = 1.0
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """Which jobs are shown. All of these must hold."""
+    """The options that select jobs. A job is shown if it meets all of them."""
 
     user: tuple[str, ...] = ()
-    """Jobs of that user; may be given again."""
+    """Only jobs of this user. The option may be repeated."""
 
     queue: Annotated[tuple[str, ...], Parameter(alias="-q")] = ()
-    """Jobs of that queue; may be given again."""
+    """Only jobs of this queue. The option may be repeated."""
 
     state: tuple[StateName, ...] = ()
-    """Jobs in that state; may be given again."""
+    """Only jobs in this state. The option may be repeated."""
 
     since: str = ""
-    """Jobs that were submitted since then: 10m or 7d (ago), 18:00, 2026-01-31."""
+    """Only jobs that were submitted since this time: 10m or 7d (ago), 18:00, 2026-01-31."""
 
     sort: Literal["name", "user", "queue", "state", "submitted", "priority", "gpus"] | None = None
-    """Order the jobs by that. [default: what runs first, then the queue in its order]"""
+    """Sort the jobs by this column. [default: running jobs first, then waiting jobs in the order of the queue]"""
 
     wide: bool = False
-    """Also show user, GPUs, what is requested, how long it may still run, and the expected start."""
+    """Also show the user, the GPUs, the requested resources, the remaining time limit, and the expected start."""
 
     def of(self, found: Sequence[JobRow], names: Sequence[str]) -> list[JobRow]:
         """Return the rows that the names and filters select, sorted. Raises PhalanxError for a name without a row."""
         for name in names:
             if not any(_is_named(row, name) for row in found):
                 raise PhalanxError(
-                    f"no job {name} runs or waits there. `phalanx jobs -A --finished` shows more, and "
-                    f"`phalanx explain {name}` knows jobs that are gone."
+                    f"no job {name} runs or waits in this namespace. `phalanx jobs -A --finished` lists more jobs, and "
+                    f"`phalanx explain {name}` also finds deleted jobs."
                 )
         return self.sorted(row for row in found if self.holds(row, names))
 
@@ -85,8 +85,8 @@ _SORTS: Mapping[str, Callable[[JobRow], tuple[Any, ...]]] = {
 
 
 def _is_named(row: JobRow, name: str) -> bool:
-    """Return True if `name` means the row's job: its name, its array or ARRAY/INDEX, with or without the namespace
-    before it."""
+    """Return True if `name` selects the row's job. It may be the name of the job, the name of its array, or
+    ARRAY/INDEX, with or without the namespace before it."""
     own = {row.name, row.array, f"{row.array}/{row.task}"} - {""}
     return name in {*own, *(f"{row.namespace}/{each}" for each in own)}
 
@@ -100,12 +100,12 @@ async def jobs(
     watch: bool = False,
     json: bool = False,
 ) -> None:
-    """Show running and waiting jobs: since when, and where they run or why they wait.
+    """List running and waiting jobs: since when, and on which nodes they run or why they wait.
 
-    Running jobs come first, then the queue in its order. Reasons are of this moment, and the same that the pods'
-    conditions and the Jobs' annotations say. Under PODS are the pods that have a node, of those that the job has, and
-    the minimum that starts together, if that is fewer: 7/15 (min 4). Tasks of an array that wait, or are over, are one
-    line; not with --json.
+    Running jobs come first, then waiting jobs in the order of the queue. The reasons are current. They are the same as
+    in the pods' conditions and the Jobs' annotations. The column PODS has the number of pods with a node and the number
+    of all pods of the job. If fewer pods than all must start together, their number follows: 7/15 (min 4). Waiting
+    tasks of an array share one line, and so do ended tasks; with --json each task has its own entry.
 
     For example:
 
@@ -120,11 +120,11 @@ async def jobs(
     Parameters
     ----------
     names
-        Only jobs of these names: NAME, NAMESPACE/NAME, ARRAY or ARRAY/INDEX.
+        Only jobs with these names: NAME, NAMESPACE/NAME, ARRAY or ARRAY/INDEX.
     finished
-        Also Jobs that are over and not deleted yet.
+        Also list ended Jobs that are not deleted yet.
     watch
-        Keep showing, until Ctrl-C. With --json: a line for each job, whenever something about it changes.
+        Keep the list up to date, until Ctrl-C. With --json: print a line for a job whenever the job changes.
     json
         Print JSON.
     """
@@ -145,22 +145,23 @@ async def jobs(
     elif found:
         print_table(*laid_out(tasks_together(found), now_s, scope, shown))
     else:
-        where = f"namespace {scope.one} (-A shows every one)" if scope.one else "any namespace"
-        over = "nor is there one that is over" if finished else "--finished shows those that are over"
+        where = f"namespace {scope.one} (-A lists all namespaces)" if scope.one else "any namespace"
+        over = "no ended job is listed there either" if finished else "--finished also lists ended jobs"
         note(f"no job runs or waits in {where}; {over}")
 
 
 def laid_out(
     found: Sequence[JobRow], now_s: float, scope: Scope, shown: Shown
 ) -> tuple[Sequence[str], list[list[str]], Sequence[str]]:
-    """Return the columns of the table, its cells, and the columns that may be left out."""
+    """Return the columns of the table, its cells, and the columns that may be left out on a narrow terminal."""
     return table_of(found, now_s, with_namespace=scope.all_namespaces, wide=shown.wide)
 
 
 async def _watch(
     connection: Connection, scope: Scope, finished: bool, json: bool, shown: Shown, names: Sequence[str]
 ) -> None:
-    """Redraw the table in place on a terminal. Otherwise print a line for each change."""
+    """Show the jobs until cancelled. On a terminal, redraw the table in place; otherwise print a line for each changed
+    job."""
     from rich.live import Live
 
     screen = console()
@@ -180,7 +181,8 @@ async def _watch(
 def print_changes(
     found: list[JobRow], known: dict[str, JobRow], now_s: float, scope: Scope, json: bool
 ) -> dict[str, JobRow]:
-    """Print the changed jobs. A deleted job is printed a last time, as deleted."""
+    """Print the jobs that changed since `known`, and return the present rows by job id. A deleted job is printed a last
+    time, with the state `gone`."""
     now = {row.id: row for row in found}
     changed = [row for job, row in now.items() if job not in known or _told(known[job]) != _told(row)]
     for row in [*changed, *(_gone(row) for job, row in known.items() if job not in now)]:
@@ -197,5 +199,5 @@ def _gone(row: JobRow) -> JobRow:
 
 
 def _told(row: JobRow) -> JobRow:
-    """Return the row without its expected start, which changes all the time."""
+    """Return the row without its expected start, because that estimate changes all the time."""
     return replace(row, record={**row.record, "expected_start": None})

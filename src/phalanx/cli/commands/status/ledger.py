@@ -1,4 +1,4 @@
-"""`phalanx ledger`: the ledger as files: exported for others, archived, purged, loaded again."""
+"""`phalanx ledger`: export, archive, load and purge entries of the ledger, the accounting database of Phalanx."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EXAMPLES = """For example:
 """
 ledger = App(
     name="ledger",
-    help="Export the ledger of all jobs, archive and purge what is old.",
+    help="Export the ledger of all jobs; archive or purge old jobs.",
     help_epilogue=_EXAMPLES,
     help_format="markdown",
 )
@@ -50,9 +50,10 @@ def export(
     asked: HistorySelection | None = None,
     database: Database = None,
 ) -> None:
-    """Write jobs into a table for other programs: CSV, or Parquet, by how the file's name ends.
+    """Write jobs into a table for other programs. The end of the file's name selects the format: CSV or Parquet.
 
-    The columns are those of `phalanx history --csv`; in Parquet times are timestamps and numbers are numbers.
+    The columns are those of `phalanx history --csv`. In Parquet, times have the type timestamp, and numbers have number
+    types.
 
     For example:
 
@@ -62,15 +63,16 @@ def export(
     Parameters
     ----------
     file
-        What to write: NAME.csv or NAME.parquet. Parquet needs pyarrow: pip install 'phalanx[parquet]'.
+        The file to write: NAME.csv or NAME.parquet. Parquet needs pyarrow: pip install 'phalanx[parquet]'.
     database
-        The ledger. [default: $PHALANX_LEDGER, else that beside $KUBECONFIG, else that of the default directory]
+        The URL of the ledger. [default: $PHALANX_LEDGER, else the ledger beside the file $KUBECONFIG, else the ledger
+        in the default data directory]
     """
     now_s = time.time()
     selection = (asked or HistorySelection()).selection(now_s)
     write = {".csv": _write_csv, ".parquet": _write_parquet}.get(file.suffix)
     if write is None:
-        raise PhalanxError(f"{file}: say what to write by the name: FILE.csv or FILE.parquet")
+        raise PhalanxError(f"{file}: choose the format by the file name: FILE.csv or FILE.parquet")
     part = file.with_name(f".{file.name}.{os.getpid()}")
     with Ledger.open(database or find_ledger(os.environ), read_only=True) as book:
         try:
@@ -87,7 +89,7 @@ def export(
 def archive(file: Annotated[Path, Parameter(name="FILE")], /, *, before: str, database: Database = None) -> None:
     """Move jobs that ended before a day from the ledger into a file, from which `phalanx ledger load` reads them again.
 
-    The jobs are deleted from the ledger once the file is on the disk.
+    The jobs are deleted from the ledger after the file was written to the disk.
 
     For example:
 
@@ -96,15 +98,17 @@ def archive(file: Annotated[Path, Parameter(name="FILE")], /, *, before: str, da
     Parameters
     ----------
     file
-        The file to write: one JSON object for each job and line, packed by gzip. The file must not exist.
+        The file to write, compressed with gzip: each line is a JSON object for one job. The file must not exist.
     before
-        Move jobs that ended before this: an age (365d) or a day (2026-01-01, UTC).
+        Move jobs that ended before this time: an age (365d) or a day (2026-01-01, UTC).
     database
-        The ledger. [default: $PHALANX_LEDGER, else that beside $KUBECONFIG, else that of the default directory]
+        The URL of the ledger. [default: $PHALANX_LEDGER, else the ledger beside the file $KUBECONFIG, else the ledger
+        in the default data directory]
     """
     now_s = time.time()
     before_s = past_moment("--before", before, now_s)
-    if before_s > now_s - _DAY_S:  # jobs that end meanwhile would be removed without being in the file
+    # otherwise jobs that end while the file is written would be removed without being in the file
+    if before_s > now_s - _DAY_S:
         raise PhalanxError(f"--before {before} is less than a day ago. Nothing was written. Name an earlier day.")
     if file.exists():
         raise PhalanxError(f"{file} exists already. Nothing was written. Name another file.")
@@ -116,7 +120,7 @@ def archive(file: Annotated[Path, Parameter(name="FILE")], /, *, before: str, da
 
 @ledger.command
 def load(file: Annotated[Path, Parameter(name="FILE")], /, *, database: Database = None) -> None:
-    """Put the jobs of an archive back into the ledger. Jobs that the ledger has are not changed.
+    """Put the jobs of an archive back into the ledger. Jobs that the ledger already has are not changed.
 
     For example:
 
@@ -127,7 +131,8 @@ def load(file: Annotated[Path, Parameter(name="FILE")], /, *, database: Database
     file
         A file that `phalanx ledger archive` wrote.
     database
-        The ledger. [default: $PHALANX_LEDGER, else that beside $KUBECONFIG, else that of the default directory]
+        The URL of the ledger. [default: $PHALANX_LEDGER, else the ledger beside the file $KUBECONFIG, else the ledger
+        in the default data directory]
     """
     count = 0
     with Ledger.open(database or find_ledger(os.environ)) as book:
@@ -139,7 +144,7 @@ def load(file: Annotated[Path, Parameter(name="FILE")], /, *, database: Database
 
 @ledger.command
 def purge(*, before: str, yes: bool = False, database: Database = None) -> None:
-    """Forget jobs that ended before a day. `phalanx ledger archive` keeps them in a file instead.
+    """Delete jobs that ended before a day from the ledger. `phalanx ledger archive` moves them into a file instead.
 
     For example:
 
@@ -148,17 +153,20 @@ def purge(*, before: str, yes: bool = False, database: Database = None) -> None:
     Parameters
     ----------
     before
-        Jobs that ended earlier: so long ago (730d), or before a day (2026-01-01, UTC).
+        Delete jobs that ended before this time: an age (730d) or a day (2026-01-01, UTC).
     yes
-        Do it: nothing brings them back.
+        Confirm the deletion. Deleted jobs cannot be restored.
     database
-        The ledger. [default: $PHALANX_LEDGER, else that beside $KUBECONFIG, else that of the default directory]
+        The URL of the ledger. [default: $PHALANX_LEDGER, else the ledger beside the file $KUBECONFIG, else the ledger
+        in the default data directory]
     """
     before_s = past_moment("--before", before, time.time())
     if not yes:
-        raise PhalanxError("jobs that are purged are gone. Nothing was changed. Say --yes, or archive them instead.")
+        raise PhalanxError(
+            "purged jobs cannot be restored. Nothing was changed. Add --yes, or archive the jobs instead."
+        )
     with Ledger.open(database or find_ledger(os.environ)) as book:
-        note(f"{book.purge(before_s)} jobs are forgotten")
+        note(f"{book.purge(before_s)} jobs were deleted from the ledger")
 
 
 # --- tables ---------------------------------------------------------------------------------------------------------

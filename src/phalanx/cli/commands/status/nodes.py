@@ -1,4 +1,4 @@
-"""`phalanx nodes`: what each node has, and who uses it."""
+"""`phalanx nodes`: show the resources of each node, and the jobs that use them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from phalanx.cli.views.node_view import COLUMNS, GIVES_WAY, row, views
 
 
 async def nodes(*, target: Target | None = None, json: bool = False) -> None:
-    """Show what each node has, how much of it is used, and by which jobs.
+    """Show the resources of each node, how much of them is used, and by which jobs.
 
-    Amounts are used/allocatable, where used is what the pods on the node ask for.
+    Amounts are used/allocatable. `used` is the sum of the requests of the pods on the node.
 
     For example:
 
@@ -21,7 +21,7 @@ async def nodes(*, target: Target | None = None, json: bool = False) -> None:
     Parameters
     ----------
     json
-        Print JSON: cpu in millicores, everything else in whole units.
+        Print JSON, with cpu in millicores and all other amounts in whole units (bytes, GPUs).
     """
     async with connected(target) as connection:
         found = views(await look(connection))
@@ -30,4 +30,4 @@ async def nodes(*, target: Target | None = None, json: bool = False) -> None:
     elif found:
         print_table(COLUMNS, [row(view) for view in found], GIVES_WAY)
     else:
-        note("there are no nodes; `phalanx up` makes this machine one")
+        note("the cluster has no nodes; `phalanx up` starts a cluster with this machine as its node")

@@ -9,13 +9,16 @@ from phalanx.client.connection import Connection, Object
 
 
 async def queues(*, target: Target | None = None, json: bool = False) -> None:
-    """Show the tree of queues: how many jobs run and wait in each and below, and what they use.
+    """Show the tree of queues. Each row counts the jobs that run and wait in the queue and in the queues below it, and
+    what they use.
 
-    Used / guaranteed / limit are of all nodes, or of a flavor's in brackets. The share is what a queue uses beyond its
-    guarantee, of what there is to share, by its weight: among siblings in fair order the lowest comes first.
+    The amounts are used / guaranteed / limit. If a flavor follows in brackets, they apply to the nodes of this flavor,
+    otherwise to all nodes. The share is the usage of a queue beyond its guarantee, divided by the capacity that can be
+    shared and by the weight of the queue. If the parent queue has the order `fair`, the child queue with the lowest
+    share is next.
 
-    A queue is an object like any other: `kubectl get queues`, `kubectl edit queue default`, `kubectl explain
-    queue.spec`.
+    A queue is an object of the Kubernetes API, so kubectl works with it: `kubectl get queues`, `kubectl edit queue
+    default`, `kubectl explain queue.spec`.
 
     For example:
 
@@ -25,7 +28,7 @@ async def queues(*, target: Target | None = None, json: bool = False) -> None:
     Parameters
     ----------
     json
-        Print JSON: cpu in millicores, everything else in whole units.
+        Print JSON, with cpu in millicores and all other amounts in whole units (bytes, GPUs).
     """
     async with connected(target) as connection:
         found = await fetch_queue_table(connection) or await _computed(connection)
@@ -36,9 +39,9 @@ async def queues(*, target: Target | None = None, json: bool = False) -> None:
 
 
 async def _computed(connection: Connection) -> Object:
-    """Compute the table if the scheduler does not serve it to this user: from published summaries, or from all objects.
-
-    Raises PhalanxError."""
+    """Compute the table in this process, because the scheduler does not serve it to this user. The table is made from
+    all objects of the cluster or, if the user may not list all of them, from the published summaries. Raises
+    PhalanxError."""
     from phalanx.cli.cluster.live_state import look, may_see_all
     from phalanx.cli.views.queue_view import table_of, told_view, views
 

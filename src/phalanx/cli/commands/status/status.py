@@ -1,4 +1,5 @@
-"""`phalanx status`: whether the cluster answers, whether its scheduler runs, and how many nodes and jobs it has."""
+"""`phalanx status`: show whether the cluster answers and its scheduler runs, and the numbers of its nodes, queues and
+jobs."""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ _LATE_S = 60.0  # a Lease that was not renewed for this time belongs to a dead p
 
 
 async def status(*, target: Target | None = None, json: bool = False) -> int:
-    """Show which cluster is talked to, whether its scheduler runs, and how many nodes and jobs it has.
+    """Show the cluster's address, whether its scheduler runs, and how many nodes, queues and jobs it has.
 
-    The exit code is 1 if no scheduler renews its Lease.
+    The exit code is 1 if no scheduler runs, that is, if the scheduler's Lease is not renewed.
 
     For example:
 
@@ -33,8 +34,8 @@ async def status(*, target: Target | None = None, json: bool = False) -> int:
     Parameters
     ----------
     json
-        Print JSON: server, kubeconfig, version, scheduler (holder, renewed_s_ago; null: none), nodes, queues, jobs by
-        state. A number that you may not see is null.
+        Print JSON: server, kubeconfig, version, scheduler (holder, renewed_s_ago; null if there is none), nodes,
+        queues, jobs by state. A number that you are not allowed to read is null.
     """
     chosen = find_kubeconfig(target or Target(), os.environ)
     async with connected(target) as connection:
@@ -90,15 +91,15 @@ async def _jobs(connection: Connection) -> dict[str, int]:
 
 def _lines(found: dict[str, Any]) -> list[str]:
     scheduler, nodes = found["scheduler"], found["nodes"]
-    leads = "none leads: nothing is scheduled"
+    leads = "no scheduler runs: nothing is scheduled"
     if scheduler is not None:
         ago_s = scheduler["renewed_s_ago"]
         leads = f"{scheduler['holder']}, renewed {duration(ago_s)} ago"
-        leads += "" if ago_s < _LATE_S else ": it does not run, and nothing is scheduled"
+        leads += "" if ago_s < _LATE_S else ": the scheduler does not run, and nothing is scheduled"
     jobs = ", ".join(f"{count} {state}" for state, count in sorted(found["jobs"].items())) or "none"
-    ready = "you may not see them" if nodes is None else f"{nodes['ready']} ready"
+    ready = "you are not allowed to list nodes" if nodes is None else f"{nodes['ready']} ready"
     more = f", {nodes['not_ready']} not ready" if nodes and nodes["not_ready"] else ""
-    queues = "no Phalanx" if found["queues"] is None else counted(found["queues"], "queue")
+    queues = "not readable, or not installed" if found["queues"] is None else counted(found["queues"], "queue")
     return [
         f"cluster    {found['server']}, Kubernetes {found['version']} ({found['kubeconfig']})",
         f"scheduler  {leads}",

@@ -1,4 +1,4 @@
-"""`phalanx top`: nodes, queues and jobs, live, with keys to explain a job, to read its log and to cancel it."""
+"""`phalanx top`: show nodes, queues and jobs live, with keys that explain a job, show its log and cancel it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from phalanx.model.pod import CPU, MEMORY
 
 _NODE_METRICS = Kind(group=METRICS.group, version=METRICS.version, plural="nodes", name="NodeMetrics", namespaced=False)
 _LEAST_S, _MOST_S = 1.0, 3600.0
-_REFRESHED = ""  # an entry in the queue of keys: the picture is new
+_REFRESHED = ""  # this entry in the queue of keys means that the cluster was read again
 _Look = Callable[[], Awaitable[tuple[TopPicture, Snapshot]]]
 
 
@@ -47,13 +47,15 @@ async def top(
     json: bool = False,
     target: Target | None = None,
 ) -> None:
-    """Show nodes, queues and your jobs, live: what they request, and the CPU and memory that they really use.
+    """Show nodes, queues and your jobs live: the resources that they request, and the CPU and memory that they really
+    use.
 
-    GPU, CPU and MEMORY of a node are used/allocatable, where used is what the pods on the node request. CPU USED and
-    MEMORY USED are measured (metrics.k8s.io), with a dash where nothing is measured. If you may not list the pods of
-    all users, you see your namespace, and a ? for what others request.
+    GPU, CPU and MEMORY of a node are used/allocatable. `used` is the sum of the requests of the pods on the node. CPU
+    USED and MEMORY USED are measured (metrics.k8s.io); a dash means that nothing is measured. If you may not list the
+    pods of all users, you see only the jobs of your namespace, and `?` for the requests of other users.
 
-    Keys: up and down choose a job, e explains it, l shows the end of its log, c cancels it after a question, q quits.
+    Keys: up and down choose a job; e explains the chosen job, l shows the end of its log, c cancels it if you confirm;
+    q quits.
 
     For example:
 
@@ -65,16 +67,16 @@ async def top(
     Parameters
     ----------
     every
-        How often the screen is refreshed, from 1s to 1h.
+        The time between two refreshes of the screen, from 1s to 1h.
     everybody
         Show the jobs of all users, yours first.
     namespace
-        Only jobs of this namespace. [default: every namespace; if you may not list them all, the one of the
-        kubeconfig's current context, else default]
+        Only jobs of this namespace. [default: all namespaces; if you may not list all jobs, the namespace of the
+        kubeconfig's current context, else `default`]
     once
-        Print everything once and end. So does an output that is no terminal.
+        Print everything once and exit. If the output is no terminal, this is always done.
     json
-        Print everything once, as JSON: cpu in millicores, everything else in whole units.
+        Print everything once as JSON, with cpu in millicores and all other amounts in whole units (bytes, GPUs).
     """
     every_s, ledger = _interval_s(every), find_ledger_of(target, os.environ)
     async with connected(target) as connection:
@@ -97,13 +99,13 @@ async def top(
 
 
 def _interval_s(every: str) -> float:
-    """Return the interval between two reads of the cluster, in seconds. Raises PhalanxError."""
+    """Return the time between two reads of the cluster, in seconds. Raises PhalanxError if `every` is invalid."""
     try:
         found = duration_s(every)
     except Misread as error:
         raise PhalanxError(f"--every: {error}") from None
     if not _LEAST_S <= found <= _MOST_S:
-        raise PhalanxError(f"--every {every} is not from 1s to 1h: write for instance 2s or 1m")
+        raise PhalanxError(f"--every {every} is not between 1s and 1h: write for example 2s or 1m")
     return found
 
 
@@ -114,14 +116,15 @@ def _print(picture: TopPicture) -> None:
         print(flush=True)
         print_table(columns, rows, gives_way)
     if not picture.jobs:
-        note("no job of yours runs or waits; --all shows those of all users")
+        note("you have no running or waiting job; --all shows the jobs of all users")
 
 
 # --- what there is to see -----------------------------------------------------------------------------------------
 
 
 async def see(connection: Connection, user: str, namespace: str, *, everybody: bool) -> tuple[TopPicture, Snapshot]:
-    """Return the cluster as this user may see it now. Raises PhalanxError."""
+    """Return the picture (the data of all tables) that this user may see now, and the snapshot from which it was made.
+    `everybody`: include the jobs of other users. Raises PhalanxError."""
     home = namespace or current_namespace(os.environ)
     snapshot, summaries, nodes, pods = await asyncio.gather(
         look(connection, home),
@@ -146,15 +149,17 @@ async def see(connection: Connection, user: str, namespace: str, *, everybody: b
 
 
 async def _pods_measured(connection: Connection, namespace: str) -> dict[str, Use]:
-    """Return the use of all pods that this user may list: in every namespace, or in `namespace` alone."""
+    """Return the measured usage of all pods that this user may list, by NAMESPACE/NAME: the pods of all namespaces, or
+    only those of `namespace`."""
     return await _measured(connection, METRICS) or await _measured(connection, METRICS, namespace)
 
 
 async def _measured(connection: Connection, kind: Kind, namespace: str = "") -> dict[str, Use]:
-    """Return the use of each node by NAME, or of each pod by NAMESPACE/NAME; none without a metrics server."""
+    """Return the measured usage of each node by NAME, or of each pod by NAMESPACE/NAME; empty without a metrics
+    server."""
     try:
         items = (await connection.list(kind, namespace))["items"]
-    except ApiError:  # not served, not allowed, or the server of the metrics is away
+    except ApiError:  # metrics are not served, or not allowed, or the metrics server does not respond
         return {}
     return {_key(item["metadata"]): use_of(item) for item in items}
 
@@ -164,7 +169,7 @@ def _key(meta: Object) -> str:
 
 
 def use_of(metrics: Object) -> Use:
-    """Return the use of a node, or the sum of a pod's containers."""
+    """Return (CPU, memory) that a node uses, or that the containers of a pod use together."""
     each = [metrics, *(metrics.get("containers") or ())]
     used = [one.get("usage") or {} for one in each]
     return sum(amount(CPU, one.get("cpu", "0")) for one in used), sum(
@@ -173,7 +178,7 @@ def use_of(metrics: Object) -> Use:
 
 
 def _by_job(snapshot: Snapshot, pods: Mapping[str, Use]) -> dict[str, Use]:
-    """Return job -> the sum of the use of its measured pods."""
+    """Return job -> the sum of the usage of its pods, for jobs with measured pods."""
     found = {}
     for job, gang in snapshot.gangs.items():
         if used := [pods[pod.key] for pod in gang.objects.pods.values() if pod.key in pods]:
@@ -185,10 +190,10 @@ def _by_job(snapshot: Snapshot, pods: Mapping[str, Use]) -> dict[str, Use]:
 
 
 async def _attend(shown: Shown, look_again: _Look, terminal: Console, every_s: float) -> None:
-    """Show the picture and do what keys ask for, until `q`."""
+    """Show the screen, and do what the pressed keys request, until `q`."""
     with pressed_keys(sys.stdin.fileno()) as keys, Live(console=terminal, screen=True, auto_refresh=False) as live:
         refreshing = asyncio.create_task(refresh(shown, look_again, keys, every_s))
-        refreshing.add_done_callback(lambda _: keys.put_nowait(_REFRESHED))  # the task ends only by a defect
+        refreshing.add_done_callback(lambda _: keys.put_nowait(_REFRESHED))  # the task ends only because of a bug
         try:
             going = True
             while going:
@@ -201,13 +206,14 @@ async def _attend(shown: Shown, look_again: _Look, terminal: Console, every_s: f
 
 
 async def refresh(shown: Shown, look_again: _Look, keys: asyncio.Queue[str], every_s: float) -> None:
-    """Read the cluster every `every_s` seconds. A failed read keeps the last picture, with a line about the failure."""
+    """Read the cluster every `every_s` seconds. If a read fails, the last picture stays on the screen, with a line
+    about the error."""
     while True:
         await asyncio.sleep(every_s)
         try:
             shown.picture, shown.snapshot = await look_again()
             shown.trouble = ""
-        except* PhalanxError as group:  # one error, or those of lists that were read side by side
+        except* PhalanxError as group:  # one error, or several errors of requests that ran in parallel
             shown.trouble = f"not refreshed: {_first(group)}"
         keys.put_nowait(_REFRESHED)
 
@@ -219,9 +225,9 @@ def _first(error: BaseException) -> BaseException:
 @dataclass(slots=True)
 class Shown:
     """The state of the screen. `chosen`: the id of the chosen job. `position`: the job's last position in the table.
-    `text`: a text that is shown instead of the tables; "": the tables are shown. `from_end`: True to show the last
-    lines of a text that is longer than the screen, instead of the first. `asked`: the job that is cancelled if the next
-    key is `y`."""
+    `text`: a text that is shown instead of the tables; "" shows the tables. `from_end`: True if a text that is longer
+    than the screen shows its last lines instead of its first lines. `asked`: the job that is cancelled if the next key
+    is `y`. `said`: the result of the last action. `trouble`: the error of the last read."""
 
     picture: TopPicture
     snapshot: Snapshot
@@ -245,7 +251,7 @@ class Shown:
         return jobs[at]
 
     def draw(self, width: int, height: int) -> Text:
-        """Return the screen for a terminal of that size."""
+        """Return the content of the screen, for a terminal of this size in cells."""
         job = self.job
         if self.text:
             return text_screen(self.text, width, height, from_end=self.from_end)
@@ -253,7 +259,7 @@ class Shown:
         return screen(self.picture, -1 if job is None else self.position, width, height, last)
 
     async def press(self, key: str) -> bool:
-        """Do what a key asks for. Return False for the key that quits."""
+        """Do what the key requests. Return False for the key that quits."""
         if key == _REFRESHED:
             return True
         if self.asked:
@@ -291,7 +297,7 @@ class Shown:
         return "\n".join(shown) or f"{job} has written nothing yet"
 
     async def _told(self, work: Awaitable[str]) -> str:
-        """Return the result of the work, or the text of its error."""
+        """Return the result of `work`, or the text of its error."""
         try:
             return await work
         except PhalanxError as error:

@@ -1,9 +1,9 @@
 """Simulations and forecasts.
 
-snapshot   what a cluster is now, as a file
-whatif     what a change would do
-replay     a recording, decision by decision
-simulate   traces in virtual time
-migrate    queues of another scheduler
-import_    the site of another scheduler
+snapshot   write the cluster's present state into a file
+whatif     forecast the effect of a change
+replay     go through a recording of the scheduler, decision by decision
+simulate   run traces in virtual time
+migrate    convert queues of another scheduler
+import_    convert the configuration of a Slurm site
 """

@@ -1,4 +1,4 @@
-"""`phalanx import`: a site that Slurm ran, as this cluster's partitions, queues and users."""
+"""`phalanx import`: create the partitions, queues and users of a Slurm site in this cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from phalanx.slurm.cluster.site import Site
 
 import_ = App(
     name="import",
-    help="Take over what another scheduler's site had.",
+    help="Import the configuration of another scheduler's site.",
     help_epilogue="For example:\n\n    phalanx import slurm --conf slurm.conf --accounts dump.cfg --dry-run\n",
     help_format="markdown",
 )
@@ -37,9 +37,9 @@ def slurm(
 ) -> None:
     """Import the partitions, accounts, users and QOS of a Slurm site, and report the result of each line.
 
-    Partitions and weights come from slurm.conf, features become labels of nodes; accounts become queues with their
-    shares and limits, users their associations. Existing objects stay, except objects of the same name. For each line
-    the command prints the created objects, or why there are none.
+    slurm.conf has the partitions and the weights, and its features become labels of nodes. Accounts become queues with
+    their shares and limits, and users keep their associations. Existing objects are replaced if they have the same
+    name, and are kept otherwise. For each line of the files the command prints what it became, or why it has no effect.
 
     For example:
 
@@ -58,10 +58,10 @@ def slurm(
     dry_run
         Print the result, and change nothing.
     json
-        Print JSON: file, line, text, what it became, and whether it was taken.
+        Print JSON: file, line, text, became (the result of the line), taken (false if the line has no effect).
     """
     if conf is None and gres is None and accounts is None:
-        raise PhalanxError("say what to read: --conf, --gres or --accounts FILE. Nothing was changed.")
+        raise PhalanxError("name a file to read: --conf, --gres or --accounts FILE. Nothing was changed.")
     told: list[Told] = []
     api = None if dry_run else Api.open()
     before = Site() if api is None else site.load(api)
@@ -77,12 +77,12 @@ def slurm(
     if json:
         print_json(msgspec.to_builtins(told))
     else:
-        rows = [[f"{one.file}:{one.line}", one.text, "" if one.taken else "not taken:", one.became] for one in told]
+        rows = [[f"{one.file}:{one.line}", one.text, "" if one.taken else "not imported:", one.became] for one in told]
         print_table(("LINE", "TEXT", "", "BECAME"), rows)
     for line in refused:
         note(line)
     taken = sum(one.taken for one in told)
-    note(f"{taken} taken, {len(told) - taken} not; " + ("nothing was changed" if dry_run else "it is in force"))
+    note(f"{taken} lines imported, {len(told) - taken} not; " + ("nothing was changed" if dry_run else "now in effect"))
 
 
 def _text(file: Path) -> str:
@@ -93,8 +93,8 @@ def _text(file: Path) -> str:
 
 
 def _carry(api: Api, found: Site, accounts: bool) -> list[str]:
-    """Write queues first, parents before children, and the site last, so that no job is submitted to a missing
-    queue."""
+    """Write the queues first, parents before children, and the site last, so that no job is submitted to a missing
+    queue. Return the errors with which the API server refused a change."""
     if accounts:
         for name in sorted(found.accounts, key=lambda one: _depth(found, one)):
             carry(api, found, name)

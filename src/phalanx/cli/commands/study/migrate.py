@@ -25,7 +25,7 @@ from phalanx.errors import PhalanxError
 
 
 class MigrationSource(StrEnum):
-    """The scheduler whose queues are read."""
+    """The scheduler whose queues are translated."""
 
     KUEUE = "kueue"
     VOLCANO = "volcano"
@@ -35,8 +35,8 @@ class MigrationSource(StrEnum):
 
 
 class Migration(Protocol):
-    """The module of a dialect that translates the objects of its scheduler. `STEPS`: the steps of the migration, in
-    order."""
+    """A module that describes what the objects of another scheduler mean to Phalanx. `STEPS`: the steps of the
+    migration from this scheduler, in order."""
 
     @property
     def STEPS(self) -> Sequence[str]: ...  # noqa: N802 - a constant of a module
@@ -63,12 +63,14 @@ def migrate(
 
     The command changes nothing.
 
-    YuniKorn: a `queues.yaml`, or a manifest of its ConfigMap `yunikorn-configs`. The queues are printed as manifests;
-    differences are printed on standard error. A file that YuniKorn refuses is refused, with the line.
+    YuniKorn: FILE is a `queues.yaml`, or a manifest of its ConfigMap `yunikorn-configs`. The queues are printed as
+    manifests, and differences on standard error. If YuniKorn would refuse the file, it is refused here too, with the
+    line of the error.
 
-    All others: manifests, or the output of `kubectl get -o yaml`. Phalanx reads their objects unchanged. So the command
-    prints the meaning of each object, and of each job in one of their queues, and then the steps to take in order. For
-    Kueue and Volcano the ConfigMap of the scheduler is read as well.
+    All other schedulers: FILE has manifests, or the output of `kubectl get -o yaml`. Phalanx reads the objects of these
+    schedulers as they are, so nothing is translated. The command prints what each object means to Phalanx, and each job
+    in one of these queues, and then the steps of the migration in order. For Kueue and Volcano, add the ConfigMap of
+    the scheduler to FILE.
 
     For example:
 
@@ -87,7 +89,7 @@ def migrate(
     Parameters
     ----------
     source
-        The scheduler that the file was written for.
+        The scheduler for which the file was written.
     json
         Print JSON: the queues and the notes together.
     """
@@ -105,7 +107,7 @@ def migrate(
         return
     if found.queues:
         print(yaml.safe_dump_all(_manifests(found), sort_keys=False), end="")
-    note(f"{counted(len(found.queues), 'queue')}; {counted(len(found.notes), 'note')} on what has another effect here:")
+    note(f"{counted(len(found.queues), 'queue')}; {counted(len(found.notes), 'note')} on settings with another effect:")
     for one in found.notes:
         note(f"  {one.where}: {one.field}: {one.why}")
 
@@ -127,13 +129,14 @@ def _show(file: Path, found: Sequence[Moved], steps: Sequence[str], whose: str, 
         print(f"{one.object}: {one.becomes}")
         for text in one.notes:
             print(f"    {text}")
-    print(f"\n{counted(len(found), 'object')}. What to do, in this order:")
+    print(f"\n{counted(len(found), 'object')}. Steps of the migration, in this order:")
     for number, step in enumerate(steps, 1):
         print(f"  {number}. {step}")
 
 
 def _objects(file: Path) -> list[dict[str, Any]]:
-    """Return the objects of a file of manifests, and of lists in it. Raises PhalanxError."""
+    """Return the objects in a file of manifests. The items of a list are returned as objects of their own. Raises
+    PhalanxError."""
     try:
         parts = list(yaml.safe_load_all(file.read_text()))
     except (OSError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""`phalanx replay`: a recording, decision by decision."""
+"""`phalanx replay`: show a recording of the scheduler decision by decision, and decide each step again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, ReleaseNo
 from phalanx.model.reason import format_time
 from phalanx.state.cluster import Cluster
 
-SHOWN = 12  # the most events and decisions of a step that are printed
+SHOWN = 12  # the largest number of events, and of decisions, that are printed for a step
 
 
 def replay(
@@ -37,10 +37,10 @@ def replay(
     json: bool = False,
     state: Path | None = None,
 ) -> int:
-    """Replay a recording: show the events of each step and the scheduler's decisions.
+    """Replay a recording: for each step (scheduling cycle), show its events and the scheduler's decisions.
 
-    This version decides every step again. Where the recording has another decision, both are shown, and the exit code
-    is 1 at the end.
+    This version of Phalanx decides every step again. If the recording has another decision for a step, both decisions
+    are shown, and the exit code of the command is 1.
 
     For example:
 
@@ -52,7 +52,7 @@ def replay(
     Parameters
     ----------
     step
-        Stop after every step until Enter is pressed.
+        Wait for the Enter key after every step.
     first
         Show steps from this number on; earlier steps are replayed without output.
     last
@@ -60,9 +60,9 @@ def replay(
     job
         Show only steps with an event or a decision about this job (NAMESPACE/NAME).
     json
-        Print every step as a line of JSON.
+        Print each step as a line of JSON.
     state
-        Write the state after the last step that was replayed: `phalanx dashboard --state` shows it.
+        Write the state after the last replayed step into this file. `phalanx dashboard --state` shows it.
     """
     cluster, differing, seen, shown, observer = Cluster(), 0, 0, 0, _observer(recording, state)
     for each in steps(recording):
@@ -97,9 +97,9 @@ def _print(each: RecordedStep, plan: Plan, *, differs: bool, json: bool) -> None
 def _tell_end(seen: int, differing: int, missed: str | None) -> None:
     """Print the number of replayed steps. `missed`: the job of --job if no step is about it; otherwise None."""
     if missed is not None:
-        note(f"no step that was to be shown is about a job {missed}; jobs are named NAMESPACE/NAME")
+        note(f"no shown step has an event or a decision about a job {missed}; write the name as NAMESPACE/NAME")
     whole = counted(seen, "step")
-    note(f"{whole}; {differing} decided otherwise than recorded" if differing else f"{whole}, as recorded")
+    note(f"{whole}; {differing} with another decision than recorded" if differing else f"{whole}, as recorded")
 
 
 def _observer(recording: Path, state: Path | None) -> Observer | None:
@@ -109,7 +109,7 @@ def _observer(recording: Path, state: Path | None) -> Observer | None:
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Write the file, readable by its owner only: it has names of users. Raises PhalanxError."""
+    """Write the file so that only its owner can read it, because it contains names of users. Raises PhalanxError."""
     try:
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
             out.write(content)
@@ -181,12 +181,12 @@ def action_line(action: Action) -> str:
 
 
 def where(placements: tuple[Placement, ...]) -> str:
-    """Return the nodes of the placements as text: `on a*2 b`."""
+    """Return the nodes of the placements as text: `on a*2 b` for two pods on node a and one on b."""
     counted = Counter(placement.node for placement in placements)
     return "on " + " ".join(node if n == 1 else f"{node}*{n}" for node, n in counted.items()) if counted else ""
 
 
 def pressed_enter() -> bool:
-    """Wait for Enter. Return False at the end of the input."""
+    """Wait for the Enter key. Return False if the input has ended."""
     print("-- Enter for the next step, Ctrl-D to stop --", file=sys.stderr, end="", flush=True)
     return bool(sys.stdin.readline())

@@ -1,4 +1,4 @@
-"""`phalanx simulate`: what a policy would make of a workload."""
+"""`phalanx simulate`: run a workload in virtual time, and report how well each policy schedules it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from phalanx.simulator.workload import Workload
 
 Name = TypeVar("Name")
 
-_NEVER_SHOWN = 5  # the most reasons that are printed
+_NEVER_SHOWN = 5  # the largest number of reasons that are printed
 SOME_NEVER = 3  # the exit code of a complete run in which some jobs can never run
 
 
@@ -57,10 +57,11 @@ def simulate(
     tuning: Tuning | None = None,
     processes: Annotated[int | None, AtLeastOne] = None,
 ) -> int:
-    """Play traces through the scheduler in virtual time, and compare policies.
+    """Run traces through the scheduler in virtual time, and compare policies.
 
-    A trace is a log in the Standard Workload Format, a table of Philly, Muri, Chronus or openb (Alibaba), or a workload
-    of your own in YAML or JSON; `.gz` is unpacked. A log's header says how large its machine is.
+    A trace is a log in the Standard Workload Format, a table of the traces Philly, Muri, Chronus or openb (Alibaba), or
+    your own workload in YAML or JSON. Files that end with `.gz` are unpacked. The header of a log states the size of
+    its machine.
 
     For example:
 
@@ -74,14 +75,15 @@ def simulate(
     Parameters
     ----------
     traces
-        Logs and workloads.
+        One or more files with traces.
     policy
-        Built-in (easy, fair and others; an unknown name lists them all), or files: a policy with queues in YAML, or
-        priorities in Python.
+        The policies to compare: names of built-in policies (easy, fair and others; an unknown name prints the list), or
+        files with a policy and queues in YAML, or with a function in Python that computes priorities.
     estimates
-        What the scheduler knows of run times: user, exact, last-two, x2 (twice the user's) or exact-x2.
+        The run times that the scheduler assumes: user (the user's estimate), exact, last-two (from the user's last two
+        jobs), x2 (twice the user's estimate) or exact-x2.
     processes
-        How many simulations to run side by side; as many as there are processors if not given.
+        The number of simulations that run in parallel. [default: the number of processors]
     """
     given, chance, results, tuning = given or Given(), chance or Chance(), results or Results(), tuning or Tuning()
     tuning.check()
@@ -106,7 +108,7 @@ def simulate(
 
 
 def _of_all(source: TraceSource, chance: Chance, results: Results) -> Cell:
-    """Return the part that all simulations of this call share."""
+    """Return a cell (one simulation) with the settings that all simulations of this call share."""
     return Cell(
         source=source,
         policy="",
@@ -123,7 +125,7 @@ def _of_all(source: TraceSource, chance: Chance, results: Results) -> Cell:
 
 
 def _unused(cells: Sequence[Cell]) -> list[str]:
-    """Return the given options that have no effect with --tune."""
+    """Return the options of the command line that --tune does not support."""
     said = {
         "other traces": len({cell.source for cell in cells}) > 1,
         "--seeds": len({cell.seed for cell in cells}) > 1,
@@ -134,21 +136,21 @@ def _unused(cells: Sequence[Cell]) -> list[str]:
 
 
 def _each(named: Sequence[Name]) -> tuple[Name, ...]:
-    """Return the names without repetitions, so that nothing is simulated twice."""
+    """Return the names without repetitions, so that no simulation runs twice."""
     return tuple(dict.fromkeys(named))
 
 
 def _check_named(option: str, named: Sequence[str], for_instance: str) -> None:
-    """Raises PhalanxError."""
+    """Raise PhalanxError if `option` was given without names."""
     if not named:
-        raise PhalanxError(f"{option} names none; leave it out, or say for instance {option} {for_instance}")
+        raise PhalanxError(f"{option} has no value; leave the option out, or write for example {option} {for_instance}")
 
 
 def _check(
     sources: Sequence[TraceSource], policies: Sequence[str], estimates: Sequence[str], seed: int
 ) -> tuple[int, bool]:
-    """Check that everything that the command line names exists, and report jobs that can never run. Return the number
-    of jobs in a round, and whether any job can never run."""
+    """Check that all policies, estimates and traces of the command line exist, and print which jobs can never run.
+    Return the number of jobs in all traces together, and True if some job can never run."""
     setups = [setup_of(name) for name in policies]
     for name in estimates:
         estimator(name)
@@ -168,23 +170,23 @@ def _tell(workload: Workload) -> None:
         left = ", ".join(f"{count} {why}" for why, count in workload.dropped)
         note(f"{workload.name}: {counted(len(workload.tasks), 'job')}; left out: {left}")
     elif not workload.tasks:
-        note(f"{workload.name}: there are no jobs in it")
+        note(f"{workload.name}: the trace has no jobs")
 
 
 def _tell_never(workload: Workload, setups: Sequence[Setup]) -> bool:
-    """Print the number of jobs that can never run, with one example for each reason; once if all policies agree. Return
-    True if such a job exists."""
+    """Print the number of jobs that can never run, with one example for each reason. If this is the same under all
+    policies, print it only once. Return True if such a job exists."""
     found = {setup.name: never_fitting(workload, setup, step) for setup in setups}
     alike = len({tuple((task.job.id, why) for task, why in never) for never in found.values()}) == 1
     for name, never in list(found.items())[: 1 if alike else None]:
         under = "" if alike else f" under {name}"
         if never:
             of_all = f"{len(never):,} of {counted(len(workload.tasks), 'job')}"
-            note(f"{workload.name}: {of_all} can never run{under}; whatever is said of means is of the others")
+            note(f"{workload.name}: {of_all} can never run{under}; the means count only the other jobs")
         alike_by_reason = Counter(why for _, why in never)
         first = dict(reversed([(why, task) for task, why in never]))
         for why, task in list(first.items())[: -_NEVER_SHOWN - 1 : -1]:
-            others = f" (so {alike_by_reason[why] - 1:,} more)" if alike_by_reason[why] > 1 else ""
+            others = f" (and {alike_by_reason[why] - 1:,} more for this reason)" if alike_by_reason[why] > 1 else ""
             note(f"{workload.name}: job {task.job.id} can never run{under}: {why}{others}")
     return any(found.values())
 
@@ -192,13 +194,14 @@ def _tell_never(workload: Workload, setups: Sequence[Setup]) -> bool:
 def _play(
     cells: Sequence[Cell], jobs: int, processes: int | None, stopped: Callable[[], bool]
 ) -> tuple[list[CellOutcome], str]:
-    """Return the outcomes, and the error that lost some of them ("" if all arrived)."""
+    """Run the simulations. Return their outcomes, and the error because of which some outcomes are missing ("" if none
+    is missing)."""
     rounds = len(cells) // max(1, len({cell.source for cell in cells}))
     outcomes = list[CellOutcome]()
     with progress_bar(jobs * rounds) as progress:
         try:
             for outcome in run_all(cells, processes=_at_once(processes), progress=progress, stopped=stopped):
-                outcomes.append(outcome)  # outcomes before a lost one are kept
+                outcomes.append(outcome)  # outcomes that arrived before the error are kept
         except Lost as lost:
             return outcomes, str(lost)
     return outcomes, ""
@@ -209,7 +212,8 @@ def _at_once(processes: int | None) -> int:
 
 
 def _report(outcomes: Sequence[CellOutcome], results: Results, *, missing: int, lost: str) -> int:
-    """Print the results, then write the files, so that a file that cannot be written does not hide the results."""
+    """Print the results, and then write the files, so that the results are shown even if a file cannot be written.
+    Return the exit code. `missing`: the number of runs without an outcome. `lost`: the error of `_play`."""
     rows = rows_of(outcomes)
     if results.json:
         for row in rows:
@@ -222,18 +226,20 @@ def _report(outcomes: Sequence[CellOutcome], results: Results, *, missing: int, 
     for complaint in complaints:
         note(f"phalanx: error: {complaint}")
     if any(outcome.measures["interrupted"] for outcome in outcomes) or (missing and not lost):
-        rest = f"; {missing} of {len(outcomes) + missing} runs were not begun" if missing else ""
+        rest = f"; {missing} of {len(outcomes) + missing} runs were not started" if missing else ""
         note(f"stopped before the end: these are the results so far{rest}")
         return 130
     return 1 if complaints else 0
 
 
 def _tell_unfinished(outcome: CellOutcome) -> None:
-    """Warn about jobs that had not ended, because the means only count jobs that ended."""
+    """Print the number of jobs that did not end, because the means count only ended jobs."""
     cell, measures = outcome.cell, outcome.measures
     if measures["unfinished"] and not measures["interrupted"] and cell.source.inflate is None:
         others = f"{measures['unfinished']:,} of {counted(measures['jobs'], 'job')}"
-        note(f"{measures['trace']}: under {measures['policy']} {others} did not end; the means are of the others")
+        note(
+            f"{measures['trace']}: under {measures['policy']} {others} did not end; the means count only the other jobs"
+        )
 
 
 def _write(outcomes: Sequence[CellOutcome], rows: Sequence[Row], results: Results, *, several: bool) -> Iterator[str]:

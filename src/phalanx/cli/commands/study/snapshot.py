@@ -1,4 +1,4 @@
-"""`phalanx snapshot`: a live cluster, in a file: a recording of one step."""
+"""`phalanx snapshot`: write the present state of a live cluster into a file, as a recording with one step."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from phalanx.errors import PhalanxError
 async def snapshot(
     file: Annotated[Path, Parameter(name="FILE")], /, *, target: Target | None = None, replace: bool = False
 ) -> None:
-    """Write down what a cluster is now: its nodes, queues and jobs, as the scheduler sees them.
+    """Write the present state of a cluster into a file: its nodes, queues and jobs, as the scheduler sees them.
 
-    `phalanx whatif --snapshot FILE` asks questions of it, here or on another machine; `phalanx replay FILE` shows what
-    would be decided. It has names, labels and users in it, so that only you may read the file.
+    `phalanx whatif --snapshot FILE` makes forecasts from the file, on this machine or another one. `phalanx replay
+    FILE` shows what the scheduler would decide now. The file contains names, labels and users, so only you can read it.
 
     For example:
 
@@ -32,14 +32,15 @@ async def snapshot(
     Parameters
     ----------
     replace
-        Write over a snapshot or recording that is in the file.
+        Replace FILE if it is a snapshot or recording.
     """
     if not file.parent.is_dir():
         raise PhalanxError(f"{file} cannot be written: there is no folder {file.parent}. Nothing was written.")
     if file.exists():
         if not replace:
-            raise PhalanxError(f"{file} exists already. Nothing was written. Name another file, or say --replace.")
-        next(lines(file), None)  # refuse to overwrite a file that is no recording
+            raise PhalanxError(f"{file} exists already. Nothing was written. Name another file, or add --replace.")
+        # raises PhalanxError for a file that is no recording, so that no other file is overwritten
+        next(lines(file), None)
     async with connected(target) as connection:
         sight = await look(connection)
     write(file, step_of(sight.now_s, sight.cluster.policy, sight.events, None, begins=True))
@@ -48,7 +49,7 @@ async def snapshot(
 
 
 def write(file: Path, step: Mapping[str, Any]) -> None:
-    """Write a recording with this one step. The file is complete or is not written."""
+    """Write a recording that has only this step. The file is written completely or not at all."""
     part = file.with_name(f".{file.name}.part")
     part.unlink(missing_ok=True)
     descriptor = open_private(part)

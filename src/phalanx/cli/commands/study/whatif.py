@@ -1,4 +1,4 @@
-"""`phalanx whatif`: the same decisions, on a cluster that is supposed to be a little otherwise."""
+"""`phalanx whatif`: forecast the scheduler's decisions with and without changes to the cluster."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ from phalanx.report.forecast import forecast
 from phalanx.simulator.run.forward import Assumptions, Future, forward
 from phalanx.state.cluster import Cluster, time_limit_s
 
-MANY_JOBS = 1000  # with more pending jobs than this, expected starts are not computed
-PATIENCE_S = 60.0  # the longest time that one of the two plays may take on this machine
+MANY_JOBS = 1000  # if more jobs than this are pending, expected starts are not computed
+PATIENCE_S = 60.0  # the longest computing time of each of the two simulations
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """The changes that are supposed."""
+    """The options for the changes whose effect is forecast."""
 
     file: Annotated[tuple[Path, ...], Parameter(alias="-f", consume_multiple=True)] = ()
-    """Files of YAML or JSON (`-` is standard input) with Jobs, Queues, Flavors, Reservations, Nodes: added, or changed
-    where they exist."""
+    """Files in YAML or JSON (`-` is standard input) with Jobs, Queues, Flavors, Reservations or Nodes. These objects
+    are added, or replace objects with the same name."""
 
     delete: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = ()
-    """What is not there any more: job/NAMESPACE/NAME, node/NAME, queue/NAME, flavor/NAME, reservation/NAME."""
+    """Objects that are removed: job/NAMESPACE/NAME, node/NAME, queue/NAME, flavor/NAME, reservation/NAME."""
 
     add_nodes: tuple[str, ...] = ()
-    """So many empty nodes like an existing one: COUNTxNODE, or COUNT with --like."""
+    """Add empty nodes that are like an existing node: COUNTxNODE, or COUNT together with --like."""
 
     like: str | None = None
-    """The node that those of --add-nodes are like."""
+    """The existing node that the nodes of --add-nodes are like."""
 
     policy: Path | None = None
-    """How it is decided, as for `phalanx scheduler`."""
+    """The scheduling policy, as for `phalanx scheduler --policy`."""
 
 
 async def whatif(
@@ -69,31 +69,31 @@ async def whatif(
     target: Target | None = None,
     json: bool = False,
 ) -> None:
-    """Show what would happen: when each job would start, which jobs would be preempted by which, and how long each job
-    would wait.
+    """Forecast the effect of a change: when each job would start, which jobs would be preempted by which, and how long
+    each job would wait.
 
-    The scheduler's own code simulates the cluster (or a snapshot) twice: as it is, and with the changes. Nothing is
+    The scheduler's own code simulates the cluster (or a snapshot) twice: without the changes and with them. Nothing is
     submitted or changed. The simulation assumes that jobs run to their time limits, and that no further job is
-    submitted. A job that ends early lets other jobs start earlier. BEFORE and AFTER are the whole wait of a job, from
-    now. EXPECTED START is the median start with the changes, from the run times of similar past jobs.
+    submitted. A job that ends before its time limit lets other jobs start earlier. BEFORE and AFTER show how long a job
+    waits from now on. EXPECTED START is the median start with the changes, from the run times of similar past jobs.
 
     For example:
 
-        phalanx whatif                                        # when does what waits start?
-        phalanx whatif -f train.yaml                          # and if I submit this?
-        phalanx whatif -f queue.yaml --add-nodes 4xgpu-1      # with another quota, and four nodes more
+        phalanx whatif                                        # when do the waiting jobs start?
+        phalanx whatif -f train.yaml                          # when would this job start?
+        phalanx whatif -f queue.yaml --add-nodes 4xgpu-1      # with another quota, and four more nodes
         phalanx whatif --delete node/gpu-1 job/team-a/sweep
         phalanx whatif --snapshot now.jsonl --policy new.yaml --json
 
     Parameters
     ----------
     snapshot
-        Read this snapshot or recording (`phalanx snapshot`, `--record`) instead of a live cluster: the state after its
-        last step.
+        Read this snapshot or recording (of `phalanx snapshot` or `--record`) instead of a live cluster. The forecast
+        begins with the state after its last step.
     horizon
-        The time to simulate: 12h, 7d.
+        The length of the forecast: 12h, 7d.
     assume_run
-        The assumed run time of a job without a time limit; for a running job, from now.
+        The assumed run time of a job without a time limit. For a running job, it is the time from now on.
     json
         Print JSON; docs/guide/whatif.md describes it.
     """
@@ -125,7 +125,7 @@ def show(outlook: WhatIfOutlook) -> None:
     if found := rows(outlook):
         print_table(outlook.columns, found)
     else:
-        print("no job waits, and none would have to")
+        print("no job waits, neither now nor with the changes")
     if said := list(notes(outlook)):
         print("\n" + "\n".join(said))
 
@@ -140,7 +140,8 @@ async def beginning(snapshot: Path | None, target: Target | None) -> tuple[Clust
 
 
 def last_book(file: Path) -> Cluster:
-    """Return the cluster state after the last step of the recording. Raises PhalanxError."""
+    """Return the cluster state after the last step of the recording. Raises PhalanxError if the recording has no
+    complete step."""
     cluster, whole = Cluster(), 0
     for step in steps(file):
         cluster = Cluster() if step.begins else cluster
@@ -151,7 +152,7 @@ def last_book(file: Path) -> Cluster:
         whole += 1
     if not whole:
         raise PhalanxError(
-            f"{file} has no whole step in it: it was cut short, so nothing is known of the cluster. Make it anew with "
+            f"{file} has no complete step, so the state of the cluster is unknown. Write the file again with "
             "`phalanx snapshot`."
         )
     return cluster
@@ -165,8 +166,10 @@ def altered(
     policy: Policy | None,
     namespace: str,
 ) -> tuple[Cluster, list[str]]:
-    """Return the cluster state with the changes, and notes about them. For a live cluster the objects are read again
-    with the changes among them. For a recording, the changes are applied as events to a copy of its state."""
+    """Return the cluster state with the changes, and notes about them.
+
+    `listed`: the objects of a live cluster. Then the state is built again from these objects and the changed ones. For
+    a recording `listed` is empty, and the changes are applied as events to a copy of its state."""
     policy = policy or before.policy
     after, remarks = before.copy(), list[str]()
     try:
@@ -180,13 +183,15 @@ def altered(
         fold(after, (PolicySeen(policy), *additions(after, changes.add_nodes, changes.like)))
         fold(after, list(deletions(after, changes.delete, namespace)))
     except IllegalTransition as error:
-        raise PhalanxError(f"the changes cannot be told to this cluster ({error}). Nothing was tried.") from error
+        raise PhalanxError(
+            f"the changes cannot be applied to this cluster ({error}). Nothing was simulated."
+        ) from error
     return after, remarks
 
 
 def expected_starts(book: Cluster, now_s: float) -> Mapping[str, StartForecast]:
-    """Return the expected starts, computed with the run times of past jobs and not with time limits; empty if these run
-    times are unknown, or if too many jobs wait for a simulation."""
+    """Return the expected start of each waiting job, computed from the run times of past jobs instead of time limits.
+    The result is empty if no run times of past jobs are known, or if more than `MANY_JOBS` jobs wait."""
     waiting = [job for job, record in book.jobs.items() if record.phase is Phase.QUEUED]
     if not book.ends.run_times or len(waiting) > MANY_JOBS:
         return {}
@@ -195,7 +200,7 @@ def expected_starts(book: Cluster, now_s: float) -> Mapping[str, StartForecast]:
 
 
 def overtaken(book: Cluster, events: Sequence[object]) -> list[str]:
-    """Return notes about changed Jobs that have already started in the snapshot, so that the changes have no effect."""
+    """Return a note about each changed Job that has already started, because its change has no effect."""
     started = (
         event.job.id
         for event in events
@@ -203,11 +208,12 @@ def overtaken(book: Cluster, events: Sequence[object]) -> list[str]:
         and (record := book.jobs.get(event.job.id)) is not None
         and record.phase is not Phase.QUEUED
     )
-    return [f"{job} has started already: what its file says of it is passed over" for job in started]
+    return [f"{job} has already started: the changes in its file have no effect" for job in started]
 
 
 def played(book: Cluster, horizon_s: float, run_s: float) -> Future:
-    """Simulate the cluster state up to the horizon, and return the future. The state is changed by this."""
+    """Simulate the cluster from its state `book` up to the horizon, and return what happens. The simulation changes
+    `book`."""
     assumptions = Assumptions(
         limit_s=lambda job: time_limit_s(book, job), run_s=run_s, patience_s=GangTimeouts().place_s
     )
@@ -227,4 +233,4 @@ def seconds(option: str, text: str) -> float:
     try:
         return duration_s(text)
     except Misread as error:
-        raise PhalanxError(f"{option} {error.text}. Nothing was tried.") from None
+        raise PhalanxError(f"{option} {error.text}. Nothing was simulated.") from None

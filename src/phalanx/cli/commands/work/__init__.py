@@ -1,9 +1,9 @@
-"""Jobs as they are submitted.
+"""Commands that submit jobs.
 
-run       a command, as if it were run here
-submit    manifests, or a Job made from a command
-examples  the examples that come with Phalanx
-slurm     Slurm's commands
-completion  scripts for shells
-complete    what these ask (internal)
+run       run a command as a job, and show its output
+submit    submit manifests, or a Job made from a command
+examples  show and copy the examples that come with Phalanx
+slurm     install Slurm's commands
+completion  print completion scripts for shells
+complete    compute the completions for these scripts (internal)
 """

@@ -1,4 +1,5 @@
-"""`phalanx complete -- WORDS`: completions of the last word, for the scripts of `phalanx completion`."""
+"""`phalanx complete -- WORDS`: print completions of the last word. The scripts of `phalanx completion` call this
+command."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _OF_JOBS = frozenset(
         *("explain", "history", "jobs"),
     }
 )
-_OF_QUEUES = frozenset({"edit", "drain", "delete"})  # verbs of `phalanx queue`
+_OF_QUEUES = frozenset({"edit", "drain", "delete"})  # subcommands of `phalanx queue` that take the name of a queue
 _PATIENCE_S = 2.0  # the longest wait for the cluster, because the user has pressed Tab
 _NAMESPACE = ("-n", "--namespace")
 
@@ -45,7 +46,7 @@ async def complete(*words: str) -> None:
 
 
 async def candidates(words: Sequence[str]) -> set[str]:
-    """Return all completions of the last word; none if the word is a file name, or if no completion is known."""
+    """Return all possible values of the last word; empty if the word is a file name, or if no value is known."""
     if len(words) <= 1:
         return set(COMMANDS)
     command, before, last = words[0], words[-2], words[-1]
@@ -68,7 +69,7 @@ async def candidates(words: Sequence[str]) -> set[str]:
 
 
 def _app(words: Sequence[str]) -> App:
-    """Return the command, or the subcommand, of the line."""
+    """Return the command that the words name, or its subcommand."""
     from cyclopts import App, Parameter
 
     app = App(default_parameter=Parameter(negative=()))
@@ -83,7 +84,7 @@ def _options(words: Sequence[str]) -> set[str]:
 
 
 def _choices(words: Sequence[str]) -> set[str]:
-    """Return the values that the option before the last word takes, if it takes one of a few."""
+    """Return the possible values of the option before the last word, if the option has a fixed list of values."""
     found = (one for one in _app(words).assemble_argument_collection() if words[-2] in one.names)
     return {choice for one in found for choice in one.get_choices() or ()}
 
@@ -97,7 +98,7 @@ def _subcommands(command: str) -> set[str]:
 
 
 def _namespace(words: Sequence[str]) -> str:
-    """Return the namespace that the line names, or else the current namespace."""
+    """Return the namespace that the words name; without one, the current namespace of the kubeconfig."""
     said = [value for option, value in pairwise(words[:-1]) if option in _NAMESPACE]
     return said[-1] if said else current_namespace(os.environ)
 
@@ -106,7 +107,8 @@ def _namespace(words: Sequence[str]) -> str:
 
 
 async def _ask(asked: Callable[[Connection], Awaitable[set[str]]]) -> set[str]:
-    """Return the names from the cluster; empty if no cluster answers within `_PATIENCE_S`."""
+    """Call `asked` with a connection and return the names from the cluster; empty if no cluster responds within
+    `_PATIENCE_S`."""
     with suppress(PhalanxError, TimeoutError, OSError):
         async with (
             asyncio.timeout(_PATIENCE_S),
@@ -132,7 +134,7 @@ async def _nodes(connection: Connection, namespace: str) -> set[str]:
     return {one["metadata"]["name"] for one in (await connection.list(NODES))["items"]}
 
 
-# option -> a function from a connection and a namespace to the possible values of the option
+# option -> a function that returns the possible values of the option, from a connection and a namespace
 _VALUES: Mapping[str, Callable[[Connection, str], Awaitable[set[str]]]] = {
     **dict.fromkeys(("-q", "--queue", "--parent"), _queues),
     **dict.fromkeys(_NAMESPACE, _namespaces),

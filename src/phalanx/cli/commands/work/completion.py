@@ -1,4 +1,4 @@
-"""`phalanx completion SHELL`: commands, options and the names of jobs that live, at the Tab key."""
+"""`phalanx completion SHELL`: print the script with which a shell completes commands, options and names of jobs."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ if [[ "$funcstack[1]" == _phalanx ]]; then _phalanx "$@"; else compdef _phalanx 
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
-    """Print what makes a shell complete the commands of `phalanx`, their options, and the names of jobs and queues.
+    """Print a script with which a shell completes the commands of `phalanx`, their options, and names of jobs and
+    queues.
 
     For example:
 
-        source <(phalanx completion bash)                              # now; or in ~/.bashrc
+        source <(phalanx completion bash)                              # for this shell; or in ~/.bashrc
         phalanx completion zsh > ~/.zfunc/_phalanx                     # a folder of $fpath
         phalanx completion fish > ~/.config/fish/completions/phalanx.fish
 

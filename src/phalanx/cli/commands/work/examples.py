@@ -1,4 +1,4 @@
-"""`phalanx examples`: the examples that come with Phalanx."""
+"""`phalanx examples`: list, print or copy the examples that come with Phalanx."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HIDDEN = {"README.md", "needs.py", "stage.py", "__pycache__"}
 
 
 def examples(name: str = "", /, *, output: Path | None = None, json: bool = False) -> None:
-    """Show the examples that come with Phalanx, print one, or copy it.
+    """List the examples that come with Phalanx, or print or copy one of them.
 
     For example:
 
@@ -25,9 +25,9 @@ def examples(name: str = "", /, *, output: Path | None = None, json: bool = Fals
     Parameters
     ----------
     name
-        An example of the list. A file is printed; of a folder the files are listed.
+        The name of an example. If the example is a file, it is printed. If it is a folder, its files are listed.
     output
-        Copy the example into this directory, which is made if it is missing.
+        Copy the example into this directory, which is created if it is missing.
     json
         Print the list as JSON: name, kind (file or folder), about.
     """
@@ -38,7 +38,7 @@ def examples(name: str = "", /, *, output: Path | None = None, json: bool = Fals
     chosen = root / name
     if not chosen.resolve().is_relative_to(root.resolve()) or not chosen.exists():
         raise PhalanxError(
-            f"there is no example {name!r}. Those there are: {', '.join(p.name for p in _entries(root))}."
+            f"there is no example {name!r}. The examples are: {', '.join(p.name for p in _entries(root))}."
         )
     if output is not None:
         note(f"copied to {copy_out(chosen, output)}")

@@ -1,7 +1,7 @@
-"""`phalanx run -- CMD`: a Job without writing YAML, as if it were run here.
+"""`phalanx run -- CMD`: run a command as a Job, without YAML, as if the command ran in this terminal.
 
-Output of the pods goes to standard output; messages of Phalanx go to standard error. The exit code is that of the job's
-first failed container, or 0 if all containers succeeded.
+The output of the pods is written to standard output, and messages of Phalanx to standard error. The exit code is that
+of the job's first failed container, or 0 if all containers succeeded.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class InputOptions:
     """The options that connect the command with this terminal."""
 
     tty: Annotated[bool, Parameter(name=("--tty", "-it", "-ti"))] = False
-    """Run the command at this terminal: a shell, an editor, a debugger. Keys go to the command, Ctrl-C too. If the
-    connection ends, the job goes on, and phalanx attach returns to it."""
+    """Connect the command with this terminal, for a shell, an editor or a debugger. The command gets all keys, also
+    Ctrl-C. If the connection ends, the job goes on, and `phalanx attach` connects again."""
 
     stdin: Annotated[bool, Parameter(alias="-i")] = False
-    """Pass standard input on to the command."""
+    """Pass standard input to the command."""
 
     def require(self, options: JobOptions, *, detach: bool) -> None:
         """Raise PhalanxError if an interactive job has an option that it cannot have."""
@@ -50,15 +50,20 @@ class InputOptions:
         option = "--tty (-it)" if self.tty else "--stdin (-i)"
         if self.tty and not is_at_terminal():
             raise PhalanxError(
-                f"{option} needs a terminal, and standard input or output is none. Leave the option out, or pass "
-                "standard input on with --stdin (-i). Nothing was created."
+                f"{option} needs a terminal, but standard input or output is no terminal. Leave the option out, or "
+                "pass "
+                "standard input with --stdin (-i). Nothing was created."
             )
         if options.pods != 1:
             raise PhalanxError(f"{option} and --pods {options.pods}: only a job of one pod takes input.")
         if options.retries:
-            raise PhalanxError(f"{option} and --retries: a pod that is started again finds its input already read.")
+            raise PhalanxError(
+                f"{option} and --retries: a pod that is started again would find its input already read."
+            )
         if options.output:
-            raise PhalanxError(f"{option} and --output: the output is shown here. Leave one of the two out.")
+            raise PhalanxError(
+                f"{option} and --output: with {option} the output is shown in this terminal. Leave one of the two out."
+            )
         if detach:
             raise PhalanxError(f"{option} and --detach exclude each other.")
 
@@ -74,12 +79,12 @@ async def run(
     detach: Annotated[bool, Parameter(alias="-d")] = False,
     json: bool = False,
 ) -> int:
-    """Run a command as a Job: wait until it starts, show its output, end with its exit code.
+    """Run a command as a Job: wait until it starts, show its output, and exit with its exit code.
 
-    The command runs in the current directory of this machine (`--image host`), or in a container image. No shell is in
-    between. Ctrl-C asks whether to delete the Job; every answer but yes leaves it running. The end of the terminal, of
-    the ssh session or of this command never deletes the Job: `phalanx attach` follows it again. The Job is deleted an
-    hour after its end.
+    The command runs in the current directory of this machine (`--image host`), or in a container image. It is not
+    interpreted by a shell. After Ctrl-C you are asked whether to delete the Job; only `yes` deletes it. If the
+    terminal, the ssh session or this command ends, the Job goes on, and `phalanx attach` follows it again. The Job is
+    deleted one hour after its end.
 
     For example:
 
@@ -99,7 +104,7 @@ async def run(
     detach
         Return at once: print the name of the Job, which `phalanx attach` and `phalanx logs` take.
     json
-        When it is over, print a line of JSON about it as the last one: job, state, exit_code, why.
+        When the job has ended, print a last line with JSON about it: job, state, exit_code, why.
     """
     namespace = (space or Namespace()).namespace
     options, wishes, streams = options or JobOptions(), wishes or WishOptions(), streams or InputOptions()
@@ -121,8 +126,9 @@ async def run(
 
 
 async def follow(connection: Connection, job: Object, *, json: bool, interactive: bool = False) -> int:
-    """Show a Job's reasons and output until its end, and return its exit code. A stop signal ends this command alone;
-    only a clear *yes* after Ctrl-C at a terminal deletes the Job. `interactive`: standard input goes to its pod."""
+    """Show why a Job waits, and its output, until its end; return its exit code. A stop signal ends only this command.
+    The Job is deleted only if the user answers *yes* after Ctrl-C at a terminal. `interactive`: pass standard input to
+    the Job's pod."""
     with stop_wish() as wish:
         attendance = asyncio.create_task(attend(connection, job, _say, interactive=interactive))
         stopping = asyncio.create_task(wish.wait())
@@ -162,7 +168,7 @@ def _name(job: Object) -> str:
 
 
 def _is_deletion_confirmed(name: str) -> bool:
-    """Ask once. The end of input and a second Ctrl-C are no *yes*."""
+    """Ask the user once, and return True only for *yes*. The end of input and a second Ctrl-C mean *no*."""
     try:
         print(f"\nphalanx: delete job {name}? [y/N] ", end="", file=sys.stderr, flush=True)
         return input().strip().lower() in {"y", "yes"}
@@ -172,7 +178,7 @@ def _is_deletion_confirmed(name: str) -> bool:
 
 
 def _say_how_to_return(name: str) -> None:
-    with suppress(OSError):  # the terminal may be gone
+    with suppress(OSError):  # the terminal may be closed
         _say(f"job {name} goes on; `phalanx attach {name}` follows it again, `phalanx cancel {name}` ends it")
 
 
@@ -185,7 +191,7 @@ async def _delete(connection: Connection, job: Object) -> None:
         if error.code not in {404, 409}:  # deleted already, or a newer Job has its name
             raise
     except ApiUnknown as error:
-        _say(f"whether job {_name(job)} was deleted is not known ({error})")
+        _say(f"it is unknown whether job {_name(job)} was deleted ({error})")
         _say_how_to_return(_name(job))
         return
     _say(f"job {_name(job)} was deleted")

@@ -1,4 +1,4 @@
-"""`phalanx slurm`: Slurm's commands on the PATH, and a slurm.conf as this cluster's partitions."""
+"""`phalanx slurm`: install Slurm's commands, and create the partitions of a slurm.conf in a cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EXAMPLES = """For example:
 """
 slurm = App(
     name="slurm",
-    help="Slurm's commands (sbatch, squeue and others) for a cluster of Phalanx's.",
+    help="Slurm's commands (sbatch, squeue and others) for a cluster with Phalanx.",
     help_epilogue=_EXAMPLES,
     help_format="markdown",
 )
@@ -56,10 +56,10 @@ def install(directory: Path) -> None:
 
 @slurm.command
 def bundle(directory: Path) -> None:
-    """Make Slurm's commands in a directory with an interpreter of their own, for containers that have no Python.
+    """Install Slurm's commands in a directory together with a Python interpreter, for containers that have no Python.
 
-    An init container does so in pods of jobs with another image, where the site names one of Phalanx's
-    (`phalanx slurm configure --tools`). The commands work at this path only, also on another machine of this kind.
+    If the site names an image of Phalanx (`phalanx slurm configure --tools`), an init container runs this command in
+    pods with other images. The commands work only at this path, also on another machine of the same architecture.
 
     For example:
 
@@ -69,24 +69,26 @@ def bundle(directory: Path) -> None:
     Parameters
     ----------
     directory
-        Where to; made if it is missing. Its bin, home, lib and python are replaced if an earlier bundle made them, else
-        nothing is done.
+        The directory; created if it is missing. Its folders bin, home, lib and python are replaced if an earlier
+        `bundle` created them. If anything else created them, nothing is done.
     """
     from phalanx.slurm.jobs.steps.pods.bundle import bundle as make
 
     try:
         make(directory.absolute(), commands.COMMANDS)
     except OSError as error:
-        raise PhalanxError(f"{error.filename or directory} cannot be made: {error.strerror or error}") from error
+        raise PhalanxError(f"{error.filename or directory} cannot be created: {error.strerror or error}") from error
     note(f"made {', '.join(commands.COMMANDS)} in {directory / 'bin'}")
 
 
 @slurm.command
 def serve(*, socket: Path = Path("/run/phalanx/slurm-commands.sock")) -> None:
-    """Serve Slurm's commands to the users of this machine, so that each call takes a third of the processor time.
+    """Serve Slurm's commands to the users of this machine, so that each call of a command takes a third of the
+    processor time.
 
-    `phalanx up` starts the service by itself. Start it as root on a login node: each call runs as the user who made it.
-    Started as another user, it serves that user. Without it the commands work as well, and take longer.
+    `phalanx up` starts the service by itself. On a login node, start the service as root: then each call runs as the
+    user who made it. If another user starts the service, it serves only this user. Without the service the commands
+    work too, but take longer.
 
     For example:
 
@@ -96,7 +98,8 @@ def serve(*, socket: Path = Path("/run/phalanx/slurm-commands.sock")) -> None:
     Parameters
     ----------
     socket
-        Where the commands reach the service. They look beside their kubeconfig, in ~/.phalanx, and at the default.
+        The socket of the service. The commands search for it beside their kubeconfig, in ~/.phalanx, and at the default
+        path.
     """
     words = commands.service_command(socket.expanduser().absolute())
     os.execv(words[0], words)  # noqa: S606 - no shell is wanted
@@ -106,7 +109,8 @@ def serve(*, socket: Path = Path("/run/phalanx/slurm-commands.sock")) -> None:
 def configure(file: Path, *, tools: str | None = None) -> None:
     """Create the partitions of a slurm.conf in this cluster, and label the nodes with its features.
 
-    The command lists each line that has no meaning here. It writes the ConfigMap kube-system/phalanx-slurm.
+    The command prints each line of the file that has no effect in Phalanx. It writes the ConfigMap
+    kube-system/phalanx-slurm.
 
     For example:
 
@@ -118,7 +122,7 @@ def configure(file: Path, *, tools: str | None = None) -> None:
     file
         The slurm.conf.
     tools
-        The image of Phalanx from which pods of other images get srun and the step daemon; '' for none. [default:
+        The image of Phalanx from which pods with other images get srun and the step daemon; '' for none. [default:
         unchanged]
     """
     try:
@@ -137,10 +141,11 @@ def configure(file: Path, *, tools: str | None = None) -> None:
 
 @slurm.command
 def node_groups(file: Path) -> None:
-    """Print node groups of the nodes of a slurm.conf that programs switch on and off (State=CLOUD).
+    """Print node groups for the nodes of a slurm.conf that programs power up and down (State=CLOUD).
 
-    The output is a file for `phalanx scheduler --node-groups`. ResumeProgram and SuspendProgram are called as slurmctld
-    calls them. SuspendTime, SuspendTimeout, ResumeTimeout, SuspendRate, ResumeRate and SuspendExcNodes are taken over.
+    The output is a file for `phalanx scheduler --node-groups`. The scheduler then calls ResumeProgram and
+    SuspendProgram as slurmctld does. SuspendTime, SuspendTimeout, ResumeTimeout, SuspendRate, ResumeRate and
+    SuspendExcNodes keep their effect.
 
     For example:
 
@@ -167,19 +172,19 @@ def node_groups(file: Path) -> None:
 
 
 def apply(api: Api, found: Site, tools: str | None = None) -> list[str]:
-    """Write the site of a slurm.conf to this cluster, and keep the cluster's accounts and users. Return the refusals of
-    the API server."""
+    """Write the partitions and settings of a slurm.conf to this cluster. Accounts and users that the cluster has are
+    kept. Return the errors with which the API server refused a change."""
     before = site.load(api)
     found.keep(before)
     found.tools = before.tools if tools is None else tools
     if found.tools:
-        hold_tokens(api)  # first, because pods with the tools also get a token of their job
+        hold_tokens(api)  # before the site is stored, because pods with the tools then also get a token of their job
     site.store(api, found)
     return label(api, found)
 
 
 def label(api: Api, found: Site) -> list[str]:
-    """Add the features to the nodes as labels. Return the refusals of the API server."""
+    """Add the features to the nodes as labels. Return the errors with which the API server refused a change."""
     refused = []
     for name, features in found.features.items():
         labels = {f"{site.FEATURE}{feature}": "true" for feature in features}

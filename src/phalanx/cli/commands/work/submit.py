@@ -1,4 +1,4 @@
-"""`phalanx submit`: queue Jobs from files, or one made from a command."""
+"""`phalanx submit`: submit Jobs from files, or a Job made from a command."""
 
 from __future__ import annotations
 
@@ -40,14 +40,16 @@ _AT_ONCE = 32
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormOptions:
-    """The options that say how many Jobs are made, and whether the command waits for them."""
+    """The options for the number of Jobs, and for waiting until the Job ends."""
 
     array: str = ""
-    """Make a job of the command for each of these numbers: 1-1000, 1,3,5, 0-31:4; with %20 so many run at a time. The
-    job of task 7 is NAME-7 (`phalanx logs NAME/7`), and has the number in PHALANX_ARRAY_TASK_ID."""
+    """Create a job for each of these numbers: 1-1000, 1,3,5, 0-31:4. With %20 at the end, at most 20 of the jobs run at
+    the same time. The job of task 7 has the name NAME-7 (`phalanx logs NAME/7`), and the environment variable
+    PHALANX_ARRAY_TASK_ID has the number."""
 
     follow: bool = False
-    """Then wait for the one Job that is made, show its output and end with its exit code, as `phalanx run` does."""
+    """Then wait for the Job, show its output and exit with its exit code, as `phalanx run` does. This needs exactly one
+    Job."""
 
 
 async def submit(
@@ -61,13 +63,13 @@ async def submit(
     dry_run: bool = False,
     json: bool = False,
 ) -> int:
-    """Queue Jobs and return at once. `phalanx jobs` shows their state.
+    """Submit Jobs and return at once. `phalanx jobs` shows their state.
 
-    A script that begins with `#!` is a command; its lines `#PHALANX --pods 4 --gpu 8` are options.
+    A script that begins with `#!` is submitted as a command. Its lines `#PHALANX --pods 4 --gpu 8` contain options.
 
-    From files: Jobs get the fields that queue them (`suspend: true`, the scheduler name, the queue's label) if these
-    are missing. Options for queue and time replace the fields of the file. Other objects are created unchanged. From a
-    command: a Job is created, as by `phalanx run`.
+    From files: if a Job lacks the fields that queue it (`suspend: true`, the scheduler name, the label with the queue),
+    they are added. Options for the queue and the time replace the fields of the file. Other objects are created
+    unchanged. From a command: a Job is created, as `phalanx run` does.
 
     For example:
 
@@ -82,11 +84,11 @@ async def submit(
     Parameters
     ----------
     words
-        Files of YAML or JSON, or folders of them (`-` is standard input); or, after two dashes, a command.
+        YAML or JSON files, or folders with such files (`-` is standard input); or, after two dashes, a command.
     queue
         The queue. [default: the queue in the file, else `default`]
     dry_run
-        Print what would be created, as YAML (or, with --json, as JSON), and create nothing.
+        Create nothing. Print the objects that would be created, as YAML or, with --json, as JSON.
     json
         Print the created objects as JSON.
     """
@@ -113,12 +115,13 @@ async def submit(
 def _ready(
     documents: Sequence[Document], queue: str | None, wishes: WishOptions, *, follow: bool
 ) -> list[tuple[Document, Object]]:
-    """Return each document with its object as it is sent. Raises PhalanxError for options that are for Jobs."""
+    """Return each document with the object that will be created. Raises PhalanxError if an option for Jobs is given and
+    there is no Job."""
     jobs = sum(is_job(each.obj) for each in documents)
     if (option := "--queue" if queue else given(wishes)) and not jobs:
-        raise PhalanxError(f"{option} is for Jobs, and there is none in {documents[0].file}. Nothing was created.")
+        raise PhalanxError(f"{option} is an option for Jobs, but {documents[0].file} has no Job. Nothing was created.")
     if follow and jobs != 1:
-        raise PhalanxError("--follow follows one Job, and these are not one. Nothing was created.")
+        raise PhalanxError("--follow needs exactly one Job, and these are {jobs}. Nothing was created.")
     said = wishes.words(time.time())
     return [(document, queued(document, queue, said, wishes.priority)) for document in documents]
 
@@ -131,12 +134,13 @@ def _print(objects: Sequence[Object], json: bool) -> None:
 
 
 def _with_service(obj: Object) -> list[Object]:
-    """Return the object. For a Job whose pods must find each other, the list begins with their service."""
+    """Return a list with the object. For a Job whose pods must find each other, the list begins with their Service."""
     return [service_of(obj), obj] if is_job(obj) and has_rendezvous(obj) else [obj]
 
 
 def split(words: Sequence[str], line: Sequence[str]) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-    """Return the files and the command. The command begins behind the first `--` of the command line."""
+    """Return the files and the command, of which one is empty as a rule. The command begins after the first `--` of
+    `line`, the whole command line."""
     command = tuple(line[line.index("--") + 1 :]) if "--" in line else ()
     return tuple(Path(word) for word in words[: len(words) - len(command)]), command
 
@@ -150,10 +154,12 @@ def _documents(
     array: str,
 ) -> list[Document]:
     if files and command:
-        raise PhalanxError("files and a command at once: submit the files, and the command by itself")
+        raise PhalanxError(
+            "files and a command cannot be submitted together: submit the files and the command separately"
+        )
     if files and (option := "--array" if array else given(options)):
         raise PhalanxError(
-            f"{option} is for a command, and {files[0]} says itself what its pods ask. Nothing was created."
+            f"{option} is an option for commands; {files[0]} itself states what its pods request. Nothing was created."
         )
     if files:
         return read_files(files)
@@ -166,7 +172,7 @@ def _documents(
 async def _look(
     connection: Connection, objects: Sequence[tuple[Document, Object]], wishes: WishOptions, namespace: str
 ) -> list[str]:
-    """Return warnings about conditions that will make the jobs wait. Raises PhalanxError if a job could never start."""
+    """Return warnings about mistakes that may make the jobs wait. Raises PhalanxError if a job could never start."""
     queues = {obj["metadata"].get("name") for _, obj in objects if obj["kind"] == QUEUES.name}
     named = ((name, document.place()) for document, obj in objects if (name := queue_of(obj)))
     warnings = await require_queues(connection, [(name, where) for name, where in named if name not in queues])
@@ -178,8 +184,8 @@ async def _look(
 async def _create_all(
     connection: Connection, objects: Sequence[tuple[Document, Object]], namespace: str, *, tell: bool
 ) -> list[Object]:
-    """Create the objects in their order; consecutive Jobs are created a few at a time. Each object is printed once all
-    objects before it exist, so that the output shows where an error stopped."""
+    """Create the objects in their order, and return them. Consecutive Jobs are created up to `_AT_ONCE` at a time. An
+    object is printed when all objects before it exist, so that the output shows at which object an error occurred."""
     created: list[Object] = []
     for size, some in _batches(objects):
         made = await asyncio.gather(
@@ -188,7 +194,7 @@ async def _create_all(
         for one in made:
             if isinstance(one, BaseException):
                 if size > 1 and (beside := sum(isinstance(each, dict) for each in made)):
-                    note(f"of the {size} that were sent at once, {beside} were created; `phalanx jobs` shows them")
+                    note(f"of the {size} Jobs that were sent at once, {beside} were created; `phalanx jobs` lists them")
                 raise one
             created.append(one)
             if tell:
@@ -197,7 +203,8 @@ async def _create_all(
 
 
 def _batches(objects: Sequence[tuple[Document, Object]]) -> Iterator[tuple[int, Sequence[tuple[Document, Object]]]]:
-    """Yield the objects in order: many Jobs at once, other objects one by one."""
+    """Yield the objects in order, as batches with their size: up to `_AT_ONCE` Jobs together, other objects one by
+    one."""
     for jobs, group in groupby(objects, key=lambda each: is_job(each[1])):
         some = list(group)
         size = _AT_ONCE if jobs else 1

@@ -1,10 +1,9 @@
-"""Node groups, as users write them.
+"""Read the node groups that users describe in files and options.
 
-provider_fields  the providers that a file may name, and their fields; labels, taints and resources that a Node may
-                 have
-file             in a file for `phalanx scheduler` and `phalanx up`
-cloud_fields     what cloud providers state about their groups
-slurm_conf       a file of the cloud nodes of a slurm.conf
-providers        the groups of a file, with their providers
-option           in an option of a command: simulated groups; the groups of `phalanx up`
+provider_fields  the fields of the providers in a file; checks of labels, taints and resources
+file             the file of `--node-groups`
+cloud_fields     fields of a group that are read from its cloud provider
+slurm_conf       make such a file from the cloud nodes of a slurm.conf
+providers        create the provider of each group
+option           simulated groups from the option `--node-group`; all groups of `phalanx up`
 """

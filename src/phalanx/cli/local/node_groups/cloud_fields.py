@@ -1,4 +1,5 @@
-"""Read the fields of a group that the file leaves out from the cloud provider: bounds, a template of nodes, a price."""
+"""Read the fields that the file of node groups leaves out from the cloud provider: bounds, a template of the nodes, a
+price."""
 
 from __future__ import annotations
 
@@ -22,27 +23,28 @@ from phalanx.providers.provider import ProviderError
 log = logging.getLogger(__name__)
 
 HOUR_S = 3600
-OWN_LABELS = ("kubernetes.io/hostname",)  # labels of one node, not of its group
+OWN_LABELS = ("kubernetes.io/hostname",)  # labels that belong to a single node, not to the group
 
 
 async def complete_cloud(group: GroupInFile, said: CloudProvider) -> GroupInFile:
-    """Return the group with what its provider states. Raises PhalanxError if that cannot be read and is needed: a file
-    with `allocatable` needs nothing."""
+    """Return the group, completed with the fields that its provider states. Raises PhalanxError if the provider's
+    values are invalid. If the provider does not respond, raise it only if the file does not state `allocatable`."""
     name = f"node group {group.group.name}"
     try:
         async with open_cloud(said.at) as service:
             return await _completed(group, said.group, service)
     except (ValueError, QuantityError, DecodeError) as error:
-        raise PhalanxError(f"{name}: what its provider states cannot be used: {error}") from None
+        raise PhalanxError(f"{name}: the values of its provider cannot be used: {error}") from None
     except ProviderError as error:
         if "allocatable" not in group.given:
             raise PhalanxError(f"{name}: {error}; write `allocatable` of a node into the file") from None
-        log.warning("%s: %s; only the file counts", name, error)
+        log.warning("%s: %s; only the fields of the file are used", name, error)
         return group
 
 
 async def _completed(group: GroupInFile, of: str, service: CloudService) -> GroupInFile:
-    """Raises ValueError, QuantityError, DecodeError or ProviderError."""
+    """Return the group, completed from its provider. `of`: the id of the group at the provider. Raises ValueError,
+    QuantityError, DecodeError or ProviderError."""
     known = {each.id: each for each in (await service.call("NodeGroups")).nodeGroups}
     if of not in known:
         raise ValueError(f"it has no group {of}; its groups are {', '.join(sorted(known)[:10]) or 'none'}")
@@ -50,7 +52,7 @@ async def _completed(group: GroupInFile, of: str, service: CloudService) -> Grou
     least = found.min_nodes if "min" in group.given else known[of].minSize
     most = found.max_nodes if "max" in group.given else known[of].maxSize
     if not 0 <= least <= most or not most:
-        raise ValueError(f"the minimum of {least} and the maximum of {most} nodes are no bounds")
+        raise ValueError(f"the minimum of {least} and the maximum of {most} nodes are no valid bounds")
     template, price = await _template(group, of, service), found.price_per_hour
     if "price" not in group.given:
         price = await _price(template, service)
@@ -60,7 +62,7 @@ async def _completed(group: GroupInFile, of: str, service: CloudService) -> Grou
 
 
 async def _template(group: GroupInFile, of: str, service: CloudService) -> Node:
-    """Return the template of a node. Values in the file take precedence."""
+    """Return the template of the group's nodes, from the file and the provider. Values in the file take precedence."""
     own = group.group.template
     try:
         content = (await service.call("NodeGroupTemplateNodeInfo", id=of)).nodeBytes
@@ -69,7 +71,7 @@ async def _template(group: GroupInFile, of: str, service: CloudService) -> Node:
     node = message("Node").FromString(content)
     has = {each.key: amount(each.key, each.value.string) for each in node.status.allocatable or node.status.capacity}
     if "allocatable" not in group.given and not has:
-        raise ValueError("it does not say what a node has; write `allocatable` of a node into the file")
+        raise ValueError("it does not state the resources of a node; write `allocatable` of a node into the file")
     labels = {each.key: each.value for each in node.metadata.labels if each.key not in OWN_LABELS}
     return replace(
         own,
@@ -82,12 +84,12 @@ async def _template(group: GroupInFile, of: str, service: CloudService) -> Node:
 def _taints(said: Iterable[Any]) -> Iterable[Taint]:
     for each in said:
         if not each.key or each.effect not in EFFECTS:
-            raise ValueError(f"the taint {each.key}={each.value}:{each.effect} is none")
+            raise ValueError(f"the taint {each.key}={each.value}:{each.effect} is no valid taint")
         yield Taint(each.key, each.value, each.effect)
 
 
 async def _price(template: Node, service: CloudService) -> float:
-    """Return the price of a node for an hour; 0 if the provider states none."""
+    """Return the price of a node for one hour; 0 if the provider states no price."""
     pairs = [message("Pair")(key=key, value=value) for key, value in template.labels]
     node = message("CloudNode")(name=template.name, labels=pairs)
     now_s = int(time.time())
@@ -98,5 +100,5 @@ async def _price(template: Node, service: CloudService) -> float:
         return 0.0
     found = float(answer.price)
     if not 0.0 <= found < 1e9:
-        raise ValueError(f"the price of {found} is none")
+        raise ValueError(f"{found} is no valid price")
     return found

@@ -1,6 +1,5 @@
-"""`--node-groups FILE` of `phalanx scheduler` and `phalanx up`: the node groups of a cluster and their providers.
-
-Docs/guide/autoscaling.md has every field. An error names the file, the line and the field."""
+"""Read `--node-groups FILE` of `phalanx scheduler` and `phalanx up`: the node groups of a cluster and their providers.
+The page docs/guide/autoscaling.md describes all fields. Errors name the file, the line and the field."""
 
 from __future__ import annotations
 
@@ -34,7 +33,8 @@ DELAY_S, TIMEOUT_S, IDLE_S = 180.0, 900.0, 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupInFile:
-    """A node group of the file. `label`: the label (key, value) of its nodes. `given`: the fields in the file."""
+    """A node group of the file. `label`: the label (key, value) by which its nodes are recognized. `given`: the names
+    of the fields that the file states."""
 
     group: NodeGroup
     label: tuple[str, str]
@@ -43,7 +43,7 @@ class GroupInFile:
 
 
 def read_node_groups(file: Path | None) -> tuple[GroupInFile, ...]:
-    """Return the groups of the file; none without a file. Raises PhalanxError with file, line and field."""
+    """Return the groups in the file; empty without a file. Raises PhalanxError with file, line and field."""
     return () if file is None else read_placed(file, _groups)
 
 
@@ -56,24 +56,24 @@ def _groups(said: Fields) -> tuple[GroupInFile, ...]:
         if name in found:
             raise Misread((*each.path, "name"), f"there are two node groups {name}; give each its own name")
         if other != name:
-            text = f"the nodes of {other} have the label {'='.join(one.label)} too; a node is of one group"
+            text = f"the nodes of {other} have the label {'='.join(one.label)} too; a node belongs to one group"
             raise Misread((*each.path, "nodeLabel"), text)
         found[name] = one
     for at, one in enumerate(found.values()):
         for label in one.group.template.labels:
             if (other := labels.get(label, one.group.name)) != one.group.name:
-                text = f"the nodes of {other} have the label {'='.join(label)} (its nodeLabel); a node is of one group"
+                text = f"the nodes of {other} have the label {'='.join(label)} (nodeLabel); a node belongs to one group"
                 raise Misread((*said.path, "nodeGroups", at, "labels", label[0]), text)
     said.done()
     if not found:
-        raise Misread(("nodeGroups",), "it names no node group")
+        raise Misread(("nodeGroups",), "the file has no node group")
     return tuple(found.values())
 
 
 def _group(said: Fields) -> GroupInFile:
     name = said.name("name")
     if not NAME.fullmatch(name):
-        raise Misread((*said.path, "name"), f"{name!r} is no name: it has lowercase letters, digits, `-` and `.`")
+        raise Misread((*said.path, "name"), f"{name!r} is no valid name: use lowercase letters, digits, `-` and `.`")
     label = _label(said, name)
     provider = read_provider(said.fields("provider"))
     template = Node(
@@ -100,18 +100,18 @@ def _group(said: Fields) -> GroupInFile:
 
 
 def _kept(said: Fields, provider: ProviderFields) -> tuple[int, float]:
-    """Return the minimum number of nodes, and the time after which an empty node is removed (seconds)."""
+    """Return the minimum number of nodes, and the time in seconds after which an empty node is removed."""
     if not isinstance(provider, Autoscaler):
         return said.whole("min", 0, least=0, most=MOST_NODES), said.seconds("idle", IDLE_S)
     for name in ("min", "idle"):
         if said.value(name) is not None:
-            text = "the autoscaler keeps a minimum and removes empty nodes itself: set it there, and leave this out"
+            text = "the autoscaler keeps a minimum and removes empty nodes itself: set them there, and leave this out"
             raise Misread((*said.path, name), text)
     return 0, math.inf
 
 
 def _label(said: Fields, name: str) -> tuple[str, str]:
-    """Return the label of the group's nodes."""
+    """Return the label (key, value) by which the group's nodes are recognized."""
     text = said.text("nodeLabel", f"{NODE_GROUP}={name}")
     key, equals, value = text.partition("=")
     if not (key and equals and value):
@@ -122,32 +122,34 @@ def _label(said: Fields, name: str) -> tuple[str, str]:
 
 
 def _labels(said: Fields, own: tuple[str, str]) -> dict[str, str]:
-    """Return the further labels. `own`: the label of the group."""
+    """Return the further labels of the group's nodes. `own`: the label by which the nodes are recognized."""
     found = dict(said.pairs("labels"))
     for key, value in found.items():
         path = (*said.path, "labels", key)
         if why := wrong_key(key) or wrong_value(value):
             raise Misread(path, why)
         if key == own[0] and value != own[1]:
-            raise Misread(path, f"nodeLabel says {'='.join(own)}; a node has one value")
+            raise Misread(path, f"nodeLabel is {'='.join(own)}; a label has one value")
     return found
 
 
 def _allocatable(said: Fields, *, must: bool) -> Amounts:
-    """Return the allocatable amounts of a node; empty if the provider has to state them."""
+    """Return the allocatable amounts of a node. `must`: True if the file must state them; otherwise they may be
+    missing, because the provider states them."""
     found = dict(said.amounts("allocatable"))
     if not found and not must:
         return ()
     if not found:
         raise Misread(
-            (*said.path, "allocatable"), "it does not say what a node has, for instance {cpu: 92, memory: 700Gi}"
+            (*said.path, "allocatable"),
+            "the resources of a node are missing; write for example {cpu: 92, memory: 700Gi}",
         )
     for resource in found:
         if why := wrong_key(resource) or wrong_resource(resource):
             raise Misread((*said.path, "allocatable", resource), why)
     found = {PODS: PODS_OF_A_NODE, **found}
     if not found[PODS] or not any(amount for resource, amount in found.items() if resource != PODS):
-        raise Misread((*said.path, "allocatable"), "a node that has nothing, or takes no pods, helps no job")
+        raise Misread((*said.path, "allocatable"), "a node must have resources and must accept pods")
     return amounts(found)
 
 

@@ -1,9 +1,9 @@
-"""Node groups as options write them: `a100-spot=0x8gpu,max=20,delay=3m,price=2.5`.
+"""Read simulated node groups from options: `a100-spot=0x8gpu,max=20,delay=3m,price=2.5`.
 
-`NAME=MINxGPUSgpu` may be shortened to `NAME=MIN` for nodes without GPUs. Further fields say what a node has (`cpu`,
-`memory`, `pods`, `label:KEY`), what the group offers, and how its provider fails in a simulation.
-
-The node groups of `phalanx up`: simulated groups of `--node-group`, and those of the file of `--node-groups`."""
+The text begins with `NAME=MINxGPUSgpu`, or with `NAME=MIN` for nodes without GPUs. Further fields describe a node
+(`cpu`, `memory`, `pods`, `label:KEY`), the group (its bounds, times and price), and how often its provider fails in a
+simulation. The second part of the module collects the node groups of `phalanx up`: the simulated groups of
+`--node-group`, and the groups in the file of `--node-groups`."""
 
 from __future__ import annotations
 
@@ -40,16 +40,18 @@ _CHANCES = ("refused", "never", "late")
 
 
 def node_groups(texts: Sequence[str]) -> tuple[SimulatedGroup, ...]:
-    """Return the groups of all options. Raises PhalanxError."""
+    """Return the groups of all `--node-group` options. Raises PhalanxError."""
     found = [node_group(text) for text in texts]
     names = [each.group.name for each in found]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise PhalanxError(f"{OPTION} {twice[0]}: there are two node groups of this name. Give each its own name.")
+        raise PhalanxError(
+            f"{OPTION} {twice[0]}: there are two node groups with this name. Give each of them its own name."
+        )
     return tuple(found)
 
 
 def node_group(text: str) -> SimulatedGroup:
-    """Return the group of one option. Raises PhalanxError."""
+    """Return the group that one option describes. Raises PhalanxError if the text is invalid."""
     head, *parts = text.split(",")
     name, _, size = head.partition("=")
     shape = _SIZE.fullmatch(size)
@@ -61,7 +63,7 @@ def node_group(text: str) -> SimulatedGroup:
     for part in parts:
         key, _, value = part.partition("=")
         if key in fields or not value:
-            raise _wrong(text, f"{part!r} is not KEY=VALUE, or its key is there twice")
+            raise _wrong(text, f"{part!r} is not KEY=VALUE, or its key occurs twice")
         fields[key] = value
     minimum, gpus = int(shape[1]), int(shape[2] or 0)
     labels = {key.removeprefix("label:"): fields.pop(key) for key in list(fields) if key.startswith("label:")}
@@ -82,10 +84,10 @@ def node_group(text: str) -> SimulatedGroup:
 
 
 def _offer(text: str, name: str, template: Node, minimum: int, fields: dict[str, str]) -> SimulatedGroup:
-    """Return the group, and take its fields."""
+    """Return the group. The fields that are read are removed from `fields`."""
     most = fields.pop("max", "1000")
     if not most.isdecimal() or not max(1, minimum) <= int(most) <= MOST_NODES:
-        raise _wrong(text, f"max={most}: it is a number of nodes from {max(1, minimum)} to {MOST_NODES}")
+        raise _wrong(text, f"max={most}: write a number of nodes from {max(1, minimum)} to {MOST_NODES}")
     group = NodeGroup(
         name=name,
         template=template,
@@ -106,12 +108,13 @@ def _offer(text: str, name: str, template: Node, minimum: int, fields: dict[str,
     times = _read(fields, _FAULT_TIMES, lambda key, value: _seconds(text, key, value))
     found = SimulatedGroup(group=group, **chances, **times)
     if found.refused + found.never > 1:
-        raise _wrong(text, "refused and never are more than 1 together")
+        raise _wrong(text, "the sum of refused and never is more than 1")
     return found
 
 
 def _read(fields: dict[str, str], names: Mapping[str, str], read: Callable[[str, str], float]) -> dict[str, float]:
-    """Remove the given fields from `fields`, and return their values by attribute name."""
+    """Remove the fields that `names` contains from `fields`, and return their values by attribute name. `names`: name
+    of a field -> name of the attribute."""
     return {attribute: read(key, fields.pop(key)) for key, attribute in names.items() if key in fields}
 
 
@@ -121,7 +124,7 @@ def _amount(text: str, key: str, value: str) -> int:
     except QuantityError as error:
         raise _wrong(text, f"{key}: {error}") from None
     if found <= 0:
-        raise _wrong(text, f"{key}={value}: a node has more than nothing")
+        raise _wrong(text, f"{key}={value}: the amount must be more than 0")
     return found
 
 
@@ -138,7 +141,7 @@ def _number(text: str, key: str, value: str, most: float) -> float:
     except ValueError:
         found = -1.0
     if not 0 <= found <= most:
-        raise _wrong(text, f"{key}={value}: it is a number from 0 to {most:g}")
+        raise _wrong(text, f"{key}={value}: write a number from 0 to {most:g}")
     return found
 
 
@@ -149,18 +152,20 @@ def _wrong(text: str, why: str) -> PhalanxError:
 def read_local_groups(
     texts: Sequence[str], file: Path | None
 ) -> tuple[tuple[SimulatedGroup, ...], tuple[GroupInFile, ...]]:
-    """Return the groups of the options and those of the file. Raises PhalanxError."""
+    """Return the groups of the options, and the groups in the file. Raises PhalanxError if two groups have the same
+    name or label."""
     simulated, listed = node_groups(texts), read_node_groups(file)
     names = {each.group.name for each in simulated}
     for each in listed:
         if each.group.name in names:
             raise PhalanxError(
-                f"{OPTION} {each.group.name}: {file} has a node group of this name too. Give each its own name."
+                f"{OPTION} {each.group.name}: {file} has a node group with this name too. Give each of them its own "
+                "name."
             )
         if each.label[0] == NODE_GROUP and each.label[1] in names:
             raise PhalanxError(
                 f"{file}: the nodes of {each.group.name} have the label {'='.join(each.label)}, which is the label of "
-                f"{OPTION} {each.label[1]}. Give one of both another name or nodeLabel."
+                f"{OPTION} {each.label[1]}. Give one of them another name or nodeLabel."
             )
     return simulated, listed
 
@@ -172,8 +177,9 @@ async def local_provisioning(
     informers: Callable[[Kind], Informer],
     tasks: asyncio.TaskGroup,
 ) -> Provisioning | None:
-    """Return all node groups with their providers; None if there are none. Creates the namespaces in which nodes are
-    requested from autoscalers. Raises PhalanxError if Machines or a cloud cannot be read."""
+    """Return all node groups with their providers; None if there are no node groups. This also creates the namespaces
+    of the pods that request nodes from autoscalers. Raises PhalanxError if Machines or a cloud provider cannot be
+    read."""
     simulated, listed = read_local_groups(texts, file)
     for name in sorted({each.provider.namespace for each in listed if isinstance(each.provider, Autoscaler)}):
         try:

@@ -1,6 +1,8 @@
-"""The field `provider` of a node group in a file: one key, which names the kind of provider, with its own fields.
+"""Read the field `provider` of a node group in a file. Its only key names the kind of provider, and contains the fields
+of this kind.
 
-Names that a Node object may have in it: labels, taints, resources. A node of another kind would never arrive."""
+The first part of the module checks names of labels, taints and resources. A node with an invalid name could never join
+the cluster."""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ _HINT = "at most 63 letters, digits, `-`, `_` and `.`, beginning and ending with
 
 
 def wrong_key(key: str) -> str:
-    """Return why the text is not a valid key of a label or taint, or name of a resource; "" if it is valid."""
+    """Return why `key` is no valid key of a label or taint, or no valid name of a resource; "" if it is valid."""
     prefix, slash, name = key.rpartition("/")
     if not _NAME.fullmatch(name):
         return f"{key!r} is no key: a key has {_HINT}"
@@ -38,30 +40,31 @@ def wrong_key(key: str) -> str:
 
 
 def wrong_value(value: str) -> str:
-    """Return why the text is not a valid value of a label or taint; "" if it is valid."""
+    """Return why `value` is no valid value of a label or taint; "" if it is valid."""
     return "" if not value or _NAME.fullmatch(value) else f"{value!r} is no value: a value has {_HINT}"
 
 
 def wrong_resource(resource: str) -> str:
-    """Return why no node can have a resource of this name; "" if a node can. Resources of vendors have a domain."""
+    """Return why no node can have a resource with this name; "" if a node can. Names of vendors' resources begin with a
+    domain."""
     if "/" in resource or resource in _RESOURCES or resource.startswith("hugepages-"):
         return ""
     known = ", ".join(_RESOURCES)
-    return f"no node has a resource {resource!r}: write {known}, hugepages-SIZE or a vendor's, as nvidia.com/gpu"
+    return f"no node has a resource {resource!r}: write {known}, hugepages-SIZE or a vendor's, like nvidia.com/gpu"
 
 
 NODE_REQUESTS, IMAGE = "phalanx-node-requests", "registry.k8s.io/pause:3.10"
 VERSION = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")
-CALL_S = 30.0  # the longest call of a program or a web server
-MOST_CALL_S = 55.0  # below the time after which the scheduler gives a call up
+CALL_S = 30.0  # the default for the longest time of a call to a program or web server
+MOST_CALL_S = 55.0  # shorter than the time after which the scheduler gives up a call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Autoscaler:
-    """The Cluster Autoscaler, Karpenter, or another autoscaler that adds nodes for unschedulable pods.
+    """An autoscaler that adds nodes for unschedulable pods: the Cluster Autoscaler, Karpenter or another one.
 
     `namespace`: the namespace of the pods that request nodes from the autoscaler. `image`: the image of these pods,
-    which never runs."""
+    which never run."""
 
     namespace: str
     image: str
@@ -69,7 +72,8 @@ class Autoscaler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecProvider:
-    """A program. `command`: its path and arguments. `timeout_s`: the longest time of one call."""
+    """A program that adds and removes nodes. `command`: its path and arguments. `timeout_s`: the longest time of one
+    call."""
 
     command: tuple[str, ...]
     timeout_s: float
@@ -77,8 +81,8 @@ class ExecProvider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookProvider:
-    """A web server. `authority`: the file with the certificates that sign the server's. `token`: the file with the
-    bearer token. `timeout_s`: the longest time of one call."""
+    """A web server that adds and removes nodes. `authority`: the file with the certificate authority of the server.
+    `token`: the file with the bearer token for requests. `timeout_s`: the longest time of one call."""
 
     url: str
     authority: Path | None
@@ -88,8 +92,8 @@ class WebhookProvider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineProvider:
-    """A MachineDeployment or MachineSet. `kubeconfig`: the kubeconfig of the cluster with the object; None: the cluster
-    of the jobs."""
+    """A MachineDeployment or MachineSet, whose Machines become nodes. `kubeconfig`: the kubeconfig of the cluster with
+    this object; None if it is in the cluster of the jobs."""
 
     kind: Kind
     namespace: str
@@ -99,14 +103,14 @@ class MachineProvider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmProvider:
-    """Nodes that Slurm's ResumeProgram and SuspendProgram switch on and off."""
+    """Nodes that a site's ResumeProgram and SuspendProgram power up and down, as under Slurm."""
 
     settings: PowerSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudProvider:
-    """A cloud provider that speaks the Cluster Autoscaler's `externalgrpc`. `group`: the id of the group at the
+    """A cloud provider with the Cluster Autoscaler's protocol `externalgrpc`. `group`: the id of the group at the
     provider."""
 
     at: CloudAddress
@@ -119,7 +123,7 @@ ProviderFields: TypeAlias = (
 
 
 def read_provider(said: Fields) -> ProviderFields:
-    """Return the provider of a group. A provider has one key, with its own fields."""
+    """Return the provider of a group. `said`: the field `provider`, a mapping with one key. Raises Misread."""
     named = list(said.values)
     if len(named) != 1 or named[0] not in _READ:
         example = "for example `provider: {autoscaler: {}}`"
@@ -142,8 +146,8 @@ def _autoscaler(said: Fields) -> Autoscaler:
 def _exec(said: Fields) -> ExecProvider:
     command = said.texts("command")
     if not command:
-        example = "for example [/usr/local/bin/nodes, --zone, b]; no shell reads it"
-        raise Misread((*said.path, "command"), f"it names no program; write a list: {example}")
+        example = "for example [/usr/local/bin/nodes, --zone, b]; no shell interprets it"
+        raise Misread((*said.path, "command"), f"the command is empty; write a list: {example}")
     path = (*said.path, "command", 0)
     if not command[0].startswith("/"):
         raise Misread(path, f"{command[0]!r} is no absolute path")
@@ -211,7 +215,7 @@ def _cloud(said: Fields) -> CloudProvider:
             _check(partial(require_pem, file), said, name)
     authority, certificate, key = files.values()
     if (certificate is None) != (key is None) or (certificate is not None and authority is None):
-        raise Misread(said.path, "certFile and keyFile go together, and need caFile: without it the call has no TLS")
+        raise Misread(said.path, "certFile and keyFile need each other and caFile: without it, calls use no TLS")
     address = said.name("address")
     if why := wrong_address(address, tls=authority is not None):
         raise Misread((*said.path, "address"), why)
@@ -220,7 +224,7 @@ def _cloud(said: Fields) -> CloudProvider:
 
 
 def _hosts(said: Fields, name: str, *, required: bool = False) -> tuple[str, ...]:
-    """Return the nodes of a hostlist expression."""
+    """Return the nodes of the hostlist expression in the field `name`."""
     text = said.name(name) if required else said.text(name)
     try:
         found = tuple(dict.fromkeys(expand(text)))
@@ -241,7 +245,10 @@ def _program(said: Fields, name: str) -> str:
 def _timeout_s(said: Fields) -> float:
     found = said.seconds("timeout", CALL_S)
     if not 0 < found <= MOST_CALL_S:
-        raise Misread((*said.path, "timeout"), f"{found:g} s: one call takes more than 0 and at most {MOST_CALL_S:g} s")
+        raise Misread(
+            (*said.path, "timeout"),
+            f"{found:g} s: write more than 0 and at most {MOST_CALL_S:g} s for a call",
+        )
     return found
 
 
@@ -253,7 +260,8 @@ def _file(said: Fields, name: str) -> Path | None:
 
 
 def _check(read: Callable[[], object], said: Fields, name: str) -> None:
-    """Read the file that a field names (a key, for example). An error then has the line of that field."""
+    """Call `read`, which reads the file that the field `name` names. If it fails, raise Misread, so that the error has
+    the line of this field."""
     try:
         read()
     except PhalanxError as error:

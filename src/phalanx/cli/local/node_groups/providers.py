@@ -1,8 +1,8 @@
-"""The node groups of a file: their fields and their providers.
+"""Complete the node groups of a file, and create their providers.
 
-The first part completes a group whose nodes are Machines. It reads the fields that the file leaves out from the
-annotations of the group's MachineDeployment or MachineSet. The Cluster Autoscaler scales from zero by the same
-annotations: bounds, capacity, labels and taints. The second part makes the provider of each group.
+The first part completes groups whose nodes are Machines. It reads the fields that the file leaves out from annotations
+of the group's MachineDeployment or MachineSet: bounds, capacity, labels and taints. The Cluster Autoscaler uses the
+same annotations to scale a group from zero. The second part creates the provider of each group.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from phalanx.slurm.notation.hostlist import compress
 CAPACITY, OPENSHIFT = "capacity.cluster-autoscaler.kubernetes.io", "machine.openshift.io"
 BOUND = "cluster-api-autoscaler-node-group"  # GROUP/BOUND-min-size
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-# resource -> its annotations with the unit of a bare number; the first that is there counts
+# resource -> (annotation, unit of a number without one) in order of preference; the first existing annotation is used
 RESOURCES = {
     "cpu": ((f"{CAPACITY}/cpu", ""), (f"{OPENSHIFT}/vCPU", "")),
     "memory": ((f"{CAPACITY}/memory", ""), (f"{OPENSHIFT}/memoryMb", "Mi")),
@@ -56,7 +56,8 @@ GPU_COUNT, GPU_TYPE, GPU = (f"{CAPACITY}/gpu-count", f"{OPENSHIFT}/GPU"), f"{CAP
 
 
 async def complete(group: GroupInFile, of: MachineSet, connection: Connection) -> GroupInFile:
-    """Return the group with what its object states. Raises PhalanxError if that cannot be read and is needed."""
+    """Return the group, completed from the annotations of its MachineDeployment or MachineSet `of`. Raises PhalanxError
+    if the object cannot be read, or if its annotations are invalid."""
     name = f"node group {group.group.name}"
     try:
         owner = await connection.get(of.kind, of.name, of.namespace)
@@ -73,7 +74,8 @@ async def complete(group: GroupInFile, of: MachineSet, connection: Connection) -
 
 
 def _completed(group: GroupInFile, of: MachineSet, noted: Mapping[str, str], machine_type: str) -> GroupInFile:
-    """Raises ValueError or QuantityError."""
+    """Return the group, completed from the annotations `noted` and the machine type. Raises ValueError or
+    QuantityError."""
     assert isinstance(group.provider, MachineProvider)
     found, template = group.group, group.group.template
     has = template.allocatable if "allocatable" in group.given else capacity(noted)
@@ -96,14 +98,15 @@ def _completed(group: GroupInFile, of: MachineSet, noted: Mapping[str, str], mac
 
 
 def instance_type(owner: Object) -> str:
-    """Return the machine type of an OpenShift MachineSet; empty if it names none."""
+    """Return the machine type of an OpenShift MachineSet; "" if it names none."""
     spec = ((owner.get("spec") or {}).get("template") or {}).get("spec") or {}
     value = (spec.get("providerSpec") or {}).get("value") or {}
     return next((str(value[key]) for key in ("instanceType", "vmSize", "machineType") if value.get(key)), "")
 
 
 def capacity(noted: Mapping[str, str]) -> Amounts:
-    """Return the amounts of the annotations; empty if they state no CPU. Raises QuantityError."""
+    """Return the amounts of a node that the annotations state; empty if they do not state the CPU. Raises
+    QuantityError."""
     found: dict[str, int] = {}
     for resource, keys in RESOURCES.items():
         key, unit = next(((key, unit) for key, unit in keys if key in noted), ("", ""))
@@ -142,8 +145,9 @@ async def provisioning(
     tasks: asyncio.TaskGroup,
     simulated: Sequence[SimulatedGroup] = (),
 ) -> Provisioning | None:
-    """Return the node groups with their providers; None if there are no groups. Raises PhalanxError if Machines or a
-    cloud cannot be read."""
+    """Return the node groups with their providers; None if there are no groups. `tasks`: the task group in which
+    providers run. `simulated`: the simulated groups. Raises PhalanxError if Machines or a cloud provider cannot be
+    read."""
     if not groups and not simulated:
         return None
     found: list[tuple[NodeGroup, Provider]] = []
@@ -179,7 +183,7 @@ def hostlist(names: Iterable[str]) -> str:
 async def _machines(
     of: GroupInFile, said: MachineProvider, connection: Connection, nodes: Informer, tasks: asyncio.TaskGroup
 ) -> tuple[NodeGroup, Provider]:
-    """Return the group as its annotations complete it, and its provider."""
+    """Return the group, completed from its annotations, and its provider."""
     there = connection
     if said.kubeconfig is not None:
         there = await Connection.open(said.kubeconfig)
@@ -197,7 +201,7 @@ async def _machines(
 async def _cloud(
     of: GroupInFile, said: CloudProvider, connection: Connection, nodes: Informer
 ) -> tuple[NodeGroup, Provider]:
-    """Return the group as its provider completes it, and the provider."""
+    """Return the group, completed from its cloud provider, and the provider."""
     from phalanx.cli.local.node_groups.cloud_fields import complete_cloud
 
     completed = await complete_cloud(of, said)
@@ -208,7 +212,8 @@ async def _cloud(
 def cloud(
     of: GroupInFile, said: CloudProvider, nodes: Callable[[], Iterable[Object]], connection: Connection | None = None
 ) -> Backend:
-    """Return the backend that is a cloud provider."""
+    """Return the backend that calls the cloud provider. `nodes`: a function that returns the Node objects of the
+    cluster."""
     from phalanx.providers.counted.cloud import Instances
 
     return Instances(said.at, said.group, nodes, of.label, connection)
@@ -222,7 +227,7 @@ async def _close_at_the_end(connection: Connection) -> None:
 
 
 def machine_set(of: GroupInFile, said: MachineProvider) -> MachineSet:
-    """Return the object whose Machines are the nodes of the group."""
+    """Return a reference to the MachineDeployment or MachineSet whose Machines are the nodes of the group."""
     return MachineSet(said.kind, said.namespace, said.name, of.label)
 
 
@@ -231,7 +236,7 @@ def provider_id(nodes: Informer, name: str) -> str:
 
 
 def documents(said: ExecProvider | WebhookProvider) -> Documents:
-    """Return the backend that is a program or a web server."""
+    """Return the backend that calls the program or the web server."""
     match said:
         case ExecProvider(command=command, timeout_s=timeout_s):
             return Documents(Program(command, timeout_s))

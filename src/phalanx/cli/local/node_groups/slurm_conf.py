@@ -1,6 +1,6 @@
-"""The power saving of a slurm.conf: nodes that programs switch on and off (`State=CLOUD`), and when.
+"""Read the power saving settings of a slurm.conf: the nodes that programs power up and down (`State=CLOUD`), and when.
 
-`phalanx slurm node-groups` makes node groups of them for `phalanx scheduler --node-groups`."""
+`phalanx slurm node-groups` converts these nodes to node groups for `phalanx scheduler --node-groups`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from phalanx.slurm.cluster.conf import DEFAULT, cloud_node, is_cloud, lines_of, 
 from phalanx.slurm.cluster.site import FEATURE, CloudNode
 from phalanx.slurm.notation.hostlist import compress, expand
 
-NEVER = "36500d"  # the longest time that a file of node groups may have
+NEVER = "36500d"  # the longest time that a file of node groups accepts
 
 
 @dataclass(slots=True, kw_only=True)
 class Power:
-    """The settings of power saving, with the defaults of Slurm 22.05. `suspend_s`: idle time in seconds; None: no node
-    is switched off. `suspend_rate`, `resume_rate`: nodes a minute; 0: no limit."""
+    """The settings of power saving, with the defaults of Slurm 22.05. `suspend_s`: the idle time in seconds after which
+    a node is powered down; None if nodes are never powered down. `suspend_rate`, `resume_rate`: nodes per minute; 0 for
+    no limit. `excluded`: nodes that are never powered down."""
 
     suspend_program: str = ""
     resume_program: str = ""
@@ -35,7 +36,8 @@ class Power:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudNodes:
-    """A line `NodeName` with `State=CLOUD`, with the defaults of `NodeName=DEFAULT`."""
+    """The nodes of one line `NodeName` with `State=CLOUD`. The defaults of `NodeName=DEFAULT` are included. `has`: the
+    resources of each node."""
 
     names: list[str]
     has: CloudNode
@@ -43,7 +45,8 @@ class CloudNodes:
 
 
 def read_power(text: str, file: str = "slurm.conf") -> tuple[Power, list[CloudNodes]]:
-    """Return the settings and the nodes that programs switch on and off. Raises PhalanxError with the line."""
+    """Return the settings, and the nodes that programs power up and down. `text`: the content of the slurm.conf. Raises
+    PhalanxError with the line."""
     power, found = Power(), list[CloudNodes]()
     defaults: dict[str, str] = {}
     for number, line in lines_of(text):
@@ -77,7 +80,7 @@ def _set(power: Power, name: str, value: str) -> None:
             setattr(power, name.replace("rate", "_rate"), number_of(name, value))
         case "suspendexcnodes":
             if ":" in value:
-                raise PhalanxError(f"{name}={value}: a number of nodes (`:`) is not offered; write the names alone")
+                raise PhalanxError(f"{name}={value}: a number of nodes (`:`) is not supported; write only names")
             power.excluded = expand(value)
         case "slurmuser":
             power.user = value.partition("(")[0]
@@ -91,12 +94,13 @@ def _nodes(words: dict[str, str]) -> CloudNodes:
 
 
 def node_groups(power: Power, nodes: list[CloudNodes]) -> dict[str, Any]:
-    """Return the content of a file of node groups. Raises PhalanxError if there is nothing to make groups of."""
+    """Return the content of a file of node groups. Raises PhalanxError if the slurm.conf has no cloud nodes, or lacks
+    one of the programs."""
     if not nodes:
         raise PhalanxError("it has no nodes with State=CLOUD, so there are no node groups")
     if not power.resume_program or not power.suspend_program:
         missing = "SuspendProgram" if power.resume_program else "ResumeProgram"
-        raise PhalanxError(f"it has nodes with State=CLOUD, and no {missing}: no program switches them")
+        raise PhalanxError(f"it has nodes with State=CLOUD, but no {missing}, so no program powers them")
     return {"nodeGroups": list(_groups(power, nodes))}
 
 

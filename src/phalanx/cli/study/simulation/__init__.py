@@ -1,9 +1,9 @@
-"""Simulations from the command line.
+"""Simulations for `phalanx simulate`.
 
-workload_nodes    the cluster that it describes
-workload_file     the file as a whole; the jobs that a workload file lists; jobs drawn from distributions
-cells             many simulations side by side
+workload_nodes    read the nodes of a workload file
+workload_file     read a workload file: its jobs, or the distributions from which jobs are generated
+cells             run many simulations in parallel
 options           the options of `phalanx simulate`
-results           a row per trace, policy and way of estimating
-tuning            the settings of a policy, searched on a log
+results           summarize results: one row for each trace, policy and kind of estimates
+tuning            search for good settings of a policy on a log
 """

@@ -1,9 +1,10 @@
-"""Run many simulations at the same time. A *cell* is one trace under one policy with one seed.
+"""Run many simulations in parallel. A *cell* is one simulation: one trace with one policy, one kind of estimates and
+one seed.
 
-Each cell runs in its own process; at most one process runs for each processor. A process reads its trace itself,
-because reading it twice is cheaper than sending it. A single cell runs in this process. When the run must stop, the
-workers get a signal and return their partial results. Workers ignore a Ctrl-C of the terminal, because this process
-handles it. The kernel kills the workers if this process dies."""
+Cells run in worker processes, by default one for each processor. A worker reads its trace itself, because to read a
+trace twice is cheaper than to send it. A single cell runs in this process. When the run must stop, a shared flag is
+set, and the workers return their partial results. Workers ignore a Ctrl-C of the terminal, because this process handles
+it. If this process dies, the kernel kills the workers."""
 
 from __future__ import annotations
 
@@ -47,13 +48,13 @@ from phalanx.simulator.schedule import Schedule, window
 from phalanx.simulator.workload import SimulatedGroup, Task, Workload, gpu_nodes, machine, on_nodes
 
 MOST_NODES = 1_000_000
-MOST_NAMES = 10_000  # nodes of a group
+MOST_NAMES = 10_000  # the largest number of nodes of a group that are compared with the names of other nodes
 LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSource:
-    """A trace, and how its workload is changed before the simulation."""
+    """A trace, and the options that change its workload before the simulation (see `Given`)."""
 
     trace: Path
     cluster: str = ""
@@ -62,7 +63,7 @@ class TraceSource:
     on_error: OnError = OnError.STOP
     follow: bool = False
     first: int | None = None
-    skip: int = 0  # the number of jobs at the beginning that are left out
+    skip: int = 0  # the number of jobs that are left out at the beginning
     load: float = 1.0
     shake_s: float = 0.0
     inflate: float | None = None
@@ -77,17 +78,17 @@ class Cell:
     seed: int
     faults: Faults | None = None
     checkpoint_s: float | None = None
-    keep: bool = False  # the schedule itself is wanted, not its measures alone
-    draw: bool = False  # and its picture, for a report
-    state: bool = False  # and a state file of the moment with the longest queue
+    keep: bool = False  # True if the outcome contains the schedule
+    draw: bool = False  # True if the outcome contains a picture of the schedule, for a report
+    state: bool = False  # True if the outcome contains a state file of the moment with the longest queue
     fair_starts: int = 0  # the number of jobs whose fair start time is computed
-    compactions: int = 0  # in how many orders nodes are taken away
+    compactions: int = 0  # the number of random orders in which nodes are removed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellOutcome:
     """The result of a cell. `measures`: the measures by their documented names. `schedule`, `picture`: None unless they
-    were requested."""
+    were requested. `state`: the content of a state file; empty unless it was requested."""
 
     cell: Cell
     measures: dict[str, Any]
@@ -97,7 +98,7 @@ class CellOutcome:
 
 
 def workload_of(source: TraceSource, seed: int) -> Workload:
-    """Raises PhalanxError."""
+    """Return the workload of the trace with all changes of the options. Raises PhalanxError."""
     found = _as_written(source, seed)
     tasks: Sequence[Task] = found.tasks
     if source.first is not None:
@@ -117,30 +118,32 @@ def workload_of(source: TraceSource, seed: int) -> Workload:
         found = with_groups(found, source)
     if not found.kinds:
         raise PhalanxError(
-            f"{source.trace}: nothing says what cluster this is to run on.\n"
-            "Say it with --cluster: a file, or for instance 8x8 (nodes times GPUs)."
+            f"{source.trace}: the trace does not describe a cluster.\n"
+            "Describe it with --cluster: a file, or for example 8x8 (nodes times GPUs)."
         )
     _check_reservations(found)
     return found if source.inflate is None else inflated(found, source.inflate, seed)
 
 
 def with_groups(workload: Workload, source: TraceSource) -> Workload:
-    """Return the workload on a cluster with node groups. Without --cluster and --processors, all nodes of a log's
-    cluster are nodes of groups. Raises PhalanxError."""
+    """Return the workload on a cluster with node groups. For a log without --cluster and --processors, the nodes of the
+    groups are the only nodes. Raises PhalanxError."""
     if source.inflate is not None:
-        raise PhalanxError("--inflate fills a cluster of fixed size: leave out --node-group, or --inflate")
+        raise PhalanxError("--inflate needs a cluster of fixed size: leave out --node-group or --inflate")
     own = source.trace.suffix in SUFFIXES
     fixed = workload.nodes if own or source.cluster or source.processors else ()
     found = replace(workload, nodes=fixed, groups=source.groups)
     names = {node.name for node in fixed} & {node.name for each in source.groups for node in each.nodes(MOST_NAMES)}
     if names:
-        raise PhalanxError(f"the cluster has a node {min(names)}, as a node group would name it: rename the group")
+        raise PhalanxError(
+            f"the cluster already has a node {min(names)}, a name that a node group would use: rename the group"
+        )
     return found if own else on_nodes(found)
 
 
 def placed_on(workload: Workload, site: WorkloadSite) -> Workload:
-    """Return the workload on the nodes of the site. The topologies of the workload replace those of the site;
-    reservations of both count."""
+    """Return the workload on the nodes of the site. If the workload has topologies, they replace those of the site. The
+    reservations of both are used."""
     return replace(
         workload,
         nodes=site.nodes,
@@ -150,21 +153,21 @@ def placed_on(workload: Workload, site: WorkloadSite) -> Workload:
 
 
 def _check_reservations(workload: Workload) -> None:
-    """Check that every reservation that a job names exists, and that every reservation names existing nodes. Raises
-    PhalanxError."""
+    """Raise PhalanxError if a job names a reservation that does not exist, or if a reservation names a node that does
+    not exist."""
     known, nodes = {each.name for each in workload.reservations}, {node.name for node in workload.nodes}
     for reservation in workload.reservations:
         if missing := [name for name in reservation.nodes if name not in nodes]:
             raise PhalanxError(
-                f"{workload.name}: the reservation {reservation.name} is of the node {missing[0]}, which the cluster "
-                "does not have. Name nodes that it has, or describe both in one file."
+                f"{workload.name}: the reservation {reservation.name} names the node {missing[0]}, which the cluster "
+                "does not have. Name nodes of the cluster, or describe both in one file."
             )
     for task in workload.tasks:
         if (named := task.job.reservation) and named not in known:
-            others = f"only {', '.join(sorted(known))}" if known else "none at all"
+            others = f"only {', '.join(sorted(known))}" if known else "no reservation"
             raise PhalanxError(
-                f"{workload.name}: job {task.job.id} asks for the reservation {named}, but there is {others}.\n"
-                "Describe it under `reservations`, here or in the cluster's file."
+                f"{workload.name}: job {task.job.id} names the reservation {named}, but there is {others}.\n"
+                "Describe it under `reservations`, in this file or in the cluster's file."
             )
 
 
@@ -173,14 +176,14 @@ def _as_written(source: TraceSource, seed: int) -> Workload:
         return _own(source, seed)
     read = reader_of(source.trace)
     extra = {}
-    if read is swf.read:  # logs are in order of submission; other tables are not, and are read whole
+    if read is swf.read:  # only logs are sorted by submission; other tables must be read completely
         extra = {"follow": source.follow, "size": source.processors or _size(source), "first": source.first}
     return read(source.trace, on_error=source.on_error, **extra)
 
 
 def _size(source: TraceSource) -> int | None:
-    """Return a size for logs without one in their header: 1 if the options give a cluster or node groups, or else
-    None."""
+    """Return the machine size for logs whose header has none: 1 if the options describe a cluster or node groups, so
+    that the size does not matter; otherwise None."""
     return 1 if source.cluster or source.groups else None
 
 
@@ -197,21 +200,22 @@ def _own(source: TraceSource, seed: int) -> Workload:
 
 
 def cluster_of(named: str, on_error: OnError) -> WorkloadSite:
-    """Return the cluster of --cluster: `8x8`, openb's list of nodes, or a cluster file of Phalanx."""
+    """Return the cluster that --cluster describes: a text such as `8x8`, openb's list of nodes, or a cluster file of
+    Phalanx."""
     count, times, gpus = named.partition("x")
     if times and count.isdecimal() and gpus.isdecimal():
         if not (0 < int(count) <= MOST_NODES and 0 < int(gpus) <= 1024):
-            raise PhalanxError(f"--cluster {named}: that is from 1x1 to {MOST_NODES}x1024 nodes times GPUs")
+            raise PhalanxError(f"--cluster {named}: write 1x1 to {MOST_NODES}x1024 (nodes times GPUs)")
         return WorkloadSite(nodes=gpu_nodes(int(count), int(gpus)))
     file = Path(named)
     site = WorkloadSite(nodes=read_nodes(file, on_error=on_error)) if is_node_list(file) else read_cluster(file)
     if not site.nodes:
-        raise PhalanxError(f"{file}: there are no nodes in it")
+        raise PhalanxError(f"{file}: the file has no nodes")
     return site
 
 
 class Lost(PhalanxError):
-    """A process with a simulation was killed, so the result is lost."""
+    """A worker process was killed, so the outcome of its simulation is lost."""
 
 
 def run(
@@ -221,7 +225,7 @@ def run(
     stopped: Callable[[], bool] = lambda: False,
 ) -> CellOutcome:
     workload, setup = workload_of(cell.source, cell.seed), setup_of(cell.policy)
-    loop.spare_the_book()  # keep the garbage collector from visiting a million tasks again and again
+    loop.spare_the_book()  # so that the garbage collector does not visit a million tasks again and again
     alike = partial(
         play,
         setup=setup,
@@ -252,7 +256,8 @@ def run(
 
 
 def _longest_queue(schedule: Schedule, alike: Callable[..., Schedule], stopped: Callable[[], bool]) -> bytes:
-    """Return the state file of the moment with the longest queue. The same is played again up to that moment."""
+    """Return the state file of the moment with the longest queue. For this, the simulation runs again up to this
+    moment. `alike`: runs the simulation with the same settings."""
     since_s, until_s = window(schedule)
     _, queued = waiting_over_time(schedule, since_s, until_s)
     bin_s = (until_s - since_s) / max(1, len(queued))
@@ -264,13 +269,14 @@ def _longest_queue(schedule: Schedule, alike: Callable[..., Schedule], stopped: 
 
 
 def _filling(schedule: Schedule) -> dict[str, float]:
-    """Return the allocated share of the cluster at the moment when the submitted jobs together request all of it, and
-    at the end."""
+    """Return the allocated share of the cluster at the moment when the submitted jobs together request the whole
+    cluster, and the share at the end."""
     return {"allocated_at_full_demand": allocated(schedule, 1.0), "allocated_at_end": allocated(schedule, inf)}
 
 
-_done: Synchronized[int] | None = None  # the number of jobs that have ended in this process's cells
-_stop: c_bool | None = None  # True if the simulations must stop; read before every pass, so it has no lock
+_done: Synchronized[int] | None = None  # the number of jobs that have ended in all cells; shared by the workers
+# True if the simulations must stop; it has no lock, because it is read before every scheduling pass
+_stop: c_bool | None = None
 
 
 def _share(parent: int, done: Synchronized[int], stop: c_bool) -> None:
@@ -303,7 +309,7 @@ def run_all(
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[CellOutcome]:
     """Yield the outcomes of the cells, in their order. `progress`: called with the number of jobs that have ended in
-    all cells. Raises `Lost` after all other outcomes if one outcome is lost."""
+    all cells. If outcomes are lost, raise `Lost` after all other outcomes."""
     if len(cells) == 1 or processes == 1:
         over = 0
 
@@ -322,7 +328,8 @@ def run_all(
 
 @contextmanager
 def _nobody_left(context: BaseContext) -> Iterator[None]:
-    """Kill the workers if the block ends by an error, so that a second Ctrl-C does not wait for running simulations."""
+    """Kill the workers if the context ends with an exception, so that a second Ctrl-C does not wait for running
+    simulations."""
     try:
         yield
     except BaseException:
@@ -360,6 +367,6 @@ def _side_by_side(
         if lost:
             others = f" and {counted(len(lost) - 1, 'run')} more" if len(lost) > 1 else ""
             raise Lost(
-                f"{lost[0].source.trace} under {lost[0].policy}{others} lost: a process that played was killed. If "
-                "memory was short, --processes 1 needs least."
+                f"{lost[0].source.trace} under {lost[0].policy}{others} lost: a simulation process was killed. If "
+                "memory was short, use --processes 1, which needs the least memory."
             )

@@ -29,48 +29,49 @@ class RunLimits(StrEnum):
 _CHANCES = {"slow_start", "straggler", "late", "lost"}
 Above = Parameter(validator=Number(gt=0, lte=1_000_000))
 AtLeastOne = Parameter(validator=Number(gte=1))
-Rounds = Parameter(validator=Number(gte=1, lte=10_000))  # each is a simulation of its own
+Rounds = Parameter(validator=Number(gte=1, lte=10_000))  # a number of simulations
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The workload, and the changes to it."""
+    """The options that describe the cluster of the workload, and change the workload."""
 
     cluster: str = ""
-    """Nodes: a file, or for instance 8x8 (eight nodes of eight GPUs)."""
+    """The nodes: a file, or for example 8x8 (eight nodes with eight GPUs each)."""
 
     node_group: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = ()
-    """Node groups, whose nodes are requested when jobs need them: a100-spot=0x8gpu,max=20,delay=3m,price=2.5
+    """Add a node group, whose nodes are requested when jobs need them: a100-spot=0x8gpu,max=20,delay=3m,price=2.5
     (docs/guide/autoscaling.md)."""
 
     processors: Annotated[int | None, Parameter(validator=Number(gte=1, lte=100_000_000))] = None
-    """The size of a log's machine, instead of what its header says."""
+    """The number of processors of a log's machine, instead of the number in its header."""
 
     load: Annotated[float, Above] = 1.0
-    """Multiply the load by that, by shrinking the time between submissions."""
+    """Multiply the load by this factor: the times between submissions are divided by it."""
 
     shake: str = "0"
-    """Move every submission by up to that time either way."""
+    """Shift each submission by a random time, at most by this, forward or back."""
 
     inflate: Annotated[float | None, Parameter(validator=Number(gt=0, lte=1000))] = None
-    """Fill the cluster up: jobs drawn from the trace come, one a second, until they ask so many times what the cluster
-    has, and stay."""
+    """Fill the cluster: each second a job that is drawn from the trace is submitted, and jobs never end. This continues
+    until the jobs request this multiple of the cluster's capacity."""
 
     first: Annotated[int | None, AtLeastOne] = None
-    """Play the first so many jobs only; of a log no more is read."""
+    """Simulate only this number of jobs from the beginning of the trace. The rest of a log is not read."""
 
     limits: RunLimits = RunLimits.STOP
-    """Whether jobs are stopped at the limits that their users asked for, or run as long as the trace says."""
+    """`stop` ends jobs at the time limits that their users requested; with `ignore` they run as long as in the
+    trace."""
 
     follow: bool = False
-    """Submit jobs their think time after the one that their log calls their predecessor."""
+    """Submit a job with a preceding job in the log after the end of that job and the think time that the log states."""
 
     on_error: OnError = OnError.STOP
-    """What to do about records that cannot be read."""
+    """The handling of records that cannot be read."""
 
     def source(self, trace: Path) -> TraceSource:
-        """Raises PhalanxError."""
+        """Return the trace with these options. Raises PhalanxError for an invalid option."""
         return TraceSource(
             trace=trace,
             cluster=self.cluster,
@@ -89,20 +90,20 @@ class Given:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chance:
-    """Seeds and faults."""
+    """The options for random numbers, faults and checkpoints."""
 
     seeds: Annotated[int, Rounds] = 1
-    """Play each so many times, with the seeds that follow."""
+    """Run each simulation this number of times, with consecutive seeds."""
 
     seed: int = 0
-    """The first seed. It decides generated workloads, shaking and faults."""
+    """The first seed. It determines generated workloads, the shifts of --shake, and faults."""
 
     fault: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = ()
-    """What goes wrong: node-mtbf=30d, node-repair=4h, slow-start=0.1, straggler=0.05, late=0.1, lost=0.01,
+    """The faults to simulate: node-mtbf=30d, node-repair=4h, slow-start=0.1, straggler=0.05, late=0.1, lost=0.01,
     restart-every=1d …"""
 
     checkpoint: str | None = None
-    """How often jobs save their work; otherwise one that is stopped begins anew."""
+    """The time between two checkpoints of a job. Without checkpoints, a stopped job starts again from the beginning."""
 
     def faults(self) -> Faults | None:
         return faults_of(self.fault)
@@ -114,17 +115,17 @@ class Chance:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """Further outputs of the results, and measures that cost much time."""
+    """The options for further outputs, and for measures that take much time."""
 
     report: Path | None = None
-    """Write a page (HTML) that draws what each policy made of it, for the first seed of each."""
+    """Write an HTML page with a picture of the schedule of each policy, for its first seed."""
 
     state: Path | None = None
-    """Write the state at the moment with the longest queue, for the first policy and seed: `phalanx dashboard --state`
+    """Write the state at the moment with the longest queue, for the first policy and seed. `phalanx dashboard --state`
     shows it."""
 
     schedule: Path | None = None
-    """Write when each job started and ended: CSV, or SWF if the name ends so."""
+    """Write when each job started and ended, as CSV, or as SWF if the file name ends with .swf."""
 
     csv: Path | None = None
     """Write all measures as CSV."""
@@ -133,14 +134,15 @@ class Results:
     """Write all measures as Parquet."""
 
     fair_starts: Annotated[int | None, AtLeastOne] = None
-    """Find out of so many jobs whether jobs that came later delayed them; each is played again without these."""
+    """For this number of jobs, find out whether jobs that were submitted later delayed them. For each of them, the
+    simulation runs again without the later jobs."""
 
     compactions: Annotated[int | None, AtLeastOne] = None
-    """Find out into how small a part of the cluster the busiest moment could be packed; nodes are taken away in so many
-    orders by chance."""
+    """Find the smallest part of the cluster into which the jobs of the busiest moment could be packed. Nodes are
+    removed in this number of random orders."""
 
     json: bool = False
-    """Print all measures: a line of JSON for each policy."""
+    """Print all measures as JSON, one line for each policy."""
 
     def said(self) -> list[str]:
         """Return the options for outputs that the user gave."""
@@ -168,28 +170,28 @@ class Results:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """Settings searched on a log."""
+    """The options of a search for good settings of a policy."""
 
     tune: Path | None = None
-    """Search the settings of a policy on the log, and write what is best there, with its evidence. What was tried is
-    kept beside the file: the same command goes on where it was stopped."""
+    """Search for the settings of a policy that are best on the log, and write them into this file, together with the
+    measures. The trials are kept beside the file, so a stopped search continues with the same command."""
 
     trials: Annotated[int, Rounds] = 50
-    """How many settings to try."""
+    """The number of settings to try."""
 
     max_wait: str | None = None
-    """No job may wait longer; as long as under easy if not given."""
+    """The longest wait that a job may have. [default: the longest wait under `easy`]"""
 
     least_fairness: Annotated[float | None, Parameter(validator=Number(gte=0, lte=1))] = None
-    """The least of jain_fairness; that of easy if not given."""
+    """The smallest acceptable jain_fairness. [default: that of `easy`]"""
 
     aside: Annotated[float, Parameter(validator=Number(gt=0, lt=1))] = 0.3
-    """What part of the jobs, the last, is kept aside to judge what was found."""
+    """The share of the jobs, from the end of the log, on which the found settings are evaluated."""
 
     def check(self) -> None:
-        """Raise PhalanxError for options of the search without --tune."""
+        """Raise PhalanxError if an option of the search was given without --tune."""
         if self.tune is None and (said := changed(self)):
-            raise PhalanxError(f"{', '.join(said)}: nothing is searched; say --tune FILE, too, or leave that out")
+            raise PhalanxError(f"{', '.join(said)}: this needs --tune FILE; add it, or leave this option out")
 
 
 def changed(options: Results | Tuning) -> list[str]:
@@ -200,7 +202,7 @@ def changed(options: Results | Tuning) -> list[str]:
 
 
 def pyarrow() -> tuple[Any, Any]:
-    """pyarrow and pyarrow.parquet. Raises PhalanxError where they are not installed."""
+    """Return the modules pyarrow and pyarrow.parquet. Raises PhalanxError if they are not installed."""
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
@@ -208,7 +210,8 @@ def pyarrow() -> tuple[Any, Any]:
 
 
 def faults_of(said: Sequence[str]) -> Faults | None:
-    """`node-mtbf=30d` and the like. Raises PhalanxError."""
+    """Return the faults that texts such as `node-mtbf=30d` describe; None without texts. Raises PhalanxError for an
+    invalid text."""
     if not said:
         return None
     names = {shown(one.name): one.name for one in fields(Faults)}
@@ -220,13 +223,13 @@ def faults_of(said: Sequence[str]) -> Faults | None:
         of = seconds if names[name].endswith("_s") else number
         values[names[name]] = of(f"--fault {name}", value)
         if names[name] in _CHANCES and values[names[name]] > 1:
-            raise PhalanxError(f"--fault {each}: a chance is from 0 to 1")
+            raise PhalanxError(f"--fault {each}: a probability is from 0 to 1")
     return Faults(**values)
 
 
 def shown(name: str) -> str:
-    """Return the option's name for a field: `node-mtbf` for `node_mtbf_s`, but `slow-start-time` for `slow_start_s`,
-    because the option `slow-start` is a probability."""
+    """Return the name of the fault for a field of `Faults`: `node-mtbf` for `node_mtbf_s`, but `slow-start-time` for
+    `slow_start_s`, because `slow-start` is a probability."""
     plain = name.removesuffix("_s")
     return (plain + "-time" if plain != name and plain in _CHANCES else plain).replace("_", "-")
 
@@ -244,5 +247,5 @@ def number(option: str, text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 1e9:
-        raise PhalanxError(f"{option}: {text!r} is no number from 0")
+        raise PhalanxError(f"{option}: {text!r} is no number of at least 0")
     return value

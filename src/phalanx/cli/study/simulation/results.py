@@ -1,8 +1,9 @@
-"""Results of simulations: one row per trace, policy and way of estimating; over several seeds, the mean and how sure it
-is. As a table, CSV, Parquet or JSON; and schedules, job by job.
+"""Summarize results of simulations: one row for each trace, policy and kind of estimates. With several seeds, a row has
+the means and their confidence intervals. Rows are printed as a table or JSON, or written as CSV or Parquet. Schedules
+are written job by job.
 
-Policies are compared in pairs: the same seed is the same workload and the same disturbances for all, so the difference
-of two policies is taken seed by seed, and its confidence interval is that of the differences."""
+Policies are compared in pairs: a seed determines the same workload and the same faults for all policies. So the
+difference between two policies is computed for each seed, and the confidence interval is that of these differences."""
 
 from __future__ import annotations
 
@@ -35,8 +36,9 @@ COLUMNS = (
     ("USED", "utilisation", "{:.1%}"),
     ("MAKESPAN", "makespan_s", "{:,.0f} s"),
 )
-OF_ENDED = {measure for _, measure, _ in COLUMNS} - {"jobs", "utilisation"}  # without an ended job there is no mean
-SPEED = ("JOBS/S", "jobs_per_s", "{:,.0f}")  # the last
+# measures that are undefined if no job has ended
+OF_ENDED = {measure for _, measure, _ in COLUMNS} - {"jobs", "utilisation"}
+SPEED = ("JOBS/S", "jobs_per_s", "{:,.0f}")  # the last column
 IF_ANY = (
     ("BILL", "bill", "{:,.2f}"),
     ("PAID USED", "paid_use_ratio", "{:.1%}"),
@@ -48,7 +50,7 @@ IF_ANY = (
     ("AT THE END", "allocated_at_end", "{:.2%}"),
 )
 NAMING = ("trace", "policy", "estimates")
-# Fields that depend on this machine, not on the schedule.
+# Fields that depend on the speed of this machine, and not on the schedule.
 MACHINE_MADE = {
     *("wall_s", "jobs_per_s", "passes_per_s", "times_real_time", "peak_rss_bytes"),
     *(f"{part}_decision_s" for part in ("mean", "median", "p90", "p95", "p99", "max")),
@@ -58,7 +60,8 @@ Row = dict[str, Any]
 
 
 def rows_of(outcomes: Sequence[CellOutcome]) -> list[Row]:
-    """Return a row per trace, policy and way of estimating, in order; compared with the first policy of its trace."""
+    """Return a row for each trace, policy and kind of estimates, in order. With several seeds, each row is also
+    compared with the first row of its trace."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for outcome, measures in zip(outcomes, distinct(outcomes), strict=True):
         key = (str(outcome.cell.source.trace), outcome.cell.policy, outcome.cell.estimates)
@@ -71,8 +74,8 @@ def rows_of(outcomes: Sequence[CellOutcome]) -> list[Row]:
 
 
 def distinct(outcomes: Sequence[CellOutcome]) -> list[Row]:
-    """Return the measures of each outcome. Traces or policies that have the same name in several folders are shown with
-    their paths."""
+    """Return the measures of each outcome. If traces or policies in several folders have the same name, the measures
+    have their paths instead of their names."""
     said = [{"trace": str(each.cell.source.trace), "policy": each.cell.policy} for each in outcomes]
     paths: dict[tuple[str, str], set[str]] = defaultdict(set)
     for outcome, names in zip(outcomes, said, strict=True):
@@ -100,8 +103,8 @@ def _row(of_seeds: Sequence[Row], first: Sequence[Row]) -> Row:
 
 
 def combined(rows: Sequence[Row], of: Callable[[Sequence[float]], float]) -> Row:
-    """Combine each number of the rows, at any depth, by `of`; rows without the number are left out, and it is None if
-    no row has it."""
+    """Return a row in which each number, at any depth, is the result of `of` for the numbers of all rows. Rows without
+    the number are left out. If no row has it, the result is None."""
     found: Row = {}
     for name in dict.fromkeys(name for row in rows for name in row):
         there = [row[name] for row in rows if row.get(name) is not None]
@@ -128,8 +131,8 @@ def _paired(of_seeds: Sequence[Row], first: Sequence[Row]) -> Row:
 
 
 def table_rows(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-    """Return the headings and cells of the table, without columns in which all rows are equal (the trace, the
-    estimates)."""
+    """Return the headings and cells of the table. The columns for the trace and the estimates are left out if all rows
+    have the same value."""
     naming = [name for name in NAMING if name == "policy" or len({row[name] for row in rows}) > 1]
     columns = (*COLUMNS, *(each for each in IF_ANY if any(each[1] in row for row in rows)), SPEED)
     cells = [
@@ -146,8 +149,8 @@ def _cell(row: Row, name: str, form: str) -> str:
 
 
 def flat(row: Mapping[str, Any]) -> Row:
-    """Return the row with one level: `by_queue`, `by_size`, `ci95` and `versus` become `by_queue.a.mean_wait_s` and the
-    like."""
+    """Return the row with one level. The nested fields `by_queue`, `by_size`, `ci95` and `versus` get names such as
+    `by_queue.a.mean_wait_s`."""
     found: Row = {}
     for name, value in row.items():
         if isinstance(value, Mapping):
@@ -159,9 +162,9 @@ def flat(row: Mapping[str, Any]) -> Row:
 
 @contextmanager
 def whole(file: Path) -> Iterator[Path]:
-    """Yield a temporary file beside `file` to write to. It replaces `file` when it is complete, so that two runs never
-    mix, and the old content stays if the disk is full. If `file` is not a plain file (`/dev/stdout`), it is written
-    directly. Raises PhalanxError."""
+    """Yield a temporary file beside `file` for writing. At the end it replaces `file`, so that the results of two runs
+    are never mixed, and the old content is kept if the disk is full. If `file` is no regular file (`/dev/stdout`),
+    `file` itself is yielded. Raises PhalanxError if the file cannot be written."""
     place = file.resolve()
     part = place.with_name(f".{os.getpid()}.{place.name}") if place.is_file() or not place.exists() else file
     try:
@@ -192,7 +195,8 @@ def write_parquet(rows: Sequence[Row], file: Path) -> None:
 
 
 def write_report(outcomes: Sequence[CellOutcome], file: Path) -> None:
-    """A page; of a policy that was played with several seeds, the first is drawn."""
+    """Write the page with the pictures of the schedules. If a policy was simulated with several seeds, the first one is
+    drawn."""
     drawn: dict[tuple[Path, str, str], CellOutcome] = {}
     for outcome in outcomes:
         if outcome.picture is not None:
@@ -205,7 +209,7 @@ def write_state(outcomes: Sequence[CellOutcome], file: Path) -> None:
     """Write the state file of the first run that has one. Raises PhalanxError if no run has one."""
     found = next((outcome.state for outcome in outcomes if outcome.state), b"")
     if not found:
-        raise PhalanxError(f"{file} is not written: no run got as far as its longest queue")
+        raise PhalanxError(f"{file} was not written: no run reached the moment of its longest queue")
     file.write_bytes(found)
 
 
@@ -214,8 +218,8 @@ def command() -> str:
 
 
 def write_schedule(schedule: Schedule, file: Path) -> None:
-    """Write the schedule. A file `.swf` gets the simulated wait in field 3 and the run time in field 4; any other file
-    is CSV. A name that ends in `.gz` is packed."""
+    """Write the schedule. If the name ends with `.swf`, the file is in SWF, with the simulated wait in field 3 and the
+    run time in field 4. Otherwise it is CSV. If the name ends with `.gz`, the file is compressed."""
     packed = file.suffix == ".gz"
     with gzip.open(file, "wt", newline="") if packed else file.open("w", newline="") as out:
         if file.name.removesuffix(".gz").endswith(".swf"):
@@ -237,8 +241,8 @@ def _write_table(schedule: Schedule, out: TextIO) -> None:
 
 
 def _write_swf(schedule: Schedule, out: TextIO) -> None:
-    """Write the schedule in SWF. A job, user or queue whose name is no number gets a number, which is listed in the
-    header."""
+    """Write the schedule in SWF, which has only numbers. If names of jobs, users or queues are no numbers, they get
+    numbers, and the header lists those of users, groups and queues."""
     workload, tasks = schedule.workload, [fate.task for fate in schedule.fates]
     jobs = _numbered(task.job.id for task in tasks)
     users, groups = _numbered(task.job.user for task in tasks), _numbered(task.job.group for task in tasks)
@@ -256,8 +260,8 @@ def _write_swf(schedule: Schedule, out: TextIO) -> None:
 
 
 def _numbered(names: Iterable[str]) -> dict[str, int]:
-    """Return a number for each name: the name itself if all names are numbers, or else its position from 1 on. An empty
-    name gets no number."""
+    """Return name -> number. If all names are numbers, these are used; otherwise each name gets its position, from 1
+    on. An empty name gets no number."""
     found = dict.fromkeys(name for name in names if name)
     if all(name.isdecimal() for name in found):
         return {name: int(name) for name in found}
@@ -277,7 +281,7 @@ def _swf_line(fate: Fate, size: float, number: int, user: int, group: int, queue
 
 
 def _plain(value: float | None) -> str:
-    """Return the number as text, without a fraction if it is whole; "" for None."""
+    """Return the number as text, without a fraction if it is a whole number; "" for None."""
     return "" if value is None else str(int(value)) if value == int(value) else repr(round(value, 6))
 
 

@@ -1,14 +1,15 @@
-"""The settings of a policy, searched on a site's own log.
+"""Search for the settings of a policy that are best on a site's own log.
 
-The log's jobs are split in two, in order of submission. Settings are tried on the first part; the second part is
-simulated once, with the best settings. The best settings have the smallest mean bounded slowdown, while the longest
-wait and Jain's index of fairness stay within bounds. The bounds are the values of `easy` on the same jobs, or the
-user's. The score of a trial outside a bound is multiplied by the square of the factor by which it exceeds the bound, so
-that the search returns into the bounds.
+The jobs of the log are split into two parts, in order of submission. Settings are tried on the first part. The second
+part is simulated only once, with the best settings. The best settings have the smallest mean bounded slowdown, while
+the longest wait and Jain's index of fairness stay within bounds. The bounds are the values of the policy `easy` on the
+same jobs, unless the user sets them. If a trial exceeds a bound, its score is multiplied by the square of the factor by
+which it exceeds the bound, so that the search returns into the bounds.
 
-Optuna proposes (tree-structured Parzen estimator: Bergstra et al., NIPS 2011), as many trials at once as there are
-processors; each trial is a policy file, simulated like any other. Trials are kept in a journal beside the policy, so a
-stopped search can continue. With one processor the search is the same each time.
+Optuna proposes the trials (tree-structured Parzen estimator: Bergstra et al., NIPS 2011). As many trials run in
+parallel as there are processes. Each trial is a policy file that is simulated like any other. Trials are kept in a
+journal beside the policy, so that a stopped search can continue. With one process, repeated searches give the same
+result.
 """
 
 from __future__ import annotations
@@ -51,13 +52,13 @@ FIRST: tuple[Settings, ...] = (
         "smallFirst": False,
     },
 )
-AGE = 1000.0  # the weight of age, to which the other weights are relative
+AGE = 1000.0  # the weight of age; the other weights are relative to it
 HOUR_S, DAY_S = 3600.0, 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The bounds of a search. `wait_s`: the longest wait that any job may have (seconds). `fairness`: the lowest
+    """The bounds of a search. `wait_s`: the longest wait that a job may have, in seconds. `fairness`: the smallest
     acceptable value of Jain's index."""
 
     wait_s: float
@@ -72,9 +73,10 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningPlan:
-    """The input of a search. `search`, `aside`: the cells for the two parts of the log, without a policy. `jobs`: the
-    numbers of jobs in these parts. `resource`: the resource that the log counts, by which usage is billed. `wait_s`,
-    `fairness`: the bounds; None: the values of `easy`."""
+    """The input of a search. `file`: the file for the result. `search`, `aside`: the cells for the two parts of the
+    log, without a policy. `jobs`: the numbers of jobs in these parts. `resource`: the resource in which the log
+    measures jobs (CPUs or GPUs); usage is billed by it. `wait_s`, `fairness`: the bounds; None for the values of
+    `easy`."""
 
     file: Path
     trials: int
@@ -92,15 +94,15 @@ class TuningPlan:
 
     @property
     def played(self) -> int:
-        """Return the number of jobs that all simulations of the search play."""
+        """Return the number of jobs in all simulations of the search together."""
         return self.jobs[0] * (len(BASELINES) + self.trials) + self.jobs[1] * (len(BASELINES) + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningResult:
-    """`settings`: the settings of the best trial; None if no trial was completed. `trials`: the number of completed
-    trials. `bounds`: the bounds. `best`: the measures of the best trial on the first part. `aside`: the outcomes on
-    the second part of the log; the last one is the best trial's."""
+    """The result of a search. `settings`: the settings of the best trial; None if no trial was completed. `trials`: the
+    number of completed trials. `best`: the measures of the best trial on the first part of the log. `aside`: the
+    outcomes of the baselines and of the best trial (the last one) on the second part."""
 
     settings: Settings | None
     trials: int
@@ -110,19 +112,20 @@ class TuningResult:
 
     @property
     def within_bounds(self) -> bool:
-        """Return whether the best trial keeps to the bounds."""
+        """Return True if the best trial is within the bounds."""
         return self.bounds is not None and self.best is not None and self.bounds.excess(self.best) <= 1.0
 
 
 def tune(of_all: Cell, others: Sequence[str], asked: Tuning, processes: int) -> int:
-    """`phalanx simulate --tune`: search, print the best settings, write them; return the exit code. `others`: options
-    that have no meaning with it. Raises PhalanxError."""
+    """Run `phalanx simulate --tune`: search, write the best settings, and print their measures. Return the exit code.
+    `of_all`: a cell with the settings that all simulations share. `others`: given options that --tune does not support.
+    Raises PhalanxError."""
     if others:
         raise PhalanxError(
             f"--tune searches on one log, with one seed, and writes one file: leave out {', '.join(others)}"
         )
     plan = plan_of(of_all, asked)
-    optuna()  # before anything is played
+    optuna()  # raises PhalanxError, before anything is simulated, if Optuna is missing
     with stop_asked() as stopped, progress_bar(plan.played) as progress:
         found = tuned(plan, processes=processes, progress=progress, stopped=stopped)
         was_stopped = stopped()
@@ -131,26 +134,27 @@ def tune(of_all: Cell, others: Sequence[str], asked: Tuning, processes: int) -> 
             part.write_text(written(plan, found, command()))
         if found.aside:
             print_table(*table_rows(rows_of(found.aside)))
-        note(f"{plan.file} has the best of {counted(found.trials, 'trial')}, and what speaks for it")
+        note(f"{plan.file} has the best of {counted(found.trials, 'trial')}, and its measures")
         if not found.within_bounds:
-            note("no trial kept to the bounds: this one is least beyond; try more --trials, or wider bounds")
+            note("no trial is within the bounds; this one exceeds them least. Try more --trials, or wider bounds")
     if was_stopped:
-        note(f"stopped: the trials so far are kept in {plan.journal}; the same command goes on from there")
+        note(f"stopped: the trials so far are kept in {plan.journal}; the same command continues the search")
     return 130 if was_stopped else 0
 
 
 def plan_of(of_all: Cell, asked: Tuning) -> TuningPlan:
-    """Raises PhalanxError."""
+    """Return the plan of the search. `of_all`: a cell with the settings that all simulations share. Raises
+    PhalanxError."""
     assert asked.tune is not None
     if asked.tune.suffix not in SUFFIXES:
-        raise PhalanxError(f"--tune {asked.tune}: a file of a policy ends in .yaml, .yml or .json")
+        raise PhalanxError(f"--tune {asked.tune}: the name of a policy file ends with .yaml, .yml or .json")
     if not asked.tune.parent.is_dir():
         raise PhalanxError(f"--tune {asked.tune}: there is no folder {asked.tune.parent}")
     workload = workload_of(of_all.source, of_all.seed)
     jobs = len(workload.tasks)
     aside = round(jobs * asked.aside)
     if not 0 < aside < jobs:
-        raise PhalanxError(f"{of_all.source.trace}: {counted(jobs, 'job')} cannot be cut in two parts by --aside")
+        raise PhalanxError(f"{of_all.source.trace}: {counted(jobs, 'job')} cannot be split into two parts by --aside")
     cell = replace(of_all, estimates="user", keep=False, draw=False, fair_starts=0, compactions=0)
     return TuningPlan(
         file=asked.tune,
@@ -165,7 +169,7 @@ def plan_of(of_all: Cell, asked: Tuning) -> TuningPlan:
 
 
 def optuna() -> Any:
-    """Raises PhalanxError where it is not installed."""
+    """Return the module optuna. Raises PhalanxError if it is not installed."""
     try:
         found = import_module("optuna")
     except ImportError:
@@ -175,12 +179,13 @@ def optuna() -> Any:
 
 
 def tuned(plan: TuningPlan, *, processes: int, progress: Progress, stopped: Callable[[], bool]) -> TuningResult:
-    """Search for settings, and play the best settings on the second part of the log. Raises PhalanxError."""
+    """Search for settings, simulate the best settings on the second part of the log, and return the result. Raises
+    PhalanxError."""
     return TuningSearch(plan, processes, progress, stopped).run()
 
 
 class TuningSearch:
-    """A search. `over`: the number of jobs that were played so far, for the progress bar."""
+    """A search. `over`: the number of jobs that were simulated so far, for the progress bar."""
 
     def __init__(self, plan: TuningPlan, processes: int, progress: Progress, stopped: Callable[[], bool]) -> None:
         self.plan, self.processes, self.progress, self.stopped = plan, processes, progress, stopped
@@ -204,7 +209,7 @@ class TuningSearch:
         return self.judged(study, bounds)
 
     def study(self) -> Any:
-        """Return Optuna's study, with the earlier trials for the same log and plan."""
+        """Return Optuna's study, which includes earlier trials of the same search."""
         storage = self.optuna.storages
         journal = storage.journal.JournalFileBackend(str(self.plan.journal))
         study = self.optuna.create_study(
@@ -226,7 +231,7 @@ class TuningSearch:
         return study
 
     def attempt(self, study: Any, count: int, folder: Path, bounds: Bounds) -> None:
-        """Run `count` trials at the same time."""
+        """Run `count` trials in parallel, and report their scores to the study."""
         trials, cells = [study.ask() for _ in range(count)], []
         for trial in trials:
             file = folder / f"trial-{trial.number}.yaml"
@@ -247,7 +252,8 @@ class TuningSearch:
         return list(study.get_trials(states=(self.optuna.trial.TrialState.COMPLETE,), deepcopy=False))
 
     def judged(self, study: Any, bounds: Bounds) -> TuningResult:
-        """Return the result: the best trial, and its outcomes on the second part of the log."""
+        """Return the result: the best trial, and the outcomes of the baselines and of this trial on the second part of
+        the log."""
         whole = self.whole(study)
         if not whole:
             return TuningResult(settings=None, trials=0, bounds=bounds, best=None)
@@ -261,7 +267,7 @@ class TuningSearch:
         return TuningResult(settings=settings, trials=len(whole), bounds=bounds, best=measures, aside=aside)
 
     def play(self, cells: Sequence[Cell]) -> list[CellOutcome]:
-        """Play the cells, and return the outcomes of the cells that were played to their end."""
+        """Simulate the cells, and return the outcomes of the simulations that were not interrupted."""
         before = self.over
 
         def told(done: int) -> None:
@@ -289,8 +295,8 @@ def proposed(trial: Any) -> Settings:
 
 
 def policy_of(settings: Settings, resource: str = CPU) -> dict[str, Any]:
-    """Return the policy with its one queue, in the form of a setup file. All jobs go into that queue, as under the
-    baselines."""
+    """Return the policy with these settings and its only queue, in the form of a setup file. All jobs are submitted to
+    this queue, as with the baselines."""
     policy: dict[str, Any] = {"backfill": "easy", "backfillOrder": settings["backfillOrder"]}
     if settings["order"] == "multifactor":
         policy["factors"] = {
@@ -312,7 +318,7 @@ def _rounded(value: float) -> float:
 
 
 def written(plan: TuningPlan, found: TuningResult, command: str) -> str:
-    """Return the policy with its evidence, as a file."""
+    """Return the content of the policy file: the measures as comments, and the policy."""
     assert found.settings is not None
     assert found.bounds is not None
     assert found.best is not None
@@ -322,13 +328,13 @@ def written(plan: TuningPlan, found: TuningResult, command: str) -> str:
         "least mean bounded slowdown with a longest wait of at most "
         f"{found.bounds.wait_s:,.0f} s and a Jain index of at least {found.bounds.fairness:.3f}.",
         f"There: {_evidence(found.best)}",
-        *([] if found.within_bounds else ["No trial kept to the bounds; this one is least beyond."]),
+        *([] if found.within_bounds else ["No trial is within the bounds; this one exceeds them least."]),
     ]
     if found.aside:
-        lines.append(f"On the {plan.jobs[1]:,} jobs after these, which the search never saw:")
+        lines.append(f"On the {plan.jobs[1]:,} later jobs, which the search did not use:")
         lines += [f"  {outcome.measures['policy']}: {_evidence(outcome.measures)}" for outcome in found.aside]
     else:
-        lines.append("It was stopped before it was played on the jobs that were kept aside.")
+        lines.append("The search was stopped before the settings were evaluated on the remaining jobs.")
     comments = "".join(f"# {' '.join(line.splitlines())}\n" for line in lines)
     policy = {"name": plan.file.stem, **policy_of(found.settings, plan.resource)}
     return comments + yaml.safe_dump(policy, sort_keys=False)

@@ -1,15 +1,12 @@
-"""Workloads and clusters of our own, as YAML or JSON.
+"""Read workload files and cluster files of Phalanx, in YAML or JSON.
 
-A cluster: `nodes`, `topologies`, `reservations` (`workload_nodes`). A workload: `jobs` (`workload_jobs`) and, or
-instead, `generate`, a recipe (`workload_recipe`). A file may be both. Times are seconds or texts such as `1h30m`;
-points in time count from the beginning of the workload.
+A cluster file has `nodes`, `topologies` and `reservations` (see `workload_nodes`). A workload file has `jobs`, a list
+of jobs, or `generate`, a recipe for generated jobs, or both. A file may describe a cluster and a workload. Times are
+seconds or texts such as `1h30m`; points in time count from the beginning of the workload.
 
-Read the jobs that a workload file lists: their requests, submission times and dependencies.
-
-The fields are named after the annotations in Kubernetes (`kube.read.labels`): `phalanx.dev/role-closeness` is the field
-`closeness` of a role. Values with their own syntax (slices, groups, parts of a GPU) are parsed by the same code.
-
-Read how a workload file generates jobs: the distributions, and the requests that all generated jobs share."""
+The fields of jobs are named after the annotations in Kubernetes (`kube.read.labels`): `phalanx.dev/role-closeness` is
+the field `closeness` of a role. Values with their own syntax (slices, groups, parts of a GPU) are parsed by the same
+code. A recipe has distributions, and the requests that all generated jobs share."""
 
 from __future__ import annotations
 
@@ -44,10 +41,11 @@ from phalanx.simulator.generate import (
 from phalanx.simulator.workload import GPU, MILLI_CPU, Task, Workload, Worth, in_order, of_role
 
 Value = TypeVar("Value")
-Members = Mapping[str, tuple[str, ...]]  # name of an entry, or of a job of its array -> jobs with that name
+# name of an entry, or of one of its jobs -> the ids of the jobs that the name stands for
+Members = Mapping[str, tuple[str, ...]]
 
 MOST_PODS, MOST_WORTH = 1_000_000, 1_000_000_000
-MOST_JOBS = 10_000_000  # the most jobs of one entry; each takes a kilobyte
+MOST_JOBS = 10_000_000  # the largest number of jobs of one entry; each job takes a kilobyte of memory
 PARTS_OF_A_GPU = (("gpuFraction", GPU_FRACTION), ("gpuMemory", GPU_MEMORY))
 
 
@@ -59,7 +57,7 @@ class Matching(StrEnum):
 
 
 class Aligned(StrEnum):
-    """The setting whether all that a pod asks comes from one NUMA zone."""
+    """The values of the field `aligned`, by which all resources of a pod come from one NUMA zone."""
 
     NO = "no"
     PREFERRED = "preferred"
@@ -68,7 +66,7 @@ class Aligned(StrEnum):
 
 def read_jobs(said: Fields, made: Set[str]) -> list[Task]:
     """Return the listed jobs. `made`: the names of the generated jobs. Raises Misread if a listed job has one of these
-    names, and if a job depends on a job that does not exist."""
+    names, or if a job depends on a job that does not exist."""
     members: dict[str, tuple[str, ...]] = {}
     entries = list[list[Task]]()
     for at, entry in enumerate(said.each("jobs")):
@@ -76,16 +74,17 @@ def read_jobs(said: Fields, made: Set[str]) -> list[Task]:
         jobs = tuple(task.job.id for task in tasks)
         for each in dict.fromkeys((name, *jobs)):
             if each in made:
-                raise Misread((*entry.path, "id"), f"{each!r} is the name of a job that is generated")
+                raise Misread((*entry.path, "id"), f"{each!r} is the name of a generated job")
             if each in members:
-                raise Misread((*entry.path, "id"), f"there is a job {each!r} above already")
+                raise Misread((*entry.path, "id"), f"an earlier entry is already named {each!r}")
             members[each] = (each,) if each in jobs else jobs
         entries.append(tasks)
     return [_waiting(task, at, members, made) for at, tasks in enumerate(entries) for task in tasks]
 
 
 def _waiting(task: Task, at: int, members: Members, made: Set[str]) -> Task:
-    """Return the task with a dependency on every job of an array that it names by the array's name."""
+    """Return the task with its dependencies resolved: a dependency on an array becomes one dependency on each job of
+    the array. `at`: the position of the task's entry."""
     after = list[Dependency]()
     for nth, each in enumerate(task.job.after):
         jobs = (each.job,) if each.job in made else members.get(each.job, ())
@@ -96,16 +95,17 @@ def _waiting(task: Task, at: int, members: Members, made: Set[str]) -> Task:
 
 
 def _tasks(said: Fields, at: int) -> list[Task]:
-    """Return the task of an entry, or all tasks if the entry is an array."""
+    """Return the task that an entry describes, or all tasks if the entry is an array. `at`: the position of the
+    entry."""
     submitted_s, run_s = said.seconds("submit"), said.seconds_or_none("run")
     if run_s is None:
-        raise Misread((*said.path, "run"), "a job says how long it runs")
+        raise Misread((*said.path, "run"), "the run time of the job is missing")
     name, queue, worth = said.text("id", f"listed-{at}"), said.text("queue"), _worth(said)
     count, cap = _array(said)
     groups = tuple(subgroup(entry) for entry in said.each("groups"))
     job = Job(
         id=name,
-        queue="",  # the setup decides whether the queue that the workload names is one
+        queue="",  # the setup decides which queue the job gets
         roles=_roles(said, groups),
         groups=groups,
         submitted_s=submitted_s,
@@ -119,7 +119,7 @@ def _tasks(said: Fields, at: int) -> list[Task]:
 
 
 def _worth(said: Fields) -> Worth:
-    """Return the worth of a job: (time within which the job ends, number) for each entry."""
+    """Return the worth of a job: pairs (time in seconds within which the job must end, value), sorted by time."""
     found = []
     for within, value in said.weights("worth"):
         path = (*said.path, "worth", within)
@@ -130,8 +130,8 @@ def _worth(said: Fields) -> Worth:
 
 
 def _array(said: Fields) -> tuple[int | None, int | None]:
-    """Return (the number of tasks, None without an array; the number of tasks that may run at a time, None without a
-    limit)."""
+    """Return the number of tasks of the array (None if the entry is no array), and the number of tasks that may run at
+    the same time (None without a limit)."""
     value = said.value("array")
     if value is None:
         return None, None
@@ -141,7 +141,7 @@ def _array(said: Fields) -> tuple[int | None, int | None]:
     jobs, running = entry.whole("jobs", 0, least=1, most=MOST_JOBS), entry.whole_or_none("running", least=1)
     entry.done()
     if not jobs:
-        raise Misread((*entry.path, "jobs"), "an array says how many jobs it has")
+        raise Misread((*entry.path, "jobs"), "the number of the array's jobs is missing")
     return jobs, running
 
 
@@ -173,12 +173,12 @@ def _dependency(said: Fields) -> Dependency:
 
 
 def read_closeness(said: Fields) -> TopologyRequest | None:
-    """Return the topology request of a whole job. Raises Misread."""
+    """Return the topology request of a whole job; None if it has none. Raises Misread."""
     found, balanced = group_closeness(said), said.flag("balanced")
     layers = _of_text(said, "slice", slices) or ()
     if found is None and not layers:
         if balanced:
-            raise Misread((*said.path, "balanced"), "evenly within what? Say closeness or preferredCloseness too")
+            raise Misread((*said.path, "balanced"), "balanced needs closeness or preferredCloseness")
         return None
     return replace(found or TopologyRequest(), balanced=balanced, slices=layers)
 
@@ -203,7 +203,7 @@ def _role(said: Fields) -> Role:
 
 
 def read_shape(said: Fields) -> Shape:
-    """Return the requests of one pod, and its node constraints. Raises Misread."""
+    """Return the requests and the node constraints of one pod. Raises Misread."""
     aligned = said.choice("aligned", Aligned.NO)
     return Shape(
         requests=amounts(dict(said.amounts("requests"))),
@@ -219,7 +219,10 @@ def _toleration(said: Fields) -> Toleration:
     key, value, effect = said.text("key"), said.text("value"), said.text("effect")
     said.done()
     if not key and operator is Matching.EQUAL:
-        raise Misread((*said.path, "key"), "of which key? Without one, say operator: Exists, which tolerates all")
+        raise Misread(
+            (*said.path, "key"),
+            "no key; without one, write operator: Exists, which tolerates all taints",
+        )
     return Toleration(key=key, operator=operator.value, value=value, effect=effect)
 
 
@@ -244,10 +247,11 @@ KINDS = "exponential: MEAN, lognormal: [MEDIAN, SIGMA], uniform: [LOW, HIGH], lo
 
 
 def read_recipe(said: Fields) -> tuple[Recipe, str]:
-    """And the trace to draw jobs from, if it names one. Raises Misread."""
+    """Return the recipe for generated jobs, and the name of the trace from which jobs are drawn ("" if there is none).
+    Raises Misread."""
     every_s = said.seconds("every", 60.0)
     if every_s <= 0:
-        raise Misread((*said.path, "every"), "the mean time between submissions is above 0")
+        raise Misread((*said.path, "every"), "the mean time between submissions must be more than 0")
     day, pod = said.fields("day"), read_shape(said)
     recipe = Recipe(
         jobs=said.whole("jobs", 1000, least=0, most=MOST_JOBS),
@@ -272,7 +276,7 @@ def read_recipe(said: Fields) -> tuple[Recipe, str]:
 def _part(said: Fields, name: str) -> float:
     value = said.number(name)
     if value > 1.0:
-        raise Misread((*said.path, name), f"{value:g} is not from 0 to 1")
+        raise Misread((*said.path, name), f"{value:g} is not between 0 and 1")
     return value
 
 
@@ -284,7 +288,7 @@ def _distribution(said: Fields, name: str, default: Distribution) -> Distributio
         return DrawChoice(values=((_length(value, path), 1.0),))
     entry = Fields(value, path)
     if len(entry.values) != 1:
-        raise Misread(path, f"say one of {KINDS}")
+        raise Misread(path, f"write one of {KINDS}")
     kind, said_of_it = next(iter(entry.values.items()))
     numbers = _numbers(said_of_it, (*path, str(kind)))
     match kind, numbers:
@@ -301,7 +305,7 @@ def _distribution(said: Fields, name: str, default: Distribution) -> Distributio
             found = [(_length(key, weights.path), weights.number(str(key))) for key in weights.values]
             if sum(weight for _, weight in found) > 0:
                 return DrawChoice(values=tuple(found))
-    raise Misread(path, f"{kind} is not as it should be; say one of {KINDS}")
+    raise Misread(path, f"{kind} has invalid values; write one of {KINDS}")
 
 
 def _numbers(value: object, path: tuple[str | int, ...]) -> list[float]:
@@ -310,13 +314,14 @@ def _numbers(value: object, path: tuple[str | int, ...]) -> list[float]:
 
 
 def _length(value: object, path: tuple[str | int, ...]) -> float:
-    """Return a number, or a length of time in seconds."""
+    """Return a number. A text with a length of time becomes a number of seconds."""
     return duration_s(value, path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenWorkload:
-    """The content of a file: jobs, a cluster, and how to make more jobs. `like`: the trace to draw them from."""
+    """The content of a workload file. `tasks`: the listed jobs. `site`: the cluster. `recipe`: how further jobs are
+    generated. `like`: the trace from which generated jobs are drawn; "" if there is none."""
 
     tasks: list[Task]
     site: WorkloadSite
@@ -333,7 +338,8 @@ def read_cluster(file: Path) -> WorkloadSite:
 
 
 def assembled(name: str, tasks: list[Task], site: WorkloadSite) -> Workload:
-    """Return the workload. Its size is counted in GPUs if any job requests one, else in CPUs."""
+    """Return the workload of these jobs and this cluster. Sizes are counted in GPUs if a job requests GPUs, else in
+    CPUs."""
     asks_gpus = any(of_role(role, GPU) for task in tasks for role in task.job.roles)
     counted, unit = (GPU, 1) if asks_gpus else (CPU, MILLI_CPU)
     return Workload(

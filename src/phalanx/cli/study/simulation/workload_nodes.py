@@ -1,8 +1,8 @@
-"""The cluster that a workload file describes: its nodes, how they hang together, and when which of them are reserved.
+"""Read the cluster that a workload file describes: its nodes, its topologies and its reservations.
 
-Topologies and reservations are read by the code that reads those of a policy and of the Reservation resource; only that
-times count from the beginning of the workload, and that a reservation may name an entry of `nodes` for all of its
-nodes."""
+Topologies are read by the code that reads a policy, and reservations by the code that reads Reservation objects, with
+two differences. Times count from the beginning of the workload, and a reservation may name an entry of `nodes`, which
+stands for all nodes of this entry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phalanx.model.pod import PODS, amounts
 from phalanx.simulator.workload import GPU
 
 MOST_NODES, MOST_DEVICES = 1_000_000, 1024
-DEFAULT_PODS = 110  # the most pods on a node, as the kubelet's default
+DEFAULT_PODS = 110  # the kubelet's default for the number of pods on a node
 HOSTNAME = "kubernetes.io/hostname"  # the label that every kubelet sets on its node
 
 
@@ -38,8 +38,8 @@ class WorkloadSite:
 
 
 def read_site(said: Fields) -> WorkloadSite:
-    """Raises Misread."""
-    members: dict[str, list[str]] = {}  # entry -> its nodes
+    """Return the cluster that the fields `nodes`, `topologies` and `reservations` describe. Raises Misread."""
+    members: dict[str, list[str]] = {}  # name of an entry -> the names of its nodes
     nodes = list[Node]()
     for entry in said.each("nodes"):
         group = list(_nodes(entry))
@@ -53,7 +53,7 @@ def read_site(said: Fields) -> WorkloadSite:
 
 def _require_one_each(kind: str, names: Iterable[str]) -> None:
     if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise Misread((kind,), f"there are two {kind} {twice[0]!r}")
+        raise Misread((kind,), f"there are two {kind} with the name {twice[0]!r}")
 
 
 def _nodes(said: Fields) -> Iterator[Node]:
@@ -82,13 +82,13 @@ def _taint(said: Fields) -> Taint:
 
 
 def _devices(said: Fields, room: dict[str, int]) -> tuple[Device, ...]:
-    """Return the devices of a node. The file may list devices of a resource; their number must equal the node's amount
-    of it, or becomes the amount if the node gives none. If no GPU is listed, each of the node's GPUs becomes a
-    device."""
+    """Return the devices of a node. `room`: the allocatable amounts of the node. If the file lists devices of a
+    resource, their number must equal the node's amount of this resource. If the node states no amount, their number is
+    added to `room`. If no GPU is listed, each of the node's GPUs becomes a device."""
     listed = [device for entry in said.each("devices") for device in _alike(entry)]
     for resource, count in Counter(device.resource for device in listed).items():
         if room.setdefault(resource, count) != count:
-            text = f"{count} devices of {resource} are listed, but allocatable says {room[resource]}"
+            text = f"{count} devices of {resource} are listed, but allocatable has {room[resource]}"
             raise Misread((*said.path, "devices"), text)
     if twice := [name for name, count in Counter(device.name for device in listed).items() if count > 1]:
         raise Misread((*said.path, "devices"), f"there are two devices {twice[0]!r}")
@@ -118,7 +118,8 @@ def _zone(said: Fields) -> Zone:
 
 
 def _reservation(said: Fields, members: Mapping[str, list[str]]) -> Reservation:
-    """If the file describes no nodes, the reservation names nodes of another file."""
+    """Return the reservation, with entries of `nodes` replaced by their nodes. `members`: name of an entry -> its
+    nodes. If the file describes no nodes, the reservation names nodes of another file, so the names are not checked."""
     name = said.name("name")
     spec = {key: value for key, value in said.values.items() if key != "name"}
     try:
@@ -128,6 +129,6 @@ def _reservation(said: Fields, members: Mapping[str, list[str]]) -> Reservation:
     known = {node for group in members.values() for node in group}
     for at, node in enumerate(found.nodes):
         if known and node not in known and node not in members:
-            raise Misread((*said.path, "nodes", at), f"there is no node {node!r}, and no entry of nodes of that name")
+            raise Misread((*said.path, "nodes", at), f"there is no node {node!r}, and no entry of nodes with this name")
     named = (each for node in found.nodes for each in ((node,) if node in known else members.get(node, (node,))))
     return replace(found, nodes=tuple(dict.fromkeys(named)))

@@ -1,11 +1,11 @@
 """Move a cluster's queues, accounts, ledger and waiting jobs to another cluster (docs/decisions/0075-moving.md).
 
-portable      an object as another cluster can create it, and whether it is there already
-ends          both clusters: refused, if they cannot be moved from or to
-selection     which jobs may move, and why the others stay
-images        jobs of this machine's own programs, as jobs of an image
-surroundings  what jobs need: namespaces, queues, accounts, rights, Secrets
-belongings    the objects that belong to jobs, and their owners
-past          usage and ledger
-transfer      the jobs themselves: each in exactly one place, whenever the move is killed
+portable      convert an object so that another cluster can create it, and check whether that cluster has it
+ends          connect to both clusters, and refuse clusters between which nothing can be moved
+selection     choose the jobs that may move, and state why the other jobs stay
+images        give jobs that run programs of this machine a container image
+surroundings  copy the objects that jobs need: namespaces, queues, accounts, rights, Secrets
+belongings    copy the objects that belong to single jobs, and set their owners
+past          copy the past usage and the ledger
+transfer      move the jobs, so that each job is in exactly one cluster even if the move is interrupted
 """

@@ -1,8 +1,9 @@
-"""Objects that belong to jobs: the Secret of a Slurm job, its service account and rights, the Service of a rendezvous.
+"""Copy objects that belong to jobs: the Secret of a Slurm job, its service account and rights, and the Service by which
+the pods of a job find each other.
 
-They are made at the target before their job, without an owner, and get their owners there when the jobs exist. So a
-move that is killed in between leaves nothing that the garbage collector would delete, and the next move goes on.
-"""
+These objects are created at the target before their job, without an owner. They get their owners when the jobs exist at
+the target. So if the move is interrupted in between, the garbage collector of the target deletes none of them, and the
+next move can continue."""
 
 from __future__ import annotations
 
@@ -19,13 +20,16 @@ from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 
 # Owners come before the objects that they own.
 _KINDS = (SECRETS, CONFIG_MAPS, SERVICES, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)
-_OF_NODES = ("clusterIP", "clusterIPs", "ipFamilies", "healthCheckNodePort")  # fields of Services that a server gives
-_KIND_OF = {kind.name: kind for kind in (*FRAMEWORK_KINDS, JOBS, PODS, SECRETS)}  # Job: not that of Volcano
+# fields of Services that the API server fills in
+_OF_NODES = ("clusterIP", "clusterIPs", "ipFamilies", "healthCheckNodePort")
+# the name Job stands for Kubernetes' Job, not for Volcano's
+_KIND_OF = {kind.name: kind for kind in (*FRAMEWORK_KINDS, JOBS, PODS, SECRETS)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Belonging:
-    """`owners`: (kind, name) of each of its owners that moves, in its namespace."""
+    """An object that belongs to moving jobs. `owners`: (kind, name) of each of its owners that moves too, in the same
+    namespace."""
 
     kind: Kind
     obj: Object
@@ -33,8 +37,8 @@ class Belonging:
 
 
 async def belongings(ends: Ends, moving: Iterable[tuple[str, str, str]]) -> list[Belonging]:
-    """Return the objects that belong to the jobs that move. `moving`: kind, namespace and name of each object of
-    these."""
+    """Return the objects of the source that belong to the moving jobs, directly or through other objects. `moving`:
+    kind, namespace and name of each object of the moving jobs."""
     known, found = set(moving), []
     for kind in _KINDS:
         async for obj in objects(ends.source, kind):
@@ -60,7 +64,7 @@ async def copy_belongings(copier: Copier, found: Iterable[Belonging], images: Re
 
 
 async def own(ends: Ends, found: Iterable[Belonging]) -> None:
-    """Give the objects at the target the copies of their owners as owners."""
+    """Set the owners of the copied objects at the target: the copies of their original owners."""
     uids: dict[tuple[str, str, str], str] = {}
     for one in found:
         meta = one.obj["metadata"]

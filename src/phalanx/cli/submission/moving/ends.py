@@ -1,4 +1,5 @@
-"""Both clusters of a move: refused before anything is written, if nothing can be moved from or to them."""
+"""Connect to both clusters of a move, and check them. If nothing can be moved between them, the command ends before
+anything is written."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from phalanx.kube.install.definitions import DEFINITIONS, DIGEST, install
 from phalanx.kube.leader import NAME, NAMESPACE
 from phalanx.kube.read.records import RecordKey
 
-OLDEST = 29  # the minor version of Kubernetes from which on deploy/ can be installed
+OLDEST = 29  # deploy/ can be installed from this minor version of Kubernetes on
 _LATE_S = 60.0  # a Lease that was not renewed for this time belongs to a dead process
 _ACCESS = Kind(
     group="authorization.k8s.io", plural="selfsubjectaccessreviews", name="SelfSubjectAccessReview", namespaced=False
@@ -30,8 +31,9 @@ _ACCESS = Kind(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """`source_id`, `target_id`: the uids of the clusters (of their namespace kube-system). `source_key`, `target_key`:
-    the keys that sign records there; None: there is none, or it may not be read."""
+    """Both clusters of a move. `source_id`, `target_id`: the uids of the clusters (that is, of their namespace
+    kube-system). `source_key`, `target_key`: the keys with which the scheduler of each cluster signs its records on
+    objects; None if the cluster has no key, or if the user may not read it."""
 
     source: Connection
     target: Connection
@@ -43,14 +45,14 @@ class Ends:
 
 @asynccontextmanager
 async def both(source: Target | None, kubeconfig: Path, context: str | None, *, dry: bool) -> AsyncIterator[Ends]:
-    """Yield both clusters. Unless `dry` is set, create the definitions of Phalanx's kinds and the key of its records at
-    the target if they are missing. Raises PhalanxError."""
+    """Connect to both clusters, and yield them. If the definitions of Phalanx's kinds or the key of its records are
+    missing at the target, create them, unless `dry` is set. Raises PhalanxError if a check fails."""
     path = _readable(kubeconfig)
     async with connected(source) as here, _target(path, context) as there:
         ids = [await _cluster_id(end) for end in (here, there)]
         if ids[0] == ids[1]:
             raise PhalanxError(
-                f"--to {kubeconfig} is the cluster that is moved from ({here.server}). Nothing was changed. "
+                f"--to {kubeconfig} is the source cluster itself ({here.server}). Nothing was changed. "
                 "Name the kubeconfig of the new cluster, and the old one with --kubeconfig."
             )
         await _require_version(there)
@@ -78,7 +80,7 @@ async def _target(path: Path, context: str | None) -> AsyncIterator[Connection]:
         async with connected(Target(kubeconfig=path, context=context)) as found:
             yield found
     except OSError as error:
-        raise PhalanxError(f"--to {path} does not work: {error}. Nothing was changed.") from error
+        raise PhalanxError(f"--to {path} cannot be used: {error}. Nothing was changed.") from error
 
 
 async def _cluster_id(end: Connection) -> str:
@@ -97,17 +99,17 @@ async def _require_version(there: Connection) -> None:
 
 
 async def _require_administrator(end: Connection) -> None:
-    """Raise PhalanxError for a user who may not do everything: a move that stops halfway helps nobody."""
+    """Raise PhalanxError if the user is no administrator of the cluster, because the move could then stop halfway."""
     asked = {"spec": {"resourceAttributes": {"verb": "*", "group": "*", "resource": "*"}}}
     try:
         answer = await end.create(_ACCESS, asked)
     except ApiError as error:
         raise PhalanxError(
-            f"{end.server} does not say what its kubeconfig may do: {error}. Nothing was changed."
+            f"{end.server} does not answer which rights its kubeconfig has: {error}. Nothing was changed."
         ) from (error)
     if not (answer.get("status") or {}).get("allowed"):
         raise PhalanxError(
-            f"the kubeconfig of {end.server} may not do everything there. Nothing was changed. A move takes an "
+            f"the kubeconfig of {end.server} has not all rights there. Nothing was changed. A move needs an "
             "administrator of both clusters (the ClusterRole cluster-admin, or the group system:masters)."
         )
 
@@ -121,7 +123,7 @@ async def _require_same_definitions(there: Connection) -> None:
         ):
             raise PhalanxError(
                 f"{there.server} has the definition {body['metadata']['name']} of another version of Phalanx. Nothing "
-                "was changed. Install the same version at both ends (kubectl apply --kustomize deploy/overlays/…)."
+                "was changed. Install the same version in both clusters (kubectl apply --kustomize deploy/overlays/…)."
             )
 
 
@@ -135,7 +137,7 @@ async def _key(end: Connection) -> RecordKey | None:
 
 
 async def leader(end: Connection, now_s: float) -> str:
-    """Return the identity of the scheduler that leads in a cluster; "" if none does."""
+    """Return the identity of the leading scheduler of a cluster; "" if no scheduler leads."""
     found = await find(end, LEASES, NAME, NAMESPACE)
     spec = (found or {}).get("spec") or {}
     try:

@@ -18,10 +18,10 @@ _DAEMON = "PHALANX_PYTHON"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """`image`: the image instead of `host`; "" if the user named none. `mounts`: directories that every node has at the
-    same path, for the pods of that image. `owners`: namespace -> (uid, gid) with which its pods ran on this machine;
-    "": the ids for all other namespaces. `site`: Slurm's site at the target, which may name an image with Slurm's
-    commands."""
+    """The replacement of the image `host`. `image`: the new image; "" if the user named none. `mounts`: directories
+    that all nodes of the target have at the same path; they are mounted into the pods with the new image. `owners`:
+    namespace -> (uid, gid) with which its pods ran on this machine; the key "" has the ids for all other namespaces.
+    `site`: the Slurm settings of the target, which may name an image with Slurm's commands."""
 
     image: str = ""
     mounts: Sequence[str] = ()
@@ -29,7 +29,7 @@ class Replacement:
     site: Site
 
     def apply(self, obj: Object) -> None:
-        """Change the pods of a job, if their image is `host`."""
+        """Change the pod templates of a job in which a container has the image `host`."""
         meta = obj["metadata"]
         slurm = ASK in (meta.get("annotations") or {})
         for pod in pod_specs(obj["spec"]):
@@ -48,15 +48,16 @@ class Replacement:
                 bring_tools(pod, self.site.tools)
 
     def _run_as_owner(self, pod: Object, namespace: str) -> None:
-        """Let the pod run as its user on this machine. As the image's root it could write into all homes."""
+        """Let the pod run with the Unix ids that its user has on this machine. As root it could write into the home
+        directories of all users."""
         owner = self.owners.get(namespace) or self.owners.get("")
         if owner is not None:
             ids = {"runAsUser": owner[0], "runAsGroup": owner[1]}
             pod["securityContext"] = {**ids, **(pod.get("securityContext") or {})}
 
     def environment(self, data: Object) -> Object:
-        """Return the data (in base64) of the Secret of a Slurm job, with the step daemon of the image instead of the
-        one of this machine."""
+        """Return the data (in base64) of the Secret of a Slurm job, changed so that the job starts the step daemon of
+        the new image instead of the one of this machine."""
         if not self.image or _DAEMON not in data:
             return data
         kept = {name: value for name, value in data.items() if name not in {_DAEMON, TOOLS_PATH}}
@@ -65,24 +66,24 @@ class Replacement:
 
 
 def runs_on_host(obj: Object) -> bool:
-    """Return whether a container of the job has the image `host`, which is the machine's own programs."""
+    """Return True if a container of the job has the image `host`, and so runs programs of the machine."""
     return any(_is_host(one) for pod in pod_specs(obj["spec"]) for one in _containers(pod))
 
 
 def host_paths(obj: Object) -> set[str]:
-    """Return the directories of its node that a job mounts."""
+    """Return the directories of the node that the pods of a job mount."""
     volumes = [one for pod in pod_specs(obj["spec"]) for one in pod.get("volumes") or ()]
     return {one["hostPath"]["path"] for one in volumes if one.get("hostPath")}
 
 
 def claims(obj: Object) -> set[str]:
-    """Return the names of the PersistentVolumeClaims that a job mounts."""
+    """Return the names of the PersistentVolumeClaims that the pods of a job mount."""
     volumes = [one for pod in pod_specs(obj["spec"]) for one in pod.get("volumes") or ()]
     return {one["persistentVolumeClaim"]["claimName"] for one in volumes if one.get("persistentVolumeClaim")}
 
 
 def pod_specs(value: Any) -> Iterator[Object]:
-    """Yield the pod specs within the spec of a job of any kind."""
+    """Yield all pod specs in the spec of a job of any kind."""
     if isinstance(value, dict):
         if isinstance(value.get("containers"), list):
             yield value

@@ -1,4 +1,4 @@
-"""The past: the usage of users, for fair shares, and the ledger of jobs that are over."""
+"""Copy the past: the usage from which fair shares are computed, and the ended jobs in the ledger."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from phalanx.client.kind import CONFIG_MAPS
 from phalanx.errors import PhalanxError
 from phalanx.kube.status.usage import NAME, NAMESPACE
 
-MOVED_TO = "moved-to"  # a word of the job's ledger entry in the cluster that it left
-_DIGEST = "phalanx.dev/moved-usage"  # annotation at the target: the digest of the usage that a move wrote
-_AT_ONCE = 500  # how many jobs of the ledger are copied at a time
+MOVED_TO = "moved-to"  # the key in a ledger entry that states to which cluster the job was moved
+# the annotation at the target with a digest of the usage that an earlier move wrote
+_DIGEST = "phalanx.dev/moved-usage"
+_AT_ONCE = 500  # the number of ledger entries that are copied together
 _ENTRY = "job in the ledger"
 
 
 async def copy_usage(ends: Ends, copier: Copier) -> None:
-    """Copy the past usage, from which fair shares are computed. A scheduler reads it when it starts, and writes it
-    later: a target whose scheduler runs does not get it."""
+    """Copy the past usage, from which fair shares are computed. A scheduler reads the past usage when it starts, and
+    overwrites it later. So it is not copied if the target's scheduler runs."""
     here = await find(ends.source, CONFIG_MAPS, NAME, NAMESPACE)
     data = (here or {}).get("data") or {}
     if here is None or not data.get("usage"):
@@ -34,13 +35,14 @@ async def copy_usage(ends: Ends, copier: Copier) -> None:
         return
     if who := await leader(ends.target, time.time()):
         why = (
-            f"the scheduler {who} runs there and would write over it: stop it (kubectl --namespace phalanx-system "
+            f"the scheduler {who} of the target runs and would overwrite it: stop this scheduler (kubectl --namespace "
+            "phalanx-system "
             "scale deployment phalanx --replicas 0), move again, and start it (--replicas 2)"
         )
         copier.tally.leave("past usage", f"{NAMESPACE}/{NAME}", why)
         return
     if theirs and written != _digest(theirs) and not copier.replace:
-        why = "jobs have run there since: their usage would be lost; --replace writes over it"
+        why = "jobs have run in the target since then, and their usage would be lost; --replace overwrites it"
         copier.tally.leave("past usage", f"{NAMESPACE}/{NAME}", why)
         return
     row.moved += 1
@@ -59,8 +61,8 @@ def _digest(text: str) -> str:
 
 
 def require_ledger(url: str, *, dry: bool) -> None:
-    """Raise PhalanxError for a ledger that cannot be used. `dry`: True if the ledger is not opened, because it may not
-    exist yet."""
+    """Raise PhalanxError if the ledger with this URL cannot be opened. `dry`: True to skip the check, because the
+    ledger may not exist yet."""
     if url and not dry:
         from phalanx.ledger.store import Ledger
 
@@ -68,15 +70,17 @@ def require_ledger(url: str, *, dry: bool) -> None:
 
 
 def copy_ledger(source: str | None, target: str | None, copier: Copier) -> None:
-    """Copy the ended jobs from one ledger to the other. Jobs that the target's ledger has already are not changed.
-    `source`, `target`: the URLs of the ledgers; None: there is no ledger. Raises PhalanxError."""
+    """Copy the ended jobs from one ledger to the other. Jobs that the target's ledger already has are not changed.
+    `source`, `target`: the URLs of the ledgers; None if there is no such ledger. Raises PhalanxError."""
     if source is None:
         return
     from phalanx.ledger.selection import Selection
     from phalanx.ledger.store import Ledger
 
     if source == target:
-        raise PhalanxError(f"--ledger {target} is the ledger that is moved from. Name the one of the new cluster.")
+        raise PhalanxError(
+            f"--ledger {target} is the ledger of the source cluster. Name the ledger of the target cluster."
+        )
     row = copier.tally.row(_ENTRY)
     known = set() if target is None else _known(target, dry=copier.dry)
     with Ledger.open(source, read_only=True) as here:
@@ -91,12 +95,13 @@ def copy_ledger(source: str | None, target: str | None, copier: Copier) -> None:
                     with Ledger.open(target) as there:
                         there.put(new)
     if target is None and row.found:
-        why = "no ledger there is named: say --ledger postgresql://USER@HOST/NAME, or sqlite:///FILE"
+        why = "no ledger of the target is named: add --ledger postgresql://USER@HOST/NAME, or sqlite:///FILE"
         copier.tally.leave(_ENTRY, f"all {row.found}", why)
 
 
 def _known(url: str, *, dry: bool) -> set[str]:
-    """Return the uids of the jobs in a ledger."""
+    """Return the uids of all jobs in the ledger with this URL. `dry`: True to write nothing; then a missing ledger
+    counts as empty."""
     from phalanx.ledger.selection import Selection
     from phalanx.ledger.store import Ledger, LedgerError
 
@@ -104,6 +109,6 @@ def _known(url: str, *, dry: bool) -> set[str]:
         with Ledger.open(url, read_only=dry) as there:
             return {one.uid for one in there.jobs(Selection())}
     except LedgerError:
-        if dry:  # the move makes its tables
+        if dry:  # the real move creates the tables
             return set()
         raise

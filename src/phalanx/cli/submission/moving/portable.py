@@ -1,7 +1,7 @@
-"""Move objects to another cluster.
+"""Copy objects to another cluster.
 
-The first part counts, for each kind, the objects that a move found, moved and left. The second part changes an object
-so that the other cluster can create it, and checks whether that cluster has it already.
+The first part of this module counts, for each kind, the objects that a move found, moved and left. The second part
+converts an object so that the other cluster can create it, and checks whether that cluster already has it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from phalanx.client.kind import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """An object that stays. `name`: NAMESPACE/NAME, or NAME. `why`: the reason, and what to do."""
+    """An object that is not moved. `name`: NAMESPACE/NAME, or NAME. `why`: the reason, and what the user can do."""
 
     kind: str
     name: str
@@ -26,8 +26,8 @@ class Left:
 
 @dataclass(slots=True, kw_only=True)
 class TallyRow:
-    """The objects of a kind. `found`: how many the source has. `moved`: how many were created or changed at the target
-    now. `there`: how many the target had already."""
+    """The numbers of objects of a kind. `found`: at the source. `moved`: created or changed at the target by this move.
+    `there`: in the target already."""
 
     found: int = 0
     moved: int = 0
@@ -36,8 +36,9 @@ class TallyRow:
 
 @dataclass(slots=True)
 class MoveTally:
-    """`rows`: kind -> its counts, in the order of the move. `notes`: what the user must know besides. `tick`: called
-    with a number of finished steps."""
+    """The result of a move. `rows`: kind -> its numbers of objects, in the order of the move. `left`: the objects that
+    were not moved. `notes`: further notes for the user. `tick`: called with the number of steps that were finished
+    since the last call."""
 
     rows: dict[str, TallyRow] = field(default_factory=dict)
     left: list[Left] = field(default_factory=list)
@@ -55,12 +56,13 @@ class MoveTally:
         return {"kinds": rows, "left": [asdict(one) for one in self.left], "notes": self.notes}
 
     def table(self) -> list[tuple[str, ...]]:
-        """Return the kinds that the source has anything of."""
+        """Return the cells of the table of results: a row for each kind of which the source has objects."""
         rows = ((kind, row.found, row.moved, row.there, self._left(kind)) for kind, row in self.rows.items())
         return [tuple(map(str, cells)) for cells in rows if cells[1]]
 
     def reasons(self) -> Iterator[tuple[str, str, str]]:
-        """Yield (kind, names, why): objects of a kind that stay for the same reason share a line."""
+        """Yield (kind, names, why) for the objects that were not moved. Objects of one kind with the same reason share
+        a line."""
         groups: dict[tuple[str, str], list[str]] = {}
         for one in self.left:
             groups.setdefault((one.kind, one.why), []).append(one.name)
@@ -74,15 +76,17 @@ class MoveTally:
 
 # --- copies -----------------------------------------------------------------------------------------------------------
 
-# Annotations that other programs write for themselves.
+# Prefixes of annotations that other programs write for their own use.
 _OTHERS = ("kubectl.kubernetes.io/", "deployment.kubernetes.io/", "pv.kubernetes.io/", "volume.")
-_EXACT = ("data", "binaryData", "stringData", "rules", "subjects", "roleRef")  # fields that may not have more
+# fields in which the target's object may have no further keys
+_EXACT = ("data", "binaryData", "stringData", "rules", "subjects", "roleRef")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copier:
-    """Copies objects to the target. An object may be copied any number of times. `dry`: True to write nothing.
-    `replace`: True to replace objects of the target whose content differs; False to leave and report them."""
+    """Copies objects to the target. Copying an object a second time changes nothing. `tally`: counts the results.
+    `dry`: True to write nothing. `replace`: True to replace objects of the target whose content differs; False to keep
+    and report them."""
 
     target: Connection
     tally: MoveTally
@@ -91,8 +95,8 @@ class Copier:
 
     async def copy(self, kind: Kind, obj: Object, title: str = "", *, theirs_wins: bool = False) -> Object | None:
         """Copy an object. Return the target's object, or None if the target does not have it afterwards. `title`: the
-        kind in the table. `theirs_wins`: True if an object with other content at the target is left without a
-        report."""
+        name of the kind in the table of results. `theirs_wins`: True to keep an object of the target with other content
+        without a report."""
         row, body = self.tally.row(title or kind.name), portable(kind, obj)
         row.found += 1
         meta = body["metadata"]
@@ -103,7 +107,7 @@ class Copier:
             return there
         try:
             if there is not None and not self.replace:
-                self._leave(kind, title, body, "the target has another one of this name; --replace writes over it")
+                self._leave(kind, title, body, "the target has another object with this name; --replace overwrites it")
                 return there
             row.moved += 1
             if self.dry:
@@ -122,8 +126,8 @@ class Copier:
 
 
 def portable(kind: Kind, obj: Object) -> Object:
-    """Return the object without its status, its owners (whose uids differ at the target), and the fields that its
-    server wrote."""
+    """Return a copy of the object without its status, its owners (whose uids differ at the target), and the metadata
+    that the source's server wrote."""
     found = deepcopy({key: value for key, value in obj.items() if key != "status"})
     meta = obj["metadata"]
     own = {key: deepcopy(meta[key]) for key in ("name", "namespace", "labels", "annotations") if meta.get(key)}
@@ -134,8 +138,9 @@ def portable(kind: Kind, obj: Object) -> Object:
 
 
 def contains(there: Any, wanted: Any, key: str = "") -> bool:
-    """Return whether an object has all fields of `wanted` with these values. Further fields, which servers add, do not
-    matter."""
+    """Return True if the value `there` has all fields of `wanted` with the same values. Further fields are allowed,
+    because servers add fields, except in the mappings that `_EXACT` names. `key`: the name of the field that has these
+    values."""
     if isinstance(wanted, dict) and isinstance(there, dict):
         if key in _EXACT and there.keys() != wanted.keys():
             return False
@@ -147,13 +152,13 @@ def contains(there: Any, wanted: Any, key: str = "") -> bool:
 
 
 def title_of(obj: Object) -> str:
-    """Return NAMESPACE/NAME, or the name of an object without a namespace."""
+    """Return NAMESPACE/NAME of the object, or NAME if it has no namespace."""
     meta = obj["metadata"]
     return "/".join(filter(None, (meta.get("namespace"), meta["name"])))
 
 
 async def find(connection: Connection, kind: Kind, name: str, namespace: str = "") -> Object | None:
-    """Return the object; None if it does not exist, or if the server does not have the kind."""
+    """Return the object; None if it does not exist, or if the server does not serve the kind."""
     try:
         return await connection.get(kind, name, namespace)
     except ApiRefusal as error:
@@ -163,7 +168,7 @@ async def find(connection: Connection, kind: Kind, name: str, namespace: str = "
 
 
 async def objects(connection: Connection, kind: Kind) -> AsyncIterator[Object]:
-    """Yield all objects of a kind; none if the server does not have the kind."""
+    """Yield all objects of a kind. Yield nothing if the server does not serve the kind."""
     try:
         found = (await connection.list(kind))["items"]
     except ApiRefusal as error:
@@ -175,6 +180,6 @@ async def objects(connection: Connection, kind: Kind) -> AsyncIterator[Object]:
 
 
 def owners(obj: Object, kinds: Collection[str]) -> list[tuple[str, str]]:
-    """Return (kind, name) of each owner of these kinds."""
+    """Return (kind, name) of each owner of the object whose kind is in `kinds`."""
     refs = obj["metadata"].get("ownerReferences") or ()
     return [(ref["kind"], ref["name"]) for ref in refs if ref["kind"] in kinds]

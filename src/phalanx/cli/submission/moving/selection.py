@@ -1,8 +1,8 @@
-"""Which of a cluster's jobs may move, and why the others stay.
+"""Choose the jobs of a cluster that may move, and state why the other jobs stay.
 
-Only a job that waits moves. A dependency that is met already is taken off the copy, because the cluster that the copy
-goes to does not know the job that met it. A job that depends on a job that stays, stays as well; and a job stays if
-another one that stays depends on it. So no dependency is ever between two clusters.
+Only waiting jobs move. If a dependency of a job is already met, it is removed from the copy, because the target cluster
+does not have the job that met it. If a job stays, all jobs that depend on it stay too, and so do the waiting jobs on
+which it depends. So no dependency ever connects jobs in two clusters.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from phalanx.kube.gang.spec.job_options import dependencies, flag
 from phalanx.kube.read.labels import ADMITTED, AFTER, AFTER_ANY, AFTER_OUTCOMES, MOVING, SENT_TO, option, read_json
 from phalanx.model.job import Dependency, DependencyType, Outcome
 
-RUNS = "it runs here, and ends here (--requeue stops it and moves it); move again when it is over"
+RUNS = "it runs in this cluster and ends here (--requeue stops and moves it); move again when it has ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,8 @@ class MoveChoice:
 
 
 class _Is(Enum):
-    """The state of a dependency."""
+    """The state of a dependency: met, never met any more, or open because of a running, a waiting, or an unknown
+    job."""
 
     MET = "met"
     NEVER = "never met"
@@ -62,9 +63,10 @@ class _Is(Enum):
 def choose(
     jobs: Sequence[FoundJob], obstacle: Callable[[FoundJob], str], copied: Collection[str] = frozenset()
 ) -> MoveChoice:
-    """Choose the jobs that move. `obstacle`: why a job that waits cannot move; "" if it can. `copied`: the uids of
-    objects of which the target has marked copies. A job with copies of all its objects goes on moving: the jobs that it
-    depends on may have moved before it, so that they seem to be deleted."""
+    """Choose the jobs that move. `obstacle`: a function that returns why a waiting job cannot move; "" if it can.
+    `copied`: the uids of the objects of which the target has marked copies. A job with copies of all its objects
+    continues to move, whatever its dependencies are: the jobs on which it depends may have moved before it, and then
+    look like deleted jobs."""
     states = {scheduled_name(job): state_here(job) for job in jobs}
     found = MoveChoice(over=sum(state in OVER for state in states.values()))
     moves: dict[str, Move] = {}
@@ -94,7 +96,8 @@ def choose(
 
 
 def parted(moves: Sequence[Move], kept: Sequence[Move]) -> list[tuple[FoundJob, str]]:
-    """Return the jobs of `kept` that must stay because another job of `moves` was refused, with the reasons."""
+    """Return the jobs of `kept` that must stay because a job with which a dependency connects them failed to move, with
+    the reasons. `moves`: the jobs before a step of the move. `kept`: the jobs that passed the step."""
     left = {move.name: move for move in kept}
     why = {move.name: "" for move in moves if move.name not in left}
     _keep_together(left, why, {move.name: set(move.needs) for move in moves})
@@ -102,7 +105,7 @@ def parted(moves: Sequence[Move], kept: Sequence[Move]) -> list[tuple[FoundJob, 
 
 
 def scheduled_name(job: FoundJob) -> str:
-    """Return the name by which dependencies name the job."""
+    """Return the name of the job in dependencies."""
     alone = len(job.members) == 1 and job.kind == "pod" and job.members[0].kind is PODS
     return f"{job.namespace}/pod:{job.name}" if alone else job.id
 
@@ -117,7 +120,7 @@ def state_here(job: FoundJob) -> str:
 
 
 def has_started(member: Member) -> bool:
-    """Return whether the scheduler has decided to start the object, or another program has started it."""
+    """Return True if the scheduler has decided to start the object, or if another program has started it."""
     notes = member.obj["metadata"].get("annotations") or {}
     if ADMITTED in notes or SENT_TO in notes or "deletionTimestamp" in member.obj["metadata"]:
         return True
@@ -127,7 +130,7 @@ def has_started(member: Member) -> bool:
 
 
 def _has_pods(status: Object) -> bool:
-    """Return whether a suspended Job has pods that are still ending."""
+    """Return True if a suspended Job still has pods that are ending."""
     return bool(status.get("active") or status.get("terminating"))
 
 
@@ -139,7 +142,7 @@ def is_suspended(kind: Kind, obj: Object) -> bool:
 
 
 def is_marked(job: FoundJob) -> bool:
-    """Return whether an earlier move has marked the job."""
+    """Return True if an unfinished move has marked the job."""
     return any(MOVING in (member.obj["metadata"].get("annotations") or {}) for member in job.members)
 
 
@@ -147,8 +150,8 @@ def is_marked(job: FoundJob) -> bool:
 
 
 def _dependencies(job: FoundJob, states: Mapping[str, str]) -> tuple[str | None, set[str], str]:
-    """Return three values: the dependencies of the copy (None: unchanged), the waiting jobs among them, and why the job
-    must stay ("" if it may move)."""
+    """Return three values: the dependencies of the copy as text (None if they are unchanged), the waiting jobs on which
+    the job depends, and why the job must stay ("" if it may move)."""
     metas = [member.obj["metadata"] for member in job.members]
     said = next((text for meta in metas if (text := option(meta, AFTER))), "")
     one_is_enough = next((text for meta in metas if (text := option(meta, AFTER_ANY))), "false")
@@ -165,10 +168,14 @@ def _dependencies(job: FoundJob, states: Mapping[str, str]) -> tuple[str | None,
     if either and _Is.MET in kinds:
         return "", set(), ""
     if here := [one.job for one, state in seen if state is _Is.HERE]:
-        return None, needs, f"it waits for {', '.join(here)}, which runs here; move again when that is over"
+        return (
+            None,
+            needs,
+            f"it waits for {', '.join(here)}, which runs here; move again when it has ended",
+        )
     if _Is.NEVER in kinds and (not either or kinds == {_Is.NEVER}):
         never = ", ".join(one.job for one, state in seen if state is _Is.NEVER)
-        return None, needs, f"it never starts: {never} ended otherwise than its dependency asks. Cancel it"
+        return None, needs, f"it never starts: {never} ended in another way than its dependency requires. Cancel it"
     kept = [one for one, state in seen if state not in {_Is.MET, _Is.NEVER}]
     return (None if len(kept) == len(seen) else ",".join(map(_text, kept))), needs, ""
 
@@ -202,7 +209,8 @@ def _met(after: DependencyType, outcome: str) -> _Is:
 
 
 def _outcomes(metas: Sequence[Object]) -> dict[str, str]:
-    """Return the outcomes of the job's dependencies that the scheduler has written on its objects."""
+    """Return job -> outcome, for the job's dependencies whose outcome the scheduler has written on the job's
+    objects."""
     found: dict[str, str] = {}
     for meta in metas:
         try:
@@ -213,7 +221,8 @@ def _outcomes(metas: Sequence[Object]) -> dict[str, str]:
 
 
 def _keep_together(moves: dict[str, Move], why: dict[str, str], others: Mapping[str, set[str]]) -> None:
-    """Remove jobs from `moves` until no dependency connects a job that moves with a job that stays."""
+    """Move jobs from `moves` to `why` until no dependency connects a moving job with a staying job. `why`: staying job
+    -> the reason. `others`: job -> the waiting jobs on which it depends."""
     asked_by: dict[str, set[str]] = {}
     for name, needs in others.items():
         for need in needs:
@@ -223,9 +232,9 @@ def _keep_together(moves: dict[str, Move], why: dict[str, str], others: Mapping[
         stays = due.pop()
         for name in asked_by.get(stays, set()):
             if moves.pop(name, None) is not None:
-                why[name] = f"it waits for {stays}, which stays here"
+                why[name] = f"it waits for {stays}, which stays in this cluster"
                 due.append(name)
         for name in others.get(stays, set()):
             if moves.pop(name, None) is not None:
-                why[name] = f"{stays} waits for it, and stays here"
+                why[name] = f"{stays} waits for it, and stays in this cluster"
                 due.append(name)

@@ -1,9 +1,9 @@
-"""Copy the objects that jobs need before the jobs: namespaces, priorities, queues, accounts, rights, ConfigMaps and
-Secrets.
+"""Copy the objects that jobs need, before the jobs are moved: namespaces, priorities, queues, accounts, rights,
+ConfigMaps and Secrets.
 
-Each object is copied by itself, any number of times. An object of the same name but other content at the target is left
-unchanged, unless the user asks to replace it. Objects that Phalanx or Kubernetes bring themselves are not copied, and
-neither is what is of one machine: nodes, volumes, tokens.
+Each object is copied separately, and may be copied again. If the target has an object with the same name but other
+content, that object is kept, unless the user wants to replace it. Objects that an installation of Phalanx or Kubernetes
+creates are not copied. Objects that belong to one machine (nodes, volumes, tokens) are not copied either.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ ROLE_BINDINGS = Kind(group=_RBAC, plural="rolebindings", name="RoleBinding")
 
 SYSTEM = "kube-system"
 NUMBER, _NEXT = "phalanx-slurm-number", "next"
-_OF_THE_SYSTEM = ("kube-", "phalanx-", "kueue-", "volcano-")  # namespaces that installations bring
-_OURS = "phalanx:"  # roles that deploy/ brings, in its own version
+_OF_THE_SYSTEM = ("kube-", "phalanx-", "kueue-", "volcano-")  # prefixes of namespaces that installations create
+_OURS = "phalanx:"  # the prefix of roles that deploy/ installs in its own version
 _BOOTSTRAP = "kubernetes.io/bootstrapping"
 _TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a type of Secrets
-_CA = "kube-root-ca.crt"  # each server makes its own
+_CA = "kube-root-ca.crt"  # the ConfigMap that each cluster creates itself
 _QUEUES: tuple[Kind, ...] = (
     *(FLAVORS, QUEUES, RESERVATIONS),
     *(kueue.TOPOLOGIES, kueue.RESOURCE_FLAVORS, kueue.PRIORITY_CLASSES, kueue.PROVISIONING_CONFIGS),
     *(kueue.ADMISSION_CHECKS, kueue.COHORTS, kueue.CLUSTER_QUEUES, kueue.LOCAL_QUEUES),
     *(VOLCANO_QUEUES, KAI_QUEUES, ELASTIC_QUOTAS, QUOTA_SUBTREES),
 )
-# Kinds of which objects stay, and why.
+# Kinds whose objects are not moved, and why.
 _STAYS: dict[Kind, str] = {
-    CRON_JOBS: "two clusters would both run it: apply its manifest there, and delete it here",
-    DEPLOYMENTS: "it runs on here: apply its manifest there, and delete it here",
-    STATEFUL_SETS: "it runs on here: apply its manifest there, and delete it here",
-    kueue.MULTI_CLUSTERS: "its kubeconfig is a Secret of the system: make both there",
-    VOLCANO_JOBS: "a Volcano Job cannot be held while it is copied: delete it here, and submit it there",
+    CRON_JOBS: "both clusters would run it: apply its manifest to the target, and delete it here",
+    DEPLOYMENTS: "it continues to run here: apply its manifest to the target, and delete it here",
+    STATEFUL_SETS: "it continues to run here: apply its manifest to the target, and delete it here",
+    kueue.MULTI_CLUSTERS: "its kubeconfig is in a Secret of the system: create both in the target",
+    VOLCANO_JOBS: "a Volcano Job cannot be held while it is copied: delete it here, and submit it in the target",
 }
 
 
@@ -73,7 +73,7 @@ def is_system(namespace: str) -> bool:
 
 
 async def copy_surroundings(ends: Ends, copier: Copier) -> None:
-    """Copy all objects except jobs. After an ApiUnknown, the same call continues the copy."""
+    """Copy all objects except jobs. If this fails with ApiUnknown, call it again to continue."""
     source = ends.source
     for kind in (NAMESPACES, PRIORITY_CLASSES):
         async for obj in objects(source, kind):
@@ -95,8 +95,8 @@ async def copy_surroundings(ends: Ends, copier: Copier) -> None:
 
 
 async def namespace_owners(ends: Ends) -> dict[str, tuple[int, int]]:
-    """Return namespace -> (uid, gid) of its user. The key "" has the ids of the caller, with which pods of the caller's
-    own `phalanx up` run."""
+    """Return namespace -> (uid, gid) of the Unix user to whom the namespace belongs. The key "" has the ids of the
+    caller, because pods of the caller's own `phalanx up` run with these ids."""
     found = {} if os.getuid() == 0 else {"": (os.getuid(), os.getgid())}
     async for obj in objects(ends.source, NAMESPACES):
         notes = obj["metadata"].get("annotations") or {}
@@ -107,8 +107,8 @@ async def namespace_owners(ends: Ends) -> dict[str, tuple[int, int]]:
 
 
 async def missing_claims(ends: Ends, copier: Copier, *, empty: bool) -> set[str]:
-    """Return the claims (NAMESPACE/NAME) that the target does not have. `empty`: True to create the missing claims at
-    the target, without their data."""
+    """Return the PersistentVolumeClaims (NAMESPACE/NAME) that the target does not have. `empty`: True to create the
+    missing claims at the target, without their data."""
     missing: set[str] = set()
     async for obj in objects(ends.source, VOLUME_CLAIMS):
         if not _is_users(obj):
@@ -125,7 +125,8 @@ async def missing_claims(ends: Ends, copier: Copier, *, empty: bool) -> set[str]
             continue
         else:
             why = (
-                "its data is on this machine: make the claim there and copy the data, or say --empty-claims; then "
+                "its data is on this machine: create the claim in the target and copy the data, or add "
+                "--empty-claims; then "
                 "move again"
             )
             _leave(copier.tally, VOLUME_CLAIMS, obj, why)
@@ -134,11 +135,12 @@ async def missing_claims(ends: Ends, copier: Copier, *, empty: bool) -> set[str]
 
 
 async def _copy_queues(ends: Ends, copier: Copier, kind: Kind) -> None:
-    """Copy the queues (or similar objects) of one kind, if the target has the kind."""
+    """Copy the queues (or similar objects) of one kind. If the target does not serve the kind, report them as not
+    moved."""
     found = [obj async for obj in objects(ends.source, kind)]
     title = kind.name if kind.group == QUEUES.group else f"{kind.plural}.{kind.group}"
     if found and not await serves(ends, kind):
-        why = f"the target has no {kind.plural}.{kind.group}: install the component of deploy/components there"
+        why = f"the target has no {kind.plural}.{kind.group}: install the component of deploy/components in the target"
         for obj in found:
             _leave(copier.tally, kind, obj, why, title)
         return
@@ -147,7 +149,7 @@ async def _copy_queues(ends: Ends, copier: Copier, kind: Kind) -> None:
 
 
 def _is_untouched(kind: Kind, obj: Object) -> bool:
-    """Return True for the queue `default` as Phalanx makes it."""
+    """Return True for the queue `default` if it is unchanged since Phalanx created it."""
     return kind is QUEUES and obj["metadata"]["name"] == DEFAULT_QUEUE and obj.get("spec") == {"gang": True}
 
 
@@ -174,7 +176,7 @@ async def _copy_site(ends: Ends, copier: Copier) -> None:
 
 
 async def _copy_number(ends: Ends, copier: Copier) -> None:
-    """Let the target give numbers from the source's next one on: a number is never used twice."""
+    """Let the target's next Slurm job number be at least the source's next number, so that no number is used twice."""
     here = await find(ends.source, CONFIG_MAPS, NUMBER, SYSTEM)
     ours = int(((here or {}).get("data") or {}).get(_NEXT) or 0)
     if here is None or ours <= 1:
@@ -197,7 +199,7 @@ async def _copy_number(ends: Ends, copier: Copier) -> None:
 
 
 async def _copy_rights(ends: Ends, copier: Copier, kind: Kind) -> None:
-    """Copy the rights that administrators of the source gave to users."""
+    """Copy the RBAC objects of this kind that administrators of the source created."""
     async for obj in objects(ends.source, kind):
         meta = obj["metadata"]
         name, namespace = meta["name"], meta.get("namespace", "")
@@ -214,7 +216,8 @@ async def _copy_rights(ends: Ends, copier: Copier, kind: Kind) -> None:
 
 
 async def _has_role(ends: Ends, binding: Object, copier: Copier) -> bool:
-    """Return whether the target has the role of a binding, or will have it."""
+    """Return True if the target has the role of a binding, or will have it after the move. Otherwise report the binding
+    as not moved."""
     role, namespace = binding["roleRef"], binding["metadata"].get("namespace", "")
     kind = CLUSTER_ROLES if role["kind"] == CLUSTER_ROLES.name else ROLES
     where = "" if kind is CLUSTER_ROLES else namespace
@@ -235,9 +238,9 @@ async def _copy_content(copier: Copier, kind: Kind, obj: Object) -> None:
     if kind is CONFIG_MAPS and obj["metadata"]["name"] == _CA:
         return
     if kind is SECRETS and obj.get("type") == _TOKEN:
-        _leave(copier.tally, kind, obj, "it is a token of this cluster: make one there")
+        _leave(copier.tally, kind, obj, "it is a token of this cluster: create one in the target")
         return
-    if obj["metadata"].get("ownerReferences"):  # the object is moved with its job, or stays with it
+    if obj["metadata"].get("ownerReferences"):  # the object is copied together with its job, or stays with it
         return
     await copier.copy(kind, obj)
 
@@ -247,7 +250,7 @@ def _is_users(obj: Object) -> bool:
 
 
 def _is_brought(kind: Kind, obj: Object) -> bool:
-    """Return True for an object that every cluster has, or that an installation brings."""
+    """Return True for an object that all clusters have, or that an installation creates."""
     name = obj["metadata"]["name"]
     return name == "default" or is_system(name) if kind is NAMESPACES else name.startswith("system-")
 

@@ -1,17 +1,17 @@
-"""Move waiting jobs, so that each is in exactly one place whenever the move is killed.
+"""Move waiting jobs, so that each job can start in exactly one cluster, even if the move is interrupted at any moment.
 
-A job goes through five steps, and all jobs have finished a step before the next begins:
+A job goes through five steps. A step begins when all jobs have finished the step before:
 
-1. The job is marked at the source (`phalanx.dev/moving`). A marked job is held.
-2. Its copy is created at the target, marked as well, with the identity of the original (`phalanx.dev/moved-from`).
-3. Objects that belong to jobs get their owners at the target.
-4. The original is deleted, if it is still as step 1 left it. If it has started in spite of the mark, its copy is
+1. The job is marked at the source with the annotation `phalanx.dev/moving`. The scheduler does not start a marked job.
+2. Its copy is created at the target, also marked, with the uid of the original (`phalanx.dev/moved-from`).
+3. Objects that belong to the jobs get their owners at the target.
+4. The original is deleted, if it has not changed since step 1. If it has started in spite of the mark, its copy is
    deleted instead.
-5. The mark of the copy is taken away, if its original is gone.
+5. The mark of the copy is removed, if its original was deleted.
 
-So before step 4 only the original may start, if a user takes its mark away, and after it only the copy. A move that was
-killed is repeated: each step does nothing for a job that has passed it. A job whose original is gone and whose copy is
-marked has passed step 4.
+So before step 4 only the original can start (if a user removes its mark), and after step 4 only the copy. After an
+interruption, the user repeats the move: each step does nothing for a job that has already passed it. A job whose
+original was deleted and whose copy is marked has passed step 4.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ from phalanx.kube.read.wire import epoch_s
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 
 KINDS = (JOBS, PODS, *FRAMEWORK_KINDS)
-STEPS = 4  # the progress bar's steps for each job
-_MASTERS = "system:masters"  # an administrator acts as the user of a job, with an administrator's rights
-_TO = f"slurm.phalanx.dev/{MOVED_TO}"  # the ledger keeps annotations with this prefix
-_ENDING_S = 60.0  # how long pods may take to end after their grace period
-_TRIES = 5  # the most attempts to delete an object that changes meanwhile
-_OF_PODS = ("priority", "preemptionPolicy", "nodeName")  # fields of pods that a server fills in
-_TOKENS = "kube-api-access-"  # volumes that a server adds to pods
+STEPS = 4  # the number of steps of each job in the progress bar
+# an administrator who impersonates the user of a job adds this group, to keep an administrator's rights
+_MASTERS = "system:masters"
+_TO = f"slurm.phalanx.dev/{MOVED_TO}"  # the ledger stores annotations with this prefix
+_ENDING_S = 60.0  # the longest wait for the end of pods, in addition to their grace period
+_TRIES = 5  # the number of attempts to delete an object that other programs change at the same time
+_OF_PODS = ("priority", "preemptionPolicy", "nodeName")  # fields of pods that the API server and the scheduler fill in
+_TOKENS = "kube-api-access-"  # the prefix of volumes that the API server adds to pods
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +63,13 @@ class Copy:
 
 
 class Transfer:
-    """The move of jobs from one end to the other."""
+    """Moves jobs from the source to the target."""
 
     def __init__(self, ends: Ends, tally: MoveTally, images: Replacement) -> None:
         self._ends, self._tally, self._images = ends, tally, images
 
     async def run(self, choice: MoveChoice, copier: Copier) -> None:
-        """Move the chosen jobs. Raises ApiUnknown; then the same call goes on."""
+        """Move the chosen jobs. Raises ApiUnknown if a server does not answer; then repeat the move to continue."""
         await self.take_back([job for job, _ in choice.stays if is_marked(job)])
         held = await self._step(choice.moves, self._hold)
         found = await belongings(self._ends, _objects(held))
@@ -80,8 +81,8 @@ class Transfer:
         await self.release(await marked(self._ends))
 
     async def _step(self, moves: list[Move], step: Callable[[Move], Awaitable[Move | None]]) -> list[Move]:
-        """Do a step for all jobs, and return the jobs that continue. If a job does not continue, the jobs that depend
-        on it do not continue either."""
+        """Run a step for all jobs, and return the jobs that passed it. If a job fails, the moves of all jobs that a
+        dependency connects with it are given up too."""
         done = [move for move in await for_each(moves, step) if move is not None]
         apart = parted(moves, done)
         for job, why in apart:
@@ -91,7 +92,8 @@ class Transfer:
     # --- the steps ----------------------------------------------------------------------------------------------------
 
     async def _hold(self, move: Move) -> Move | None:
-        """Mark the objects of a job at the source. Return None for a job that has started or is gone."""
+        """Mark the objects of a job at the source. Return the move with the marked objects; None if the job has started
+        or was deleted."""
         members: list[Member] = []
         for member in move.job.members:
             if _note(member.obj, MOVING) == self._ends.target_id:  # an earlier move of this job was interrupted
@@ -104,17 +106,17 @@ class Transfer:
             except ApiRefusal as error:
                 if error.code not in {404, 409}:
                     raise
-                await self._give_up(move.job, "it ended or was deleted meanwhile")
+                await self._give_up(move.job, "it ended or was deleted during the move")
                 return None
             members.append(replace(member, obj=obj))
         if any(has_started(member) for member in members):
-            await self._give_up(move.job, "it started meanwhile; move again when it is over")
+            await self._give_up(move.job, "it started during the move; move again when it has ended")
             return None
         self._tally.tick(1)
         return replace(move, job=replace(move.job, members=tuple(members)))
 
     async def _copy(self, move: Move) -> Move | None:
-        """Create the copies of a job's objects. Return None if the target refuses one of them."""
+        """Create copies of a job's objects at the target. Return None if the target refuses one of them."""
         for member in move.job.members:
             if await self._has_copy(member):
                 continue
@@ -124,49 +126,51 @@ class Transfer:
             except ApiRefusal as error:
                 why = f"the target refuses it: {error.message}"
                 if error.reason == "AlreadyExists":
-                    why = "the target has another job of this name; rename or delete one of them, and move again"
+                    why = "the target has another job with this name; rename or delete one of them, and move again"
                 await self._give_up(move.job, why)
                 return None
         self._tally.tick(1)
         return move
 
     async def _has_copy(self, member: Member) -> bool:
-        """Return whether the target has the copy of this object."""
+        """Return True if the target has the copy of this object."""
         there = await find(self._ends.target, member.kind, member.name, member.obj["metadata"]["namespace"])
         return there is not None and _note(there, MOVED_FROM) == self._origin(member)
 
     async def _create(self, kind: Kind, body: Object, namespace: str, user: str) -> None:
-        """Create a copy as the user of the job: admission policies sign a job with the user who creates it."""
+        """Create a copy on behalf of the user of the job, because admission policies record the user who creates a job
+        as its owner."""
         await self._ends.target.create(kind, body, namespace, acting=(user, _MASTERS) if user else ())
 
     async def _delete(self, move: Move) -> Move | None:
-        """Delete the originals. Return None if one of them has started, or was deleted by another user; then the copies
-        are deleted."""
+        """Delete the original objects of a job. If one of them has started, or was deleted by another user, delete the
+        copies instead, and return None."""
         left = list(move.job.members)
         for _ in range(_TRIES):
             now = [await self._original(member) for member in left]
             there = [member for member in now if member is not None]
             if len(there) < len(now):
-                await self._give_up(move.job, "it was cancelled meanwhile")
+                await self._give_up(move.job, "it was cancelled during the move")
                 return None
             if any(has_started(member) for member in there):
-                await self._give_up(move.job, "it started meanwhile; move again when it is over")
+                await self._give_up(move.job, "it started during the move; move again when it has ended")
                 return None
             left = [member for member in there if not await _deleted(self._ends.source, member)]
             if not left:
                 self._tally.tick(1)
                 return move
-        self._tally.leave("job", move.job.id, "other programs write to it all the time; move again")
+        self._tally.leave("job", move.job.id, "other programs change it all the time; move again")
         return None
 
     async def _original(self, member: Member) -> Member | None:
-        """Read the original again; return None if it was deleted."""
+        """Read the original again, and return it; None if it was deleted."""
         meta = member.obj["metadata"]
         now = await find(self._ends.source, member.kind, member.name, meta["namespace"])
         return replace(member, obj=now) if now is not None and now["metadata"]["uid"] == meta["uid"] else None
 
     async def release(self, copies: Sequence[Copy]) -> int:
-        """Let copies start whose originals are gone. Return their number."""
+        """Remove the marks of copies whose originals were deleted, so that the copies can start. Return the number of
+        these copies."""
         there = {obj["metadata"]["uid"] for kind in KINDS async for obj in objects(self._ends.source, kind)}
         ready = [copy for copy in copies if copy.origin not in there]
         ready.sort(key=self._submitted_s)
@@ -181,7 +185,7 @@ class Transfer:
         self._tally.tick(1)
 
     async def take_back(self, jobs: Iterable[FoundJob]) -> None:
-        """Undo an unfinished move of these jobs: delete their copies, and then take their marks away."""
+        """Undo an unfinished move of these jobs: delete their copies, and then remove the marks of the originals."""
         for job in jobs:
             await self._unmark(job)
 
@@ -192,7 +196,7 @@ class Transfer:
         await self._unmark(job)
 
     async def _unmark(self, job: FoundJob) -> None:
-        """Delete the marked copies of a job, and then take away the marks of the originals."""
+        """Delete the copies of a job, and then remove the marks of the originals."""
         for member in job.members:
             if await self._has_copy(member):
                 body = {"propagationPolicy": "Background"}
@@ -203,7 +207,7 @@ class Transfer:
             await _unless_gone(self._ends.source.patch(member.kind, member.name, patch, job.namespace))
 
     def _copy_of(self, member: Member, move: Move) -> tuple[Object, str]:
-        """Return the copy of an object, and the user whose job it is."""
+        """Return the copy of an object, and the user to whom the job belongs."""
         body = copy_of(member, member.name)
         meta, user = body["metadata"], _note(member.obj, USER)
         origin, uid = self._origin(member), member.obj["metadata"]["uid"]
@@ -230,14 +234,16 @@ class Transfer:
         return f"{self._ends.source_id}/{member.obj['metadata']['uid']}"
 
     def _submitted_s(self, copy: Copy) -> float:
-        """Return when the job of a marked copy was submitted. A time without a valid signature is ignored."""
+        """Return when the job of a marked copy was submitted. If the recorded time has no valid signature, return when
+        the copy was created."""
         bearer = _bearer(f"{self._ends.source_id}/{copy.origin}", copy.key)
         said = _note(copy.obj, SUBMITTED) or None
         return submitted_s(said, bearer, _created_s(copy.obj), self._ends.target_key)
 
 
 async def requeue(ends: Ends, jobs: Iterable[FoundJob]) -> list[FoundJob]:
-    """Stop running Jobs, so that they wait and can move. Return those whose pods have ended. Other kinds go on."""
+    """Stop running Jobs, so that they wait and can move, and wait until their pods have ended. Jobs of other kinds
+    continue to run. Return the stopped Jobs."""
     stopped: list[FoundJob] = []
     for job in jobs:
         if any(member.kind is not JOBS for member in job.members):
@@ -255,7 +261,7 @@ async def requeue(ends: Ends, jobs: Iterable[FoundJob]) -> list[FoundJob]:
         states = [[await find(ends.source, JOBS, one.name, job.namespace) for one in job.members] for job in stopped]
         if not any(obj is not None and has_started(Member(kind=JOBS, obj=obj)) for each in states for obj in each):
             break
-        await asyncio.sleep(0.2)  # a Job's status says it
+        await asyncio.sleep(0.2)  # poll the status of the Jobs
     return stopped
 
 
@@ -265,7 +271,7 @@ def _grace_s(job: FoundJob) -> float:
 
 
 async def marked(ends: Ends) -> list[Copy]:
-    """Return the marked copies at the target of jobs of this source."""
+    """Return the marked copies at the target whose originals belong to this source."""
     found: list[Copy] = []
     for kind in KINDS:
         async for obj in objects(ends.target, kind):
@@ -283,7 +289,7 @@ def _objects(moves: Iterable[Move]) -> Iterator[tuple[str, str, str]]:
 
 
 def _of(found: Iterable[Belonging], moves: Iterable[Move]) -> list[Belonging]:
-    """Return the objects that belong to these jobs, directly or through one another."""
+    """Return the objects among `found` that belong to these jobs, directly or through other objects."""
     known, kept = set(_objects(moves)), []
     for one in found:
         namespace = one.obj["metadata"]["namespace"]
@@ -295,7 +301,7 @@ def _of(found: Iterable[Belonging], moves: Iterable[Move]) -> list[Belonging]:
 
 
 async def _deleted(source: Connection, member: Member) -> bool:
-    """Delete an object if it is unchanged since it was read. Return False if it was changed."""
+    """Delete an object if it has not changed since it was read. Return False if it has changed."""
     meta = member.obj["metadata"]
     conditions = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
     body = {"preconditions": conditions, "propagationPolicy": "Background"}
@@ -317,8 +323,8 @@ async def _unless_gone(call: Awaitable[object]) -> None:
 
 
 def _bearer(origin: str, key: tuple[str, str, str]) -> str:
-    """Return the text that identifies the copy in the signature of its submission, because the copy has no uid before
-    it is created."""
+    """Return the text that stands for the copy's uid in the signature of its submission time, because a copy has no uid
+    before it is created."""
     return "\n".join(("moving", origin, *key))
 
 

@@ -1,4 +1,4 @@
-"""The page of `phalanx explain` about one job. Pure: a view and a snapshot in, text out."""
+"""Build the page of `phalanx explain` about one job from its `JobView` and a snapshot, without side effects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from phalanx.model.pod import format_amount
 from phalanx.model.reason import StartForecast, format_time
 from phalanx.report.status import queue_positions
 
-_FORESEEN = 60_000  # jobs of the cluster, times the place of a job of which a forecast is made
+# a forecast is made for a job if (number of jobs in the cluster) x (position of the job) is at most this
+_FORESEEN = 60_000
 _AGAIN_S = 2.0  # the longest time until the Job controller reports that a new Job is suspended
 
 
@@ -47,7 +48,8 @@ def whole_record(view: JobView, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _age(view: JobView, now_s: float) -> str:
-    """Return the time in its present state, and the time since its submission if that differs."""
+    """Return how long the job has been in its present state; for a job that waits again, also how long ago it was
+    submitted."""
     again = view.state in WAITS and view.since_s - view.submitted_s >= _AGAIN_S
     return duration(now_s - view.since_s) + (f", submitted {duration(now_s - view.submitted_s)} ago" if again else "")
 
@@ -60,20 +62,23 @@ def _verdict(view: JobView) -> str:
     if view.reason is not None:
         return f"{view.reason.code}: {view.reason.text}"
     if view.soon:
-        return "There is room for it now: the scheduler starts it in its next cycle. If this stays, does one run?"
+        return (
+            "There is capacity for it now: the scheduler starts it in its next cycle. If this does not change, check "
+            "with `phalanx status` that a scheduler runs."
+        )
     if view.state == "stopping":
-        return "It gives way to another: its pods are ending, and then it waits again with its age."
+        return "It is being preempted: its pods are ending. Then it waits again, with its original submission time."
     if view.state == STUCK:
         return (
-            f"{view.message}. The job keeps its nodes, and starts once the cause is mended; `phalanx cancel` ends it."
+            f"{view.message}. The job keeps its nodes, and starts when the cause is removed; `phalanx cancel` ends it."
         )
     if view.state == "starting":
-        return "Its places are decided; it starts when all pods of its minimum exist and are bound together."
+        return "Its nodes are chosen; it starts when all pods of its minimum exist and are bound together."
     if view.state != "running" or view.ending:
-        return view.message.replace("\n", "\n  ") or view.where() or "It is over."
+        return view.message.replace("\n", "\n  ") or view.where() or "It has ended."
     if view.placed >= view.wanted:
-        return "It has all that it asked for."
-    more = "it keeps that size until it starts again" if view.fixed else "more follow as room and its queue allow"
+        return "All its pods have a node."
+    more = "it keeps this size until it starts again" if view.fixed else "more follow as capacity and quota allow"
     least = f" (minimum {view.minimum})" if view.minimum else ""
     return f"It runs with {view.placed} of its {view.wanted} pods{least}; {more}."
 
@@ -123,8 +128,8 @@ def _preempted_lines(view: JobView) -> Iterator[str]:
 
 
 def _line_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
-    """Yield the lines about the job's place in the queue's order. A job that fits may start before an earlier job that
-    does not."""
+    """Yield the lines about the job's position in the queue, and about its expected start. (A job that fits may start
+    before an earlier job that does not.)"""
     if (numbers := snapshot.numbers.get(view.id)) is not None:
         yield from job_view.lines(numbers)
         yield from _start_lines(view, snapshot)
@@ -133,23 +138,23 @@ def _line_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
     queue = [place.job for place in queue_positions(snapshot.cluster, view.queue, len(snapshot.cluster.jobs))]
     before = queue[: queue.index(view.id)]
     yield "place"
-    yield f"  {len(before) + 1} of {len(queue)} that wait in queue {view.queue}" + (
+    yield f"  {len(before) + 1} of {len(queue)} waiting jobs in queue {view.queue}" + (
         f", after {', '.join(before[-3:])}" if before else ""
     )
     yield from _start_lines(view, snapshot)
 
 
 def _start_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
-    """Yield the lines about the expected start of the job: by the run times of similar jobs in the past; and the latest
-    start, if the time limits of the jobs before it determine one."""
+    """Yield the lines about the expected start of the job, which follows from the run times of similar past jobs. If
+    the time limits of the jobs before it determine a latest start, yield that too."""
     if (found := _start(view, snapshot)) is None:
         return
     now_s, latest_s = snapshot.now_s, found.latest_s
     yield "expected start"
     if found.nearly_sure_s[0] < latest_s:
-        yield f"  {said(found, now_s)} (that holds every other time)"
+        yield f"  {said(found, now_s)} (with a probability of 50 %)"
     if found.nearly_sure_s[0] < min(latest_s, found.nearly_sure_s[1]):
-        yield f"  {interval(found.nearly_sure_s, now_s)} (that holds nine times in ten)"
+        yield f"  {interval(found.nearly_sure_s, now_s)} (with a probability of 90 %)"
     if latest_s < inf:
         after = f", when {found.after} ends" if found.after else ""
         yield f"  in {duration(latest_s - now_s)} at the latest ({format_time(latest_s, now_s)}){after}"
@@ -162,8 +167,9 @@ def _start(view: JobView, snapshot: Snapshot) -> StartForecast | None:
 
 
 def _is_foreseeable(view: JobView, snapshot: Snapshot) -> bool:
-    """Return True if the expected start is known, or a forecast takes about two seconds at most. A forecast simulates
-    the starts of all jobs before this one, and each simulated cycle costs in proportion to the number of jobs."""
+    """Return True if the expected start is known, or if a forecast takes at most about two seconds. A forecast
+    simulates the starts of all jobs before this one, and the time for each simulated cycle is proportional to the
+    number of jobs."""
     jobs = len(snapshot.cluster.jobs)
     if jobs <= MANY_JOBS or snapshot.partial or snapshot.starts is not None:
         return True
@@ -175,6 +181,6 @@ def _holder_lines(view: JobView) -> Iterator[str]:
     numbers = view.reason.numbers if view.reason else {}
     holders, resource = numbers.get("holders"), numbers.get("resource", "")
     if holders:
-        yield f"most {resource} is held by" if resource else "those that run"
+        yield f"most {resource} is used by" if resource else "running jobs"
         for job, amount in holders.items():
             yield f"  {job}: {format_amount(resource, amount)}" if resource else f"  {job}"

@@ -1,11 +1,10 @@
-"""A job as people see it: the value that rows and pages are made of.
+"""Describe a job for users, without side effects.
 
-A job as a row of `phalanx jobs`. Pure, and imports no scheduler: rows may come from the scheduler itself.
-
-When a waiting job is expected to start, as people and programs read it. Pure.
-
-The numbers that the cluster serves to a user about the user's own job, if the user may not list the jobs of
-others."""
+- `JobView` is the value from which rows and pages are made.
+- `JobRow` is a row of `phalanx jobs`. It may come from the scheduler itself, so this part imports no scheduling code.
+- `said`, `interval` and `start_record` describe when a waiting job is expected to start.
+- `lines`, `page` and `record` show the figures that the cluster publishes to a user about the user's own job, if the
+user may not list the jobs of other users."""
 
 from __future__ import annotations
 
@@ -32,22 +31,23 @@ GIVES_WAY = ("SINCE", "QUEUE")
 WIDE = ("JOB", "USER", "QUEUE", "STATE", "PODS", "GPUS", "EACH POD", "SINCE", "LEFT", "EXPECTED", "WHERE, OR WHY NOT")
 WIDE_GIVES_WAY = ("EACH POD", "SINCE", "USER", "QUEUE", "LEFT", "GPUS", "EXPECTED")
 StateName = Literal["queued", "promised", "starting", "running", "stuck", "stopping", "complete", "failed"]
-MANY_JOBS = 200  # with more live jobs, commands compute no forecast
-RUNS = ("running", "stuck")  # states in which a time limit passes
+MANY_JOBS = 200  # if more jobs than this are live, commands compute no forecast
+RUNS = ("running", "stuck")  # states in which the time of a job counts against its time limit
 _TOGETHER = frozenset({"queued", "complete", "failed"})  # states of tasks that are shown as one line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow:
-    """A row.
+    """A row of `phalanx jobs`.
 
-    `id`: the scheduler's name of the job. `name`, `kind`: the name and kind of the object that the user created.
-    `placed`: how many of the `wanted` pods have a node. `minimum`: the number of pods that must start together; None if
-    that is all pods, or if the job has groups. `each`: the request of each pod. `where`: the nodes, or why the job
-    waits. `expected`: the expected start, as text.
-    `task`: the number of a task within its `array`, of which `cap` run at a time (0: all).
+    `id`: the id of the job in the scheduler, NAMESPACE/NAME. `name`, `kind`: the name and kind of the object that the
+    user created. `placed`: the number of the `wanted` pods that have a node. `minimum`: the number of pods that must
+    start together; None if these are all pods, or if the job has groups. `each`: the request of each pod. `where`: the
+    nodes, or why the job waits. `expected`: the expected start, as text.
+    `task`: the number of a task within its `array`. `cap`: the largest number of tasks of the array that run at the
+    same time; 0 for no limit.
     `cluster`: the other cluster that runs the job.
-    `record`: all that `--json` prints, if it was asked for.
+    `record`: all fields that `--json` prints, if they were requested.
     Times are in seconds since the epoch."""
 
     id: str
@@ -79,7 +79,7 @@ class JobRow:
 
     @property
     def title(self) -> str:
-        """Return NAMESPACE/NAME of the object that the user made."""
+        """Return NAMESPACE/NAME of the object that the user created."""
         return f"{self.namespace}/{self.name}"
 
 
@@ -105,8 +105,8 @@ def wide_row(row: JobRow, now_s: float, *, with_namespace: bool) -> list[str]:
 def table_of(
     rows: Sequence[JobRow], now_s: float, *, with_namespace: bool, wide: bool = False
 ) -> tuple[Sequence[str], list[list[str]], Sequence[str]]:
-    """Return the columns of a table of jobs, its cells, and the columns that a narrow terminal leaves out. There is a
-    column CLUSTER if another cluster runs one of the jobs."""
+    """Return the columns of a table of jobs, its cells, and the columns that may be left out on a narrow terminal. The
+    table has a column CLUSTER only if another cluster runs one of the jobs."""
     columns, gives_way = (WIDE, WIDE_GIVES_WAY) if wide else (COLUMNS, GIVES_WAY)
     lines = [(wide_row if wide else short_row)(row, now_s, with_namespace=with_namespace) for row in rows]
     if not any(row.cluster for row in rows):
@@ -116,7 +116,7 @@ def table_of(
 
 
 def tasks_together(found: Sequence[JobRow]) -> list[JobRow]:
-    """Return the rows of the jobs. Those tasks of an array that do not run and are in the same state become one row:
+    """Return the rows, with all tasks of an array that wait, or that have ended in the same state, joined to one row:
     `sweep[5-9%2]`."""
     groups = defaultdict[tuple[str, str, str], list[JobRow]](list)
     for row in found:
@@ -140,22 +140,24 @@ def _together(tasks: Sequence[JobRow]) -> JobRow:
 
 
 def _left(row: JobRow, now_s: float) -> str:
-    """Return the time that the job may still run; its time limit if it does not run."""
+    """Return the remaining time limit of a running job, or the time limit of a job that does not run; "" without a
+    limit."""
     if row.limit_s is None:
         return ""
     return duration(row.since_s + row.limit_s - now_s if row.state in RUNS else row.limit_s)
 
 
 def said(expected: StartForecast, now_s: float) -> str:
-    """Return the text `expected 14:20–15:05 UTC`; if only time limits are known, `expected by 15:40 UTC`."""
+    """Return the expected start as text: `expected 14:20–15:05 UTC`, or `expected by 15:40 UTC` if only time limits are
+    known."""
     if expected.nearly_sure_s[0] < expected.latest_s:
         return f"expected {interval(expected.likely_s, now_s)}"
     return f"expected by {interval((expected.latest_s, expected.latest_s), now_s)}"
 
 
 def interval(from_to_s: tuple[float, float], now_s: float) -> str:
-    """Return an interval as `14:20–15:05 UTC`. The start is rounded down and the end is rounded up to whole minutes. A
-    date is shown where the day is not today."""
+    """Return an interval as `14:20–15:05 UTC`. The start is rounded down and the end is rounded up to whole minutes. If
+    a time is not today, its date is shown too."""
     from_s, to_s = from_to_s
     if from_s == to_s:
         return f"{_minute(ceil(to_s / 60) * 60, now_s)} UTC"
@@ -168,7 +170,7 @@ def _minute(at_s: float, now_s: float) -> str:
 
 
 def start_record(found: StartForecast | None) -> dict[str, Any] | None:
-    """Return an expected start, for `--json`."""
+    """Return an expected start as a record for `--json`; None if it is unknown."""
     if found is None:
         return None
     interval_known = found.latest_s < inf or found.nearly_sure_s[0] < found.nearly_sure_s[1]
@@ -192,18 +194,21 @@ WAITS = ("queued", "promised")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """`state`: queued, promised (nominated; its victims terminate, or an autoscaler has promised its nodes), starting,
-    running, stuck (the job has started, and one of its pods cannot start), stopping (the job is being preempted),
-    complete or failed. `placed`: how many of the `wanted` pods have a node. `minimum`: the number of pods that must
-    start together; None if that is all pods, or if the job has groups. `since_s`: when the job entered this state, in
-    seconds since the epoch. `nodes`: node -> number of its pods there. `soon`: the next cycle starts the job.
-    `preempted`: how often the whole job was preempted. `preempted_by`: the preemptor, while the job waits after a
-    preemption. `limit_s`: the time limit of each run; None if there is no limit or it is unknown. `ending`: no pod of
-    the job runs or will run, and its end is not reported yet. `fixed`: the job starts with as many pods as fit, and
-    does not grow. `kind`: the kind of the object that the user created. `made`: the name of that object, if the
-    scheduler knows the job by another object. `user`: the submitter. `array`: the name of the array that the task
-    belongs to. `cap`: how many tasks of the array may run at a time; 0: all. `cluster`: the other cluster that runs the
-    job. `clusters`: the facts about each cluster for a waiting job, or why the cluster of a running job was chosen."""
+    """The facts about a job that rows and pages show.
+
+    `state`: queued, promised (nominated: its victims terminate, or an autoscaler has promised its nodes), starting,
+    running, stuck (the job has started, but one of its pods cannot start), stopping (the job is being preempted),
+    complete or failed. `placed`: the number of the `wanted` pods that have a node. `minimum`: the number of pods that
+    must start together; None if these are all pods, or if the job has groups. `since_s`: when the job entered this
+    state, in seconds since the epoch. `nodes`: node -> number of the job's pods on it. `soon`: True if the next cycle
+    starts the job. `preempted`: the number of times that the whole job was preempted. `preempted_by`: the preemptor,
+    while the job waits after a preemption. `limit_s`: the time limit of each run; None if there is no limit or it is
+    unknown. `ending`: True if no pod of the job runs or will run, but its end is not reported yet. `fixed`: True if the
+    job starts with as many pods as fit, and does not grow. `kind`: the kind of the object that the user created.
+    `made`: the name of this object, if the scheduler knows the job by another object; else "". `user`: the submitter.
+    `array`: the name of the array to which the task belongs. `cap`: the largest number of tasks of the array that run
+    at the same time; 0 for no limit. `cluster`: the other cluster that runs the job. `clusters`: for a waiting job, a
+    text about each other cluster; for a running job, why its cluster was chosen."""
 
     id: str
     queue: str
@@ -248,29 +253,30 @@ class JobView:
 
     @property
     def gpus(self) -> int:
-        """Return the GPUs that all its pods request."""
+        """Return the number of GPUs that all pods of the job request together."""
         asked = ((role.count, dict(role.shape.requests)) for role in self.roles)
         return sum(count * requests.get(_GPU, 0) for count, requests in asked)
 
     @property
     def title(self) -> str:
-        """Return NAMESPACE/NAME of the object that the user made."""
+        """Return NAMESPACE/NAME of the object that the user created."""
         return f"{self.namespace}/{self.name}"
 
     def where(self) -> str:
-        """Return the reason for which the job waits; otherwise its nodes."""
+        """Return why the job waits, is stuck or failed; for other jobs, its nodes."""
         if self.reason is not None:
             return self.reason.text
         if self.ending:
-            return "its pods have ended; how, its Job says in a moment"
+            return "its pods have ended; the Job's controller reports the result in a moment"
         if self.soon:
-            return "there is room; it starts in a moment"
+            return "there is capacity; it starts in a moment"
         if self.state == "queued" and not (self.message or self.nodes):
             return "the scheduler decides on it in a moment"
         return in_brief(self.message) or _places(self.nodes)
 
     def row(self, start: StartForecast | None, now_s: float, *, recorded: bool = False) -> JobRow:
-        """Return the row of the job. `start`: its expected start, if that is known. `recorded`: with all details."""
+        """Return the row of the job. `start`: its expected start, if known. `recorded`: True to fill the field
+        `record`."""
         record = {**self.record(), "expected_start": start_record(start)} if recorded else {}
         return JobRow(
             id=self.id,
@@ -334,17 +340,18 @@ class JobView:
 
 
 def _places(nodes: dict[str, int]) -> str:
-    """Return the nodes and numbers of pods as text: `a x4, b, c and 7 more nodes`."""
+    """Return the nodes with their numbers of pods as text: `a x4, b, c and 7 more nodes`."""
     shown = [f"{node} x{pods}" if pods > 1 else node for node, pods in sorted(nodes.items())[:_NODES_SHOWN]]
     more = len(nodes) - len(shown)
     return ", ".join(shown) + (f" and {counted(more, 'more node')}" if more else "")
 
 
 def lines(numbers: Object) -> Iterator[str]:
-    """Yield the lines of `phalanx explain`: the place in the queue, the demand ahead, and the user's own usage."""
+    """Yield lines of `phalanx explain` from the published figures: the position in the queue, the jobs before it, and
+    the user's own jobs in the queue."""
     if position := numbers.get("position"):
         yield "place"
-        yield f"  {position} of {numbers['waiting']} that wait in queue {numbers['queue']}"
+        yield f"  {position} of {numbers['waiting']} waiting jobs in queue {numbers['queue']}"
         yield f"  ahead: {_demand(numbers['ahead'])}"
     yield "your jobs in this queue"
     yield f"  running: {_demand(numbers['own']['running'])}"
@@ -352,7 +359,8 @@ def lines(numbers: Object) -> Iterator[str]:
 
 
 def page(numbers: Object, now_s: float) -> Iterator[str]:
-    """Yield the page of `phalanx explain` about a job that the user may not read. `now_s`: since the epoch."""
+    """Yield the lines of the page of `phalanx explain` for a user who may only read the published figures about the
+    job. `now_s`: the present time, in seconds since the epoch."""
     meta = numbers["metadata"]
     yield f"{meta['namespace']}/{meta['name']}: {numbers['state']}, in queue {numbers['queue']}"
     if (reason := numbers.get("reason")) is not None:
@@ -365,7 +373,7 @@ def page(numbers: Object, now_s: float) -> Iterator[str]:
 
 
 def record(numbers: Object) -> dict[str, Any]:
-    """Return the numbers as a record for `--json`."""
+    """Return the published figures as a record for `--json`."""
     return {name: numbers[name] for name in ("position", "waiting", "ahead", "own", "expectedStart") if name in numbers}
 
 

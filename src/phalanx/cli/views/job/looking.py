@@ -1,4 +1,4 @@
-"""The rows of jobs: from the scheduler, which serves them, else computed from all objects."""
+"""Get the rows of jobs: from the scheduler, if it serves them to this user, or computed from all objects."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ async def look_at_rows(
     recorded: bool = False,
     foreseen: bool = True,
 ) -> tuple[float, list[JobRow]]:
-    """Return the current time (seconds since the epoch) and the rows of the jobs in a namespace; with "", in all
-    namespaces.
+    """Return the current time (seconds since the epoch) and the rows of the jobs in a namespace ("": in all
+    namespaces).
 
-    The scheduler serves the rows to users who may read them. For other users the rows are computed here from all
+    The scheduler serves the rows to users who may read them. For other users, this process computes the rows from all
     objects, which takes longer. `finished`: include finished jobs. `recorded`: include all fields that `--json` prints.
     `foreseen`: include expected starts. Raises PhalanxError."""
     served = await fetch_rows(connection, namespace, finished=finished, recorded=recorded)
@@ -40,7 +40,7 @@ async def look_at_rows(
 
 
 async def job_states(connection: Connection, namespace: str) -> Mapping[tuple[str, str], str]:
-    """Return (word for the kind, NAMESPACE/NAME) -> state for the jobs in a namespace; with "", in all namespaces.
-    Raises PhalanxError."""
+    """Return (kubectl's word for the kind, NAMESPACE/NAME) -> state, for the jobs in a namespace ("": in all
+    namespaces). Raises PhalanxError."""
     _, rows = await look_at_rows(connection, namespace, foreseen=False)
     return {(kind_word(row.kind), row.title.replace("/pod:", "/")): row.state for row in rows}

@@ -1,4 +1,4 @@
-"""Read the jobs of a snapshot, and of each make a `JobView`."""
+"""Make a `JobView` of each job in a snapshot."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from phalanx.model.reason import Reason, ReasonCode, StartForecast
 from phalanx.state.cluster import JobRecord, time_limit_s
 
 _OVER = ("Succeeded", "Failed")
-GANG = "Gang"  # the kind of a job that several objects form
+GANG = "Gang"  # the kind of a job that consists of several objects
 
 
 def views(snapshot: Snapshot, namespace: str = "", *, finished: bool = False) -> list[JobView]:
-    """Return the jobs of a namespace, or of all: first the running jobs, then the pending jobs in their order. With
-    `finished`, the finished jobs come last."""
+    """Return the jobs of a namespace ("": of all namespaces): first the running jobs, then the pending jobs by priority
+    and submission. With `finished`, ended jobs that still have objects follow."""
     prefix = f"{namespace}/" if namespace else ""
     live = _live_views(snapshot, (job for job in snapshot.cluster.jobs if job.startswith(prefix)))
     found = sorted(live, key=lambda view: (view.state in WAITS, -view.priority, view.submitted_s, view.id))
@@ -42,7 +42,7 @@ def views(snapshot: Snapshot, namespace: str = "", *, finished: bool = False) ->
 
 
 def live_view(snapshot: Snapshot, job: str) -> JobView | None:
-    """Return the view of a job that waits or runs, by its id."""
+    """Return the view of the waiting or running job with this id; None if there is no such job."""
     return next(iter(_live_views(snapshot, [job])), None) if job in snapshot.cluster.jobs else None
 
 
@@ -56,8 +56,8 @@ def _live_views(snapshot: Snapshot, jobs: Iterable[str]) -> list[JobView]:
 
 
 def expected_starts(found: Sequence[JobView], snapshot: Snapshot) -> Mapping[str, StartForecast]:
-    """Return the expected start of each pending job. With more than `MANY_JOBS` live jobs, return none, because the
-    forecast takes too long."""
+    """Return the expected start of each pending job. If more than `MANY_JOBS` jobs are live, the result is empty,
+    because the forecast would take too long."""
     if len(snapshot.cluster.jobs) > MANY_JOBS:
         return {}
     return snapshot.expected([view.id for view in found if view.state in WAITS and not view.soon])
@@ -75,7 +75,7 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
     stuck = _why_stuck(snapshot, record)
     waits = gang is not None and waits_elsewhere(gang, snapshot.objects)
     reason = reason or job.blocked
-    if reason is not None and reason.code is ReasonCode.WAITING_FOR_MEMBERS:  # its roles count the pods that exist
+    if reason is not None and reason.code is ReasonCode.WAITING_FOR_MEMBERS:  # the roles count only the pods that exist
         wanted = max(wanted, int(reason.numbers.get("wanted", 0)))
     return JobView(
         id=job.id,
@@ -108,15 +108,16 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
 
 
 def _roles(record: JobRecord) -> tuple[Role, ...]:
-    """Return the roles of the job. Bare pods may be created after their gang has started, and count as well."""
+    """Return the roles of the job, with the numbers of their pods. Bare pods that were created after their gang started
+    are counted too."""
     pods = Counter(slot.role for slot in (*record.placements, *record.open) if slot not in record.leaving)
     roles = record.job.roles
     return tuple(replace(role, count=max(role.count, pods[at])) for at, role in enumerate(roles)) if pods else roles
 
 
 def _clusters(gang: GangLifecycle | None) -> tuple[str, ...]:
-    """Return, for a waiting gang, what is known about each other cluster; for a running gang, why its cluster was
-    chosen."""
+    """Return texts about other clusters: for a waiting gang, one text about each of them; for a running gang, the
+    reasons for which its cluster was chosen."""
     if gang is None or gang.spec is None or not gang.objects.jobs:
         return ()
     if gang.waits:
@@ -127,7 +128,7 @@ def _clusters(gang: GangLifecycle | None) -> tuple[str, ...]:
 
 
 def _why_stuck(snapshot: Snapshot, record: JobRecord) -> str:
-    """Return why a job that has started is stuck; "" if it is not stuck or has not started."""
+    """Return why a started job is stuck; "" if it is not stuck or has not started."""
     gang = snapshot.gangs.get(record.job.id)
     if gang is None or record.phase not in (Phase.STARTING, Phase.RUNNING):
         return ""
@@ -159,14 +160,14 @@ def _made(snapshot: Snapshot, job: str) -> tuple[str, str]:
 
 
 def _whole(job: BatchJob) -> int:
-    """Return the number of pods that the Job requests in its whole life: its completions; without completions, its
-    parallelism."""
+    """Return the number of pods that must succeed before the Job is complete: its completions or, without completions,
+    its parallelism."""
     return job.requested_parallelism if job.completions is None else job.completions
 
 
 def _since(snapshot: Snapshot, record: JobRecord) -> float:
-    """Return the time at which the job entered its state: the decision to start it, its submission, or, if it waits
-    again, the last suspension of its Jobs."""
+    """Return when the job entered its present state. A started job entered it when its start was decided, a waiting job
+    when it was submitted, and a job that waits again when its Jobs were last suspended."""
     gang, submitted_s = snapshot.gangs.get(record.job.id), record.job.submitted_s
     if gang is None:
         return submitted_s
@@ -183,7 +184,8 @@ def _suspended_s(obj: Object) -> float:
 
 
 def _limit_s(snapshot: Snapshot, record: JobRecord) -> float | None:
-    """Return the job's own time limit, or else its queue's default; for a running job, the limit at its start."""
+    """Return the time limit of the job: its own or, without one, the default of its queue. For a started job, the limit
+    that applied at its start counts as well, and the shorter one is returned."""
     job, gang = record.job, snapshot.gangs.get(record.job.id)
     if str(record.phase) == "queued":
         known = snapshot.cluster.queue_of(job) in snapshot.cluster.queues
@@ -193,7 +195,7 @@ def _limit_s(snapshot: Snapshot, record: JobRecord) -> float | None:
 
 
 def _finished(snapshot: Snapshot) -> list[JobView]:
-    """Return the finished jobs that are not deleted yet, the latest first."""
+    """Return the ended jobs whose objects still exist, the latest end first."""
     owned = defaultdict[str, list[Object]](list)
     for pod in snapshot.pods.values():
         for owner in pod["metadata"].get("ownerReferences") or ():
@@ -209,7 +211,7 @@ def _finished(snapshot: Snapshot) -> list[JobView]:
 
 
 def _ended_pods(snapshot: Snapshot) -> Iterator[JobView]:
-    """Yield the finished gangs of bare pods. A gang with a pod that still runs is not finished."""
+    """Yield the gangs of bare pods in which all pods have ended."""
     gangs = defaultdict[str, list[Object]](list)
     for pod in snapshot.pods.values():
         meta = pod["metadata"]
@@ -248,22 +250,22 @@ def _phase(pod: Object) -> str:
 
 
 def _ended_s(pod: Object) -> float:
-    """Return when the pod's last container ended, by the pod's status; if the status does not have that, when the pod
-    was created."""
+    """Return when the pod's last container ended, according to its status. If the status does not contain this time,
+    return when the pod was created."""
     states = [one.get("state") or {} for one in (pod.get("status") or {}).get("containerStatuses") or ()]
     ends = [epoch_s((state.get("terminated") or {}).get("finishedAt")) for state in states]
     return max(ends, default=0.0) or epoch_s(pod["metadata"].get("creationTimestamp"))
 
 
 def _job_objects(snapshot: Snapshot) -> Iterator[tuple[Kind, Object]]:
-    """Yield all Jobs, and all objects of the training kinds that the API server serves, each with its kind."""
+    """Yield (kind, object) for all Jobs and for all objects of the training kinds that the API server serves."""
     for kind in (JOBS, *TRAINING_KINDS):
         yield from ((kind, obj) for obj in snapshot.objects.get(kind, {}).values())
 
 
 def _over(kind: Kind, queue: str, shown: Sequence[Object], pods: Sequence[Object]) -> JobView | None:
-    """Return the view of a finished job; None if the job has not finished. `shown`: the content of its object, each
-    role as a Job. `pods`: its pods, sorted by their end."""
+    """Return the view of an ended job; None if the job has not ended. `shown`: the job's object, read as one Job for
+    each of its roles. `pods`: its pods, sorted by their end."""
     meta, status = shown[0]["metadata"], shown[0].get("status") or {}
     for condition in status.get("conditions") or ():
         if condition["type"] in {"Complete", "Failed"} and condition["status"] == "True":

@@ -1,14 +1,16 @@
-"""Rows and pages of jobs and rows of queues, served by the scheduler from its own state.
+"""Compute rows and pages of jobs, and rows of queues, from the scheduler's own state. The scheduler serves them to
+commands.
 
     /apis/visibility.phalanx.dev/v1/queues/-/row
     /apis/visibility.phalanx.dev/v1/namespaces/NAMESPACE/jobs/-/row
     /apis/visibility.phalanx.dev/v1/namespaces/NAMESPACE/jobs/NAME/page
 
-The rights are `get` of `queues/row`, `jobs/row` and `jobs/page`. The namespace `-` stands for all. Reasons name other
-jobs, so they are for users who may see all jobs; other users have `queues/summary` and `jobs/reason`.
+The namespace `-` stands for all namespaces. RBAC controls the access: the verb `get` on `queues/row`, `jobs/row` and
+`jobs/page`. Reasons name other jobs, so only users who may see all jobs should have these rights. All users may read
+`queues/summary` and `jobs/reason`.
 
-The scheduler cannot decide while it answers. So an answer is reused for ten times as long as its computation took; if
-there is a newer job, only for as long as the computation took.
+The scheduler cannot decide while it computes a response. So a response is reused for ten times as long as its
+computation took. If there is a newer job, the response is reused only for as long as the computation took.
 """
 
 from __future__ import annotations
@@ -38,12 +40,12 @@ from phalanx.model.plan import Nominate, Plan, Wait
 from phalanx.model.reason import StartForecast
 from phalanx.state.cluster import Cluster, nominated_placements
 
-_AGAIN = 10  # an answer is reused for ten times as long as it took to compute
+_AGAIN = 10  # a response is reused for this many times the time of its computation
 
 
 class _Known(NamedTuple):
-    """An answer that was computed at `at_s`. `newest`: the newest job in it. `took_s`: the time that the computation
-    took."""
+    """A response that was computed at `at_s`, on the monotonic clock. `newest`: the newest job in it. `took_s`: the
+    time that the computation took."""
 
     answer: Object
     newest: str
@@ -56,8 +58,9 @@ class _Known(NamedTuple):
 
 
 class ServedViews:
-    """The views of one scheduler. `starts`: job -> its expected start (seconds since the epoch), if known. `ledger`:
-    the URL of the scheduler's ledger."""
+    """The rows and pages of one scheduler. `now_s`: a function that returns the present time. `starts`: a function that
+    returns job id -> expected start (seconds since the epoch), for jobs with a known expected start. `ledger`: the URL
+    of the scheduler's ledger."""
 
     def __init__(
         self,
@@ -74,8 +77,8 @@ class ServedViews:
         self._known: dict[tuple[str, bool, bool], _Known] = {}
 
     def answer(self, path: Sequence[str], query: Mapping[str, str]) -> Ask | None:
-        """Return the function that computes the answer to a path below the API group, in another thread; None if the
-        path is not one of rows or pages."""
+        """Return a function that returns the response to a request for `path` below the API group, and may be called in
+        another thread. Return None if the path is neither that of rows nor of a page."""
         match tuple(path):
             case (version, "queues", name, "row") if (version, name) == (VERSION, ALL):
                 found = self._queue_rows()
@@ -126,7 +129,7 @@ class ServedViews:
         }
 
     def _entry(self, job: str) -> JobEntry | None:
-        """Return the ledger's entry of the job; None if there is none, or if the ledger cannot be read."""
+        """Return the job's last entry in the ledger; None if there is none, or if the ledger cannot be read."""
         if self._ledger is None:
             return None
         from phalanx.ledger.store import LedgerError
@@ -136,7 +139,8 @@ class ServedViews:
         return None
 
     def _snapshot(self) -> Snapshot:
-        """Return a snapshot of the current state. It must be read at once, before the scheduler changes the state."""
+        """Return a snapshot that refers to the scheduler's present state without a copy. The caller must use it before
+        the scheduler changes the state."""
         cluster, now_s = self._cluster, self._now_s()
         waiting = (job for job, record in cluster.jobs.items() if record.phase is Phase.QUEUED or record.open)
         waits = [Wait(job, reason) for job in waiting if (reason := cluster.reason(job)) is not None]
@@ -157,8 +161,8 @@ class ServedViews:
 
 
 def without_effect(job: str, snapshot: Snapshot) -> list[str]:
-    """Return the notes about settings of the job that belong to a dialect and have no effect in Phalanx, each with the
-    reason."""
+    """Return notes about settings of the job that belong to another scheduler's API and have no effect in Phalanx, each
+    with the reason."""
     gang = snapshot.gangs.get(job)
     found: dict[str, None] = {}
     jobs = [(one.adapter.kind, one.key) for one in gang.objects.jobs.values()] if gang is not None else []

@@ -1,8 +1,8 @@
-"""The contents of the page of `phalanx dashboard`, made from a snapshot.
+"""The data that the page of `phalanx dashboard` shows, made from a snapshot of the cluster.
 
-sooner     changes that could start a job sooner, each played forward
-rows       a snapshot as rows
-following  the cluster, followed by watch
-study      a state from a simulation or a recording, as a file
-agents     what viewers do by their own credentials
+sooner     changes that could start a job sooner, each with a simulation of its effect
+rows       convert a snapshot, and the ledger, to rows of the page
+following  keep the data up to date by watching the cluster
+study      write and read files with the state of a simulation or recording
+agents     requests that viewers make with their own credentials
 """

@@ -1,7 +1,8 @@
-"""What viewers of the page do by their own credentials: list what they may list, read output, change jobs.
+"""Make the requests of the page's viewers with the viewers' own credentials: check which namespaces a viewer may list,
+read output, change jobs.
 
-On one's own machine the viewer has the credentials of the kubeconfig. In a cluster a viewer has a bearer token, or an
-identity that a proxy vouches for, which this process impersonates.
+Without --sign-in the viewer has the credentials of the kubeconfig. With it, a viewer has a bearer token, or an identity
+for which an authenticating proxy vouches. This process impersonates such an identity.
 """
 
 from __future__ import annotations
@@ -27,18 +28,20 @@ from phalanx.errors import PhalanxError
 log = logging.getLogger(__name__)
 
 SELF = Kind(group="authentication.k8s.io", plural="selfsubjectreviews", name="SelfSubjectReview", namespaced=False)
-# For the logs of jobs: the default and the highest number of lines, the most logs, the most characters of a line.
+# Limits for the output of a job: the number of lines of each container at first, the largest number of lines, of logs,
+# and of characters in a line.
 _TAIL, _MOST_LINES, _MOST_LOGS, _LINE_CHARS = 200, 2000, 64, 2000
 _READING_S = 20.0
-_AT_ONCE = 16  # the most reviews of rights in progress at a time
+_AT_ONCE = 16  # the largest number of access reviews that run at the same time
 METRICS = Kind(group="metrics.k8s.io", version="v1beta1", plural="pods", name="PodMetrics")
 _GIB = 2**30
 _ANONYMOUS = "system:anonymous"
 
 
 class ClusterAgent:
-    """The agent of one viewer. `connection`: with the viewer's credentials. `owned`: closed with the session.
-    `ledger`: the URL of a ledger in which jobs are found whose objects are gone."""
+    """Makes the requests of one viewer. `connection`: a connection with the viewer's credentials. `ledger`: the URL of
+    the ledger in which deleted jobs are found. `owned`: True if the connection is closed together with the viewer's
+    session."""
 
     def __init__(self, connection: Connection, ledger: str | None = None, *, owned: bool = False) -> None:
         self._connection, self._ledger, self._owned = connection, ledger, owned
@@ -129,7 +132,8 @@ class ClusterAgent:
 
 
 async def user_of(connection: Connection) -> str:
-    """Return the name under which the cluster knows this user; else that of this machine."""
+    """Return the name by which the API server knows the user of this connection. If the server does not tell, return
+    the name of the Unix user."""
     try:
         answer = await connection.create(SELF, {"apiVersion": SELF.api_version, "kind": SELF.name})
         return str(answer["status"]["userInfo"]["username"])
@@ -138,15 +142,16 @@ async def user_of(connection: Connection) -> str:
 
 
 def _measured(metrics: Object) -> tuple[str, list[float], list[float]]:
-    """Return the name of the pod, and of each container the CPU cores and the GiB of memory."""
+    """Return the name of the pod, and lists of the CPU cores and of the GiB of memory that each of its containers
+    uses."""
     used = [container.get("usage") or {} for container in metrics.get("containers") or ()]
     cores = [float(parse(each.get("cpu", "0"))) for each in used]
     return str(metrics["metadata"]["name"]), cores, [float(parse(each.get("memory", "0"))) / _GIB for each in used]
 
 
 async def admitted(connection: Connection, credential: Credential, ledger: str | None) -> Viewer | None:
-    """Ask the API server for the user with this credential, and return the viewer; None if the server knows no such
-    user. `connection`: the connection of the dashboard's process. Raises PhalanxError if the API server does not
+    """Ask the API server for the user with this credential, and return the viewer; None if the server refuses the
+    credential. `connection`: the connection of the dashboard's process. Raises PhalanxError if the API server does not
     answer."""
     try:
         match credential:

@@ -1,9 +1,10 @@
-"""The cluster, followed by watch, as the source of the page.
+"""Watch a cluster and compute the data of the page from it.
 
-The caches follow the API server. After a change the state is made again from the caches: the code that schedules reads
-and folds the objects, and the same pure `decide` runs on the copy. The cost grows with the number of jobs and nodes.
-So a thread makes at most one state a second, and works for at most a quarter of the time. The page of a large cluster
-is therefore some seconds old. The forecast takes longer and has a thread of its own.
+Watches keep caches of the objects up to date. After a change, the state of the page is computed again from the caches:
+the scheduler's own code reads the objects and builds the cluster state, and the scheduler's function `decide` runs on
+it. The time for this grows with the number of jobs and nodes. So a thread computes at most one state per second, and
+works for at most a quarter of the time. The page of a large cluster may therefore be some seconds old. The forecast
+takes longer, and runs in a thread of its own.
 """
 
 from __future__ import annotations
@@ -48,23 +49,25 @@ from phalanx.report.status import queue_statuses
 
 log = logging.getLogger(__name__)
 
-_PAUSE_S = 1.0  # the pause between two states
-_IDLE_S = 10.0  # without changes, a state is made at this interval, because times pass and leases are renewed
-_STATE_PART = 0.25  # the largest part of the time in which states are made
-MANY_JOBS = 1000  # with more jobs, reasons are those of the last forecast
-_FORECAST_S = 30.0  # the pause between two forecasts, unless they are cheap
+_PAUSE_S = 1.0  # the shortest pause between two states
+_IDLE_S = 10.0  # without changes in the cluster, a state is computed this often, because times and the Lease change
+_STATE_PART = 0.25  # the largest part of the time in which states are computed
+# if there are more jobs than this, not every state is decided on, and reasons are those of the last forecast
+MANY_JOBS = 1000
+_FORECAST_S = 30.0  # the shortest pause between two forecasts, unless they are fast
 _CHEAP_FORECAST_S, _CHEAP_S = 3.0, 0.5  # the pause after a forecast that took no longer than `_CHEAP_S`
-_FORECAST_PART = 0.2
+_FORECAST_PART = 0.2  # the largest part of the time in which forecasts are computed
 _LISTING_S = 120.0
-_ANSWER_S = 10.0  # the longest wait for an answer of the API server
-_RELOAD_S = 60.0  # the pause between two reads of unwatched facts: run times, past usage, the policy
+_ANSWER_S = 10.0  # the longest wait for a response of the API server
+_RELOAD_S = 60.0  # the pause between two reads of the facts that are not watched: run times, past usage, the policy
 
 T = TypeVar("T")
 Publish = Callable[[PageState], None]
 
 
 class Following:
-    """The cluster of one connection. `namespace`: the only one that may be seen; "": all of them."""
+    """Follows the cluster of one connection. `facts`: the facts about the page itself. `namespace`: the only namespace
+    that the user may list; "" for all namespaces. `ledger`: the URL of the ledger with past jobs."""
 
     def __init__(self, connection: Connection, facts: Facts, namespace: str = "", ledger: str | None = None) -> None:
         self._connection, self._facts, self._namespace, self._ledger = connection, facts, namespace, ledger
@@ -77,15 +80,17 @@ class Following:
         self._reloaded_s = float("-inf")
         self._outlook: Outlook | None = None
         self._snapshot: Snapshot | None = None
-        self._thought: Snapshot | None = None  # the last snapshot with computed reasons; kept only with many jobs
+        # the last snapshot with computed reasons; only used if there are many jobs
+        self._thought: Snapshot | None = None
         self._numbers: NumbersSource | None = None
-        self._numbered: tuple[Snapshot | None, Outlook | None] = None, None  # what the numbers were computed from
+        # the snapshot and the forecast from which `_numbers` was computed
+        self._numbered: tuple[Snapshot | None, Outlook | None] = None, None
         self._stating, self._playing = ThreadPoolExecutor(1, "state"), ThreadPoolExecutor(1, "forecast")
         self._foreseen: asyncio.Task[None] | None = None
-        self._foresee_s = 0.0  # when the next forecast is due, by the clock of the event loop
+        self._foresee_s = 0.0  # when the next forecast is due, on the clock of the event loop
 
     async def run(self, publish: Publish) -> None:
-        """Follow until cancelled, and publish every state. Raises PhalanxError."""
+        """Follow the cluster until cancelled, and call `publish` with every new state. Raises PhalanxError."""
         try:
             async with asyncio.TaskGroup() as group:
                 informers = Informers(self._connection, group, namespace=self._namespace)
@@ -131,7 +136,7 @@ class Following:
         return await self._in(self._playing, sooner.answer, snapshot.cluster, job, change, reason, snapshot.now_s)
 
     def numbers(self) -> NumbersSource | None:
-        """Return the numbers that every user may read about the newest state; None before the first state."""
+        """Return the figures of the newest state that every user may read; None before the first state."""
         snapshot, future = self._snapshot, self._outlook
         known, foreseen = self._numbered
         if snapshot is not None and (snapshot is not known or future is not foreseen):
@@ -145,7 +150,7 @@ class Following:
         return self._numbers
 
     def present(self) -> Present | None:
-        """Return the newest state, for questions about starts; None before the first state."""
+        """Return the newest cluster state, for questions about expected starts; None before the first state."""
         snapshot = self._snapshot
         if snapshot is None or snapshot.reading is None:
             return None
@@ -155,7 +160,8 @@ class Following:
     # --- inside -----------------------------------------------------------------------------------------------------
 
     def _decided(self, snapshot: Snapshot) -> Snapshot:
-        """Return the newest snapshot with reasons of its own: of many jobs, not every state is decided on."""
+        """Return the snapshot if a cycle was decided on it, or else the last such snapshot. If there are many jobs, not
+        every snapshot is decided on."""
         return snapshot if self._thought is None or not snapshot.partial else self._thought
 
     def _changed(self, _: Change) -> None:
@@ -178,7 +184,7 @@ class Following:
         return KubeSettings(default_queue=policies.policy.default_queue, dialects=policies.dialects, patient=False)
 
     async def _once(self, informers: Informers, publish: Publish) -> None:
-        """Make a state, publish it, and wait until the next one is due."""
+        """Compute a state, publish it, and wait until the next state is due."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         self._news.clear()
@@ -189,7 +195,7 @@ class Following:
             self._snapshot, state = await self._in(self._stating, self._made, objects, facts, time.time())
             publish(state)
             self._foresee(loop.time())
-        except Exception:  # if an object triggers a defect, the page keeps the last state
+        except Exception:  # if an object triggers a bug, the page keeps the last state
             log.exception("no state could be made of the cluster's objects; it is tried again")
         took_s = loop.time() - began_s
         await asyncio.sleep(max(_PAUSE_S, took_s / _STATE_PART - took_s))
@@ -200,7 +206,7 @@ class Following:
     def _made(
         self, objects: Mapping[Kind, Mapping[str, Object]], facts: Facts, now_s: float
     ) -> tuple[Snapshot, PageState]:
-        """Return the snapshot of these objects, and the state that the page shows. Called in a thread."""
+        """Return the snapshot of these objects, and the state that the page shows. This method runs in a thread."""
         assert self._policies is not None
         with _uncollected(many=len(objects[JOBS]) > MANY_JOBS):
             return self._folded(objects, facts, now_s)
@@ -217,8 +223,8 @@ class Following:
         return snapshot, state_of(snapshot, self._outlook, facts, thought, self._backfilled)
 
     def _think(self, snapshot: Snapshot) -> Outlook:
-        """Forecast starts. If the snapshot is partial, run a cycle first; with many jobs, this is not done for every
-        state. Called in a thread."""
+        """Return the forecast of starts. If no cycle was decided on the snapshot (because there are many jobs), decide
+        one now, so that `_thought` has new reasons. This method runs in a thread."""
         if snapshot.partial:
             plan = decide(snapshot.cluster.copy(), snapshot.cluster.policy, snapshot.now_s).plan
             self._thought = dataclasses.replace(snapshot, plan=plan, partial=False)
@@ -228,10 +234,10 @@ class Following:
         if at_s - self._reloaded_s < _RELOAD_S:
             return
         self._reloaded_s = at_s
-        with contextlib.suppress(ApiError):  # until the server answers, the earlier values stay
+        with contextlib.suppress(ApiError):  # if the server does not answer, the earlier values stay
             self._policies = await live_state.settings_of_leader(self._connection)
         with contextlib.suppress(ApiError, TimeoutError):
-            async with asyncio.timeout(_ANSWER_S):  # past usage is requested each time, until the server answers
+            async with asyncio.timeout(_ANSWER_S):  # without an answer in time, the earlier values stay
                 self._usage = await load_usage(self._connection)
         self._runs = await asyncio.to_thread(live_state.past_runs_of, self._ledger)
         if self._ledger is not None:
@@ -239,11 +245,11 @@ class Following:
                 self._backfilled = await asyncio.to_thread(rows.backfilled_starts, self._ledger)
 
     async def _alive(self) -> Facts:
-        """Return the facts, including the time at which the leading scheduler last renewed its lease."""
+        """Return the facts about the page, with the time at which the leading scheduler last renewed its Lease."""
         try:
             lease = await self._connection.get(LEASES, NAME, NAMESPACE)
             alive_s = read_moment((lease.get("spec") or {}).get("renewTime") or "")
-        except (ApiRefusal, MomentError):  # no scheduler leads, or this user may not read the lease
+        except (ApiRefusal, MomentError):  # there is no Lease, or this user may not read it
             alive_s = None
         except ApiError:
             return self._facts
@@ -251,7 +257,7 @@ class Following:
         return self._facts
 
     def _foresee(self, now_s: float) -> None:
-        """Begin a forecast, if one is due and none is being made."""
+        """Start a forecast in its thread, if one is due and none is running."""
         snapshot = self._snapshot
         busy = self._foreseen is not None and not self._foreseen.done()
         if busy or snapshot is None or self._namespace or now_s < self._foresee_s:
@@ -262,7 +268,7 @@ class Following:
             try:
                 self._outlook = await self._in(self._playing, self._think, snapshot)
                 self._news.set()
-            except Exception:  # a defect in the forecast must not stop the rest of the page
+            except Exception:  # a bug in the forecast must not stop the rest of the page
                 log.exception("the expected starts could not be found")
             took_s = asyncio.get_running_loop().time() - began_s
             pause_s = _CHEAP_FORECAST_S if took_s < _CHEAP_S else _FORECAST_S
@@ -285,10 +291,10 @@ def snapshot_of(
     partial: bool = False,
     decides: bool = True,
 ) -> Snapshot:
-    """Return a snapshot: the cluster state of these objects, and the plan of a cycle on it. `partial`: the user may
-    read only one namespace. If `decides` is False, no cycle is run, and the reasons are those that the scheduler
-    wrote."""
-    nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # this connection sends no requests
+    """Return a snapshot: the cluster state that these objects describe, and the plan of a cycle on it. `partial`: True
+    if the user may read only one namespace. `decides`: if False, no cycle is decided, and the reasons are those that
+    the scheduler wrote."""
+    nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # no request is ever sent on this connection
     caches = {kind: Informer(nowhere, kind) for kind in objects}
     with _quiet(partial):
         for kind, each in objects.items():
@@ -303,8 +309,8 @@ def snapshot_of(
 
 @contextmanager
 def _uncollected(*, many: bool) -> Iterator[None]:
-    """Disable the garbage collector in this context. The new objects are all needed, so collections would waste a third
-    of the time. With `many` jobs the garbage of the previous state is collected at the end, so that memory does not
+    """Disable the garbage collector while the context is open. All new objects are needed, so collections would waste a
+    third of the time. `many`: True to collect the garbage of the previous state at the end, so that memory does not
     grow."""
     gc.disable()
     try:
@@ -317,8 +323,8 @@ def _uncollected(*, many: bool) -> Iterator[None]:
 
 @contextmanager
 def _quiet(partial: bool) -> Iterator[None]:
-    """Suppress, in this context and if the snapshot is partial, warnings about objects that a user of one namespace may
-    not read. Such warnings are expected."""
+    """While the context is open and if `partial` is True, suppress warnings about objects that a user of one namespace
+    may not read. These warnings are expected."""
     logger = logging.getLogger("phalanx.kube")
     level = logger.level
     if partial:

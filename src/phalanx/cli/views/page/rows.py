@@ -1,7 +1,7 @@
-"""The rows of the page: the present from a snapshot, and the past from the ledger.
+"""Build the rows of the page: those of the present from a snapshot, and those of the past from the ledger.
 
 The first part computes the rows of jobs, queues, nodes and reservations from a snapshot, without side effects. The
-second part reads the ledger. Each start of an ended job is one row.
+second part reads the ledger; there, each ended run of a job is one row.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from phalanx.report.status import queue_positions
 
 _GIB = 2**30
 _CANNOT = NEVER | {ReasonCode.DEPENDENCY_NEVER, ReasonCode.QUEUE_UNKNOWN, ReasonCode.VOLUMES, ReasonCode.DEADLINE}
-# Labels that group nodes into racks or pools, for clusters without a topology.
+# Labels that group nodes into racks or pools. They are used for clusters without a topology.
 _RACKS = ("topology.kubernetes.io/rack", "rack", "phalanx.dev/rack")
 _POOLS = (
     "cloud.google.com/gke-nodepool",
@@ -59,7 +59,7 @@ _HOSTNAME = "kubernetes.io/hostname"
 
 
 class Unit:
-    """The resource that the page draws: GPUs where a node has any, else CPU cores."""
+    """The resource that the page draws: GPUs if a node of the cluster has GPUs, else CPU cores."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         held = Counter[str]()
@@ -70,7 +70,7 @@ class Unit:
         self.resource = GPU if held.get(GPU) else max(gpus, key=lambda name: held[name], default=CPU)
 
     def of(self, amounts: Mapping[str, Any]) -> float:
-        """Return the amount of the unit among these amounts."""
+        """Return the amount of this resource in `amounts`, in GPUs or CPU cores."""
         return _number(amounts.get(self.resource, 0) / (1000 if self.resource == CPU else 1))
 
 
@@ -81,9 +81,9 @@ def state_of(
     thought: Snapshot | None = None,
     backfilled: Collection[tuple[str, float]] = (),
 ) -> PageState:
-    """Return the state that the page shows. `facts`: facts that the snapshot does not have. `thought`: if no cycle was
-    run on this snapshot, an earlier snapshot on which one was run. `backfilled`: the job and the time of each start
-    that was a backfill."""
+    """Return the state that the page shows. `facts`: facts about the page that the snapshot does not have. `thought`:
+    an earlier snapshot on which a cycle was decided, if none was decided on this one. `backfilled`: (job, time of its
+    start) of each running job that was started by backfill."""
     nodes = [node for node in snapshot.cluster.columns.nodes if node is not None]
     unit = Unit(nodes)
     found = reading.views(snapshot, finished=True)
@@ -120,7 +120,7 @@ def state_of(
 
 
 def _with_reasons(found: Iterable[JobView], thought: Snapshot) -> Iterator[JobView]:
-    """Yield the jobs. Queued jobs get the reasons and nominations of the snapshot `thought`."""
+    """Yield the views of the jobs. Queued jobs get the reasons and nominations of the snapshot `thought`."""
     reasons, nominated = thought.reasons, thought.nominated
     for view in found:
         if view.state != "queued":
@@ -179,7 +179,8 @@ def _positions(snapshot: Snapshot) -> dict[str, int]:
 
 
 def _places(snapshot: Snapshot, view: JobView, unit: Unit) -> Iterator[tuple[str, float]]:
-    """Yield the nodes of the job's pods. If the job is nominated: the nodes of its nomination, if they are known."""
+    """Yield (node, amount of the unit) for the job's pods. For a nominated job, yield the nodes to which it is
+    nominated, if they are known."""
     record = snapshot.cluster.jobs.get(view.id)
     if record is None:
         return
@@ -191,8 +192,8 @@ def _places(snapshot: Snapshot, view: JobView, unit: Unit) -> Iterator[tuple[str
 
 
 def quantiles(found: StartForecast | None) -> tuple[float | None, ...]:
-    """Return the quantiles of the expected start in the order in which the page reads them; None stands for
-    infinity."""
+    """Return the quantiles of the expected start, in the order that the page expects. None in place of a time means
+    that the time is unknown; the result is empty without a forecast."""
     if found is None:
         return ()
     (early, late), (first, last) = found.likely_s, found.nearly_sure_s
@@ -221,7 +222,8 @@ def _sum(roles: Iterable[Role]) -> Counter[str]:
 
 
 def _head(snapshot: Snapshot) -> tuple[str, float | None]:
-    """Return the job with the first reservation, and when the reservation begins."""
+    """Return the job that has the first backfill reservation, and when this reservation begins; ("", None) without a
+    reservation."""
     first = snapshot.plan.reserved
     if snapshot.partial or first is None:
         return "", None
@@ -282,7 +284,7 @@ def _nodes(snapshot: Snapshot, nodes: Iterable[Node], unit: Unit) -> Iterator[No
 
 
 def _by_rack(row: NodeRow) -> tuple[object, ...]:
-    """Return the sort key by which the page shows nodes: `gpu-9` comes before `gpu-10`."""
+    """Return the sort key of nodes on the page: by rack, then by name, so that `gpu-9` comes before `gpu-10`."""
     return _natural(row.group), _natural(row.name)
 
 
@@ -292,7 +294,8 @@ def _natural(text: str) -> list[tuple[int, str]]:
 
 
 def _group(labels: Mapping[str, str], topologies: Iterable[tuple[str, ...]]) -> str:
-    """Return the node's rack: its domain of the finest level above the host; else its pool."""
+    """Return the node's rack: its domain in the lowest topology level above the host. Without a topology, return the
+    value of the first label in `_RACKS` or `_POOLS`."""
     for levels in topologies:
         named = [labels[level] for level in levels if level != _HOSTNAME and level in labels]
         if named:
@@ -323,33 +326,35 @@ def _played(snapshot: Snapshot, outlook: Outlook, unit: Unit) -> Iterator[Played
 
 
 def _shares(job: Job, run: PlayedRun, unit: Unit) -> tuple[tuple[str, float], ...]:
-    """Return the amount on each node. All pods of the job count as equal."""
+    """Return (node, amount of the unit) for each node of the run. All pods of the job are counted as equal."""
     pods = sum(role.count for role in job.roles) or 1
     each = unit.of(_sum(job.roles)) / pods
     return tuple((node, _number(each * count)) for node, count in sorted(run.pods.items()))
 
 
 def _number(amount: float | Fraction) -> float:
-    """Return the amount, to thousandths, as a whole number where it is one."""
+    """Return the amount rounded to thousandths. If the result is a whole number, it is an int."""
     rounded = round(float(amount), 3)
     return int(rounded) if rounded.is_integer() else rounded
 
 
 # --- the past ---------------------------------------------------------------------------------------------------------
 
-MOST = 20_000  # the most starts in one answer
+MOST = 20_000  # the largest number of runs in one response
 _PREEMPTOR = re.compile(r"^Preempted: (?:gives way to|was preempted by|is preempted by) (\S+/\S+) ")
 
 
 def read_past(url: str, unit: Unit, from_s: float, to_s: float) -> list[PastRow]:
-    """Return the runs that have ended and overlap this interval, the latest end first. Raises LedgerError."""
+    """Return the ended runs that overlap this interval, the latest end first. `from_s`, `to_s`: in seconds since the
+    epoch. Raises LedgerError."""
     with Ledger.open(url, read_only=True) as ledger:
         found = list(past_rows(ledger.jobs(Selection(since_s=from_s, until_s=to_s)), unit, from_s, to_s))
     return sorted(found, key=lambda row: -row.end_s)[:MOST]
 
 
 def backfilled_starts(url: str) -> frozenset[tuple[str, float]]:
-    """Return the job and the time of each start that was a backfill and whose job has not ended. Raises LedgerError."""
+    """Return (job, time of its last start) of each job that has not ended and was last started by backfill. Raises
+    LedgerError."""
     with Ledger.open(url, read_only=True) as ledger:
         starts = ((entry.job, entry.starts[-1]) for entry in ledger.live() if entry.starts)
         return frozenset((job, start.at_s) for job, start in starts if start.backfilled)
@@ -378,10 +383,10 @@ def past_rows(entries: Iterable[JobEntry], unit: Unit, from_s: float, to_s: floa
 
 
 def preemptor(start: StartEntry) -> str:
-    """Return the job that preempted this start; empty: no job did."""
+    """Return the job that preempted this run; "" if no job did."""
     if start.by:
         return start.by
-    # Entries of older versions name the preemptor only in the text of the reason.
+    # Entries that older versions wrote name the preemptor only in the text of the reason.
     found = _PREEMPTOR.match(start.reason) if start.state is State.PREEMPTED else None
     return found[1] if found else ""
 
@@ -390,11 +395,11 @@ def _why(entry: JobEntry, start: StartEntry) -> str:
     last = bool(entry.starts) and start is entry.starts[-1] and start.state is not State.COMPLETED
     text = start.reason.partition(": ")[2]
     if start.state is State.PREEMPTED:
-        text = text.partition("): ")[2] or text  # the preemptor has a field of its own
+        text = text.partition("): ")[2] or text  # the preemptor is left out, because the row has a field for it
     return text or (entry.cause if last else "")
 
 
 def _places_of_start(start: StartEntry, unit: Unit) -> tuple[tuple[str, float], ...]:
-    """Return the amount on each node. All pods of the start count as equal."""
+    """Return (node, amount of the unit) for each node of the run. All pods of the run are counted as equal."""
     each = unit.of(start.allocated) / len(start.nodes) if start.nodes else 0
     return tuple((node, round(each * count, 3)) for node, count in sorted(Counter(start.nodes).items()))

@@ -1,12 +1,12 @@
-"""The expected future of waiting jobs: their starts as things are, and with changes that could start a job sooner.
+"""Forecast the future of waiting jobs: their starts without changes, and with changes that could start a job sooner.
 
-Both parts play the cluster forward on a copy. Every job runs for the median run time of jobs like it, and no job is
-submitted. The scheduler's own code decides in the play, so quotas, backfill, reservations and preemption have the same
-effects as in the cluster.
+Both parts of this module simulate the cluster on a copy of its state. In the simulation, every job runs for the median
+run time of similar jobs, and no further job is submitted. The scheduler's own code decides, so quotas, backfill,
+reservations and preemption have the same effects as in the cluster.
 
-The first part computes when waiting jobs are expected to start, and on which nodes. The page shows both results: the
-expected start of each job is a forecast with its uncertainty (`report.forecast`), and the picture of coming runs is
-one play. The second part lists changes for one job, and plays each change forward.
+The first part computes when waiting jobs are expected to start, and on which nodes. The page shows two results: for
+each job an expected start with its uncertainty (`report.forecast`, many simulations), and a picture of coming runs (one
+simulation). The second part lists changes for one job, and simulates each change.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from phalanx.report.status import queue_positions
 from phalanx.simulator.run.forward import Assumptions, forward
 from phalanx.state.cluster import Cluster, JobRecord, time_limit_s
 
-FIRST_OF_QUEUE = 200  # the first jobs of each queue that are played forward
-_LONGEST_S = 366 * 86_400.0  # the longest run that is drawn
+FIRST_OF_QUEUE = 200  # the number of jobs of each queue for which a start is computed
+_LONGEST_S = 366 * 86_400.0  # longer runs are drawn with this length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +49,8 @@ class PlayedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """The future as it was expected at `at_s`. `ends_s`: the expected ends of running jobs, by their median run
-    time."""
+    """The forecast that was made at the time `at_s`. `starts`: the expected start of each waiting job. `runs`: the
+    coming run of each job in one simulation. `ends_s`: the expected ends of running jobs, from median run times."""
 
     at_s: float
     starts: Mapping[str, StartForecast] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Outlook:
 
 
 class MedianPlay(ForecastRun):
-    """A play that remembers on which nodes each job starts."""
+    """A simulation with median run times that records on which nodes each job starts."""
 
     def __init__(self, cluster: Cluster, now_s: float, jobs: Sequence[str]) -> None:
         [median] = drawn_run_times(cluster, 1) if cluster.ends.run_times else [up_to_limits(cluster)]
@@ -79,7 +79,7 @@ class MedianPlay(ForecastRun):
 
 
 def outlook(cluster: Cluster, now_s: float) -> Outlook:
-    """Return the expected future of the first jobs of each queue. It takes playing the cluster forward many times."""
+    """Return the forecast for the first `FIRST_OF_QUEUE` jobs of each queue. This simulates the cluster many times."""
     asked = [
         place.job
         for queue in cluster.tree.branches
@@ -95,7 +95,8 @@ def outlook(cluster: Cluster, now_s: float) -> Outlook:
 
 
 def expected_ends(cluster: Cluster, now_s: float) -> dict[str, float]:
-    """Return job -> expected end (seconds since the epoch) for the running jobs with known run times or time limits."""
+    """Return job id -> expected end (seconds since the epoch), for the running jobs with known run times or time
+    limits."""
     found = {}
     for name, record in cluster.jobs.items():
         if record.phase in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING):
@@ -115,16 +116,18 @@ def _limit_s(cluster: Cluster, job: str) -> float | None:
 # --- changes that could start a job sooner ----------------------------------------------------------------------------
 
 HORIZON_S = 7 * 86_400.0
-PATIENCE_S = 10.0  # the longest computing time of one play
+PATIENCE_S = 10.0  # the longest computing time of one simulation
 _MORE_NODES = 2
 _HOSTNAME = "kubernetes.io/hostname"
-_UNLIMITED_RUN_S = 3600.0  # the assumed run time of a job without known run times and without a limit
+# the assumed run time of a job if neither run times of similar jobs nor a time limit are known
+_UNLIMITED_RUN_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alteration:
-    """A change. `what`: a text that describes the change. `command`: the command that makes the change, or tries it in
-    a simulation."""
+    """A change that could start a job sooner. `key`: the name by which the page requests the simulation of this change.
+    `what`: a text that describes the change. `command`: the command that makes the change or simulates it. `events`:
+    the events that make the change in a copy of the cluster state."""
 
     key: str
     what: str
@@ -146,8 +149,8 @@ def alterations(cluster: Cluster, job: str, reason: Reason | None, now_s: float)
 
 
 def played(cluster: Cluster, job: str, change: Alteration | None, now_s: float) -> dict[str, Any]:
-    """Return when the job starts with the change (seconds since the epoch; None: not within a week), and the jobs that
-    are preempted for it."""
+    """Return when the job starts with the change (seconds since the epoch; None if not within `HORIZON_S`), the end of
+    the simulation, and the jobs that are preempted for it. `change`: None to simulate without a change."""
     copy = cluster.copy()
     if change is not None:
         fold(copy, change.events)
@@ -176,7 +179,7 @@ def played(cluster: Cluster, job: str, change: Alteration | None, now_s: float) 
 
 
 class _Started:
-    """A check that ends the play as soon as the job has started."""
+    """A condition that becomes True when the job has started. It ends the simulation."""
 
     def __init__(self, book: Cluster, job: str) -> None:
         self._book, self._job = book, job
@@ -194,7 +197,7 @@ def _runs(record: JobRecord) -> bool:
 
 
 def _fewer_pods(record: JobRecord) -> Iterator[Alteration]:
-    """Yield the change to half of the pods in the job's largest role."""
+    """Yield the change that halves the number of pods in the job's largest role."""
     job = record.job
     largest = max(job.roles, key=lambda role: role.count, default=None)
     if largest is None or largest.count < 2 or job.groups:
@@ -214,8 +217,8 @@ def _fewer_pods(record: JobRecord) -> Iterator[Alteration]:
 
 
 def _shorter(cluster: Cluster, record: JobRecord, reason: Reason | None, now_s: float) -> Iterator[Alteration]:
-    """Yield the change to a shorter time limit. If the job waits because of a reservation, it would end before that
-    begins; otherwise the limit is halved."""
+    """Yield the change to a shorter time limit. If the job waits because of a reservation, the new limit lets the job
+    end before the reservation begins. Otherwise the limit is halved."""
     job, limit_s = record.job, time_limit_s(cluster, record.job)
     at_s = None
     if reason is not None and reason.code is ReasonCode.RESERVED:
@@ -234,7 +237,7 @@ def _shorter(cluster: Cluster, record: JobRecord, reason: Reason | None, now_s: 
 
 
 def _before_others(cluster: Cluster, record: JobRecord) -> Iterator[Alteration]:
-    """Yield the change to a priority above the priority of every other job."""
+    """Yield the change to a priority above the priorities of all other jobs."""
     job = record.job
     highest = max((each.job.priority for each in cluster.jobs.values() if each is not record), default=0)
     if highest < job.priority:
@@ -248,8 +251,8 @@ def _before_others(cluster: Cluster, record: JobRecord) -> Iterator[Alteration]:
 
 
 def _more_nodes(cluster: Cluster, record: JobRecord) -> Iterator[Alteration]:
-    """Yield the addition of two nodes. They are like the largest node that could hold a pod of the job; if no node
-    could, like the largest node."""
+    """Yield the addition of two nodes. They are copies of the largest node on which a pod of the job could run. If no
+    node is large enough, they are copies of the largest node."""
     nodes = [node for node in cluster.columns.nodes if node is not None]
     wanted = [dict(role.shape.requests) for role in record.job.roles]
 
@@ -263,7 +266,7 @@ def _more_nodes(cluster: Cluster, record: JobRecord) -> Iterator[Alteration]:
     events = tuple(NodeSeen(_another(like, f"{like.name}-more-{number}")) for number in range(_MORE_NODES))
     yield Alteration(
         key="nodes",
-        what=f"Two nodes more like {like.name}",
+        what=f"Two more nodes like {like.name}",
         command=f"phalanx whatif --add-nodes {_MORE_NODES}x{like.name}",
         events=events,
     )
@@ -285,8 +288,8 @@ def _delete_and(job: Job, then: str) -> str:
 
 
 def answer(cluster: Cluster, job: str, change: str, reason: Reason | None, now_s: float) -> dict[str, Any]:
-    """Return the start of the job with the change of that key. Without a key, return its start as it is, and the
-    changes that could be tried. Raises PhalanxError."""
+    """Return the simulated start of the job with the change that has the key `change`. If `change` is "", return its
+    start without a change, and the list of possible changes. Raises PhalanxError."""
     found: Sequence[Alteration] = alterations(cluster, job, reason, now_s)
     if not change:
         offered = [{"key": one.key, "what": one.what, "command": one.command} for one in found]

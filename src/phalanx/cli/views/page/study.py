@@ -1,7 +1,9 @@
-"""A state of the page from a simulation or a recording, as a file: `phalanx dashboard --state FILE` shows it.
+"""Write and read state files: the state of the page at one moment of a simulation or recording. `phalanx dashboard
+--state FILE` shows such a file.
 
-An `Observer` gets each step. It keeps the entries that a ledger would have, so that the page can show the past. At one
-moment it copies the cluster state, and makes the state of the page from that copy, as for a real cluster.
+An `Observer` is called for each step. It collects the entries that a ledger would have, so that the page can show the
+past. At one moment it copies the cluster state, and computes the state of the page from the copy, as for a real
+cluster.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ _PAST_S = 2 * 86_400.0  # a state file contains the last two days; the page show
 
 
 class StateFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A state file. `whole`: the answer to GET /state. `past`: the runs that have ended. `reasons`: for each pending
-    job, the changes of its reason, as (time of the change, code)."""
+    """The content of a state file. `whole`: the response to GET /state of the page. `past`: the ended runs. `reasons`:
+    for each pending job, the changes of its reason, as (time of the change, code)."""
 
     version: int = msgspec.field(name="phalanx state")
     whole: dict[str, Any]
@@ -46,7 +48,8 @@ class StateFile(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class Observer:
-    """`at_s`: the moment to show, in seconds since the epoch."""
+    """Observes the steps of a simulation or recording. `at_s`: the time whose state is shown, in seconds since the
+    epoch. `state`, `past`, `reasons`: the result, filled by `show`."""
 
     at_s: float = inf
     state: PageState | None = None
@@ -62,7 +65,8 @@ class Observer:
         self._books = Accountant(lambda job: None, lambda: self._now_s)
 
     def step(self, cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: Any) -> Plan:
-        """Do a step of the loop. Before the first step that is later than `at_s`, make the state of the page."""
+        """Run a step of the scheduling loop and return its plan. Before the first step that is later than `at_s`,
+        compute the state of the page."""
         if self.state is None and now_s > self.at_s:
             self._now_s = self.at_s
             self.show(cluster)
@@ -71,14 +75,14 @@ class Observer:
         return plan
 
     def note(self, events: Sequence[Event], plan: Plan, now_s: float) -> None:
-        """Add the events and the plan of a step to the books."""
+        """Add the events and the plan of a step to the entries of jobs."""
         self._now_s, self._first = now_s, plan.reserved
         self._books.heard(events)
         self._books.planned(plan.actions)
         self._entries.update((entry.uid, entry) for entry in self._books.take())
 
     def show(self, cluster: Cluster) -> None:
-        """Make the state of the cluster as it is."""
+        """Compute the state of the page from the present cluster state."""
         now_s, seen = self._now_s, cluster.copy()
         snapshot = Snapshot(
             cluster=seen,
@@ -100,7 +104,7 @@ class Observer:
 
 
 class Study:
-    """The source of a page that shows a state file."""
+    """The data source of a page that shows a state file: the past of the jobs in this file."""
 
     def __init__(self, past: Sequence[PastRow], reasons: Mapping[str, Sequence[tuple[float, str]]]) -> None:
         self._past, self._reasons = past, reasons
@@ -112,11 +116,11 @@ class Study:
         return self._reasons.get(job, ())
 
     async def whatif(self, job: str, change: str) -> Mapping[str, Any]:
-        raise PhalanxError("a state file cannot be played forward: `phalanx simulate` plays its trace with a change")
+        raise PhalanxError("a state file has no forecasts: run `phalanx simulate` again with the change")
 
 
 def _standing(cluster: Cluster) -> Sequence[Action]:
-    """Return one plan with the reasons and nominations of all pending jobs."""
+    """Return the reasons and nominations of all pending jobs, as the actions of a plan."""
     found: list[Action] = []
     for name, record in cluster.jobs.items():
         if (reason := cluster.reason(name)) is not None and (record.phase is Phase.QUEUED or record.open):
@@ -136,13 +140,14 @@ def encoded(observer: Observer) -> bytes:
 
 
 def read_state(file: Path) -> tuple[PageState, Study]:
-    """Return the state in a state file, and the source of its past. Raises PhalanxError if the file is not a state
+    """Return the state in a state file, and the data source for its past. Raises PhalanxError if the file is no state
     file."""
     try:
         found = msgspec.json.decode(file.read_bytes(), type=StateFile)
         if found.version != _FORMAT:
             raise PhalanxError(
-                f"{file} has version {found.version} of state files, and this program reads {_FORMAT}. Write it again "
+                f"{file} is a state file of version {found.version}, but this program reads version {_FORMAT}. Write "
+                "it again "
                 "with `phalanx simulate --state` or `phalanx replay --state`."
             )
         return state_from(found.whole), Study(found.past, found.reasons)
