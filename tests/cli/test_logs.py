@@ -100,7 +100,7 @@ def test_without_output_it_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told(monkeypatch, "7") == "ns/train has no pod 7 with output. Pods with output: 9, 10, driver."
     assert told(monkeypatch, previous=True) == "ns/train has no earlier attempt whose output is kept."
     assert "is queued and has no output yet. `phalanx logs -f ns/train` waits" in told(monkeypatch, over=False)
-    assert told(monkeypatch).startswith("the pods of ns/train are gone, and their output with them")
+    assert told(monkeypatch).startswith("the pods of ns/train were deleted with their output")
 
 
 class Breaking:

@@ -29,7 +29,7 @@ nodeGroups:
 """)
     node = {"metadata": {"name": "n1", "labels": {"phalanx.dev/node-group": "a"}}}
     first, second, third = await of_node_groups(Cluster((NODES, "n1", node)), read_node_groups(file))
-    text = "its provider answers: 2 running; the cluster has 1 of its nodes; not in the cluster: g-2"
+    text = "its provider lists 2 running; the cluster has 1 of its nodes; not in the cluster: g-2"
     assert (first.about, first.state, first.text) == ("node group a", WARNING, text)
     assert "with the label phalanx.dev/node-group=a" in first.mend
     assert second.state == PROBLEM
@@ -50,4 +50,4 @@ nodeGroups:
     flavor = {"metadata": {"name": "big"}, "spec": {field: {"pool": "a100"}}}
     *_, last = await of_node_groups(Cluster((kind, "big", flavor)), groups)
     assert (last.about, last.state) == ("node group b", WARNING)
-    assert last.text == "its nodes are of none of 1 flavors; those of big also have pool=a100"
+    assert last.text == "its nodes belong to none of the 1 flavors; nodes of big also have pool=a100"

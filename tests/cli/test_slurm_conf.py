@@ -57,9 +57,9 @@ def test_a_slurm_conf_becomes_node_groups(tmp_path: Path) -> None:
     ("before", "after", "error"),
     [
         ("State=CLOUD", "State=UNKNOWN", "it has no nodes with State=CLOUD"),
-        ("ResumeProgram=/usr/bin/env", "", "no ResumeProgram: no program switches them"),
+        ("ResumeProgram=/usr/bin/env", "", "no ResumeProgram, so no program powers them"),
         ("ResumeProgram=/usr/bin/env", "ResumeProgram=env", "slurm.conf, line 5: resumeprogram=env: it must be an abs"),
-        ("SuspendExcNodes=gpu[1-2],login", "SuspendExcNodes=gpu[1-8]:2", "a number of nodes (`:`) is not offered"),
+        ("SuspendExcNodes=gpu[1-2],login", "SuspendExcNodes=gpu[1-8]:2", "a number of nodes (`:`) is not supported"),
         (" RealMemory=128000", "", "slurm.conf, line 12: NodeName=gpu[1-8] has no RealMemory"),
         ("SuspendTime=600", "SuspendTime=soon", "suspendtime: soon is not a whole number"),
     ],
