@@ -65,5 +65,5 @@ def test_without_a_target_it_says_what_stays(source: str) -> None:
 
 
 def test_a_ledger_is_not_copied_to_itself(source: str) -> None:
-    with pytest.raises(PhalanxError, match="is the ledger that is moved from"):
+    with pytest.raises(PhalanxError, match="is the ledger of the source cluster"):
         copy_ledger(source, source, copier())
