@@ -1,4 +1,4 @@
-"""The state of a cluster as the page gets it, and the changes since an earlier state.
+"""The state of a cluster that the server sends to the page, and the changes since an earlier state.
 
 A state consists of rows with keys, so that a change consists of the rows that differ. All times are seconds since the
 epoch. The *unit* is the resource whose amounts the page draws: GPUs if a node has any, else CPU cores. Fields with

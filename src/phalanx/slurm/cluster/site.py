@@ -248,8 +248,8 @@ def _rank(one: Association) -> tuple[int, str]:
 
 
 def _ranked(theirs: Sequence[Association]) -> list[Association]:
-    """Return a user's associations with ranks by which they are sorted in this order. Ranks that already fit stay,
-    because a coordinator may only change the keys of the own account."""
+    """Return a user's associations with ranks that sort them in the given order. Ranks that already fit are kept,
+    because coordinators may change only the keys of their own accounts."""
     found = list(theirs[:1])
     if any(_rank(one) < _rank(theirs[0]) for one in theirs[1:]):
         found = [msgspec.structs.replace(theirs[0], rank=min(one.rank for one in theirs[1:]) - 1)]

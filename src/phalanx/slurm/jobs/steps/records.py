@@ -1,10 +1,10 @@
 """Record each step of a job in an annotation of its Job. The ledger, the accounting database, reads the record there.
 
-Each step has its own annotation, so that concurrent steps do not overwrite each other. Of a job with very many steps
-only the first 200 are recorded, because each record is a call to the API server.
+Each step has its own annotation, so that concurrent steps do not overwrite each other. Only the first 200 steps of a
+job are recorded, because each record is a call to the API server.
 
-The module also detects tasks that the kernel killed because memory ran out. Such a task ended by SIGKILL, and the count
-of memory kills in its cgroup rose.
+The module also detects tasks that the kernel killed because memory ran out. A task counts as such if SIGKILL ended it
+and the count of memory kills in its cgroup rose.
 
 If memory.oom.group is set, as kubelets do, the kernel kills the whole container instead. Then only the status of the
 container shows the cause. The module imports little, because each job starts a daemon that imports it."""
