@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from phalanx.cli.commands.inside.cp import _extract, _inside
-from phalanx.cli.commands.inside.port_forward import _pair
 from phalanx.errors import PhalanxError
 
 
@@ -34,7 +33,7 @@ def test_an_archive_is_unpacked_below_the_folder_and_nowhere_else(tmp_path: Path
     assert not (tmp_path / "outside").exists()
 
 
-def test_paths_and_ports_as_users_write_them() -> None:
+def test_paths_as_users_write_them() -> None:
     assert _inside("./a:b") is None
     assert _inside("plain") is None
     found = _inside("team/train/3:/a/b")
@@ -42,7 +41,3 @@ def test_paths_and_ports_as_users_write_them() -> None:
     assert (found.job, str(found.path)) == ("team/train/3", "/a/b")
     with pytest.raises(PhalanxError, match="names no path"):
         _inside("train:")
-    assert (_pair("80"), _pair("0:80")) == ((80, 80), (0, 80))
-    for wrong in ("x", "0", "80:0", "70000", "1:2:3"):
-        with pytest.raises(PhalanxError, match="is no port"):
-            _pair(wrong)
