@@ -35,7 +35,7 @@ def test_what_cannot_be_read_has_no_pod_sets(component: dict[str, Any]) -> None:
 
 
 def test_what_cannot_be_read_is_told() -> None:
-    with pytest.raises(WrapError, match=r"there is no template of pods at template\.spec\.template"):
+    with pytest.raises(WrapError, match=r"there is no pod template at template\.spec\.template"):
         OURS.expected({"metadata": {"name": "aw"}, "spec": {"components": [{"template": {"kind": "Job", "spec": []}}]}})
 
 
