@@ -260,6 +260,6 @@ def test_a_gpu_that_no_quota_names_may_not_be_asked_for() -> None:
         asks["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "1"
         stage.put(asks)
         async with stage.scheduler():
-            await stage.until(lambda: "no ElasticQuota's min names nvidia.com/gpu" in blocked(stage, "pod:p"))
+            await stage.until(lambda: "the min of no ElasticQuota names nvidia.com/gpu" in blocked(stage, "pod:p"))
 
     play(scene())
