@@ -52,9 +52,9 @@ def test_an_old_cluster_is_refused(version: dict[str, str], fits: bool) -> None:
 def test_a_move_takes_an_administrator() -> None:
     asyncio.run(ends._require_administrator(cluster(create={"status": {"allowed": True}})))
     for answer in ({"status": {"allowed": False}}, {}):
-        with pytest.raises(PhalanxError, match="may not do everything there"):
+        with pytest.raises(PhalanxError, match="needs an administrator of both clusters"):
             asyncio.run(ends._require_administrator(cluster(create=answer)))
-    with pytest.raises(PhalanxError, match="does not say what its kubeconfig may do"):
+    with pytest.raises(PhalanxError, match="does not answer which rights its kubeconfig has"):
         asyncio.run(ends._require_administrator(cluster(create=ApiUnknown("away"))))
 
 

@@ -66,9 +66,9 @@ def test_a_step_that_cannot_be_read_is_told_with_its_line(text: str, tmp_path: P
 
 
 def test_what_cannot_be_recorded(tmp_path: Path) -> None:
-    with pytest.raises(PhalanxError, match="cannot be recorded to: "):
+    with pytest.raises(PhalanxError, match="cannot be written: "):
         open_private(tmp_path / "none" / "r")
-    with pytest.raises(PhalanxError, match="a priority in Python cannot be written down"):
+    with pytest.raises(PhalanxError, match="a Python function cannot be recorded"):
         require_recordable(tmp_path / "r", Policy(priority_function=lambda job: 0.0))
     assert not (tmp_path / "r").exists()
     with pytest.raises(PhalanxError, match="cannot be read: No such file"):

@@ -31,18 +31,19 @@ def test_a_cluster_that_works() -> None:
 @pytest.mark.parametrize(
     ("what", "value", "told"),
     [
-        ("scheduler", None, "none leads: nothing is scheduled"),
-        ("nodes", None, "you may not see them"),
+        ("scheduler", None, "no scheduler"),
+        ("nodes", None, "you are not"),
         ("nodes", {"ready": 1, "not_ready": 2}, "1 ready, 2 not ready"),
-        ("queues", None, "no Phalanx"),
+        ("queues", None, "not readable"),
         ("queues", 0, "0 queues"),
         ("jobs", {}, "none"),
     ],
 )
 def test_what_is_missing_is_said(what: str, value: Any, told: str) -> None:
-    assert lines(**{what: value})[what] == told
+    assert lines(**{what: value})[what].startswith(told)
 
 
 def test_a_lease_that_is_not_renewed_is_of_a_scheduler_that_does_not_run() -> None:
     told = lines(scheduler={"holder": "a", "renewed_s_ago": 3600.0})["scheduler"]
-    assert told.endswith(" ago: it does not run, and nothing is scheduled")
+    assert "is scheduled" in told
+    assert "is scheduled" not in lines()["scheduler"]

@@ -27,7 +27,7 @@ def test_the_first_internal_address_counts() -> None:
     "said", [node(("Hostname", "n")), node(("InternalIP", "10.0.0.1"), port=None), {"metadata": {"name": "n"}}]
 )
 def test_a_node_without_an_agent_is_told(said: dict[str, Any]) -> None:
-    with pytest.raises(ApiError, match="node n says no address") as raised:
+    with pytest.raises(ApiError, match="node n has no address in its status") as raised:
         endpoint_of(said)
     assert raised.value.code == 400
 
