@@ -4,6 +4,7 @@ not served."""
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -372,5 +373,29 @@ def test_refusal_has_the_words_of_kubernetes(
             await api.ask("DELETE", f"{MAPS}/going")
             answer = await api.ask(method, path, body, media or "application/json")
             assert (answer.code, message in answer.body["message"]) == (code, True), answer.body
+
+    asyncio.run(scene())
+
+
+def test_a_number_that_becomes_true_is_a_change(tmp_path: Path) -> None:
+    """In Python `1 == True`, but not in JSON."""
+    free = copy.deepcopy(CRD)
+    free["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+
+    async def scene() -> None:
+        async with InProcess.started(tmp_path) as api:
+            await api.make(DEFINITIONS, free)
+            await until(api, DEFINITIONS, lambda event: conditions(event).get("Established") == "True")
+            made = await api.make(
+                WIDS, {"apiVersion": "test.dev/v1", "kind": "Wid", "metadata": {"name": "w"}, "one": 1}
+            )
+            changed = (await api.ask("PATCH", f"{WIDS}/w", {"one": True}, MERGE)).body
+            again = (await api.ask("PATCH", f"{WIDS}/w", {"one": True}, MERGE)).body
+        assert changed["one"] is True
+        versions = [each["metadata"]["resourceVersion"] for each in (made, changed, again)]
+        assert versions[0] != versions[1] == versions[2]
 
     asyncio.run(scene())

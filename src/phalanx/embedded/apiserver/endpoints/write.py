@@ -18,6 +18,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+import msgspec
+
 from phalanx.embedded.apimachinery.meta import objectmeta
 from phalanx.embedded.apimachinery.meta.resource import (
     Resource,
@@ -44,6 +46,7 @@ from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
 from phalanx.embedded.apiserver.storage.store import Object, Store, Stored, decode, encode
 from phalanx.embedded.apiserver.transport.options import not_unsigned
 
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _GENERATE_ATTEMPTS = 8
 _PATCH_ATTEMPTS = 5
 _LISTS, _FLAGS = ("command", "ports"), ("stdin", "stdout", "stderr", "tty")  # parameters in the query of a connection
@@ -313,7 +316,7 @@ class ObjectWriter:
         resource = target.resource
         if intent.dry_run:
             return WrittenObject(stored=Stored(old.version, encode(obj), obj))
-        if obj == old.obj:
+        if obj == old.obj and _encode_sorted(obj) == _encode_sorted(old.obj):  # in Python True == 1, in JSON it is not
             return WrittenObject(stored=old)
         if removable(obj):
             last = as_revision(old.obj)
