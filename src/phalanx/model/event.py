@@ -115,8 +115,8 @@ class FlavorGone:
 
 @dataclass(frozen=True, slots=True)
 class TopologiesSeen:
-    """The topologies that objects of the cluster now declare. They are used in addition to the topologies of the
-    policy."""
+    """The topologies that objects of the cluster now declare. The scheduler uses them in addition to the topologies of
+    the policy."""
 
     topologies: tuple[Topology, ...]
 

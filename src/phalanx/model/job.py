@@ -91,10 +91,10 @@ class Outcome(StrEnum):
 
 
 class GangSize(StrEnum):
-    """The treatment of the pods between a role's minimum and its count (the surplus)."""
+    """How the surplus of a role, its pods above the minimum and up to the count, gets nodes."""
 
     ELASTIC = "elastic"  # the job starts with as many pods as fit, grows later, and releases its surplus first
-    # As ELASTIC, but each surplus pod gets its node at the job's place in the order, at the start and later.
+    # As ELASTIC, but surplus pods need not wait for the minimums of other jobs: each is tried in its turn.
     IN_TURN = "in-turn"
     FIXED_AT_START = "fixed-at-start"  # the size at the start is final (Kueue's partial admission)
     # The job starts with its minimum, grows by all missing pods or by none, and is preempted whole (Kueue's elastic
@@ -243,8 +243,8 @@ class GangTree:
         return sum(member.placed(pods) for member in self.members) >= self.minimum
 
     def spare(self, pods: Sequence[int]) -> Iterator[int]:
-        """Yield the roles of members that can be released while the subtree stays placed; in each group the last
-        members. `pods`: the number of pods of each role."""
+        """Yield the roles of the members that can be released while the subtree stays placed. In each group, these are
+        the last members. `pods`: the number of pods of each role."""
         whole = [member for member in self.members if member.placed(pods)]
         kept = whole[: self.minimum]
         for member in self.members:

@@ -44,8 +44,8 @@ def taint_text(taint: Taint) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """A device of a node. `resource`: the resource that counts it (`nvidia.com/gpu`). `zone`: its NUMA zone.
-    `counted`: True if only the number of the node's devices is known. Pods get shares of such devices by name, but hold
-    whole ones without names."""
+    `counted`: True if only the number of the node's devices is known. A pod with a share of such a device holds it by
+    name. A pod that holds such devices whole holds them without names."""
 
     name: str
     resource: str
@@ -178,8 +178,8 @@ class Flavor:
     """A flavor is the class of nodes that have all of `labels`.
 
     A pod with the flavor is placed on these nodes only. It gets `tolerations` in addition to its own, for the taints
-    that keep other pods off these nodes. `taints`: the flavor is given only to pods that tolerate them, whether its
-    nodes have them or not."""
+    that keep other pods off these nodes. `taints`: only pods that tolerate all of these taints get the flavor, even if
+    its nodes do not have these taints."""
 
     name: str
     labels: tuple[tuple[str, str], ...] = ()

@@ -199,8 +199,8 @@ def bounded_amounts(requests: Amounts) -> Amounts:
 def with_device_share(asks: Amounts, share: DeviceShare) -> Costs:
     """Return the requests together with the share of devices, as a quota counts them.
 
-    A share in bytes of memory counts as a whole device. Its true part depends on the device, and quota is decided
-    before a device is chosen."""
+    A share in bytes of memory counts as a whole device. The exact part depends on the memory of the chosen device, but
+    quota is checked before a device is chosen."""
     part = Fraction(max(0, share.milli), 1000) if share.milli and not share.memory_bytes else Fraction(1)
     costs: dict[str, Amount] = dict(asks)
     costs[share.resource] = costs.get(share.resource, 0) + min(Fraction(MAX_AMOUNT), part * max(0, share.count))

@@ -29,15 +29,15 @@ class BackfillOrder(StrEnum):
 
 
 class ScoringStrategy(StrEnum):
-    """The choice among the nodes on which a pod fits. Among equally good nodes, the node with the smallest row in the
-    node table is chosen."""
+    """The choice among the nodes on which a pod fits. Among equally good nodes, the first one in the node table is
+    chosen."""
 
     PACK = "pack"  # the fullest node
     SPREAD = "spread"  # the emptiest node
     FRAGMENTATION = "fragmentation"  # the node whose fragmentation grows least (FGD, ATC'23)
     LOAD = "load"  # the node with the lowest measured usage
-    BEST_FIT = "best-fit"  # the node with the least cpu and devices left, in whole hundredths
-    DOT_PRODUCT = "dot-product"  # the lowest product of free and requested amounts (Tetris in FGD's paper)
+    BEST_FIT = "best-fit"  # the node with the least cpu and devices left, compared in whole percent
+    DOT_PRODUCT = "dot-product"  # the lowest dot product of free and requested amounts (Tetris in FGD's paper)
     DEVICE_PACKING = "device-packing"  # shared devices first, then used nodes, then empty nodes
     DEVICE_CLUSTERING = "device-clustering"  # a node with pods that request the same number of devices
     RANDOM = "random"  # pseudo-random, but the same for the same cluster state

@@ -47,8 +47,8 @@ class ReclaimWithinCohort(StrEnum):
 
 
 class ReclaimFloor(StrEnum):
-    """How much may be preempted from other queues: down to which usage the victims' queue may be brought, and up to
-    which usage the preempting queue may grow."""
+    """How much may be preempted from other queues. A floor limits how far the usage of the victims' queue may fall, and
+    how far the usage of the preempting queue may grow."""
 
     GUARANTEE = "guarantee"  # the preempting queue stays within its guarantee, and the victims' queues keep theirs
     # The preempting queue may exceed its guarantee while its share stays below the share of the victim's queue.
@@ -69,7 +69,7 @@ class Strategy(StrEnum):
 class VictimOrder(StrEnum):
     """The order in which permitted victims are chosen (`core.preemption.victim_sets`)."""
 
-    FAIREST = "fairest"  # victims of the queue with the highest share at that time; within a queue the cheapest victim
+    FAIREST = "fairest"  # each victim is of the queue that then has the highest share; within this queue, the cheapest
     CHEAPEST = "cheapest"  # the cheapest victims of all queues; among equally cheap victims, as FAIREST
 
 

@@ -78,8 +78,9 @@ class Gang:
     `simple`: True if the gang has neither groups nor topology requests. Otherwise `tree` has its groups and topology
     requests.
     `required_roles`: the roles whose minimum it needs to start.
-    `asked`: resource -> request of the minimums of all roles together.
-    `due`: the queue's charge for the minimums of all roles, under keys with the empty flavor.
+    `asked`: resource -> the amount that the minimums of all roles request together.
+    `due`: the amounts that the queue is charged for the minimums of all roles. The keys have the empty flavor, which
+    stands for all nodes.
     `error`: the error in the roles or groups, as a sentence; empty if there is no error.
     `minimums`: the minimum number of pods of each role. `none`: a list with 0 for each role.
     `rigid`: whether the gang never has more pods than its minimum.

@@ -157,9 +157,9 @@ class Cluster:
     `preempted_at`: queue -> times at which its jobs were preempted (seconds since the epoch).
     `exceeding`: queue above its limit -> since when, as in `core.fold.memory.Memory` (seconds since the epoch).
     `now_s`: the latest of all reported times. `told_s`: the last reported time, which is earlier if the clock was set
-    back (seconds since the epoch). `opened`: the number of openings of slots so far.
-    `latest_s`: the latest submission seen; a slot that opens counts as arrived then.
-    `breaches`: texts about folded decisions that break a rule."""
+    back (seconds since the epoch). `opened`: how many times a slot has been opened so far.
+    `latest_s`: the latest submission seen; a slot that opens has this time as its arrival.
+    `breaches`: messages about decisions that broke a rule, noted when they were applied to the state."""
 
     def __init__(self) -> None:
         self.columns = NodeTable()
@@ -228,7 +228,7 @@ class Cluster:
             self.columns.discharge(node, demand.asks)
 
     def note_growth(self, row: int) -> None:
-        """Note that the free amounts of the row grow, if it has a node."""
+        """Note that the free amounts of the node in this row grow. If the row has no node, do nothing."""
         if self.columns.nodes[row] is not None:
             self.pending.note_growth(row)
 
@@ -427,8 +427,8 @@ def with_their_members(record: JobRecord, slots: Collection[Slot]) -> tuple[Slot
 
 
 def nominated_in(cluster: Cluster, row: int, jobs: Iterable[str]) -> Mapping[str, int]:
-    """Return for each resource the amount that nominations of these jobs hold on the row. Pods with shares of devices
-    are left out."""
+    """Return for each resource the amount that nominations of these jobs hold on the node in this row. Pods with shares
+    of devices are left out."""
     found: Counter[str] = Counter()
     for record in (cluster.jobs[job] for job in jobs):
         for slot, node in record.nominated.items():
@@ -439,8 +439,8 @@ def nominated_in(cluster: Cluster, row: int, jobs: Iterable[str]) -> Mapping[str
 
 
 def is_overcommitted(cluster: Cluster, row: int, back: Mapping[str, int]) -> bool:
-    """Return whether the pods of the row hold more than the node has, even if `back` (resource -> amount) is
-    released."""
+    """Return whether the pods on the node in this row hold more than the node has, even after `back` (resource ->
+    amount) is released."""
     return any(amount + back.get(resource, 0) < 0 for resource, amount in cluster.columns.free_of(row).items())
 
 
@@ -471,8 +471,8 @@ def whole_slices(gang: Gang, at: int, role: Role) -> int:
 
 def is_growth(record: JobRecord, slot: Slot) -> bool:
     """Return whether the slot is growth: the role has its minimum without this slot, or the gang can do without the
-    role. Nominated pods count towards the minimum (rule R2). If a role has fewer pods than its minimum, the slots that
-    were opened last count as the slots of the missing pods."""
+    role. Nominated pods count towards the minimum (rule R2). If a role lacks n pods of its minimum, the n slots of the
+    role that were opened last belong to the minimum. Its other open slots are growth."""
     least, placed = record.minimums[slot.role], record.kept()[slot.role]
     wanted = record.open
     if record.nominated and slot not in record.nominated:
@@ -488,8 +488,8 @@ def is_growth(record: JobRecord, slot: Slot) -> bool:
 
 def is_incomplete(record: JobRecord, more: Sequence[Placement] = ()) -> bool:
     """Return whether a started job waits for pods of its minimum, after the placements `more`. While it waits, no
-    growth of the job may be decided (rule R2). A role below its minimum without an open slot waits for no pod: its pods
-    have ended."""
+    growth of the job may be decided (rule R2). If a role is below its minimum but has no open slot, its missing pods
+    have ended, and the job does not wait for them."""
     new = pods_by_role(more, len(record.placed))
     pods = [has + added for has, added in zip(record.kept(), new, strict=True)]
     wanted = [slots - added for slots, added in zip(pods_by_role(record.open, len(new)), new, strict=True)]

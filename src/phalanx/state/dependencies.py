@@ -1,7 +1,8 @@
 """The jobs that wait for other jobs (dependencies, singletons, arrays), and the outcomes of finished jobs.
 
 The index maps each job to the jobs that depend on it. So when a job starts or ends, its dependents are found at once.
-It keeps the outcomes of all jobs that a live job names, and of at least the `KEPT` jobs that finished last.
+The index also keeps the outcome of each finished job that a live job names as a dependency, and the outcomes of at
+least the `KEPT` jobs that finished last.
 """
 
 from __future__ import annotations

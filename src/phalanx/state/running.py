@@ -88,7 +88,8 @@ class RunningPods:
         return self._jobs[name][: len(self.ids)]
 
     def movable(self) -> Ints:
-        """Return the job number of each entry with pods that are not terminating."""
+        """Return the number of the job of each entry, except for entries without pods and entries whose pods are
+        terminating."""
         if self._movable is None:
             self._movable = self.entry("job")[(self.entry("pods") > 0) & (self.entry("leaving") == 0)]
         return self._movable
@@ -164,7 +165,8 @@ class RunningPods:
             self._written.append((row, number, role, self._demand_number(demands[role]), pods, going, above))
 
     def settle(self) -> None:
-        """Add the pods and jobs that were written since the last call to the columns."""
+        """Bring the columns up to date: add the pods and jobs that `write` has received since the last call of
+        `settle`."""
         self._movable = None
         if self._told:
             numbers, *values = zip(*self._told, strict=True)

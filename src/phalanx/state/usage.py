@@ -60,7 +60,7 @@ class AssociationUsage:
 
     `usage`: billed units times seconds at `at_s` (seconds since the epoch).
     `held`, `rate`: the amounts that the user has held since then, and their price per second in billed units.
-    `price`: the price of its usage. `told_s`: the time up to which the world has reported the usage.
+    `price`: the price of the held amounts. `told_s`: the time up to which the world has reported the usage.
     `jobs`: live jobs of the user in the queue."""
 
     __slots__ = ("at_s", "held", "jobs", "price", "rate", "told_s", "usage")

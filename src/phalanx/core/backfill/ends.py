@@ -41,7 +41,8 @@ NOTHING = HeldCapacity(np.zeros(0, np.intp), {})
 class CycleEnds:
     """The expected ends of running jobs and of the cycle's grants.
 
-    `given`: the grants of the cycle and the nominations, as (request, gang, placements). The cycle adds to it.
+    `given`: the grants of the cycle and the nominations, as (request, gang, placements). The cycle appends its further
+    grants to this list.
     `leaving`: jobs that this cycle preempts whole. `shrunk`: slots that running jobs lose in this cycle."""
 
     def __init__(self, cluster: Cluster, now_s: float, given: list[Grant]) -> None:

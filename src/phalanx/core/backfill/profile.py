@@ -189,7 +189,8 @@ def placed(cluster: Cluster, draft: Draft, gang: Gang, free: Free) -> HeldCapaci
 
 
 def merged(times: list[float], most: int) -> list[float]:
-    """Return about `most` of the times: the first one, which is now, and the latest of each few neighbouring times."""
+    """Return about `most` of the times: the first time, which is now, and the latest time of each group of neighbouring
+    times."""
     step = -(-len(times) // max(2, most))
     return times if step == 1 else [times[0], *reversed(times[:0:-step])]
 
@@ -223,8 +224,9 @@ INFINITE_S = float("inf")
 
 
 class Asked(NamedTuple):
-    """The requests of a gang. `amounts`: (resource, amount) for the whole minimum of each role. `held`: the capacity of
-    the gang if counting alone decides whether it fits; None if the gang must be placed on a draft to decide that."""
+    """The requests of a gang. `amounts`: (resource, amount) for the whole minimum of each role. `held`: the capacity
+    that the gang takes, if counting alone decides whether the gang fits; None if the gang must be placed on a draft to
+    decide that."""
 
     amounts: tuple[tuple[str, int], ...]
     held: HeldCapacity | None

@@ -37,8 +37,8 @@ PLENTY = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class HeldCapacity:
-    """The capacity of a job. `rows`: the rows of its nodes, each row once. `amounts`: resource -> the amount on each of
-    these rows."""
+    """The capacity that a job holds. `rows`: the rows of its nodes, each row once. `amounts`: resource -> the amount on
+    each of these rows."""
 
     rows: NDArray[np.intp]
     amounts: dict[str, NDArray[np.int64]]
@@ -59,7 +59,7 @@ Release: TypeAlias = tuple[float, HeldCapacity]
 
 
 def held_capacity(columns: NodeTable, gang: Gang, where: Iterable[tuple[int, str]]) -> HeldCapacity:
-    """Return the capacity of pods that are given as (role, node)."""
+    """Return the capacity that these pods hold. `where`: (role, node) of each pod."""
     rows: dict[int, int] = {}
     held: dict[str, dict[int, int]] = {}
     asks = [demand.asks for demand in gang.demands]
@@ -138,7 +138,7 @@ def has_room(columns: NodeTable, free: Free, gang: Gang) -> bool:
 
 
 def pods_in_rows(free: Free, asks: Amounts, rows: NDArray[np.bool_]) -> int:
-    """Return the number of pods with these requests that fit on the rows."""
+    """Return the number of pods with the requests `asks` that fit on the nodes whose rows are in the mask `rows`."""
     found = node_resources.rows_that_fit(free, asks, rows)
     return int(node_resources.pods_held(free, asks, found).sum()) if len(found) else 0
 

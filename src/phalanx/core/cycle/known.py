@@ -321,7 +321,7 @@ def fits(classes: PlacementClasses) -> bytearray:
 
 
 def forget_mended_failures(classes: PlacementClasses) -> None:
-    """Forget the failed trial of each class of which a pod fits on a node (row) that has gained free amounts since the
+    """Forget the failed trial of a class if one of its pods fits on a node that has gained free amounts since the
     trial."""
     grown = classes.capacity.grown
     for found in list(classes.failed):

@@ -129,7 +129,7 @@ class ReasonReporter:
             self.report_request(other.request, reason)
 
     def report_remaining(self) -> None:
-        """Report to all request classes that were not tried, if the kind of their blocker has changed."""
+        """Report a reason to each request class that was not tried, if the kind of its blocker has changed."""
         if self.pending.request_classes:
             self.renew()
             if self.tournament.closed:
@@ -175,8 +175,8 @@ class ReasonReporter:
                 self.report(candidate, reason, Blocker.CAPACITY, None)
 
     def report_untried(self) -> None:
-        """Report to the request classes that were not tried because they lack quota or capacity, if the kind of their
-        blocker has changed. A class that lacks both reports the missing quota (rule R25). Of the classes that lost
+        """Report a reason to each request class that was not tried because it lacks quota or capacity, if the kind of
+        its blocker has changed. A class that lacks both reports the missing quota (rule R25). Of the classes that lost
         quota or capacity to other jobs in this cycle, the first few also get a reason with new numbers."""
         state, columns, count = self.state, self.pending.columns, len(self.pending.columns.request_classes)
         placement_class, row = columns.placement_class[:count], columns.row[:count]
@@ -243,7 +243,8 @@ class ReasonReporter:
         self.report(candidate, reason, Blocker.CAPACITY, reason)
 
     def report_lost(self, candidate: Candidate, found: PlacementClass) -> None:
-        """Report to a class that lost its capacity or quota in this cycle."""
+        """Report the present reason, with new numbers, to a class that lost its capacity or quota to other jobs in this
+        cycle."""
         request_class = candidate.request_class
         if self.pending.columns.reported_blocker[request_class.number] == Blocker.QUOTA:
             self.known.failures += 1
@@ -284,7 +285,7 @@ class ReasonReporter:
     # Behind a head
 
     def report_blocked_by_head(self) -> None:
-        """Report to all classes that the heads of strict queues block in this cycle."""
+        """Report the reason `BehindHead` to the classes that wait behind the heads of strict queues."""
         behind = self.newly_blocked()
         for queue, (head, entry) in self.tournament.closed.items():
             why = self.reason_of(head)

@@ -156,7 +156,8 @@ class CycleState:
             self.started.append((job, charge.cost))
 
     def charge_preemptor(self, mark: int, charge: Charge) -> None:
-        """Charge the preemptor, and note the charges that its victims have returned since the mark of the ledger."""
+        """Charge the preemptor to its queue, and note the charges that its victims have returned since `mark`
+        (`QuotaLedger.mark`)."""
         if self.without_returns is self.ledger:
             self.without_returns = self.ledger.copy_at(mark)
         self.without_returns.charge(charge)

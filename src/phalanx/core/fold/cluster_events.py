@@ -46,7 +46,7 @@ from phalanx.state.usage import Price
 
 
 def node_seen(cluster: Cluster, event: NodeSeen) -> None:
-    """Fold a node that is new or changed."""
+    """Store a node that is new or has changed."""
     node = node_groups.arriving(cluster, event.node) if event.node.group else event.node
     known = cluster.columns.node(node.name)
     if known == node:
@@ -68,7 +68,7 @@ def refresh_open_slots(cluster: Cluster, node: str) -> None:
 
 
 def node_gone(cluster: Cluster, event: NodeGone) -> None:
-    """Fold the removal of a node."""
+    """Remove a deleted node from the state."""
     known = cluster.columns.node(event.name) is not None
     cluster.remove_node(event.name)
     if known and event.name in cluster.columns.row_of:
@@ -76,7 +76,7 @@ def node_gone(cluster: Cluster, event: NodeGone) -> None:
 
 
 def queue_seen(cluster: Cluster, event: QueueSeen) -> None:
-    """Fold a queue that is new or changed."""
+    """Store a queue that is new or has changed."""
     queue = event.queue
     if cluster.queues.get(queue.name) != queue:
         cluster.queues[queue.name] = queue
@@ -86,7 +86,7 @@ def queue_seen(cluster: Cluster, event: QueueSeen) -> None:
 
 
 def queue_gone(cluster: Cluster, event: QueueGone) -> None:
-    """Fold the removal of a queue."""
+    """Remove a deleted queue from the state."""
     if cluster.queues.pop(event.name, None):
         cluster.usage.price_queue(event.name, None, cluster.now_s)
         cluster.tree.outdate(event.name)
@@ -108,7 +108,7 @@ def flavors_changed(cluster: Cluster, event: FlavorSeen | FlavorGone) -> None:
 
 
 def topologies_seen(cluster: Cluster, event: TopologiesSeen) -> None:
-    """Fold the topologies that objects declare."""
+    """Store the topologies that objects declare."""
     if cluster.declared_topologies != event.topologies:
         cluster.declared_topologies = event.topologies
         cluster.pending.look_at_all()
@@ -139,7 +139,7 @@ def with_learned_estimate(cluster: Cluster, job: Job) -> Job:
 
 
 def usage_told(cluster: Cluster, event: UsageTold) -> None:
-    """Fold the past usage of a user."""
+    """Store the past usage of a user."""
     cluster.usage.tell(event.queue, event.user, event.usage, event.at_s, cluster.now_s)
 
 
@@ -156,12 +156,12 @@ def occupied(cluster: Cluster, event: Occupied) -> None:
 
 
 def vacated(cluster: Cluster, event: Vacated) -> None:
-    """Fold the removal of a foreign pod."""
+    """Free the amounts of a foreign pod that is gone."""
     cluster.remove_foreign_pod(event.pod)
 
 
 def policy_seen(cluster: Cluster, event: PolicySeen) -> None:
-    """Fold the policy, if it has changed."""
+    """Store the policy, if it has changed."""
     policy = event.policy
     if cluster.policy is not policy:
         if cluster.policy != policy:
@@ -180,8 +180,8 @@ def policy_changed(cluster: Cluster, policy: Policy) -> None:
 
 
 def tick(cluster: Cluster, event: Ticked) -> None:
-    """Fold the time. Advance `Cluster.now_s` to the time of the event; it never decreases. But if the clock is set
-    back, reservations may begin or end a second time."""
+    """Store the time. Advance `Cluster.now_s` to the time of the event; `now_s` never decreases. But if the clock is
+    set back, reservations may begin or end a second time."""
     now_s = event.now_s
     early_s, late_s = sorted((cluster.told_s, now_s))
     cluster.told_s = now_s

@@ -79,10 +79,10 @@ ROLE = itemgetter(0)  # the role of a slot or of a placement
 
 
 def fold(cluster: Cluster, news: Iterable[News]) -> None:
-    """Fold events or actions, in order.
+    """Apply events or actions to the state, in order.
 
     Raises `IllegalTransition` for an item that no correct world or decision could send. In that case the items before
-    it are folded, and the item itself has changed nothing."""
+    it have been applied, and the item itself has changed nothing."""
     cluster.pending.version += 1
     for item in news:
         TAKEN_IN_BY[type(item)](cluster, item)
@@ -91,11 +91,11 @@ def fold(cluster: Cluster, news: Iterable[News]) -> None:
 
 
 def fold_plan(cluster: Cluster, made: Decision | Plan) -> None:
-    """Fold the actions of the plan. If `made` is a whole decision, fold its memory too, unless an event was folded
-    after the decision."""
+    """Apply the actions of the plan to the state. If `made` is a whole decision, apply its memory too, unless an event
+    was applied after the decision was made."""
     plan, memory = made if isinstance(made, Decision) else (made, None)
     if memory is not None and memory.version != cluster.pending.version:
-        memory = None  # an event was folded after the decision
+        memory = None  # an event was applied after the decision
     if memory is not None:
         memory.begin(cluster)
     for action in plan.actions:

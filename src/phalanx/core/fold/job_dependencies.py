@@ -46,8 +46,8 @@ def not_eligible(
 ) -> NotEligible | None:
     """Return why the queued job may not be a candidate at `now_s`; None if it may.
 
-    `cleared`: array -> the number of its jobs that were admitted since the last fold. If this function admits a job of
-        an array, it adds 1 to the array's number."""
+    `cleared`: array -> the number of its jobs that were admitted, but that the state does not yet count as active. If
+        this function admits a job of an array, it adds 1 to the number of this array."""
     job = record.job
     if job.deadline_s is not None and now_s > latest_start_s(job):
         return NotEligible(deadline_missed(job, now_s))

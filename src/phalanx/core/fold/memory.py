@@ -1,9 +1,9 @@
 """The *memory* of a cycle, which has results for the next cycle, and the decision of a cycle, which contains the
 memory.
 
-`core.cycle.plan` writes the memory of a cycle, and this module alone folds it into the state. The memory saves time and
-keeps reasons up to date, but decides nothing. If it is not folded, the next cycle makes the same decisions
-(`tests/core/test_decisions_follow_from_the_state.py`)."""
+`core.cycle.plan` writes the memory of a cycle, and this module alone applies it to the cluster state. The memory saves
+time and keeps reasons up to date, but decides nothing. If the memory is not applied, the next cycle makes the same
+decisions (`tests/core/test_decisions_follow_from_the_state.py`)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ class RequestClassReport(NamedTuple):
 class Memory(NamedTuple):
     """The memory of a cycle.
 
-    `version`: the version of the state on which the cycle decided. If an event has been folded since, the memory is not
-        folded.
+    `version`: the version of the state on which the cycle decided. If an event was applied to the state after that, the
+        memory is not applied.
     `received`: requests that the cycle has added to a request class. `waiting_for_event`: requests that wait for an
         event about their own jobs.
-    `waiting_until`: requests that wait until a given time. `reports`: what each request class has reported.
+    `waiting_until`: requests that wait until a given time. `reports`: the obstacle and reason that each request class
+    has reported.
     `explained`: the reason of each placement class without capacity. `disproved`: placement classes whose stored reason
         no longer holds. `stale`: the new `PlacementClass.stale` of placement classes. `renewed`: True if the reasons of
         all classes are up to date.
@@ -60,15 +61,16 @@ class Memory(NamedTuple):
     exceeding: tuple[tuple[str, float], ...] = ()
 
     def begin(self, cluster: Cluster) -> None:
-        """Fold the requests that wait for an event. The caller does this before it folds the actions of the plan,
-        because such an action may be the event for which a request waits."""
+        """Remove the requests that wait for an event from the pending requests. The caller does this before it applies
+        the actions of the plan, because such an action may be the event for which a request waits."""
         for request in self.waiting_for_event:
             cluster.pending.leave(request)
         cluster.pending.changed = cluster.tree.eased = False
         cluster.pending.renews = cluster.pending.renews and not self.renewed
 
     def fold(self, cluster: Cluster) -> None:
-        """Fold all other results of the cycle. The caller does this after it has folded the actions of the plan."""
+        """Apply all other results of the cycle to the state. The caller does this after it has applied the actions of
+        the plan."""
         pending = cluster.pending
         for request, again_s in self.waiting_until:
             pending.wait_until(request, again_s)

@@ -1,4 +1,4 @@
-"""Node groups: fold their descriptions, requests for nodes, arrivals and failures into the state.
+"""Node groups: apply events about their descriptions, requests for nodes, arrivals and failures to the state.
 
 A *node group* is a group of nodes that a provider can enlarge. A requested node is represented by a *placeholder* until
 it arrives. The provider may give the node another name. So a new node of a group takes over the placeholder that was
@@ -24,7 +24,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 300.0, 1800.0  # the same as in the Cluster Aut
 
 
 def group_seen(cluster: Cluster, event: NodeGroupSeen) -> None:
-    """Fold a node group that is new or changed."""
+    """Store a node group that is new or has changed."""
     group = event.group
     if cluster.columns.groups.known.get(group.name) != group:
         cluster.columns.groups.known[group.name] = group
@@ -33,7 +33,7 @@ def group_seen(cluster: Cluster, event: NodeGroupSeen) -> None:
 
 
 def group_gone(cluster: Cluster, event: NodeGroupGone) -> None:
-    """Fold the end of a node group. The group's requested nodes are no longer expected."""
+    """Remove a deleted node group from the state. The group's requested nodes are no longer expected."""
     if cluster.columns.groups.known.pop(event.name, None) is None:
         return
     cluster.columns.groups.failed.pop(event.name, None)
@@ -74,7 +74,8 @@ def nodes_noted(cluster: Cluster, event: NodesNoted) -> None:
 
 
 def nodes_released(cluster: Cluster, action: ReleaseNodes) -> None:
-    """Fold the release of nodes: empty nodes accept no pods from now on, and requested nodes are no longer expected."""
+    """Note that nodes are released: empty nodes accept no pods from now on, and requested nodes are no longer
+    expected."""
     if action.late:
         note_failure(cluster, action.group, action.nodes, "")
     for name in action.nodes:
@@ -88,8 +89,8 @@ def nodes_released(cluster: Cluster, action: ReleaseNodes) -> None:
 
 
 def nodes_kept(cluster: Cluster, event: NodesKept) -> None:
-    """Fold the report that nodes are not removed. They accept pods as before, and their time of being empty starts
-    again."""
+    """Note that the provider does not remove these nodes. They accept pods as before, and the time for which they must
+    be empty starts again."""
     groups = cluster.columns.groups
     for name in event.nodes:
         unschedulable, node = groups.releasing.pop(name, None), cluster.columns.node(name)
@@ -99,7 +100,7 @@ def nodes_kept(cluster: Cluster, event: NodesKept) -> None:
 
 
 def nodes_failed(cluster: Cluster, event: NodesFailed) -> None:
-    """Fold the provider's answer that it cannot add these nodes."""
+    """Note that the provider cannot add these nodes."""
     names = [name for name in event.nodes if name in cluster.columns.groups.coming]
     note_failure(cluster, event.group, names, event.text)
     for name in names:

@@ -66,10 +66,11 @@ NOBODY: Draws = iter(())
 
 
 class QueueCursor:
-    """A cursor stands for an arena in the tournament, or for the own jobs of an arena with children or accounts.
+    """A cursor stands for an arena (queues with one common order) in the tournament, or for the own jobs of an arena
+    with children or accounts.
 
-    `own`: the account whose jobs these are; empty: all own jobs; None: the arena itself. `candidates`: a heap of its
-    request classes, each with its next request. `children`: a heap of the cursors below it.
+    `own`: the account whose jobs the cursor stands for; empty: all own jobs of the arena; None: the whole arena.
+    `candidates`: a heap of its request classes, each with its next request. `children`: a heap of the cursors below it.
     `draws`: further candidates, in order. `drawn`: the class that was last taken from `draws`. `ranked`: the last
     computed rank of its head, by the order of its parent."""
 

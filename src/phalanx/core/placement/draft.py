@@ -112,8 +112,8 @@ class Draft:
     def fill(
         self, demand: Demand, role: int, count: int, shares: list[tuple[int, int, int]], within: fit.Rows | None = None
     ) -> int:
-        """Place `count` pods of an ordinary demand in packing order, and append (role, position, pods) to the shares.
-        Return the number of pods that found no capacity."""
+        """Place `count` pods of an ordinary demand in packing order, and append (role, position, number of pods there)
+        to `shares`. Return the number of pods that found no capacity."""
         order, allowed = self.node_order, self.allowed(demand.where)
         if (asked := order.asked(demand)) is None:
             return count  # no node has one of the resources

@@ -71,7 +71,7 @@ class PlacementAttempt:
 
     `shares`: the placed pods so far. `left`: (member, mask of the nodes that it may use, its constraint) for members
     above a group's minimum, which are tried later.
-    `where`: (placed role, mask of nodes for it, its constraint).
+    `where`: (role, mask of the nodes that it may use, its constraint) for each placed role.
 
     All three shrink again when a part of the attempt is undone."""
 

@@ -115,8 +115,8 @@ def missing_layers(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Sli
 
 
 def numbered_alike(slots: list[Slot], layers: Sequence[SliceLayer]) -> list[Slot]:
-    """Return the first of these slots of a role: as many as stay in the same slices if they are numbered again without
-    gaps, in the way in which placed pods are numbered."""
+    """Return the first of these slots of a role: as many slots as stay in the same slices when they are numbered
+    without gaps. Placed pods are numbered in this way."""
     for pods, _ in layers:
         first, last = slots[0].ordinal, slots[-1].ordinal
         if first % pods == 0 and last - first < len(slots):
@@ -177,7 +177,7 @@ def part_of_job(
 
 def groups_of(unit: GangTree, parent: str, roles: set[int]) -> Iterator[Group]:
     """Yield the groups inside the subtree that have any of the roles. A group that can start without some of its
-    members stays such a group."""
+    members still can in the result."""
     for member in unit.members:
         if member.role < 0 and not roles.isdisjoint(member.roles()):
             alive = sum(not roles.isdisjoint(each.roles()) for each in member.members)

@@ -242,8 +242,9 @@ class DomainCapacity:
         return summed(codes(self.draft, self.style, depth)[at], pods, size)
 
     def _whole(self, at: Indices, pods: Counts, depth: int) -> tuple[Indices, Counts]:
-        """Return the capacity in whole slices: (one position for each domain of the slices, number of pods in whole
-        slices there). If the slices are coarser than the level, return `at` and `pods` unchanged."""
+        """Return (positions, number of pods at each), where only pods in whole slices count. Each domain of the slices'
+        level has one position, which gets the number of pods in the whole slices of this domain. If the slices are
+        coarser than the level, return `at` and `pods` unchanged."""
         for layer in reversed(self.style.slices):
             if layer.depth < depth:
                 break

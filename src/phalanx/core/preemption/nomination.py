@@ -116,7 +116,8 @@ def fell_below(cluster: Cluster, record: JobRecord) -> bool:
 
 
 def nominated_later(cluster: Cluster, record: JobRecord, row: int) -> Mapping[str, int]:
-    """Return the amounts that later nominations request on the row. Their jobs wait for this nomination."""
+    """Return the amounts that later nominations than that of this job request on the node in this row. The jobs of the
+    later nominations wait for this one."""
     order = list(cluster.nominated)
     return nominated_in(cluster, row, dict.fromkeys(order[order.index(record.job.id) + 1 :]))
 
@@ -200,12 +201,13 @@ def leaving_slots(cluster: Cluster) -> Iterator[tuple[JobRecord, Slot]]:
 
 
 def is_short(columns: NodeTable, row: int, back: Mapping[str, int]) -> bool:
-    """Return whether the row is overcommitted, even if `back` (resource -> amount) is released on it."""
+    """Return whether the node in this row is overcommitted, even after `back` (resource -> amount) is released on
+    it."""
     return any(int(column[row]) + back.get(name, 0) < 0 for name, column in columns.free.items())
 
 
 def leave_enough(cluster: Cluster, rows: set[int], others: LeavingPods) -> bool:
-    """Return whether none of these rows is overcommitted after all terminating pods have left."""
+    """Return whether none of the nodes in these rows is overcommitted after all terminating pods have left."""
     return not any(is_overcommitted(cluster, row, others.released.get(row, {})) for row in rows)
 
 

@@ -11,16 +11,17 @@ every victim is needed; no victim could preempt the preemptor afterwards; and th
 of one gang on one node are alike. Of such pods those with the highest ordinals are evicted first, so only sets that
 keep this order are tried.
 
-The cost of a set is compared in this order:
+The costs of two sets are compared in this order. The next criterion only decides if all before it are equal:
 
 1. sets that have only pods above minimums come first, then sets with gangs of other queues, then sets with gangs of the
-   preemptor's own queue,
-2. the highest priority of its gangs,
-3. the number of whole gangs,
-4. the work that is lost: the run time of each gang since its start or its last checkpoint, times its amount of the
-   scarce resource,
-5. the amount of this resource that is freed beyond the need,
-6. the number of pods above a minimum, then the age of the victims, the newest first.
+   preemptor's own queue;
+2. the set whose most important gang has the lower priority is cheaper;
+3. the set with fewer whole gangs is cheaper;
+4. the set that loses less work is cheaper: the sum, over its gangs, of the run time since the start or the last
+   checkpoint, times the gang's amount of the scarce resource;
+5. the set that frees less of the scarce resource is cheaper;
+6. among pods above minimums, the set whose most important pod has the lower priority is cheaper, then the set with
+   fewer such pods, and at last the set whose victims have run for a shorter time in total.
 
 *Fair* means: no queue loses a job while a queue with a higher share could lose one or more jobs instead and would still
 have the higher share before each of these evictions. The shares are those of that moment, after the earlier victims

@@ -67,21 +67,22 @@ class CandidateTable:
 
     Columns by candidate:
 
-    `job`, `tier`, `priority`: the number of its job, its tier and its priority.
+    `job`, `tier`, `priority`: the number of its job, its tier (lower tiers are evicted first) and its priority.
     `ran_s`, `work_s`: seconds since its start, and since its last checkpoint.
     `group`: the number of its queue, whose share counts.
     `weight`: its weight when candidates are counted. `gone`: True if the candidate is evicted, or if its eviction is
     not permitted.
 
-    Columns by entry: `entry` (the number among the residents), `candidate`, `position`, `demand` (its number), `pods`.
-    Entries on nodes outside the draft are left out. `position_of`: row of a node in the table -> its position in the
-    draft; -1 for a node outside the draft."""
+    Columns by entry: `entry` (its number in the columns of running pods, `residents`), `candidate`, `position`,
+    `demand` (its number), `pods`. Entries on nodes outside the draft are left out. `position_of`: row of a node in the
+    table -> its position in the draft; -1 for a node outside the draft."""
 
     def __init__(
         self, draft: Draft, residents: RunningPods, now_s: float, *, entry: Ints, candidate: Ints, pods: Ints, job: Ints
     ) -> None:
-        """Make the table of the candidates. `entry`, `candidate`, `pods`: for each entry, its number among the
-        residents, its candidate, and the number of its pods. `job`: for each candidate, the number of its job."""
+        """Make the table of the candidates. `entry`, `candidate`, `pods`: for each entry, its number in the columns of
+        running pods (`residents`), its candidate, and the number of its pods. `job`: for each candidate, the number of
+        its job."""
         self.draft, self.running_pods = draft, residents
         self.position_of = np.full(draft.columns.capacity, -1, np.int64)
         self.position_of[draft.rows] = np.arange(len(draft))

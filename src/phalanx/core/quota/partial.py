@@ -1,10 +1,11 @@
 """Partial admission: choose the optional members of a gang that are left out if quota does not allow all members.
 
 A group may require fewer members than it has. Before placement, this module leaves out members for which quota is
-short. Later, placement leaves out members for which nodes are short. It leaves members out, the costliest first, until
-quota allows the rest, and then puts back each member that quota allows after all. It may happen that the remaining
-members find no nodes, although other members would. So further choices are offered, one for each kind of member
-(members with equal requests are of one kind). In each of them, members of this kind are left out last.
+short. Later, placement leaves out members for which nodes are short. This module leaves members out, the costliest
+first, until quota allows the remaining members, and then puts back each member that quota allows after all. It may
+happen that the remaining members find no nodes, although other members would. So further choices are offered, one for
+each kind of member (members with equal requests are of one kind). In each of them, members of this kind are left out
+last.
 
 If members are left out, the gang keeps all roles at the same positions, but the roles of these members have no pods. A
 member without pods counts as placed, so the minimum of its group rises by the number of such members.

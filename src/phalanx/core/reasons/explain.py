@@ -53,8 +53,8 @@ def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
 
 
 def with_group_limits(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:
-    """Return the reason, extended by the node groups whose nodes are too small for the gang and by what the user can
-    change."""
+    """Return the reason, extended by the names of the node groups whose nodes are too small for the gang, and by advice
+    on what the user can change."""
     groups = cluster.columns.groups.known.values()
     if any(group.on_demand is not None for group in groups):
         return reason
@@ -308,8 +308,8 @@ def together(cluster: Cluster, gang: Gang) -> Reason | None:
 
 
 def of_slots(record: JobRecord, reason: Reason, granted: int) -> Reason:
-    """Return the reason of a started job: the number of its pods with a node (`granted`: in this cycle), and
-    `reason`."""
+    """Return the reason of a started job that waits for nodes. It states how many pods of the job have a node, and then
+    `reason`. `granted`: the number of pods that got a node in this cycle."""
     bound, waiting = len(record.placements) + granted, len(record.open) - granted
     return Reason(
         code=reason.code,

@@ -331,8 +331,8 @@ def counts(bound: Bound, record: JobRecord, path: Sequence[Branch]) -> bool:
 
 
 def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
-    """Return the jobs with the largest charges that count for the bound; the reason names them in addition to queues.
-    Empty if the consumers are jobs already."""
+    """Return the jobs with the largest charges that count for the bound. The reason names these jobs in addition to the
+    queues that use most. Return no jobs if the reason names jobs instead of queues anyway."""
     if bound.rule in OF_SOMEBODY or not cluster.tree.branch(bound.queue).children:
         return ()
     jobs = dict.fromkeys((*(job for job, _ in cluster.consumers.largest(bound.key[1], SEARCHED)), *ledger.of_jobs))

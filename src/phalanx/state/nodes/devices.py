@@ -36,9 +36,9 @@ NO_ZONE = -1  # the zone of a device that is in no NUMA zone
 
 
 class DeviceUse(NamedTuple):
-    """The use of devices by one pod. Of a device that is counted as `resource`, the pod holds a part: `milli`
-    thousandths or `memory_bytes`. It holds all other devices whole (all of its devices if `resource` is empty); whole
-    devices are subtracted from the node's amounts."""
+    """The use of devices by one pod. The pod holds a part of each device that is counted as `resource`: `milli`
+    thousandths or `memory_bytes`. It holds its other devices whole; if `resource` is empty, it holds all of its devices
+    whole. Whole devices are subtracted from the node's amounts."""
 
     resource: str = ""
     milli: int = 0

@@ -6,7 +6,7 @@ classes, not on the number of running pods. A pod without labels, namespace and 
 can match it.
 
 `changed`: the affinity classes whose pods have been added to or removed from nodes since pending jobs were last
-examined. Both can let a pod start that waits because of affinity or spread.
+examined. An added or a removed pod can let a pod start that waits because of affinity or spread.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ def term_matches(term: PodAffinityTerm, namespace: str, kind: AffinityClass | No
 
 
 def arrival_may_help(shape: Shape, other: AffinityClass) -> bool:
-    """Return whether the arrival of a pod of class `other` can let a pod of this shape start: the shape has required
-    affinity to it, or a required spread over it."""
+    """Return whether the arrival of a pod of class `other` can let a pod of this shape start. This is so if required
+    affinity or a required spread of the shape selects the arriving pod."""
     near = any(not term.weight and term_matches(term, shape.namespace, other) for term in shape.near)
     return near or any(
         each.required and selector_matches(each.selector, (shape.namespace,), other) for each in shape.spread
@@ -135,8 +135,9 @@ def arrival_may_help(shape: Shape, other: AffinityClass) -> bool:
 
 
 def change_may_help(shape: Shape, kind: AffinityClass | None, other: AffinityClass) -> bool:
-    """Return whether the arrival or departure of a pod of class `other` can let a pod of this shape and class start: by
-    a required term or spread of the shape, or by required anti-affinity of the other."""
+    """Return whether the arrival or departure of a pod of class `other` can let a pod of this shape and class start.
+    This is so if a required term or spread of the shape selects the other pod, or if required anti-affinity of the
+    other pod selects this one."""
     required = (*shape.near, *shape.away)
     return (
         any(not term.weight and term_matches(term, shape.namespace, other) for term in required)

@@ -75,8 +75,8 @@ class NodeTable:
     `charges`: row -> number of pods that are charged to it.
     `tenants`: row -> demand -> number of pods that hold devices of the node.
     `stamps`: row -> number of changes to the node, its charges or its devices.
-    `touched`: rows whose charges changed since they were last put in packing order.
-    `recharged`: rows whose charges changed since pods were last counted.
+    `touched`: rows whose charges changed since the nodes were last sorted into packing order.
+    `recharged`: rows whose charges changed since a cycle last counted how many pods fit on them.
     `described`: how often attributes of a node changed.
     `node_order`: the packing order of the last decision, until a node changes."""
 
@@ -279,8 +279,8 @@ class NodeTable:
         return other
 
     def unkept(self) -> NodeTable:
-        """Return a read-only copy of the nodes without pods, in which each node also has the amounts that are reserved
-        as its parts."""
+        """Return a read-only copy of the nodes without pods and without reserved parts: each node also has the amounts
+        of the parts that are reserved from it."""
         other = self.emptied()
         # A copy, because the cached results in `derived` depend on the amounts.
         other.attributes = self.attributes.copy()

@@ -7,10 +7,11 @@ admits; all rows below the bound share this entry. The headroom of a row in a re
     headroom(row, resource) = min( min of left(bound) over the path,
                                    left(pool) + sum of max(0, kept - claimed) over the path )
 
-The second term is the availability rule of Kueue's KEP-79 (`state.queues.tree`): charges within the amounts that queues
-on the path keep for themselves use nothing of the pool. A request that costs more than the headroom of its row cannot
-start. For all other requests, `core.quota.flavor_assignment` decides whether quota admits them; it also considers
-flavors, optional groups and borrowing. The number of started jobs is counted like a resource.
+The second term is the availability rule of Kueue's KEP-79 (`state.queues.tree` explains `kept` and `claimed`): charges
+within the amounts that queues on the path keep for themselves use nothing of the pool. A request that costs more than
+the headroom of its row cannot start. For all other requests, `core.quota.flavor_assignment` decides whether quota
+admits them; it also considers flavors, optional groups and borrowing. The number of started jobs is counted like a
+resource.
 
 The module also finds the bounds of the queue tree that may keep a request from starting, and the amount that each bound
 still admits.
@@ -93,9 +94,9 @@ QUEUE: Subject = ("", "")
 
 
 class HeadroomRow(NamedTuple):
-    """A row. `user`, `group`, `job`: empty unless the queue, or a queue above it, has a limit for each user, group or
-    job. `account`: empty unless the order of the queue compares accounts. `preemptible`: whether its jobs may be
-    preempted; some queues let only such jobs use more than the guarantee."""
+    """A row of the headroom. `user`, `group`, `job`: empty unless the queue, or a queue above it, has a limit for each
+    user, group or job. `account`: empty unless the order of the queue compares accounts. `preemptible`: whether its
+    jobs may be preempted; some queues let only such jobs use more than the guarantee."""
 
     queue: str
     user: str = ""
@@ -157,8 +158,8 @@ class Headroom:
         self.renew([ROOT], (), lambda branch: branch.account)
 
     def charged(self, charge: Charge, account_of: AccountOf) -> None:
-        """Compute `left` again after a charge was made or returned in a cycle. It never grows within a cycle, because
-        other jobs may use returned charges only in the next cycle (`renew`)."""
+        """Compute `left` again after a charge was made or returned in a cycle. The amounts in `left` never grow within
+        a cycle, because other jobs may use returned charges only in the next cycle (`renew`)."""
         path = [branch.name for branch in self.tree.branches[charge.queue].path] if self._at else ()
         for place, left in self._now(path, subjects_of(charge), account_of):
             self.left[place] = min(left, self.left[place])
@@ -177,7 +178,7 @@ class Headroom:
         return found
 
     def allows(self, row: int, cost: Sequence[float]) -> bool:
-        """Return whether the headroom of the row covers the cost, which is given by key."""
+        """Return whether the headroom of the row covers the cost. `cost`: an amount for each key."""
         left = self.left
         for key, place in self.bounds[row]:
             if cost[key] > left[place]:
@@ -190,7 +191,8 @@ class Headroom:
         return True
 
     def _bind(self, row: HeadroomRow) -> None:
-        """Add the row, with the bounds and the keeps on its path."""
+        """Add the row, with the bounds on its path to the root, and the queues on this path that keep amounts for
+        themselves."""
         bounds: list[tuple[int, int]] = []
         slack: list[tuple[int, int]] = []
         self.bounds.append(bounds)

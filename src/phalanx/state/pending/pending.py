@@ -117,7 +117,7 @@ class Timers:
 class Pending:
     """All pending requests.
 
-    `version`: the number of folded events.
+    `version`: the number of events that were applied to the cluster state.
     `fresh`: requests that are not received yet.
     `unreported`: received requests that have not reported a reason yet.
     `changed`: whether an event since the last plan may let a request start.
@@ -336,7 +336,8 @@ class Pending:
         self.changed = True
 
     def look_at_pods(self, kinds: Iterable[PodKind]) -> None:
-        """Note that pods of these affinity classes came or went. Placement classes that depend on them may fit now."""
+        """Note that pods of these affinity classes were added or removed. Placement classes whose affinity or spread
+        rules select these pods may fit now."""
         if self.placement_classes.forget_failures(list(kinds)):
             self.changed = True
 
@@ -368,7 +369,7 @@ class Pending:
             copied.take(request_class)
             other.columns.reported_blocker[copied.number] = self.columns.reported_blocker[request_class.number]
             other.request_class_of.update(dict.fromkeys(copied.requests(), copied))
-        # A class adds its flavor classes itself, so it is copied before them.
+        # The copy of a class adds its flavor classes itself, so classes with flavor classes are copied first.
         for found in sorted(self.placement_classes, key=lambda found: not found.flavor_classes):
             if (same := other.placement_classes.of_key.get(found.key)) is None:
                 continue

@@ -49,7 +49,7 @@ class PlacementClassKey(NamedTuple):
 class PlacementClass:
     """A placement class: the demand on nodes that request classes of any queue have in common.
 
-    `number`: its place in every column.
+    `number`: the index of the class in every column.
     `demands`: for each role, the number of its demand in `Capacity`, and the number of pods that it needs (0 for an
         optional role).
     `flavor_classes`: one placement class for each flavor that the gang may get; one of them must fit.
@@ -238,8 +238,8 @@ class PlacementClasses:
             found.reason, found.stale = reason, 0
 
     def forget_failures(self, kinds: Sequence[PodKind]) -> bool:
-        """Forget the failed placements that may succeed since pods of these affinity classes came or went. Return
-        whether there were any."""
+        """Forget the failed placements that may now succeed, because pods of these affinity classes were added or
+        removed. Return whether any failed placement was forgotten."""
         mended = [found for found in self.failed if found.depends_on_other_pods and self._depends_on(found, kinds)]
         for found in mended:
             del self.failed[found]

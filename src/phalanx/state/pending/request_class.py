@@ -11,9 +11,9 @@ with many queues most classes have only one request. Such a request is stored wi
 memory.
 
 The keys by which the first requests of the classes are compared are columns too (`RequestClassColumns`). The number of
-a request class is its place in every column. In a vacant place the column of placement classes has the value -1. Every
-mask over placement classes is false in its last element, which the index -1 selects. The next new request class takes
-the vacant number."""
+a request class is its index in every column. At an unused index, the column of placement classes has the value -1.
+Every mask over placement classes is false in its last element, which the index -1 selects. The next new request class
+takes the unused index."""
 
 from __future__ import annotations
 
@@ -253,7 +253,8 @@ class RequestClassColumns:
 
 
 class Candidate(NamedTuple):
-    """A request that represents its request class in the tournament."""
+    """A request that represents its request class in the tournament, which finds the next request to try
+    (`core.order.next_job`)."""
 
     request_class: RequestClass
     entry: QueuedRequest

@@ -128,7 +128,8 @@ class BranchMap(dict[str, Branch]):
 
 def post_charge(accounts: Sequence[tuple[Branch, QueueUsage]], charge: Charge, sign: int, *, keeps: bool) -> None:
     """Add the charge (`sign` 1), or subtract it (-1), in the usages of all branches on a path, from the queue up.
-    `keeps`: whether any queue keeps an amount; otherwise claims equal the totals and are not stored."""
+    `keeps`: whether any queue keeps a part of its guarantee for itself. If none does, the claims of queues
+    (`state.queues.tree`) equal their totals and are not stored."""
     rising = charge.cost if keeps else ()
     branch, account = accounts[0]
     if branch.children:
@@ -141,8 +142,9 @@ def post_charge(accounts: Sequence[tuple[Branch, QueueUsage]], charge: Charge, s
 
 
 def _claim(branch: Branch, account: QueueUsage, rising: Cost, sign: int) -> Cost:
-    """Add the amounts `rising` to the claims on the branch. Return the amounts by which the claim of the branch on its
-    parent changes."""
+    """Add the amounts `rising` to the claims on the branch; with `sign` -1, subtract them. The claims on a branch are
+    the amounts that its own jobs and its children claim from it. Return the amounts by which the claim of the branch on
+    its parent changes."""
     claimed, kept, passed = account.claimed, branch.quota.kept, list[tuple[Key, Amount]]()
     for key, amount in rising:
         before = claimed.get(key, 0)

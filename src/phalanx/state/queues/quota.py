@@ -1,7 +1,8 @@
 """The quota of a queue, the charges of its jobs, and its usage: all charges to it.
 
-`BranchQuota` has guarantees and limits by key. A `QueueUsage` has amounts, claims (`state.queues.tree`), and the usage
-of single users, groups and jobs.
+`BranchQuota` has guarantees and limits by key. A `QueueUsage` has the amounts that jobs are charged to a queue, the
+amounts that the queue's children claim from it (`state.queues.tree` defines claims), and the usage of single users,
+groups and jobs.
 
 Amounts are stored by `Key`, (flavor, resource). The usage of a pod on nodes of a flavor counts under that flavor. Like
 all usage, it also counts under the empty flavor, which stands for all nodes."""
@@ -24,8 +25,8 @@ Cost: TypeAlias = tuple[tuple[Key, Amount], ...]
 class BranchQuota:
     """The quota of a branch.
 
-    `guaranteed`, `kept`, `limit`: key -> amount. `kept` is the part of the guarantee that the queue does not lend. For
-    a key that is missing, there is no guarantee, nothing is kept, or there is no limit.
+    `guaranteed`, `kept`, `limit`: key -> amount. `kept` is the part of the guarantee that the queue does not lend. If a
+    key is missing in one of these mappings, the queue has no guarantee, keeps nothing, or has no limit for this key.
     `stated`: the keys for which the queue itself states a bounded guarantee.
     `contested`: the keys for which a child has a guarantee; in `TIERED` order also the keys for which a child has a
     weight."""
@@ -156,10 +157,11 @@ class QueueUsage:
     `total`: key -> usage of the queue and all queues below.
     `firm`: key -> the part of `total` of jobs that are not preemptible.
     `own`: key -> usage of the queue's own jobs; only if it has children.
-    `claimed`: key -> own usage and claims of the children.
+    `claimed`: key -> usage of the queue's own jobs plus the claims of its children (`state.queues.tree`).
     `users`, `groups`, `jobs`: the usage of each user, of each group and of each job. Each of these three is only
     counted if `limits` contains a limit of that kind.
-    `shares`: charge -> the branch's share with it, until an amount changes (`core.quota.ledger`)."""
+    `shares`: a cache of `core.quota.ledger`: further charge -> the dominant share of the branch with this charge. It is
+    emptied when an amount changes."""
 
     __slots__ = ("claimed", "firm", "groups", "jobs", "limits", "own", "running", "shares", "total", "users")
 
@@ -198,7 +200,7 @@ class QueueUsage:
         return (*amounts, self.running, *tallies)
 
     def add(self, charge: Charge, sign: int) -> None:
-        """Add the charge (`sign` 1) or subtract it (-1). Claims are not changed."""
+        """Add the charge (`sign` 1) to all amounts except `claimed`, or subtract it (-1)."""
         self.shares.clear()
         total, limits = self.total, self.limits
         for key, amount in charge.cost:

@@ -1,4 +1,5 @@
-"""Limits on submitted jobs (Slurm's MaxSubmitJobs) of a queue, a user or a group, and the live jobs under each.
+"""Limits on submitted jobs (Slurm's MaxSubmitJobs) of a queue, a user or a group, and the live jobs that count against
+each limit.
 
 A limit of n admits the n jobs that were submitted first; jobs that were submitted later wait until one of these jobs is
 over. So the state alone determines the admitted jobs; the order in which events reported the jobs does not matter. A
@@ -29,7 +30,7 @@ class SubmitLimit(NamedTuple):
 
 
 class SubmittedJobs:
-    """The live jobs under each limit, earliest submitted first."""
+    """For each limit, the live jobs that count against it, the earliest submitted first."""
 
     def __init__(self) -> None:
         self.lists: dict[SubmitLimit, list[SubmitOrder]] = {}

@@ -40,12 +40,12 @@ class QueueTree:
     there is no such key, claims do not differ from totals.
     `stricts`: the names of strict queues.
     `trimmed`: the names of queues from which pods are evicted if the usage is above the limit.
-    `keeps_claimed`: branch -> the claims on it when no job runs.
+    `keeps_claimed`: branch -> the amounts that its children claim from it when no job runs.
     `eased`: True if a charge was subtracted since the last plan, so that quota may have become free.
     `charged`, `subjects`: the queues, and the users, groups and jobs, whose charges changed since the headroom (the
     amounts that may still be charged) was last computed.
     `outdated`: queues that changed since the tree was built.
-    `submitted`: the live jobs under each limit on submitted jobs."""
+    `submitted`: for each limit on submitted jobs, the live jobs that count against it."""
 
     def __init__(self) -> None:
         self.root = Branch(ROOT, None, None)

@@ -28,7 +28,7 @@ from phalanx.state.pending.request_class import (
 )
 from phalanx.state.queues.branch import Branch
 
-# Further fields of a job that the answer depends on, and their values for most jobs.
+# Further fields of a job on which the terms of its request depend, and the values that most jobs have.
 DETAILS = attrgetter("limit_s", "estimate_s", "deadline_s", "preemptible", "preempts", "reservation")
 PLAIN_DETAILS = DETAILS(PLAIN)
 

@@ -1,10 +1,10 @@
 """Choose the devices of a pod, by name and NUMA zone, and find the nodes that have them.
 
 The draft has its own copy of the device columns, with an undo log. A *share* is a pod's request for a part of a device.
-It may use a device that is already shared and has enough left, or *open* a free device. On a node no more free devices
-are opened than the node's number of free whole devices, because pods without named devices may hold some of the others.
-Rows and devices are numbered as in `state.nodes.devices`. An *allocation* consists of indexes of devices and of a zone
-in the lists of their node.
+It may use a device that is already shared and has enough left, or *open* a free device. On a node, at most as many
+devices are opened as the node's count of free whole devices, because pods without named devices may hold some of the
+devices that seem free. Rows and devices are numbered as in `state.nodes.devices`. An *allocation* consists of indexes
+of devices and of a zone in the lists of their node.
 
 If some NUMA zones have enough whole devices for a pod, the devices are taken from the tightest of these zones.
 Otherwise they are taken from as few zones as possible. If a pod requests several kinds of devices (such as GPU and
@@ -114,8 +114,8 @@ class DeviceDraft:
         return fits
 
     def left_in(self, row: int, zone: int, demand: Demand) -> float:
-        """Return a measure of the free capacity of the zone: for each resource, the number of pods of the demand that
-        fit, with fractions; summed. The zone with the lowest value is the tightest."""
+        """Return a measure of the free capacity of the zone: the sum, over the requested resources, of the number of
+        pods of the demand that fit (with fractions). The zone with the lowest value is the tightest."""
         share, total = demand.shape.share, 0.0
         for resource, amount in demand.asks:
             if (table := self.zoned.get(resource)) is not None:
