@@ -45,7 +45,7 @@ class JobDependencies:
 
     def leave(self, job: Job) -> None:
         """Remove a job from the index, because it has ended, or because its fields have changed. In the second case the
-        caller adds it again."""
+        caller adds the job again."""
         if not (job.after or job.singleton or job.array_cap is not None):
             return
         for dependency in job.after:

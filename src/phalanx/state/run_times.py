@@ -5,11 +5,11 @@ later. When the memory is full, it drops the jobs that ended first. Every job th
 is still known: it is live, or it ended and is still kept. So all submissions after the latest submission of a dropped
 job are known.
 
-The second part keeps run times. Users state time limits several times as long as their jobs run, and their jobs
-resemble each other: the mean of the user's last two run times predicts the next better than the limit does (Tsafrir,
-Etsion, Feitelson, "Backfilling using system-generated predictions rather than user runtime estimates", TPDS 2007). But
-a forecast that gives an interval needs a distribution, not a mean. So the module stores the last run times, as parts of
-the time limit (in seconds for jobs without a limit), of
+The second part keeps run times. Users state time limits several times as long as their jobs run, but the jobs of one
+user resemble each other. So the mean of the user's last two run times predicts the next run time better than the limit
+does (Tsafrir, Etsion, Feitelson, "Backfilling using system-generated predictions rather than user runtime estimates",
+TPDS 2007). But a forecast that gives an interval needs a distribution, not a mean. So the module stores the last run
+times, as parts of the time limit (in seconds for jobs without a limit), of
 
 - each *kind* of job: jobs with the same user, name, pods and limit. Names are compared without a number at the end, and
   without the five letters and digits that Kubernetes appends (`generateName`);
@@ -185,7 +185,8 @@ class RunTimes:
 
 
 def kinds(job: Job, limit_s: float | None) -> tuple[Hashable, ...]:
-    """Return the keys of the job's run time: its kind, its user (if it names one), all users."""
+    """Return the keys under which the job's run time is stored: its kind, its user (if the job names one), all
+    users."""
     limited = limit_s is not None
     pods = tuple((role.count, role.shape.requests) for role in job.roles)
     of_kind = job.user, name_of_kind(job.id), pods, limit_s

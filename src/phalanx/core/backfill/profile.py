@@ -5,7 +5,8 @@ Time is divided at *instants*: now, each expected end of a running job, and each
 Between two instants nothing changes, so one *level* describes this period: the free amounts of each node (row), with
 one array per resource. For each demand, the number of its pods that fit in each level is counted once and then kept up
 to date. So a few vector operations over the levels find the first stretch of levels that may hold a gang for its run
-time. The capacity of the stretch is the minimum of its levels. The gang is placed on it by the usual code.
+time. The capacity of the stretch is the minimum of its levels. The usual placement code then places the gang on the
+capacity of this stretch.
 
 The number of levels times the number of nodes is bounded. If there are more ends than `CELLS` allows, neighbouring ends
 are merged into the latest of them, so that no job is expected to start earlier than it can. (Slurm's bf_resolution does

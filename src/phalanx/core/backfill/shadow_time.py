@@ -3,7 +3,7 @@
 The computation starts from the free amounts of the cycle's draft. A running job is expected to release its capacity at
 its time limit (`state.running.ExpectedEnds`). A job without a limit never releases it, and a job beyond its limit
 releases it now. The capacity at some time is the capacity of now plus all releases up to that time, so no level is
-stored. The first time at which counting finds enough is found by sums over a block of releases at once
+stored. To find the first time at which the capacity is enough by counting, the releases are summed in blocks
 (`ReleaseBlock`). Each block is twice as long as the last.
 
 The forecast covers amounts only. Rules about pod affinity and named devices are checked against the pods that run at
@@ -147,7 +147,8 @@ class ReleaseTimeline:
     """The future of free capacity.
 
     `free`: the free amounts now.
-    `releases`: sorted by time, and read only as far as needed. A release in the past is treated as a release now."""
+    `releases`: the future releases, sorted by time. They are read only as far as needed. A release in the past is
+    treated as a release now."""
 
     def __init__(self, columns: NodeTable, now_s: float, free: Free, releases: Iterable[Release]) -> None:
         self.columns, self.now_s, self.free = columns, now_s, free

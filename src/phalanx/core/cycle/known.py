@@ -2,16 +2,17 @@
 any queue, that need the same from the nodes. This knowledge decides nothing: without it a cycle would try more
 requests, and come to the same decisions.
 
-At the beginning of a cycle a placement class is *open* if the nodes hold as many pods as it needs of each role
+At the beginning of a cycle a placement class is *open* if enough pods of each of its roles fit on the nodes
 (`core.placement.capacity`), and if no trial has failed since the last change that could make it succeed. Within a cycle
-free capacity only shrinks, so a closed class stays closed. A closed class f also closes other classes. A class is
-*exact* if counting alone shows whether it fits; need(f) is the number of pods that it needs:
+free capacity only shrinks, so a closed class stays closed. If a class f is closed, other classes that need at least as
+much are closed too. A class is *exact* if counting alone shows whether it fits. With need(f), the number of pods that f
+needs, the rule is:
 
-    if f is exact and was counted with r pods, r < need(f), then every exact class of one role fails too whose pods
-    request no less of each resource, may use no other nodes, and which needs more than r pods   (dominance)
+    if f is exact, and only r < need(f) pods of f fit, then an exact class of one role fails too if it needs more than r
+    pods, and if its pods request no less of each resource and may use no other nodes   (dominance)
 
-The reason is that each pod of such a class takes the place of a pod of f. So only a few classes have to be tried and
-fail: an earlier failure dominates (closes) most of the others.
+The reason is that each pod of such a class would take the place of a pod of f. So only a few classes have to be tried
+and fail: an earlier failure dominates (closes) most of the others.
 
 A reason for missing capacity is computed once for a placement class, and shared by all queues
 (`PlacementClass.reason`). Each cycle computes about `EXPLAINED` of these reasons again. A reason for missing quota is

@@ -115,9 +115,9 @@ class ReasonReporter:
                 self.report(candidate, reason, Blocker.CAPACITY, None)
 
     def report(self, candidate: Candidate, reason: Reason, blocker: int, own: Reason | None) -> None:
-        """Report to the requests of a class why they wait. The first request always gets the new reason. The other
-        requests get the new reason only if its code has changed. If the class only became the head of a strict queue,
-        or ceased to be the head, only the next few requests get the new reason."""
+        """Report to the requests of a class why they wait: `reason`. The first request always gets the new reason. The
+        other requests get the new reason only if its code has changed. If the class only became the head of a strict
+        queue, or ceased to be the head, only the next few requests get the new reason."""
         request_class = candidate.request_class
         said = self.reason_of(request_class)
         self.reports[request_class] = RequestClassReport(blocker, own)

@@ -189,8 +189,9 @@ class Reserving:
 
     def next_of(self, request_class: RequestClass) -> QueuedRequest | None:
         """Return the next waiting request of the class after a request with a reservation. Under CONSERVATIVE, it may
-        get a reservation of its own. In a strict queue, it is the new head (rule R14). Return None if there is no such
-        request, or if neither case applies."""
+        get a reservation of its own. In a strict queue, it is the new head (rule R14). Return None if there is no
+        further request, or if neither rule applies: the queue is not strict, and this cycle makes no further
+        reservations for the class."""
         if not (request_class.strict or (self.conservative and self.may_reserve)):
             return None
         further = self.further_requests.get(request_class) if self.conservative else iter(request_class)

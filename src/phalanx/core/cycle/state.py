@@ -205,9 +205,9 @@ class CycleState:
     # Offers
 
     def offers(self, candidate: Candidate) -> list[FlavorAssignment]:
-        """Return the offers for the request, the best first. An offer is an assignment of flavors, with the quota that
-        is short for it, if any. A slot that replaces a lost pod has one offer, because its queue is charged for it
-        already."""
+        """Return the offers for the request, the best first. An offer is an assignment of flavors. If quota does not
+        allow the assignment, the offer names the quota that is short. A slot that replaces a lost pod has one offer,
+        because its queue is charged for it already."""
         key, request = candidate.request_class.key, candidate.entry.request
         if key.kind == Kind.REPLACEMENT:
             return [FlavorAssignment((), key.gang, NO_CHARGE)]

@@ -146,7 +146,7 @@ def settle_charge(cluster: Cluster, record: JobRecord) -> None:
 
 
 def clear_charge(cluster: Cluster, record: JobRecord) -> None:
-    """Remove the job's charge from its queue. `settle_charge` may charge it again."""
+    """Remove the job's charge from its queue. `settle_charge` may charge the queue again."""
     if record.charge is not None:
         cluster.tree.charge(record.charge, -1)
         record.charge = None

@@ -1,5 +1,5 @@
-"""Fold (apply to the state) events about the cluster: nodes, pods of other schedulers, queues, flavors, reservations,
-policy, time.
+"""Apply events about the cluster to the state: nodes, pods of other schedulers, queues, flavors, reservations, policy,
+time.
 
 `core.fold.fold` has the table of events and functions. After a change, the next cycle *receives again* the pending jobs
 that the change may concern: it checks again whether they are eligible, and adds them to request classes. These are the
@@ -57,8 +57,8 @@ def node_seen(cluster: Cluster, event: NodeSeen) -> None:
 
 
 def refresh_open_slots(cluster: Cluster, node: str) -> None:
-    """Receive again the open slots of gangs that have pods on the node. The node is gone, or its labels have changed,
-    so the topology domain in which these slots must be placed may be another now."""
+    """Let the next cycle check again the open slots of gangs that have pods on the node. The node is gone, or its
+    labels have changed, so the topology domain in which these slots must be placed may be another now."""
     if not cluster.columns.charges[cluster.columns.row_of[node]]:
         return
     for job, record in cluster.jobs.items():
@@ -197,8 +197,8 @@ def tick(cluster: Cluster, event: Ticked) -> None:
 
 
 def tree_changed(cluster: Cluster) -> None:
-    """Build the queue tree again, because queues, flavors or nodes have changed. Then receive again the jobs whose
-    queue now has other rules."""
+    """Build the queue tree again, because queues, flavors or nodes have changed. Then let the next cycle check again
+    the jobs whose queue now has other rules."""
     tree = cluster.tree
     if tree.stale:
         before = {name: branch.treatment() for name, branch in tree.branches.items()}
@@ -220,13 +220,13 @@ def tree_changed(cluster: Cluster) -> None:
 
 
 def receive_all_again(cluster: Cluster) -> None:
-    """Receive all pending jobs again, because advance reservations distinguish users and groups."""
+    """Let the next cycle check all pending jobs again, because advance reservations distinguish users and groups."""
     for queue in list(cluster.jobs_of):
         receive_queue_again(cluster, queue)
 
 
 def receive_queue_again(cluster: Cluster, queue: str) -> None:
-    """Receive the queue's jobs again. Jobs that name no queue belong to the default queue."""
+    """Let the next cycle check the queue's jobs again. Jobs that name no queue belong to the default queue."""
     for name in (queue, "") if queue == cluster.policy.default_queue else (queue,):
         for job in cluster.jobs_of.get(name, ()):
             record = cluster.jobs[job]

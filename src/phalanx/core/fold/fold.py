@@ -2,8 +2,9 @@
 
 The table `TAKEN_IN_BY` has one function for each event and action. Every event states a fact about the *world* (the
 cluster, or a simulation of it), and may be folded twice without harm. Events that report on an earlier state of a job
-come too late and are ignored (`core.fold.transitions`). An action takes effect when it is folded: its capacity is
-charged before the world carries it out, so that the next decision cannot grant the same capacity again."""
+come too late and are ignored (`core.fold.transitions`). An action takes effect when it is folded: its nodes and its
+queue are charged before the world carries the action out, so that the next decision cannot grant the same capacity
+again."""
 
 from __future__ import annotations
 
@@ -230,7 +231,8 @@ def remove_job(cluster: Cluster, record: JobRecord, outcome: Outcome) -> None:
 
 
 def job_started(cluster: Cluster, record: JobRecord, *, leaving: bool = False) -> None:
-    """Note that the job has started: set its expected end, and receive again the jobs that depend on its start."""
+    """Note that the job has started: set its expected end, and let the next cycle check again the jobs that depend on
+    its start."""
     job = record.job
     if leaving:
         cluster.ends.set(job.id, LEAVING_S)
@@ -245,7 +247,7 @@ def job_started(cluster: Cluster, record: JobRecord, *, leaving: bool = False) -
 
 
 def refresh_related(cluster: Cluster, job: Job) -> None:
-    """Receive again the other jobs that may wait for a change of this job."""
+    """Let the next cycle check again the other jobs that may wait for a change of this job."""
     if not (cluster.dependencies.dependents or job.singleton or job.array_cap is not None):
         return
     for name in job_dependencies.affected_jobs(cluster, job):
@@ -282,8 +284,8 @@ def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -
 
 
 def refresh_group(cluster: Cluster, record: JobRecord) -> None:
-    """Receive the open slots again, because the nodes of the job's other pods have changed. The slots may now need
-    other domains, or be placed together with other slots, or belong to the minimum."""
+    """Let the next cycle check the open slots again, because the nodes of the job's other pods have changed. The slots
+    may now need other domains, or be placed together with other slots, or belong to the minimum."""
     if record.gang.tree is not None or grows_partly(record):
         refresh_open(cluster, record)
 
@@ -466,8 +468,8 @@ def leave_queue(cluster: Cluster, job: Job) -> None:
 
 
 def admit(cluster: Cluster, jobs: Iterable[str]) -> None:
-    """Receive again those of the jobs that are queued, because a limit on submitted jobs now admits or excludes
-    them."""
+    """Let the next cycle check again those of the jobs that are queued, because a limit on submitted jobs now admits or
+    excludes them."""
     for job in jobs:
         if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED:
             cluster.pending.refresh(Request(job))

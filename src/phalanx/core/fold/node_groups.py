@@ -168,8 +168,9 @@ def arriving(cluster: Cluster, node: Node) -> Node:
 
 
 def welcome(cluster: Cluster, group: NodeGroup, node: Node, coming: ComingNode) -> None:
-    """Compare a node that has arrived with its group's template. If it lacks a label of the template, or has too little
-    for its nominated jobs, the group pauses. Otherwise the group would add one useless node after the other."""
+    """Compare a node that has arrived with its group's template. If the node lacks a label of the template, or has too
+    little for the jobs that are nominated to it, the group pauses. Without a pause, the group would add one useless
+    node after the other."""
     lacks = sorted(f"{key}={value}" for key, value in set(group.template.labels) - set(node.labels))
     if not lacks and cluster.columns.least_free(cluster.columns.row_of[node.name]) >= 0:
         cluster.columns.groups.failed.pop(group.name, None)

@@ -76,7 +76,8 @@ class Draft:
         return len(self.rows)
 
     def take(self, position: int, asks: Amounts, count: int) -> None:
-        """Take `count` times the requests from the position (return them if `count` is negative)."""
+        """Subtract `count` times the requests from the free amounts of the node at the position (add them if `count` is
+        negative)."""
         views = self.views
         for resource, amount in asks:
             views[resource][position] -= amount * count

@@ -21,7 +21,7 @@ remaining nodes cannot hold the rest of the role. It never examines a failed sta
 If more nodes are possible, or the steps run out, it is not guaranteed that roles which would just fit together are
 placed. (The problem is multi-dimensional bin packing, which is NP-hard.)
 
-In every function, `within` is the mask of positions in the draft that count; None: all."""
+In every function, `within` is the mask of the positions in the draft (nodes) that may be used; None: all."""
 
 from __future__ import annotations
 
@@ -188,8 +188,8 @@ SEARCH_STEPS = 4000
 def exact_search(
     draft: Draft, gang: Gang, roles: Sequence[int], within: matching.Rows | None
 ) -> list[tuple[int, int, int]] | None:
-    """Return (role, position, number of pods) for placing the minimum of each of these roles; None if there is no
-    solution, or if the search was given up."""
+    """Return a solution that places the minimum of each of these roles, as (role, position, number of pods); None if
+    there is no solution, or if the search was given up."""
     found = (position for role in roles for position in candidate_nodes(draft, gang.demands[role], within))
     positions = sorted(set(found))
     if len(positions) > SEARCH_NODES:

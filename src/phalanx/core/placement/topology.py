@@ -183,7 +183,7 @@ class DomainCapacity:
 
     def held(self, depth: int, need: int = 0) -> Counts:
         """Return for each domain of the level the number of pods that it holds. At the slices' level and above, only
-        pods in whole slices count, and the pods of a short last slice if `need` pods have one."""
+        pods in whole slices count and, if the last slice of `need` pods is short, the pods of this short slice."""
         size = len(domains_of_positions(self.draft, self.style, depth))
         held = self._held(self.at, self.pods, depth, size)
         rest, layers = need % self.style.slice_pods, self.style.slices

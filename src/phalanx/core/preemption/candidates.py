@@ -120,8 +120,8 @@ class VictimCandidates:
         self._single = spare
 
     def _stay(self) -> tuple[Ints, Ints]:
-        """Return two arrays with a number for each resident entry: the number of its pods that this cycle has not
-        evicted, and how many of these pods are above the minimum."""
+        """Return two arrays with a number for each entry in the columns of running pods: the number of its pods that
+        this cycle has not evicted, and how many of these pods are above the minimum."""
         residents, entry, rows = self.running_pods, self.running_pods.entry, self.cluster.columns.row_of
         pods, spare = entry("pods"), entry("spare")
         if any(self.evicted_slots.values()) or self._growth:
@@ -200,7 +200,7 @@ class VictimCandidates:
         return record.charge and record.charge._replace(cost=self._cost(record, pods), jobs=0)
 
     def _free_leaving(self, context: PreemptionContext) -> None:
-        """Count the capacity of terminating pods as free."""
+        """Free the capacity of terminating pods on the draft."""
         rows = self.cluster.columns.row_of
         for record, slot in nomination.leaving_slots(self.cluster):
             self._vacate(rows[record.placements[slot]], record.gang.demands[slot.role], record.devices.get(slot, ()))
@@ -229,7 +229,8 @@ class VictimCandidates:
         return queue
 
     def entry_of(self, candidate: int) -> int:
-        """Return the number of the resident entry (one job, role and node) of a candidate that is a single pod."""
+        """Return the entry of a candidate that is a single pod: the entry for its job, role and node in the columns of
+        running pods."""
         return int(self._single[candidate])
 
     def slot_of(self, candidate: int) -> Slot:

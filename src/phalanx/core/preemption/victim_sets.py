@@ -8,8 +8,8 @@ candidates on a node that victims leave, and on one of the next best nodes.
 Sums over columns show for all sets of a pool at once which of them free enough by counting, and what they cost. The
 sets are tried cheapest first. The first set is chosen that meets four conditions: the preemption policy permits it;
 every victim is needed; no victim could preempt the preemptor afterwards; and the set is *fair*. Pods above the minimum
-of one gang on one node are alike. Of such pods those with the highest ordinals are evicted first, so only sets that
-keep this order are tried.
+of one gang on one node are alike. Of these pods, the ones with the highest ordinals are evicted first, so only sets
+that keep this order are tried.
 
 The costs of two sets are compared in this order. The next criterion only decides if all before it are equal:
 
@@ -180,7 +180,7 @@ class Choice:
 
     def find(self) -> list[Placement] | None:
         """Evict the best of all sets, and return the placements of the gang: an empty list if only quota is short, and
-        None if no permitted set frees enough. When this function is called, no candidate is evicted."""
+        None if no permitted set frees enough. Precondition: no candidate is evicted."""
         self.enough, self.tried = self._enough(), ALL_TRIED
         chosen = self._chosen(-1)
         if chosen is None:
@@ -348,7 +348,7 @@ class Choice:
 
     def _permitted_order(self, members: list[int]) -> list[int]:
         """Return the candidates in an order in which the policy may allow to evict all of them. Each eviction lowers
-        the usage of a queue, and then the policy may refuse to evict more of its jobs. So a candidate that may be
+        the usage of a queue, and then the policy may refuse to evict more of its jobs. So a candidate that may still be
         evicted after all others is put at the end."""
         order: list[int] = []
         while (

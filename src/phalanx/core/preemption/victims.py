@@ -70,8 +70,8 @@ class CandidateTable:
     `job`, `tier`, `priority`: the number of its job, its tier (lower tiers are evicted first) and its priority.
     `ran_s`, `work_s`: seconds since its start, and since its last checkpoint.
     `group`: the number of its queue, whose share counts.
-    `weight`: its weight when candidates are counted. `gone`: True if the candidate is evicted, or if its eviction is
-    not permitted.
+    `weight`: how much it counts when candidates are counted; a pod above a minimum counts little. `gone`: True if the
+    candidate is evicted, or if its eviction is not permitted.
 
     Columns by entry: `entry` (its number in the columns of running pods, `residents`), `candidate`, `position`,
     `demand` (its number), `pods`. Entries on nodes outside the draft are left out. `position_of`: row of a node in the
@@ -161,7 +161,7 @@ class CandidateTable:
                 self.draft.put(position, demand, -pods)
 
     def come_back(self, candidate: int) -> None:
-        """Take the holdings of the candidate on the draft again."""
+        """Charge the holdings of the candidate on the draft again, because the candidate is restored."""
         for position, demand, pods, devices in self.holdings(candidate):
             if devices:
                 self.draft.occupy(position, demand, devices)

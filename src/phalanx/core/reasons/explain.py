@@ -1,9 +1,9 @@
 """Compute the reason why a request was not placed, with the numbers that decided.
 
 The codes of reasons are tried in this order. `NO_NODE_MATCHES`: a role matches no node. `NEVER_FITS`: a role, or all
-roles together, would not fit on empty nodes (`core.reasons.never` tries what counting cannot show). `ROOM_KEPT`: the
-gang would fit on empty nodes if no part of these nodes were kept for other jobs. `NO_ROOM`: the gang would fit on empty
-nodes, but capacity is short now.
+roles together, would not fit on empty nodes (where counting cannot show this, `core.reasons.never` tries a placement).
+`ROOM_KEPT`: the gang would fit on empty nodes if no part of these nodes were kept for other jobs. `NO_ROOM`: the gang
+would fit on empty nodes, but capacity is short now.
 
 A failed placement places some pods before it finds no node for the next one. `placed` is the number of these pods. The
 amounts left per node are the free amounts after these pods were placed. The total free amounts are the free amounts

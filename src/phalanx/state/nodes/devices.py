@@ -1,9 +1,9 @@
 """Named devices and NUMA zones: the free amounts of each, as two-dimensional columns [row, device] and [row, zone].
 
 A device is free, or one pod holds it whole, or several pods hold a part of it each. The names of devices in the
-placements of pods determine this, so the table can be rebuilt after a restart. The amounts of a node count only whole
-devices. When the first pod gets a share of a device, the device is subtracted from this count. When the last share is
-released, the device is added again. So no device is granted twice.
+placements of pods show which pods hold a device, so the table can be rebuilt after a restart. The amounts of a node
+count only whole devices. When the first pod gets a share of a device, the device is subtracted from this count. When
+the last share is released, the device is added again. So no device is granted twice.
 
 Some pods hold whole devices without names: pods of other schedulers, and pods that are older than the node's list of
 devices. These devices are subtracted from the node's count, although it is unknown which devices they are. So fewer

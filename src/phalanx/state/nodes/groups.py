@@ -47,7 +47,7 @@ class NodeGroups:
     """The node groups.
 
     `coming`: the requested nodes that have not arrived, by name, the earliest request first.
-    `releasing`: the nodes that their providers remove; True if a node accepted no pods before.
+    `releasing`: node that its provider removes -> whether the node accepted no pods before.
     `failed`: the last failed request of each group.
     `idle_since_s`: for each empty node, the time since which it has been empty (seconds since the epoch).
     `notes`: job -> the last message about the nodes for which it waits. `granted`: the jobs whose nodes will arrive.

@@ -221,7 +221,7 @@ class PlacementClasses:
 
     def costs(self, keys: dict[str, int]) -> NDArray[np.float64]:
         """Return the least amounts that a request charges to its queue, as [key of the headroom, placement class]. The
-        last column is for a vacant number."""
+        last column, which the index -1 selects, belongs to no class and is 0."""
         if self._costs.shape != (len(keys), len(self.need) + 1):
             self._costs = np.zeros((len(keys), len(self.need) + 1))
             self._costly = set(range(len(self.by_number)))

@@ -5,15 +5,15 @@ counts, priority and terms form a *request class*. If the first request of the c
 others can. So a cycle examines request classes, and 100,000 equal jobs cost as much as one. Within a class, requests
 are ordered by arrival; `tie` decides between equal arrivals.
 
-The order is a heap with lazy deletion: adding a request costs log n, removing one costs nothing. A decision only reads
-the requests. To read them in order without removing any, it walks down the heap with a second, small heap. In a cluster
-with many queues most classes have only one request. Such a request is stored without a heap, which takes a fifth of the
-memory.
+The order is kept in a heap with lazy deletion: adding a request costs log n, removing one costs nothing. A decision
+only reads the requests. To read them in order without removing any, it walks down the heap with a second, small heap.
+In a cluster with many queues most classes have only one request. Such a request is stored without a heap, which takes a
+fifth of the memory.
 
-The keys by which the first requests of the classes are compared are columns too (`RequestClassColumns`). The number of
-a request class is its index in every column. At an unused index, the column of placement classes has the value -1.
-Every mask over placement classes is false in its last element, which the index -1 selects. The next new request class
-takes the unused index."""
+The first requests of the classes are compared by keys, which are stored as columns too (`RequestClassColumns`). The
+number of a request class is its index in every column. At an unused index, the column of placement classes has the
+value -1. Every mask over placement classes is false in its last element, which the index -1 selects. The next new
+request class takes the unused index."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class SubmittedJobs:
                 yield turns[gate.allowed][1]
 
     def leave(self, branch: Branch, job: Job) -> Iterator[str]:
-        """Remove a job. Yield the jobs that its limits admit in its place."""
+        """Remove a job. Yield the jobs that limits admit in place of the removed job."""
         turn = (job.submitted_s, job.id)
         for gate in submit_limits(branch, job):
             turns = self.lists.get(gate, [])

@@ -1,7 +1,7 @@
 """The second pass of a cycle: place the *surplus*, that is, pods above the minimums of the jobs that start in this
 cycle (rule R10).
 
-`core.cycle.steps` calls `priorities` before it tries a request. It calls `place` for each priority at which the
+`core.cycle.steps` calls `priorities` before it tries a request, and then `place` for each priority at which the
 minimums of all jobs were tried. The queue with the smallest share gets the next pod; within the queue, the job that
 comes first in the queue's order gets it.
 
@@ -228,7 +228,7 @@ class Surplus:
         return low
 
     def add(self, growing: Growing, role: int, pods: int, first: int, reserving: Reserving) -> bool:
-        """Place up to `pods` pods of the role, from the ordinal `first` on. Return whether one was placed."""
+        """Place up to `pods` pods of the role, from the ordinal `first` on. Return whether a pod was placed."""
         cluster, start, job = self.state.cluster, growing.start, growing.record.job
         asked = replace(job.roles[role], count=pods, minimum=1, group="", closeness=None)
         gang = cluster.interned.gang((asked,))

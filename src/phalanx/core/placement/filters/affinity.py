@@ -1,7 +1,7 @@
 """Pod affinity, anti-affinity, topology spread, host ports, and preferences.
 
 The rules are those of kube-scheduler's plugins InterPodAffinity, PodTopologySpread, NodePorts, NodeAffinity and
-TaintToleration. The pods of a gang count for each other as they are placed.
+TaintToleration. When a pod of a gang is placed, pods of the gang that were placed before count like running pods.
 
 Required rules. Each rule is a pair: (the text for nodes that fail the rule, the rows of the nodes that pass):
 

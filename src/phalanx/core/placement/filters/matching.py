@@ -119,8 +119,8 @@ def _in(facts: NodeAttributes, column: NDArray[np.int32] | None, values: tuple[s
 
 
 def _beyond(facts: NodeAttributes, column: NDArray[np.int32] | None, values: tuple[str, ...], *, sign: int) -> Rows:
-    """Return the mask of rows that meet Gt (`sign` 1) or Lt (-1). Both sides must be integers; otherwise nothing
-    matches."""
+    """Return the mask of rows that meet Gt (`sign` 1) or Lt (-1). The value of a row and the value of the requirement
+    must be integers; otherwise the row does not match."""
     passed = np.zeros(facts.capacity, np.bool_)
     bound = _integer(values[0]) if len(values) == 1 else None
     if column is None or bound is None:

@@ -5,11 +5,12 @@ highest number is chosen. If nodes are equal in all criteria, the oldest node is
 `PACK` has no criteria, because the draft's packing order is enough. On the chosen node, a request for a part of a
 device uses the shared device with the least free capacity, unless the policy decides otherwise.
 
-- SPREAD: the mean free part of the requested resources after the pod is placed.
+- SPREAD: the node with the highest mean free part of the requested resources after the pod is placed.
 - LOAD: the node with the smallest (measured use + grants of this cycle + request of the pod) / allocatable, for the
   resource with the highest such value. On a node without measurements, the charges of the node replace measured use +
   grants.
-- FRAGMENTATION: `core.placement.scoring.fragmentation`, rounded as in FGD's program.
+- FRAGMENTATION: the node where fragmentation (`core.placement.scoring.fragmentation`) grows least, rounded as in FGD's
+  program.
 - FEWEST_LOST (Phalanx's own): the node where `TypicalPods.wasted` grows least, to a hundredth of a thousandth of a
   device; then BEST_FIT.
 - BEST_FIT, DOT_PRODUCT, DEVICE_PACKING, DEVICE_CLUSTERING, RANDOM: the policies that FGD (ATC'23, section 6) is
@@ -74,7 +75,8 @@ def spread(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def load(draft: Draft, demand: Demand, found: Positions) -> Floats:
-    """Score by the worst measured use as a part of allocatable, after the pod is placed. Higher is less used."""
+    """Score by the measured use as a part of allocatable after the pod is placed, for the resource that is used most. A
+    higher score means less use."""
     rows, worst = draft.rows[found], np.zeros(len(found))
     for name, amount in demand.asks:
         has = draft.columns.allocatable[name][rows]
