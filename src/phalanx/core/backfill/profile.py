@@ -291,8 +291,8 @@ class OneNodeProfile:
             first = stop + 1
 
     def short(self, gang: Gang) -> list[int]:
-        """Return the levels that have too little for some role of the gang, by counting, and after them the number of
-        levels."""
+        """Return the indexes of the levels whose free amounts are too small for some role of the gang, by counting. The
+        last item of the list is the number of levels."""
         found = [[at for at, free in enumerate(levels) if free < amount] for levels, amount in self.scarce(gang)]
         short = found[0] if len(found) == 1 else sorted({at for each in found for at in each})
         return [*short, len(self.times) - 1]

@@ -1,8 +1,8 @@
 """The state that the parts of a cycle share: the cluster, the decisions so far, and their consequences for request
 classes.
 
-`core.cycle.candidates`, `core.cycle.reserve` and `core.cycle.report` work on this state. If one of them needs another,
-it gets it as an argument. `core.cycle.steps` combines all parts, and only that module decides. (kube-scheduler's
+`core.cycle.candidates`, `core.cycle.reserve` and `core.cycle.report` work on this state. A part that needs another part
+gets that part as an argument. `core.cycle.steps` combines all parts, and only that module decides. (kube-scheduler's
 framework has a CycleState for the same purpose.)"""
 
 from __future__ import annotations

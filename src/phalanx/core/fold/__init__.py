@@ -8,4 +8,4 @@ Parts, lowest first:
     node_groups       node groups: requested nodes, arrivals, failures
     cluster_events    nodes, foreign pods, queues, flavors, reservations, policy, time
     memory            what one cycle remembers for the next: `Memory` and `Decision`
-    fold              `fold` and `fold_plan`: the table event or action -> function; jobs"""
+    fold              `fold` and `fold_plan`, with the function for each event and action; events about jobs"""

@@ -5,8 +5,8 @@ a request class that may start has a *cursor*. The *head* of a cursor is the fir
 its queue and the queues below. A queue with children chooses among them, and its own jobs compete like one more child.
 The choice depends on the order of the queue:
 
-- PRIORITY, FIFO or MULTIFACTOR: the child whose head ranks best. But children that stay within their guarantee with
-  their head come before children that would have to borrow for it;
+- PRIORITY, FIFO or MULTIFACTOR: the child whose head ranks best. But children that would stay within their guarantee if
+  their head started come before children that would have to borrow for it;
 - USAGE: the child that has used least in the past, then the rank of the head, with the same exception for children
   within their guarantee. Of the queue's own jobs, those of each account compete separately;
 - FAIR: the child with the lowest weighted dominant share, its head included; then the higher queue priority; then the

@@ -310,8 +310,8 @@ class Draft:
         return max(amount / self.node_order.scales.get(name, 1) for name, amount in demand.asks)
 
     def room(self, demand: Demand, within: fit.Rows | None = None) -> int:
-        """Return the total number of pods of the demand that fit. `within`: the mask of positions that count; None:
-        all."""
+        """Return the total number of pods of the demand that fit. `within`: the mask of positions that may be used;
+        None: all."""
         if self.few and within is None and self.allowed(demand.where) is None:
             asked = self.node_order.asked(demand)
             if asked is None:

@@ -114,7 +114,7 @@ class PlacementAttempt:
 
     def anyhow(self, unit: GangTree, within: Rows | None) -> bool:
         """Place the whole subtree without regard to its preferred topology, if it has no required one. Return whether
-        that was possible. It may succeed although an attempt by preferences has failed."""
+        that was possible. This may succeed although an attempt that followed the preferences has failed."""
         return not (unit.requires_topology() or unit.optional()) and self.packed(unit, within, None)
 
     def domains(self, unit: GangTree, within: Rows | None, style: TopologyConstraint) -> Iterator[Rows | None]:
@@ -158,7 +158,8 @@ class PlacementAttempt:
         return topology.rounded_to_slices(style, asked.minimum, asked.count)
 
     def ground(self, role: int, within: Rows | None, style: TopologyConstraint) -> DomainCapacity:
-        """Return the capacity of domains for the role's pods. `within`: the mask of positions that count."""
+        """Return the capacity of domains for the role's pods. `within`: the mask of positions that may be used; None:
+        all."""
         return DomainCapacity(self.draft, style, *topology.holding(self.draft, self.gang.demands[role], within))
 
     def members(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:

@@ -141,8 +141,8 @@ class NodeOrder:
         return known
 
     def holding(self, asked: ResourceRequest, allowed: matching.Rows | None) -> Iterator[int]:
-        """Yield the positions that hold a pod with this request, in order. `allowed`: the mask of positions that count;
-        None: all.
+        """Yield the positions that hold a pod with this request, in order. `allowed`: the mask of positions that may be
+        used; None: all.
 
         The limit on the number of pods of a node is checked only after some node has reached it (`crowded`). While this
         function yields positions, the caller may take capacity from the positions that it has got already."""

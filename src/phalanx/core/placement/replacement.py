@@ -104,8 +104,8 @@ def missing_unit(cluster: Cluster, record: JobRecord, slot: Slot) -> GangTree | 
 
 
 def missing_layers(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[SliceLayer, ...]:
-    """Return the layers of slices, from the coarsest on, whose slice around the slot has no pod on an existing node,
-    and has several open slots; empty if there are none."""
+    """Return the layers of slices, from the coarsest on, in which the slice of this slot has no pod on an existing
+    node, but several open slots; empty if there are none."""
     layers = layers_around(record, slot.role)
     for at, (pods, _) in enumerate(layers):
         there = (record.placements[each] for each in slice_of(record.placements, slot, pods))
@@ -134,7 +134,8 @@ def slice_of(slots: Collection[Slot], slot: Slot, pods: int) -> list[Slot]:
 
 
 def layers_around(record: JobRecord, role: int) -> tuple[SliceLayer, ...]:
-    """Return the layers of slices of the role, from the innermost topology request around it that has any."""
+    """Return the layers of slices of the role. They come from the innermost topology request around the role that has
+    slices."""
     around = [] if record.gang.tree is None else [unit.closeness for unit in path(record.gang.tree, role)]
     said = next((near for near in reversed(around) if near is not None and (near.level or near.slices)), None)
     return () if said is None else tuple(layer for layer in said.slices if layer.pods > 1)

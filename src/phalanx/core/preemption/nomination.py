@@ -110,7 +110,7 @@ def nomination_state(cluster: Cluster, record: JobRecord, now_s: float, others: 
 
 
 def fell_below(cluster: Cluster, record: JobRecord) -> bool:
-    """Return whether the job is a running gang of whose minimum pods are missing."""
+    """Return whether the job is a running gang that has fewer pods than its minimum."""
     queue = cluster.queues.get(record.queue)
     return record.phase is not Phase.QUEUED and (queue is None or queue.gang) and is_incomplete(record)
 
@@ -151,7 +151,7 @@ def keeps_away(demand: Demand, other: Demand) -> bool:
 
 
 def makes_uneven(demand: Demand, other: Demand) -> bool:
-    """Return whether pods of the other demand count in a required spread constraint of the demand."""
+    """Return whether a required spread constraint of the demand counts pods of the other demand."""
     shape, kind = demand.shape, other.kind
     spread = (each.selector for each in shape.spread if each.required)
     return kind is not None and any(selector_matches(selector, (shape.namespace,), kind) for selector in spread)

@@ -9,8 +9,9 @@ node, the smallest run of candidates, in victim order, that frees capacity for o
 over the columns find both kinds of packages for all nodes at once (prefix sums per node, as in
 `docs/decisions/0007-preemption.md`). The cheapest package is taken first. Packages are compared in this order:
 
-1. the tier, then the lowest priority among the candidates of the package (as kube-scheduler picks a node: the least of
-   the highest priorities, PickOneNodeForPreemption),
+1. the lowest tier, then the lowest priority, of the last candidate of the package in victim order, which is its most
+   important one (as kube-scheduler picks a node, PickOneNodeForPreemption). The tiers are: pods above minimums, gangs
+   of other queues, gangs of the preemptor's own queue,
 2. the fewest candidates per pod that then fits (pods beyond the needed number are not counted),
 3. the least work that is lost (run time times the amount of the scarce resource),
 4. the smallest amount that is freed but not used.

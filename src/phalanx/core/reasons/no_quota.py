@@ -303,7 +303,7 @@ def comes_back_s(cluster: Cluster, ledger: QuotaLedger, lack: QuotaShortfall) ->
 
 
 def gives_back(cluster: Cluster, ledger: QuotaLedger, bound: Bound, job: str) -> Amount:
-    """Return the amount of the bound that the end of the job releases."""
+    """Return by how much the end of the job lowers the usage that the bound limits."""
     record = cluster.jobs[job]
     path = cluster.tree.branch(record.queue).path
     if not counts(bound, record, path):

@@ -6,8 +6,8 @@ count only whole devices. When the first pod gets a share of a device, the devic
 the last share is released, the device is added again. So no device is granted twice.
 
 Some pods hold whole devices without names: pods of other schedulers, and pods that are older than the node's list of
-devices. These devices are subtracted from the node's count, although it is unknown which devices they are. So fewer
-devices of the node can become shared.
+devices. These devices are subtracted from the node's count, although it is unknown which devices they are. So fewer of
+the node's devices can be shared.
 
 A share that is requested in thousandths of a device also holds the same share of the device's memory. A share that is
 requested in bytes also holds the same share of the thousandths. Both conversions round down, so the sum of the shares
@@ -69,7 +69,7 @@ class DeviceTable:
         negative while a terminating pod and a nomination both hold the device.
     `size`: the memory of each device, in bytes.
     `resource`: the code (`codes`) of the resource that counts the device; -1 where there is no device.
-    `named`: the resources of which pods hold whole devices by name.
+    `named`: the resources for which pods with whole devices hold these devices by name.
     `zone`: the position of the device's zone in the row's `zones`; `NO_ZONE` if it has none."""
 
     def __init__(self, capacity: int) -> None:

@@ -26,8 +26,8 @@ from phalanx.state.queues.quota import Cost, gang_cost
 def not_eligible(
     cluster: Cluster, branch: Branch, record: JobRecord, now_s: float, cleared: dict[JobFamily, int]
 ) -> NotEligible | None:
-    """Return why the queued job of this branch may not be tried; None if it may. `cleared`: see
-    `job_dependencies.not_eligible`."""
+    """Return why the queued job of this branch may not be tried; None if it may. `cleared`: array -> the number of its
+    jobs that were admitted, as in `job_dependencies.not_eligible`."""
     job = record.job
     if job.blocked is not None:
         return NotEligible(job.blocked)

@@ -8,8 +8,8 @@ Required rules. Each rule is a pair: (the text for nodes that fail the rule, the
 - *ports*: none of the pod's host ports is in use on the node.
 - *affinity*: for every term, the node's domain has a pod that all the terms select. If no pod anywhere is selected by
   all the terms, but the pod itself is, the pod is the first of its kind and may use any node with the topology labels.
-- *anti-affinity*: no term selects a pod in the node's domain, and no running pod in that domain has an anti-affinity
-  term that selects this pod.
+- *anti-affinity*: no anti-affinity term of the pod selects a pod in the node's domain, and no running pod in that
+  domain has an anti-affinity term that selects this pod.
 - *spread*: the node's domain would have at most `max_skew` more pods than the emptiest domain. The domains are those of
   nodes that match the pod's selector and node affinity and have the labels of all its constraints. If there are fewer
   than `min_domains` domains, the emptiest domain is assumed to have no pods. Taints and readiness of nodes are ignored

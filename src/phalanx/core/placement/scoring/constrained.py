@@ -13,8 +13,8 @@ For each pod, the nodes are reduced step by step to these:
 So the pod's preferences come before the policy, and the result is deterministic.
 
 Pods of a gang that are already placed on the draft count when the next pod of the gang is placed. If the pods have
-affinity to their own kind and no such pod runs yet, the domain of the first pod binds all others. So the domains that
-by counting hold all of them are tried, the tightest first, at most `DOMAINS` domains."""
+affinity to their own kind and no such pod runs yet, all others must be in the domain of the first pod. So the domains
+that by counting hold all of them are tried, the tightest first, at most `DOMAINS` domains."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ device uses the shared device with the least free capacity, unless the policy de
   grants.
 - FRAGMENTATION: the node where fragmentation (`core.placement.scoring.fragmentation`) grows least, rounded as in FGD's
   program.
-- FEWEST_LOST (Phalanx's own): the node where `TypicalPods.wasted` grows least, to a hundredth of a thousandth of a
-  device; then BEST_FIT.
+- FEWEST_LOST (Phalanx's own): the node where `TypicalPods.wasted` grows least, rounded to 1/100,000 of a device; then
+  BEST_FIT.
 - BEST_FIT, DOT_PRODUCT, DEVICE_PACKING, DEVICE_CLUSTERING, RANDOM: the policies that FGD (ATC'23, section 6) is
   compared with, with the weights and roundings of its simulator. Cpu and devices count half each, relative to the
   largest node; scores are whole numbers from 0 to 100.
