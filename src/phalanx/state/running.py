@@ -99,7 +99,7 @@ class RunningPods:
         return self._of.get(number, [])
 
     def amounts(self, resource: str) -> Ints:
-        """Return for each demand number the request of one pod for the resource."""
+        """Return for each demand, by number, the amount of the resource that one pod requests."""
         known = self._amounts.get(resource)
         if known is None or len(known) < len(self.demands):
             known = np.array([demand.amounts.get(resource, 0) for demand in self.demands], np.int64)

@@ -86,8 +86,8 @@ class PlacementShortfall(NamedTuple):
 def pack(
     draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | None, shares: list[PackedPods]
 ) -> PlacementShortfall | None:
-    """Place the minimums of these roles, and add them to `shares`. Return None, or the shortfall; then the draft and
-    `shares` are unchanged."""
+    """Place the minimums of these roles, and add them to `shares`. Return None if that succeeds. Otherwise return the
+    shortfall, and leave the draft and `shares` unchanged."""
     if len(roles) == 1:
         return try_in_order(draft, gang, roles, within, shares)
     shortfall = try_in_order(draft, gang, by_size(draft, gang, roles), within, shares)
@@ -99,8 +99,8 @@ def pack(
 def try_in_order(
     draft: Draft, gang: Gang, order: Sequence[int], within: Rows | None, shares: list[PackedPods]
 ) -> PlacementShortfall | None:
-    """Fill the minimums role by role in this order. Return None, or the shortfall of the first role that does not fit,
-    with the draft unchanged."""
+    """Fill the minimums role by role in this order. Return None if all of them fit. Otherwise return the shortfall of
+    the first role that does not fit, and leave the draft unchanged."""
     mark, before, placed = draft.mark(), len(shares), 0
     for role in order:
         minimum = gang.minimums[role]

@@ -33,8 +33,8 @@ LIGHTEST = 10  # the weight of the coarsest preferred level; each finer level ad
 
 def slots_together(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Slot, ...]:
     """Return the open slots that are placed at once with this one, in order: the open slots of the minimum or, if the
-    minimum is complete, all open slots. If slices have gaps, return the first slot alone. A job that grows in steps
-    gets all pods of a role at once."""
+    minimum is complete, all open slots. If slices have gaps, return the first slot alone. A job that grows by all
+    missing pods or by none (Kueue's elastic jobs) gets all pods of a role at once."""
     if (unit := missing_unit(cluster, record, slot)) is not None:
         roles = set(unit.roles())
         inside = sorted(each for each in record.open if each.role in roles)

@@ -35,7 +35,7 @@ class PreemptionContext:
     `place`: the function that places a gang on the draft without delaying reservations.
     `is_guarded`: True if reservations exist. `without_growth`: True if the search assumes that pods which this cycle
     has placed above minimums are gone, as far as the preemptor may preempt them.
-    `richest`: version of the ledger -> the result of `policy.richest_children`."""
+    `richest`: a cache: version of the ledger -> the result of `policy.richest_children`."""
 
     cluster: Cluster
     draft: Draft

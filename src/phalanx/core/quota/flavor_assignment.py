@@ -19,10 +19,12 @@ The flavor is chosen separately for each resource group of each role, in the ord
 the role's requests for resources of this group count, and the requests of earlier roles with the same flavor. So if the
 GPUs of a job have to be borrowed, its CPUs still come from a flavor that is within the guarantee.
 
-In each group the *leading* flavors come first, up to the flavor at which the search stops. A flavor without free quota
-is a leading flavor if the queue prefers to preempt. If no job can be preempted in this flavor, the next leading flavor
-is tried. Assignments that consist only of leading flavors come before all other assignments. The other assignments are
-used if nodes are full: first those within the guarantee, then those that borrow, then those that are short of quota."""
+For each group, the flavors are examined in the queue's order, up to the first flavor that fits within the guarantee (or
+by borrowing, if the queue prefers to borrow before it tries the next flavor). This flavor is a *leading* flavor. If the
+queue prefers to preempt before it tries the next flavor, the flavors without free quota before it are leading flavors,
+too. If no job can be preempted in one leading flavor, the next one is tried. Assignments that consist only of leading
+flavors come before all other assignments. The other assignments are used if nodes are full: first those within the
+guarantee, then those that borrow, then those that are short of quota."""
 
 from __future__ import annotations
 

@@ -165,8 +165,8 @@ class Headroom:
             self.left[place] = min(left, self.left[place])
 
     def of_rows(self, left_of: Sequence[float] | None = None) -> Floats:
-        """Return the headroom of each row in each resource, as [key, row]. `left_of`: `left` at another time than
-        now."""
+        """Return the headroom of each row in each resource, as [key, row]. `left_of`: the list `left` of another time;
+        None: the present one."""
         if self._tables is None:
             self._tables = table(self.bounds, len(self.keys), UNBOUNDED), table(self.slack, len(self.keys), NOTHING)
         least, slack = self._tables
@@ -289,7 +289,7 @@ def subjects_of(charge: Charge) -> tuple[Subject, ...]:
 
 def table(places: Sequence[Sequence[tuple[int, int]]], keys: int, filler: int) -> NDArray[np.intp]:
     """Return an array [depth, key, row]. Along its first axis it has the places in `left` that belong to one row and
-    one key. `places`: for each row, its pairs (key, place). `filler`: the value where there are fewer places."""
+    one key. `places`: for each row, its pairs (key, place). `filler`: the value of the elements without a place."""
     columns: list[list[list[int]]] = []
     depth = 1
     for row in places:

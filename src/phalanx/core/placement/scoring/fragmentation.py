@@ -8,9 +8,9 @@ are fragments. The *fragmentation* of the node is the expected amount of fragmen
 of a device. As in the paper, memory does not count.
 
 A pod is placed on the node where it adds least fragmentation. In the paper's program, the score of a node (and, for a
-share, of each of its devices) is `int(100 * sigmoid((before - after) / 1000))`; higher is better. The first of equal
-devices, then of equal nodes, is chosen. Equal scores are frequent, so this rule is important: with a random choice
-between equal nodes, fewer pods can be placed than with best fit.
+share, of each of its devices) is `int(100 * sigmoid((before - after) / 1000))`; higher is better. Among equal nodes the
+first one is chosen, and among equal devices of a node the first one. Equal scores are frequent, so this rule is
+important: with a random choice between equal nodes, fewer pods can be placed than with best fit.
 
 `TypicalPods.wasted` is Phalanx's own measure. It adds four terms to fragmentation:
 
