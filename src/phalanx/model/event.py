@@ -191,7 +191,7 @@ class Adopted:
     """The full state of a started job. It replaces the known state after a restart, or when the real pods differ from
     the plan.
 
-    `placements`: charged as they are, even if they overcommit a node.
+    `placements`: the slots with a node. They are charged as they are, even if they overcommit a node.
     `open`: slots that need a node.
     `started_s`, `flavors`: the values that the job's action `Start` had.
     `leaving`: placed slots whose pods are stopping and are not gone yet; all placed slots if the whole job stops."""

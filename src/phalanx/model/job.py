@@ -66,7 +66,7 @@ class Group:
 
 
 class DependencyType(StrEnum):
-    """The state of another job at which a dependency on it is met (the types of Slurm's `--dependency`)."""
+    """The state that another job must reach so that a dependency on it is met (the types of Slurm's `--dependency`)."""
 
     START = "start"  # the other job has started or ended
     OK = "ok"  # the other job has succeeded

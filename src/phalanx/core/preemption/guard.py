@@ -3,7 +3,7 @@
 A job that starts now, or is nominated, must not delay the first reservation. So a search for victims only uses capacity
 that the first reservation does not need while the job runs. The plan of the search is then tried in the forecast (the
 expected free capacity over time): after the victims have left and the job is placed, every reservation must still be
-possible. There is one exception. A job need not respect a reservation if it could preempt the job with this reservation
+possible. There is one exception: the reservation does not bind a job that could preempt the job with this reservation
 if that job were running.
 
 The first reservation may move to other nodes, as long as its job starts at the same time (rule R13)."""

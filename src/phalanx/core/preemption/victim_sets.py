@@ -23,7 +23,7 @@ The costs of two sets are compared in this order. The next criterion only decide
 6. among pods above minimums, the set whose most important pod has the lower priority is cheaper, then the set with
    fewer such pods, and at last the set whose victims have run for a shorter time in total.
 
-*Fair* means: no queue loses a job while a queue with a higher share could lose one or more jobs instead and would still
+*Fair* means: a queue loses a job only if no queue with a higher share could lose one or more jobs instead, and still
 have the higher share before each of these evictions. The shares are those of that moment, after the earlier victims
 have left, and they are compared where the paths of the two queues part (`PreemptionPolicy.share_of`). With
 `VictimOrder.FAIREST` only fair sets are chosen. With `CHEAPEST`, fairness decides between sets of equal cost."""

@@ -70,7 +70,8 @@ class CandidateTable:
 
     `job`, `tier`, `priority`: the number of its job, its tier (lower tiers are evicted first) and its priority.
     `ran_s`, `work_s`: seconds since its start, and since its last checkpoint.
-    `group`: the number of its queue, whose share counts.
+    `group`: the number of its queue; if fairness comes first, the shares of the queues decide which of them loses a
+    job.
     `weight`: how much it counts when candidates are counted; a pod above a minimum counts little. `gone`: True if the
     candidate is evicted, or if its eviction is not permitted.
 

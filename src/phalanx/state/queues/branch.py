@@ -40,9 +40,9 @@ class Branch:
     `unbounded`: True if no limit or quota on the path can prevent the start of a job.
     `arena`: the highest branch on the path below which one order alone decides which job is next, as in one queue.
     `split`: whether the branch is an arena and some branch below belongs to another arena.
-    `request_class_queue`: the queue in the key of its jobs' request classes. This is the arena of the branch, if no
-    bound, priority factor, preemption or pod-by-pod start distinguishes the jobs of the branch from other jobs of the
-    arena; otherwise it is the branch itself.
+    `request_class_queue`: the queue in the key of its jobs' request classes. This is the arena of the branch, if the
+    jobs of both are started as a whole and may preempt no job, and if no bound and no priority factor applies to the
+    jobs of the branch. Otherwise it is the branch itself.
     `charged`: a job of the queue itself -> its charge.
     `relations`: another queue -> its relation to this queue; a cache of `relation_to`."""
 

@@ -1,7 +1,7 @@
 """Handle nominated jobs. Start the jobs whose victims have left. If the victims of a job will not leave in time,
 withdraw the job's nomination or move it to other nodes.
 
-A job whose nomination is withdrawn is received again in the next cycle."""
+The next cycle decides again about a job whose nomination is withdrawn."""
 
 from __future__ import annotations
 

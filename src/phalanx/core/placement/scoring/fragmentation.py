@@ -22,8 +22,8 @@ important: with a random choice between equal nodes, fewer pods can be placed th
   (`STRANDED`).
 - *Wanted* nodes. If many expected pods can use only some nodes (because of a GPU model), other pods should avoid these
   nodes (`WANTED`).
-- *Untidy* nodes. The changes of fragmentation are never equal, so alone they would leave no choice to packing. So the
-  number of free devices on a node counts a little, too (`UNTIDY`).
+- *Untidy* nodes. Two nodes hardly ever have the same change of fragmentation, so by fragmentation alone the packing of
+  nodes would never decide. So the number of free devices on a node counts a little, too (`UNTIDY`).
 - *Remnants*. For a shared device, it matters little whether one more pod fits. For example, two pods of 0.47 leave
   0.06 of a device, which no pod can use; pods of 0.47 and 0.32 leave 0.21, enough for a pod of 0.16. So this term adds
   the part of each device that is expected to stay unused after further pods, computed from their frequencies
