@@ -164,7 +164,8 @@ class UsageTold:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeTold:
-    """The outcome of a job that is no longer live. It is sent after a restart, for jobs that depend on it."""
+    """The outcome of a job that is no longer live. The event is sent after a restart if other jobs depend on this
+    job."""
 
     job: str
     outcome: Outcome

@@ -94,7 +94,7 @@ class GangSize(StrEnum):
     """How the surplus of a role, its pods above the minimum and up to the count, gets nodes."""
 
     ELASTIC = "elastic"  # the job starts with as many pods as fit, grows later, and releases its surplus first
-    # As ELASTIC, but surplus pods need not wait for the minimums of other jobs: each is tried in its turn.
+    # As ELASTIC, but surplus pods need not wait for the minimums of other jobs: they are tried in the job order.
     IN_TURN = "in-turn"
     FIXED_AT_START = "fixed-at-start"  # the size at the start is final (Kueue's partial admission)
     # The job starts with its minimum, grows by all missing pods or by none, and is preempted whole (Kueue's elastic

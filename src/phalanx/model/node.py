@@ -44,8 +44,8 @@ def taint_text(taint: Taint) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """A device of a node. `resource`: the resource that counts it (`nvidia.com/gpu`). `zone`: its NUMA zone.
-    `counted`: True if only the number of the node's devices is known. A pod with a share of such a device holds it by
-    name. A pod that holds such devices whole holds them without names."""
+    `counted`: True if only the number of the node's devices is known. Then a pod with a share of a device holds the
+    device by name, and a pod with whole devices holds them without names."""
 
     name: str
     resource: str

@@ -157,8 +157,8 @@ class Cycle:
         return self.known.why_not(request_class, offers, ()).code in NEVER
 
     def is_sure_to_start(self, request_class: RequestClass) -> bool:
-        """Return whether a class that fits by counting is certain to start. That is so if counting is exact for its
-        gang, no reservation exists, and its queue has quota."""
+        """Return whether a class that fits by counting is certain to start: counting is exact for its gang, no
+        reservation exists, and its queue has quota."""
         found = request_class.placement_class
         if not found.single or self.reserving.first() is not None or not self.state.is_within_limits(request_class):
             return False

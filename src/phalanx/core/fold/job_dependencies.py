@@ -114,8 +114,8 @@ def waits_for_turn(record: JobRecord) -> bool:
 
 
 def contends(record: JobRecord) -> bool:
-    """Return whether a job that is in a request class may ever start. That is so unless it has reported that it can
-    never start."""
+    """Return whether a job that is in a request class may ever start, that is, whether the job has not reported that it
+    can never start."""
     return record.reason is None or record.reason.code not in NEVER
 
 

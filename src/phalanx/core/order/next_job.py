@@ -8,7 +8,7 @@ The choice depends on the order of the queue:
 - PRIORITY, FIFO or MULTIFACTOR: the child whose head ranks best. But children that would stay within their guarantee if
   their head started come before children that would have to borrow for it;
 - USAGE: the child that has used least in the past, then the rank of the head, with the same exception for children
-  within their guarantee. Of the queue's own jobs, those of each account compete separately;
+  within their guarantee. The queue's own jobs compete separately for each account;
 - FAIR: the child with the lowest weighted dominant share, its head included; then the higher queue priority; then the
   rank of the head;
 - TIERED: first the children that stay within their guarantee; then the higher queue priority; then as with FAIR;

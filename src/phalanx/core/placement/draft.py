@@ -190,8 +190,8 @@ class Draft:
 
     def ordinary(self, demand: Demand) -> bool:
         """Return whether packing order, node constraints and amounts alone decide where pods of the demand are placed.
-        That is so if the demand is unconstrained, if no affinity term of another pod selects its pods, and if the
-        policy packs pods."""
+        This requires that the demand is unconstrained, that no affinity term of another pod selects its pods, and that
+        the policy packs pods."""
         if not demand.unconstrained or self._choosy:
             return False
         if demand.kind is None or not (wishing := self.pod_counts.with_affinity):

@@ -80,7 +80,7 @@ class NodeOrder:
 
     `rows`: the row of each position in the node table.
     `free`, `views`: resource -> the free amount of each position, as an array and as a view for scalar access.
-    `few`: True if the nodes are so few that they are examined separately.
+    `few`: True if the nodes are so few that a loop examines them one by one.
     `ties_by_row`: True if equally loose nodes are in the order of their rows. Only such an order can be updated without
         a new sort.
     `strayed`: positions that have lost capacity. The code that takes capacity notes them.

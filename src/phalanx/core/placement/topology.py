@@ -115,7 +115,7 @@ class TopologyConstraint:
     """A topology request in the form in which it is tried: at its own level, or at a level to which it falls back.
 
     `levels`: the levels of the hierarchy, coarse to fine.
-    `depth`: the index of the level at which all pods must be in one domain; -1: no such level.
+    `depth`: the index of the level at which all pods must be in one domain; -1: the pods may be in several domains.
     `layers`: the layers of slices, coarse to fine, the smaller ones inside the larger ones. `slices`: the layers at
     this level or finer levels. Coarser layers are satisfied anyway, because all pods are in one domain."""
 

@@ -55,8 +55,8 @@ class MovePolicy(PreemptionPolicy):
 
 
 def find_moves(context: PreemptionContext, job: Job, offer: FlavorAssignment) -> PreemptionPlan | None:
-    """Return a plan that moves other jobs so that the job starts; None if there is no such plan. The draft and the
-    ledger are unchanged afterwards."""
+    """Return a plan that moves other jobs so that the job starts; None if no moves make this possible. The draft and
+    the ledger are unchanged afterwards."""
     # Jobs with named devices are not moved, because the state can store only one list of devices for a slot, and would
     # need the old and the new one.
     records = ((name, context.cluster.jobs[name]) for name in context.running_pods.number_of)

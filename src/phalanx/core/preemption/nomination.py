@@ -6,10 +6,10 @@ no other job is placed on them. Every cycle checks every nomination before all o
 - The job *starts* when no node is overcommitted except by later nominations, and when no terminating pod has one of its
   ports or devices, or must be kept apart from it. The job needs no free capacity on the draft, because the nodes are
   already charged for it.
-- The nomination is *withdrawn* when the job runs and falls below its minimum; when a node is gone, not ready or
-  reserved for other jobs; when pods that it must be near now run elsewhere; or when the capacity of the terminating
-  pods is no longer enough (after a restart of the scheduler a victim may run on, or another scheduler has placed a pod
-  there). The next cycle then decides about the job again.
+- The nomination is *withdrawn* in four cases. The job runs and falls below its minimum. A node is gone, not ready or
+  reserved for other jobs. Pods that the job must be near now run on other nodes. The capacity of the terminating pods
+  is no longer enough: after a restart of the scheduler a victim may run on, or another scheduler has placed a pod on a
+  node. The next cycle then decides about the job again.
 - Otherwise the nomination is *kept*, and the job reports which victims it waits for. Once its time is over, the
   nomination *moves* to other nodes as soon as all its pods fit there.
 
@@ -116,8 +116,8 @@ def fell_below(cluster: Cluster, record: JobRecord) -> bool:
 
 
 def nominated_later(cluster: Cluster, record: JobRecord, row: int) -> Mapping[str, int]:
-    """Return the amounts that later nominations than that of this job request on the node in this row. The jobs of the
-    later nominations wait for this one."""
+    """Return the amounts that later nominations request on the node in this row. The jobs with later nominations wait
+    for the nomination of this job."""
     order = list(cluster.nominated)
     return nominated_in(cluster, row, dict.fromkeys(order[order.index(record.job.id) + 1 :]))
 
@@ -275,7 +275,7 @@ def leavers(record: JobRecord, others: LeavingPods) -> Sequence[str]:
 
 def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> Draft | None:
     """Return a draft that also has the nodes that are overcommitted only until the terminating pods (`others`) have
-    left; None if there are no such nodes.
+    left; None if no node is overcommitted in this way.
 
     These nodes stay closed until a search for victims treats the terminating pods as gone (rule R17). So on a cluster
     of one node a second preemptor need not wait until the first has started."""

@@ -301,8 +301,8 @@ class PreemptionPolicy:
         return not theirs < ours
 
     def takes_too_much(self, queue: str, lost: Mapping[str, Mapping[Key, int]]) -> bool:
-        """Return whether the victim's side would take the capacity back (rule R20). That is so if three conditions are
-        met. The victim's queue, or a queue above it on the victim's side, is now below its guarantee for all the
+        """Return whether the victim's side would take the capacity back (rule R20). Three conditions must be met for
+        that. The victim's queue, or a queue above it on the victim's side, is now below its guarantee for all the
         amounts that it loses. This queue, or a queue below it, may reclaim. The preemptor's side has no guarantee, or
         exceeds it even after the eviction of victims of its own queue. `lost`: queue -> the charges of its victims."""
         tie = self._tie(queue)

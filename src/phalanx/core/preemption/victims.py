@@ -2,8 +2,9 @@
 with one entry for each candidate or node). A *demand* stands for equal pods: it has their requests and their node
 constraints.
 
-A *candidate* is what one eviction removes: a whole gang, or one pod above a gang's minimum. The columns describe what
-all candidates hold, with one entry for each candidate and node. For a demand that lacks capacity there are two kinds of
+A *candidate* is what one eviction removes: a whole gang, or one pod above a gang's minimum. The columns describe the
+holdings of all candidates, with one entry for each candidate and node. For a demand that lacks capacity there are two
+kinds of
 *packages*. A single candidate is a package if its eviction alone frees capacity for one more pod somewhere. On each
 node, the smallest run of candidates, in victim order, that frees capacity for one more pod there is a package. Sums
 over the columns find both kinds of packages for all nodes at once (prefix sums per node, as in
@@ -325,7 +326,7 @@ class VictimPackages:
         return np.concatenate((values[self.alone], runs))
 
     def first_positions(self) -> list[int]:
-        """Return the positions of the first packages that are on one node each."""
+        """Return the positions of the cheapest packages. Packages on several nodes are left out."""
         runs = [package - len(self.alone) for package in self.order[:FIRST].tolist()]
         found = [
             self.field.position[self.field.entries_of(int(self.alone[run]))].tolist()

@@ -5,12 +5,12 @@ For a queue among its siblings, with the charge of the next job,
     share = max over resources (per flavor) of   max(0, used + extra - guaranteed) / lendable / weight
 
 where lendable is the amount that its parent can share out: the parent's guarantee if it states one, else the capacity
-of the cluster. Only resources for which some child of the parent has a guarantee are compared; if there is no such
-guarantee, all resources are. (An admin who guarantees only GPUs wants GPUs to be shared fairly. If CPUs counted too,
-every queue would be a borrower, because jobs with GPUs also use CPUs.) Without guarantees this is dominant resource
-fairness (Ghodsi et al., NSDI'11), weighted per resource. With guarantees it is Kueue's fair sharing (KEP-1714), which
-compares the shares *with* the next job. A queue of weight 0 may use the amounts that no other queue wants: once it
-exceeds its guarantee, its share is above the share of every queue with a weight.
+of the cluster. Only resources for which some child of the parent has a guarantee are compared; if no child has a
+guarantee, all resources are compared. (An admin who guarantees only GPUs wants GPUs to be shared fairly. If CPUs
+counted too, every queue would be a borrower, because jobs with GPUs also use CPUs.) Without guarantees this is dominant
+resource fairness (Ghodsi et al., NSDI'11), weighted per resource. With guarantees it is Kueue's fair sharing
+(KEP-1714), which compares the shares *with* the next job. A queue of weight 0 may use the amounts that no other queue
+wants: once it exceeds its guarantee, its share is above the share of every queue with a weight.
 
 Shares decide which queue is next (`QueueOrder.FAIR`), and which queue may preempt for fairness. The preemptor's share
 with the job must stay below the victim's share before the loss. The compared shares are those of two siblings: the
