@@ -95,8 +95,8 @@ class CycleEnds:
 
     def anyone_leaves_now(self) -> bool:
         """Return whether pods are about to leave, so that the forecast has more free capacity now than the nodes really
-        have. If not, and a job fits now in the forecast but not on the nodes, then a rule other than amounts blocks the
-        job, and its start cannot be foreseen."""
+        have. If no pods are about to leave, but a job fits now in the forecast and not on the nodes, then a rule other
+        than amounts blocks the job, and its start cannot be foreseen."""
         leaving = self.cluster.ends.order[:1]
         is_overdue = bool(leaving) and leaving[0][0] <= self.now_s
         return is_overdue or bool(self.cluster.leaving or self.leaving or self.shrunk)

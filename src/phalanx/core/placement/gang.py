@@ -346,7 +346,7 @@ class PlacementAttempt:
 
 
 def placements_of(draft: Draft, gang: Gang, shares: Sequence[PackedPods]) -> list[Placement]:
-    """Return a placement for each placed pod. The pods of a role are numbered in the order of the shares."""
+    """Return a placement for each placed pod. The pods of a role are numbered in the order of `shares`."""
     names, rows = draft.columns.names, draft.node_order.row_at
     numbered: dict[int, int] = {}
     placements: list[Placement] = []

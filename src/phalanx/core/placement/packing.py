@@ -6,8 +6,8 @@ too small. Several roles compete for the same nodes, so their order matters and 
 
 1. Place the role whose pod is the largest part of a node first, then the next.
 
-2. If that fails although each role alone would fit: place the scarcest role first (the role whose capacity exceeds its
-   minimum least), then try other orders, at most `ORDERS` in total.
+2. If that fails although each role alone would fit: place the scarcest role first (the role with the least capacity
+   beyond its minimum), then try other orders, at most `ORDERS` in total.
 
 3. Keep the scarcest role's nodes free for it: place the other roles on other nodes first, then this role.
 

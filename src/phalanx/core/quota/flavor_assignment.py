@@ -121,7 +121,7 @@ class FlavorPreference(NamedTuple):
 class Preferences:
     """For each role of a gang, its preference in each resource group of which it requests a resource.
 
-    `pods`: for each role, the number of pods with which the flavors are compared."""
+    `pods`: for each role, the number of pods whose cost is compared with the free quota of each flavor."""
 
     def __init__(
         self,
