@@ -1,12 +1,12 @@
 """List the cluster's objects again after a decision that overcommits a node, before anything of that decision is
 written.
 
-Such a decision (a *breach*) has one of two causes: a defect of the core, or an event that the core never got. If an
-event was lost, a new list shows the missing change. So pods, Jobs, nodes and queues are listed again before any write
-of the plan, such as the resume of a Job or the eviction of a victim. Each difference between the list and the caches is
-reported as a change, and the check at the bind barrier then binds no pod for which its node lacks capacity. If a defect
-causes a breach in each cycle, the objects are listed at most once a minute. The caller counts the breaches, and this
-module logs them.
+A decision that overcommits a node (a *breach*) has one of two causes: a defect of the core, or an event about a change
+that the core never got. In the second case, a new list shows the missing change. So pods, Jobs, nodes and queues are
+listed again before any write of the plan, such as the resume of a Job or the eviction of a victim. Each difference
+between the list and the caches is reported as a change, and the check right before the bindings then finds every pod
+whose node lacks capacity, and does not bind it. If a defect causes a breach in each cycle, the objects are listed at
+most once a minute. The caller counts the breaches; this module only reads the number, and logs it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _REST_S = 60.0  # the shortest time in seconds between two lists
 
 
 class BreachRelist:
-    """The check for breaches. `breaches`: a function that returns the number of decisions so far that overcommitted a
-    node."""
+    """The check whether a decision has overcommitted a node since the last list. `breaches`: a function that returns
+    the number of decisions so far that overcommitted a node."""
 
     def __init__(self, breaches: Callable[[], int]) -> None:
         self._breaches, self._known = breaches, 0

@@ -2,10 +2,10 @@
 are enabled. A *dialect* is the part of Phalanx that reads the objects of one other scheduler. A *claim* is the set of
 settings that a dialect declares for a gang.
 
-When a definition changes, its dialect is marked. All definitions of a marked dialect are then read again, once for all
-changes together, and the core gets events about the differences. After that, the gangs that the dialect claims are
-reconciled. Definitions may also reserve parts of nodes (`node_parts`). The core then sees these nodes as smaller, and
-only certain pods may use the reserved parts.
+When a definition changes, its dialect is marked as changed. All definitions of this dialect are then read again, only
+once for several changes, and the core gets events about the differences. After that, the gangs that the dialect claims
+are reconciled. A definition may also reserve a part of a node's capacity for certain pods (`node_parts`). The core then
+sees this node as smaller.
 """
 
 from __future__ import annotations
@@ -55,12 +55,13 @@ class DialectWatch:
     definitions, as they were last read. `stale`: the dialects whose definitions changed since then. `claimed`: a map
     from a gang to its dialect. `silent`: the gangs on whose objects their dialect writes no status. `written`: the
     annotations that Phalanx writes. `objects`: the caches of those of a dialect's kinds that the API server serves. The
-    following are functions. `note`: called with the settings of an object that have no effect. `invalid`: called with a
-    definition that cannot be read. `news`: called when a user writes an object on which the dialect reports status and
-    that belongs to no gang yet. `places_changed`: called when nodes get other labels of declared topologies, or other
-    parts. `pods_changed`: called with changes of stand-ins, and of pods that may use other parts of nodes than before.
-    `tell`: passes events about claimed queues to the core. `stand_ins`: a map from an object's uid to the stand-in, the
-    pod by which the scheduler represents this object."""
+    other parameters, up to `tell`, are functions. `note`: called with the settings of an object that have no effect.
+    `invalid`: called with a definition that cannot be read. `news`: called when a user writes an object on which the
+    dialect reports status and that belongs to no gang yet. `places_changed`: called when nodes get other labels of
+    declared topologies, or when other parts of nodes are reserved. `pods_changed`: called with the changes of
+    stand-ins, and of pods for which other parts of nodes are reserved than before. `tell`: passes events about claimed
+    queues to the core. `stand_ins`: a map from an object's uid to the stand-in, the pod by which the scheduler
+    represents this object."""
 
     def __init__(
         self,
@@ -96,8 +97,8 @@ class DialectWatch:
         self.kinds = tuple(dict.fromkeys(both))
 
     def on_change(self, change: Change) -> bool:
-        """Return True if the change can affect a decision. A change that is only a status written by Phalanx itself
-        cannot."""
+        """Return True if the change can affect a decision. A new status that Phalanx itself has written cannot affect
+        any."""
         for name, dialect in self.dialects.items():
             if _is_answer(dialect, change):
                 self._on_answer(dialect, change)
@@ -142,8 +143,8 @@ class DialectWatch:
             self._note(kind, obj or {}, text)
 
     def events(self) -> Iterable[Event]:
-        """Yield the events about all differences since the last call, and mark the gangs that these differences may
-        affect."""
+        """Yield the events about all definitions that have changed since the last call, and mark the gangs that these
+        changes may affect, so that they are reconciled."""
         stale, self.stale = self.stale, {}
         for name in stale:
             if (defined := self._read(self.dialects[name])) is None:
@@ -167,13 +168,13 @@ class DialectWatch:
                 self._mark(gang)
 
     def on_demand(self) -> frozenset[str]:
-        """Return the queues that have a node group whose nodes are requested on demand."""
+        """Return the queues with a node group to which Phalanx adds nodes when jobs need them."""
         groups = (group for each in self.defined.values() for group in each.node_groups)
         return frozenset(group.on_demand.queue for group in groups if group.on_demand is not None)
 
     def _is_kept(self, before: Definitions, invalid: Definitions) -> bool:
-        """Report that the definitions are invalid as a whole. Return True if the earlier definitions, which were valid,
-        stay in effect."""
+        """Report that the definitions `invalid` cannot be used as a whole. Return True if the definitions `before`,
+        which were valid, stay in effect."""
         kept = before is not _NONE and not before.fault
         if invalid.fault_at is not None:
             kind, key = invalid.fault_at
@@ -183,8 +184,8 @@ class DialectWatch:
         return kept
 
     def _read(self, dialect: Dialect[Any]) -> Definitions | None:
-        """Read the current definitions of the dialect. Return None if the old definitions stay in effect. An error in
-        one definition affects neither the other definitions nor other users' jobs."""
+        """Return the definitions of the dialect as the cluster has them now; None if the earlier definitions stay in
+        effect. An error in one definition affects neither the other definitions nor other users' jobs."""
         there = ((kind, self._objects(kind)) for kind in dialect.definition_kinds)
         found = {kind: objects for kind, objects in there if objects is not None}
         defined: Definitions
@@ -253,7 +254,7 @@ class DialectWatch:
 
     def _other_pods(self, dialect: str, before: Definitions, now: Definitions) -> Iterable[Change]:
         """Yield the pods that the core sees differently when the definitions `now` replace the earlier definitions
-        `before`, as changes."""
+        `before`, each as a `Change`."""
         old, new = ({str(one.pod["metadata"]["uid"]): one for one in each.stand_ins} for each in (before, now))
         for uid in old | new:
             if old.get(uid) != new.get(uid):
@@ -349,13 +350,14 @@ class DialectWatch:
 
 
 def _about_pods(defined: Definitions) -> Hashable:
-    """Return the part of the definitions that affects single pods."""
+    """Return those settings in the definitions that affect single pods. Two equal results mean that no pod must be read
+    again."""
     return defined.about_pods, defined.parts, defined.topology_key(), defined.options_key()
 
 
 def _said_of(defined: Definitions, pod: Object) -> Hashable:
-    """Return the settings of the definitions that affect a single pod: the parts that it may use, the devices that it
-    requests, and the devices that it has."""
+    """Return the settings of the definitions that affect a single pod: the reserved parts of nodes that the pod may
+    use, the devices that it requests, and the devices that it has."""
     return defined.part_use(pod), defined.device_ask(pod), defined.devices_given(pod)
 
 

@@ -15,8 +15,8 @@ from phalanx.model.pod import Amounts, Shape, Toleration
 
 
 class NodeAllocations:
-    """The nodes by name, and the usage of each pod by uid. Adding an entry that already exists replaces the entry, so
-    it is safe to add the same entry twice."""
+    """The nodes by name, and the usage of each pod by uid. If an added node or pod already exists, it replaces the
+    earlier entry, so it is safe to add the same object twice."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
@@ -51,8 +51,8 @@ class NodeAllocations:
             used[name] = used.get(name, 0) + value
 
     def claim(self, wanted: Iterable[tuple[str, str, Shape]]) -> set[str]:
-        """Charge pods to their nodes. `wanted`: the uid, the node and the shape of each pod. Return the pods whose node
-        lacks the capacity; these are charged to no node."""
+        """Charge each pod to its node if the node has the capacity. `wanted`: the uid, the node and the shape of each
+        pod. Return the uids of the pods whose node lacks the capacity, and which therefore are charged to no node."""
         lost: set[str] = set()
         for uid, node, shape in wanted:
             self.release(uid)

@@ -1,11 +1,12 @@
 """Represent reserved parts of nodes. The core sees each part as a node of its own, and the rest of the node as a
 smaller node.
 
-So reserved capacity cannot be granted twice, a gang may be placed partly in a part, and the core needs no special case.
-A part is named `NODE/PART`, which is no valid node name. In the API a pod is bound to NODE, and the annotation
-`phalanx.dev/part` names its part. A part has a taint against pods that may not use it; pods that may use it prefer it
-to other nodes. A part has the labels and the readiness of its node. When the reservation of a part ends, the node has
-its full size again, and the pods of the part are read again as pods of the node.
+So reserved capacity cannot be granted twice, some pods of a gang may be in a reserved part and its other pods
+elsewhere, and the core needs no special case. A part is named `NODE/PART`, which is no valid node name. In the API a
+pod is bound to NODE, and the annotation `phalanx.dev/part` names its part. A part has a taint against pods that may not
+use it; pods that may use it prefer it to other nodes. A part has the labels and the readiness of its node. When the
+reservation of a part ends, the node has its full size again, and the pods of the part are read again as pods of the
+node.
 
 The devices of a part have no names. On a node with parts, devices are only counted, both for the node and for the pods
 in its parts.
@@ -28,7 +29,7 @@ _RATHER = 100  # the highest weight that a preference may have
 
 
 def name_of(node: str, part: str) -> str:
-    """Return the name of the node that represents the part."""
+    """Return the name of the node that represents this reserved part of `node` in the core."""
     return f"{node}/{part}"
 
 
@@ -40,7 +41,7 @@ def node_and_part(name: str) -> tuple[str, str]:
 
 
 def split(node: Node, parts: Iterable[NodePart]) -> Iterator[Node]:
-    """Yield the node without its parts, then each part as a node."""
+    """Yield the node without the capacity of its reserved parts, then each part as a node of its own."""
     parts = tuple(parts)
     left = dict(node.allocatable)
     for part in parts:
@@ -60,8 +61,9 @@ def split(node: Node, parts: Iterable[NodePart]) -> Iterator[Node]:
 
 
 def in_parts(pod: Pod, use: PartUse | None, name: str, part: NodePart | None) -> Pod:
-    """Return the pod as the core sees it: its shape allows the parts in `use`, and its node is the part that it is in.
-    `name`: the name of this part; "" if the pod is in no part. `part`: the part; None if it no longer exists."""
+    """Return the pod as the core sees it: its shape allows the reserved parts in `use`, and its node is the part in
+    which it runs. `name`: the name of this part; "" if the pod is in no part. `part`: the part; None if it no longer
+    exists."""
     if use is None and not name:
         return pod
     shape = pod.shape if use is None else _using(pod.shape, use)

@@ -4,12 +4,12 @@ its pods.
 The API server checks the quotas only when each single pod is created. Without a check before the resume, a gang could
 get only some of its pods, and would occupy nodes in vain until the start times out. So the requests of all pods that
 must start together are compared with the *headroom* of each quota: its hard limit, less its usage, less the amounts
-that are reserved for starting gangs whose pods do not exist yet. The usage is the larger of two amounts. One is the
-usage in the quota's status, by which the API server decides, and which a controller may correct late. The other is the
-usage of the pods in the cache, because the status may be missing or outdated.
+that are reserved for starting gangs whose pods do not exist yet. The usage is the larger of two amounts: the usage in
+the quota's status, by which the API server decides, and the usage of the pods in the cache. The second amount is needed
+because the status may be missing, and because a controller corrects the status late.
 
-The names of a pod's amounts, and the scopes, are those of k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
-Namespaces without a quota cause no work.
+The names of the amounts that a quota limits, and the scopes by which it selects pods, are those of
+k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go. Namespaces without a quota cause no work.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The life of one gang (one job with all of its Jobs and pods): what its members declare, the seat of each pod, when
-the gang starts, and how a start is taken back. This folder does no I/O.
+"""The life of one gang (one job with all of its Jobs and pods): what its members declare, the place of each pod (its
+seat), when the gang starts, and how Phalanx takes a start back (suspends the Jobs again and queues the gang). This
+folder does no I/O.
 
 Parts, lowest first:
 

@@ -3,19 +3,20 @@
 Before any pod ends, Phalanx writes a mark of the preemption on the gang's objects (kubernetes.md 8), so that a
 scheduler process that starts after a crash continues the preemption. The mark of a Job is part of the PATCH that
 suspends the Job. The Job controller then deletes the pods, and does not count them as failures. Bare pods (pods without
-a Job) are marked one by one, and evicted when all of them are marked. If a PodDisruptionBudget protects one of a
-preemptor's victims, all victims stay, and none of them is preempted for a while.
+a Job) are marked one by one, and evicted when all of them are marked. If a PodDisruptionBudget protects a pod of one
+victim of a preemptor, all victims of that preemptor continue to run, and none of them is preempted for a while.
 
 The *departure* of a gang lasts from the request to end its start until all of its pods are gone. During the departure,
-the gang's Jobs are suspended. The core gets the report of the departure only when all pods are gone. If the owner of a
-Job resumes the Job at once (as a JobSet does that is not suspended itself), Phalanx does not suspend the Job again, and
-leaves the new pods unbound. If the API server keeps refusing the suspension of a Job, the start still ends as soon as
-no pod of the gang is on a node, so that no capacity is reserved in vain. If the marks cannot be written, the preemption
-is given up.
+the gang's Jobs are suspended. The core gets the report of the departure only when all pods are gone. The owner of a
+suspended Job may resume the Job at once (a JobSet does so unless it is suspended itself). Phalanx does not suspend the
+Job again then, and leaves the new pods unbound. If the API server keeps refusing the suspension of a Job, the start
+still ends as soon as no pod of the gang is on a node, so that no capacity is reserved in vain. If the marks cannot be
+written, the gang is not preempted.
 
-Two other gangs are ended in the same way, but without marks: a gang of bare pods of which too few run
-(`seats.elastic`), and a gang whose dialect (the part of Phalanx that reads another scheduler's objects) no longer
-allows it to run. They need no marks, because the next process sees the same state after a crash.
+Two kinds of gangs are ended in the same way, although no preemptor needs their capacity: a gang of bare pods of which
+too few run (`seats.elastic`), and a gang whose dialect (the part of Phalanx that reads another scheduler's objects) no
+longer allows it to run. Their objects get no marks: after a crash, the next process finds the same state, and ends them
+again.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ class Preemption:
         self._request = None
 
     def _budgeted(self, request: PreemptionRequest, objection: str) -> None:
-        """Handle the result of the check whether PodDisruptionBudgets allow the eviction of the gang's bare pods.
-        `objection`: the budget that forbids the eviction; "" if the pods may be evicted."""
+        """Continue or end the preemption, after the check whether PodDisruptionBudgets allow the eviction of the gang's
+        bare pods. `objection`: the budget that forbids the eviction; "" if the pods may be evicted."""
         if request is not self._request:
             return
         if not objection:
@@ -157,7 +158,7 @@ class Departure:
 
     def begin(self) -> None:
         """Suspend the gang's Jobs that run or are being resumed. Remove the record of the start from bare pods that
-        were sent to another cluster and that this cluster has not started."""
+        were sent to another cluster and do not run in this cluster."""
         for job in self._start.objects.jobs.values():
             runs = not job.suspended or job.uid in self._start.resuming
             if runs and job.queued and not job.finished:
@@ -177,8 +178,8 @@ class Departure:
             self._effects.report(about, event, f"{self.why.code}: {self.why.text}", warning=True)
 
     def evict_bare(self) -> None:
-        """Evict each of the gang's bare pods that are on nodes once. This is called again for pods whose binding the
-        API server confirms later."""
+        """Evict the gang's bare pods that are on nodes, each only once. The caller repeats the call, because the API
+        server may confirm the binding of a pod later."""
         for pod in self._start.bare_pods() if self._evicts else ():
             if pod.uid not in self._evicted:
                 self._evicted.add(pod.uid)
@@ -244,7 +245,8 @@ class Departure:
                     self._evict(pod, 0)
 
     def _condition(self, pod: Pod) -> dict[str, str] | None:
-        """Return the condition that the dialect of a bare pod has for a preemption; None if it has none."""
+        """Return the condition that the pod's dialect requires on a bare pod before its preemption; None if the dialect
+        requires no condition."""
         said = self._start.spec.evicted_as
         if said is None or self._start.objects.job_of(pod) is not None:
             return None

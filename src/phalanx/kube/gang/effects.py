@@ -54,8 +54,8 @@ class GangTimeouts:
 
 
 class WriteOutcome(Enum):
-    """The outcome of a write. `GONE`: the object was deleted, or another object has its name now. `CHANGED`: the object
-    has changed since the decision, so the write was not made, and the caller must decide again."""
+    """The outcome of a write to the API. `GONE`: the object was deleted, or another object has its name now. `CHANGED`:
+    the object has changed since the decision, so the write was not made, and the caller must decide again."""
 
     DONE = "done"
     GONE = "gone"
@@ -106,7 +106,8 @@ class PodEffects(Protocol):
     ) -> None: ...
 
     def select_node(self, pod: Pod, node: str) -> None:
-        """Write the planned node on the pod's volume claims, so that volumes are created for that node."""
+        """Write the planned node on the pod's volume claims, so that the provisioner creates the volumes for that
+        node."""
 
     def read_budgets(self, gang: str, by: str, pods: Sequence[Pod], answered: Callable[[str], None]) -> None:
         """Check whether the PodDisruptionBudgets allow the eviction of these pods together with all other victims of
@@ -115,8 +116,8 @@ class PodEffects(Protocol):
     def mark(self, gang: str, pod: Pod, mark: PreemptionMark, answered: Answered) -> None: ...
 
     def send(self, gang: str, pod: Pod, record: StartRecord | None, answered: Answered) -> None:
-        """Write on the pod that another cluster runs it. `record`: the record of the start; None if no other cluster
-        runs the pod any more."""
+        """Write the record of a start in another cluster on the pod. `record`: this record; None to remove it, because
+        no other cluster runs the pod any more."""
 
     def evict(
         self,
@@ -148,7 +149,7 @@ class Effects(Protocol):
         """Pass the event to the core."""
 
     def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
-        """Report something to users by a Kubernetes Event on the member."""
+        """Report `text` to users by a Kubernetes Event on the member. `reason`: the reason of the Event."""
 
     def drop_wait_reason(self, gang: str) -> None:
         """Discard the gang's reason for waiting if that reason is not written yet."""

@@ -65,8 +65,8 @@ class GangObjects:
 
     @property
     def outcome(self) -> Outcome:
-        """Return the outcome of the gang. The gang has failed if any Job or bare pod failed. It was deleted if no Job
-        or bare pod is known to have ended by itself."""
+        """Return the outcome of the gang. It is a failure if any Job or bare pod failed, and a deletion if no Job or
+        bare pod is known to have ended by itself."""
         former = self._former()
         known = [end for uid, end in self._outcomes.items() if uid not in former]
         return next((end for end in (Outcome.FAILED, Outcome.SUCCEEDED) if end in known), Outcome.DELETED)
@@ -108,7 +108,8 @@ class GangObjects:
     def _former(self) -> set[str]:
         """Return the uids of finished Jobs that share the gang's name but are no part of the gang, such as a finished
         PyTorchJob if a new JobSet has the same name. Objects without the label `phalanx.dev/job` share a gang by their
-        name alone. Of these, the newest unfinished object is the gang; if all have finished, the newest."""
+        name alone. Among these objects, only the newest unfinished one is the gang; if all of them have finished, only
+        the newest one."""
         unsaid = [job for job in self.jobs.values() if labels.JOB not in job.options]
         newest = max(unsaid, key=lambda job: (not job.finished, job.created_s, job.object_uid), default=None)
         if newest is None:

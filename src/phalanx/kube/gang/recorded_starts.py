@@ -4,9 +4,9 @@ The first write of a start is its *record*, an annotation on the Jobs and on the
 in one of these states, even between two writes:
 
 - a Job runs, or a bare pod is bound, and has a record: the gang was started, and the start continues;
-- a suspended Job has bound pods: its start was being taken back, or a user suspended the Job; the start is taken back
-  to the end;
-- a member has the mark of a preemption of this start: the preemption is finished;
+- a suspended Job has bound pods, because its start was being taken back or a user suspended the Job: Phalanx finishes
+  taking the start back;
+- a member has the mark of a preemption of this start: Phalanx completes the preemption;
 - in any other state, the gang is pending, as it was before.
 
 The objects of gangs that have ended still contain the run times of the gangs (`past_run`).
@@ -97,8 +97,8 @@ def _record(jobs: Iterable[BatchJob], bare: Iterable[Pod], key: RecordKey | None
 
 def _unsigned(objects: GangObjects, jobs: Iterable[BatchJob], now_s: float) -> StartRecord | None:
     """Return the start of running Jobs that have bound pods, but whose records have no signature. An older version of
-    Phalanx, which did not sign records, has started them after the key was made. The records are not trusted, so the
-    start is derived from the bound pods and from the requests of the Jobs."""
+    Phalanx, which did not sign records, has started these Jobs after the key was created. The records are not trusted,
+    so the start is derived from the bound pods and from the requests of the Jobs."""
     begun = [job for job in jobs if not job.suspended and not job.pinned and job.record and not job.record.mac]
     uids = {job.uid for job in begun}
     bound = sum(bool(pod.node) and pod.owner is not None and pod.owner[1] in uids for pod in objects.pods.values())

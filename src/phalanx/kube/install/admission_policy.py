@@ -1,23 +1,24 @@
-"""Define and install the admission policies that queue a new Job for Phalanx (kubernetes.md point 2, D9) and record the
+"""Define and install the admission policies that queue a new Job for Phalanx (docs/guide/kubernetes.md) and record the
 creator of the Job.
 
 `spec.template.spec.schedulerName` cannot be changed later, so a MutatingAdmissionPolicy sets it together with `suspend`
-when a Job with a queue or gang label of Phalanx is created. The policy runs in the API server, so an installation of
-Phalanx cannot block other pods, and users have to set only one label. If the user names another scheduler, the policy
-does not change the name: the Job is queued, and that scheduler binds the pods to the nodes that Phalanx plans
-(`binding`).
+when a Job with a queue or gang label of Phalanx is created. The policy runs in the API server, so the creation of other
+pods never depends on a program of Phalanx, and users have to set only one label. If the user names another scheduler,
+the policy does not change the name: the Job is queued, and that scheduler binds the pods to the nodes that Phalanx
+plans (`binding`).
 
 The second policy writes the creator of a Job or of a framework's job (or the user who added the label later) into the
 annotation `phalanx.dev/user`. Users cannot change this annotation, because limits and shares of users depend on it.
 
 Only the scheduler may write its records on Jobs and pods (the start, the number of pods, the devices):
-`records_policies` refuse other writers. These policies name the account of the scheduler. So deploy/ installs them
-together with that account, and `phalanx up --shared` installs them with its own account.
+`records_policies` refuse other writers. These policies name the account of the scheduler. So they are installed where
+that account is known: by deploy/, which creates the account, and by `phalanx up --shared`, whose own account is the
+scheduler's.
 
 API servers before 1.36 do not serve the kind MutatingAdmissionPolicy, unless an administrator enabled it (in 1.34 and
-1.35). Such servers can call a webhook that applies the same policies (`phalanx.extensions.webhook`). Without the
-policies and the webhook, users must set `suspend: true` in their Jobs; otherwise the reason of the Job tells them to do
-so (`gang_spec`).
+1.35). An API server without this kind can call a webhook that applies the same policies (`phalanx.extensions.webhook`).
+Without the policies and the webhook, users must set `suspend: true` in their Jobs; otherwise the Job gets a reason that
+asks users to do so (`gang_spec`).
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ _SIGN = (
 
 
 def _rules_of(kinds: Iterable[Kind]) -> tuple[Object, ...]:
-    """Return a rule for each group and version of these kinds, including kinds that the cluster does not define."""
+    """Return the rules by which a policy matches objects of these kinds: one rule for each API group and version. Kinds
+    that the cluster does not define are included."""
     plurals: dict[tuple[str, str], list[str]] = {}
     for kind in kinds:
         plurals.setdefault((kind.group, kind.version), []).append(kind.plural)
@@ -265,12 +267,11 @@ class AdmissionMode(Enum):
 
 
 async def install_policy(api: Connection) -> AdmissionMode:
-    """Return the mechanism that is in effect. If there is none, create the policies and bindings, if the API server
-    serves these kinds and allows to create them.
+    """Return the mechanism that queues Jobs for Phalanx in this cluster. If there is none yet, create the policies and
+    their bindings, provided that the API server serves these kinds and allows their creation.
 
     API servers of 1.34 and 1.35 serve policies as v1beta1, if this is enabled. Existing policies stay unchanged,
-    because the installation that created them (deploy/) updates them. So the scheduler then needs no right to write
-    policies.
+    because deploy/, which created them, also updates them. So the scheduler needs no right to write existing policies.
     """
     asks = await _asks_webhook(api)
     refusal: ApiRefusal | None = None

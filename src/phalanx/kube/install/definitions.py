@@ -10,9 +10,9 @@ reads another scheduler's objects).
 Missing definitions are created. If the other scheduler's own installation has created a definition, Phalanx uses it and
 never changes it. Definitions that Phalanx has created have their source and digest in annotations, and are updated if
 another release of Phalanx has written them. The policies of Phalanx are updated in the same way, once the kinds are
-served. Default objects (queues) are created once and never changed, because they belong to the users. If a definition
-does not serve the version that Phalanx reads, the definition is not changed; its dialect stays disabled, and the other
-dialects work.
+served. Default objects (queues) are created once and never changed, because they belong to the users. If an existing
+definition does not serve the version that Phalanx reads, Phalanx does not change the definition. The dialect that needs
+it then stays disabled, and the other dialects work.
 """
 
 from __future__ import annotations
@@ -273,8 +273,8 @@ def _check_version(dialect: Dialect[Any], kind: Kind, definition: Object) -> Non
 
 
 async def _bring(api: Connection, kind: Kind, body: Object) -> Object | None:
-    """Create the object, or update it if another release of Phalanx has created it. Return the present state of an
-    object that existed before; None if the object was created now."""
+    """Create the object, or update it if another release of Phalanx has created it. Return the object if it existed
+    before, in its present state; None if this call created it."""
     name, found = body["metadata"]["name"], None
     try:
         if (found := await find(api, kind, name)) is None:

@@ -1,8 +1,10 @@
 """Install everything that Phalanx needs in a cluster. Each request is repeated until the API server answers.
 
-Requests without which the scheduler cannot begin are repeated by `until_answered`.
+The scheduler cannot begin without some of its requests. `until_answered` repeats such a request until the API server
+answers it.
 
-These must be requests that are safe to repeat: reads, and creations of objects that may already exist.
+Only requests that are safe to repeat may be passed to `until_answered`: reads, and creations of objects that may
+already exist.
 
 The module also obtains the key that signs the scheduler's records of starts (`phalanx.kube.read.records`).
 
@@ -102,7 +104,7 @@ async def _obtain(api: Connection, clock: Callable[[], float]) -> RecordKey:
 
 
 async def _find(api: Connection) -> Object:
-    """Return the Secret. Create it empty if it does not exist."""
+    """Return the Secret for the key of the records. If it does not exist, create it without a key."""
     try:
         return await api.get(SECRETS, NAME, NAMESPACE)
     except ApiRefusal as error:

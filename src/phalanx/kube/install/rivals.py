@@ -64,7 +64,8 @@ def _holder(lease: Object, now_s: float) -> str:
 
 
 async def _seen(asked: Awaitable[Object]) -> Object:
-    """Return the object; empty if it does not exist, or if the caller may not read it."""
+    """Await the read of an object, and return the object; empty if it does not exist, or if this process may not read
+    it."""
     try:
         return await asked
     except ApiRefusal as refusal:

@@ -3,7 +3,7 @@
 `reconcile` checks the deadlines of a started gang, and takes the start back if a deadline has passed. The deadlines are
 needed because a Job controller creates pods in growing batches, and a quota, a policy or a webhook may refuse one of
 these pods forever. If the minimum number of pods cannot be bound in time, or if these pods are not ready in time, the
-whole start is taken back. `effects.GangTimeouts` has the lengths of time; `seats.bind_barrier` is the barrier.
+whole start is taken back. `effects.GangTimeouts` has the durations of these deadlines.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class StartDeadlines:
         self.now_s, self.wake_s = self.effects.now_s(), wake_s
 
     def overdue(self) -> Iterator[TakeBack]:
-        """Yield the deadlines that have passed. After a deadline that does not evict pods, a start with bare pods on
-        nodes may continue."""
+        """Yield the reason for taking the start back for each deadline that has passed. If that reason does not require
+        evictions, a start with bare pods on nodes may continue."""
         if (stale := self._stale()) is not None:
             yield stale
             return
@@ -108,8 +108,8 @@ class StartDeadlines:
 
     def _end_holds(self) -> None:
         """Release the capacity that was reserved for pods that were not created in time, or not replaced in time after
-        they were lost. Bound pods continue to run. This also applies to a start with bound bare pods that has lost
-        another pod: such a start is not taken back, so that the reservation might otherwise last forever."""
+        they were lost. Bound pods continue to run. If bare pods are bound and another pod is lost, the start is not
+        taken back. Without this method, the capacity of the lost pod might stay reserved forever."""
         start, barrier = self.parts.start, self.parts.barrier
         seats, hold_s = start.seats, start.spec.hold_s
         hold_s = self.effects.timeouts.hold_s if hold_s is None else hold_s

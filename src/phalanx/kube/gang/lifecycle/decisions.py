@@ -19,8 +19,8 @@ from phalanx.model.reason import Reason, ReasonCode
 
 def start(gang: GangLifecycle, decided: Start, *, whole: bool) -> None:
     """Carry out a start: write the record of the start on the gang's Jobs and resume them. The Job controllers then
-    create the pods, and the pods wait at the bind barrier until enough of them can be bound. `whole`: True if the gang
-    starts whole or not at all."""
+    create the pods, and the pods wait at the bind barrier until enough of them can be bound. `whole`: True if all pods
+    of the gang's minimum must start together."""
     spec, effects = gang.state.spec if isinstance(gang.state, Waiting) else None, gang.effects
     if spec is None or spec.job.blocked is not None:
         changed = Reason(code=ReasonCode.BACKOFF, text="it changed while it was planned")
@@ -38,7 +38,7 @@ def start(gang: GangLifecycle, decided: Start, *, whole: bool) -> None:
 
 
 def parts_of(gang: GangLifecycle, start: GangStart) -> StartedParts:
-    """Return new parts for a start of this gang."""
+    """Return the objects that handle a start of this gang (seats, barrier, preemption), all in their initial state."""
     return StartedParts.of(start, lambda request: leave_preempted(gang, start, request))
 
 
@@ -60,7 +60,8 @@ def resume_jobs(gang: GangLifecycle, parts: StartedParts) -> None:
 
 
 def place(gang: GangLifecycle, placements: Sequence[Placement]) -> None:
-    """Give these nodes to seats without a node, and return the placements of seats that no longer exist to the core."""
+    """Give these nodes to seats without a node. Release the nodes that were planned for seats that no longer exist, and
+    report that to the core."""
     if gang.state.parts is None:
         for placement in placements:
             gang.effects.emit_event(Released(gang.id, (Slot(placement.role, placement.ordinal),)))

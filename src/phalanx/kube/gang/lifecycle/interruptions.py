@@ -28,8 +28,8 @@ def interruption(parts: StartedParts, resized: Reason | None, defaults: GangDefa
 
 def _resumed_claim(start: GangStart, defaults: GangDefaults) -> Claim | None:
     """Return the claim (the settings that a dialect declares for a gang) on a gang whose Jobs are resumed; None if no
-    dialect claims the gang. A gang with bare pods on nodes is considered only if the dialect has a condition for their
-    eviction."""
+    dialect claims the gang. For a gang with bare pods on nodes, return the claim only if it names a condition for the
+    eviction of these pods."""
     if not defaults.dialects or "/" not in start.spec.job.queue:
         return None  # the queue is a queue of Phalanx, not of a dialect
     members = start.objects.waiting() if start.spec.evicted_as is None else start.objects.unfinished()
@@ -59,8 +59,8 @@ def loss(parts: StartedParts) -> TakeBack | None:
 
 
 def missing_pods(parts: StartedParts) -> TakeBack | None:
-    """Return why a start of an earlier process must be taken back, if it needed more pods than its Jobs request now;
-    otherwise None. A Job with a succeeded pod counts as complete."""
+    """Return why a start that an earlier process made must be taken back: it needs more pods than the gang's Jobs
+    request now. Return None if it does not. A Job with a succeeded pod counts as complete."""
     objects, record = parts.start.objects, parts.start.record
     short = record.count - parts.start.seats.least if record.gang else 0
     if short <= 0 or any(map(objects.has_succeeded, objects.jobs.values())):

@@ -96,7 +96,7 @@ def _advance_start(gang: GangLifecycle, parts: StartedParts, defaults: GangDefau
 
 def _lost_a_member(gang: GangLifecycle, parts: StartedParts) -> bool:
     """Take the start back if a needed member was deleted before all pods are bound. A start with bound bare pods
-    goes on."""
+    continues. Return True if the start is being taken back."""
     loss = interruptions.loss(parts) if isinstance(gang.state, Starting) else None
     if loss is None:
         return False

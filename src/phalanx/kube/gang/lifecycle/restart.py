@@ -23,10 +23,10 @@ PAST_RUNS = 5000  # the most ended jobs that are reported when a scheduler start
 
 
 def recover(gangs: Sequence[GangLifecycle], defaults: GangDefaults, key: RecordKey | None) -> Iterator[None]:
-    """Report the state that an earlier process left to the core, and yield after each gang. First report the outcomes
-    of ended jobs on which other jobs depend, and the run times of the jobs that ended last. Then report the earlier
-    starts: gangs with a pod on a node come first, and the others follow in the order of their start times. `key`: as in
-    `unfinished_start`."""
+    """Report to the core the state in which an earlier process left the gangs, and yield after each gang. First report
+    the outcomes of ended jobs on which other jobs depend, and the run times of the jobs that ended last. Then report
+    the earlier starts: gangs with a pod on a node come first, and the others follow in the order of their start times.
+    `key`: as in `unfinished_start`."""
     begun: list[tuple[tuple[bool, float, str], GangLifecycle, UnfinishedStart]] = []
     over: list[tuple[float, str, GangLifecycle]] = []
     for gang in gangs:
@@ -63,7 +63,7 @@ def adopt(gang: GangLifecycle, begun: UnfinishedStart) -> None:
 
 
 def _go_on(gang: GangLifecycle, parts: StartedParts, begun: UnfinishedStart) -> None:
-    """Report the state of the start to the core, and continue it."""
+    """Report the state of the recorded start to the core, and continue this start."""
     short = interruptions.missing_pods(parts) if isinstance(gang.state, Starting) else None
     if not begun.leaving and short is None:
         parts.start.emit_full_state()

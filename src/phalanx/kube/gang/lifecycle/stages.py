@@ -35,7 +35,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedParts:
-    """The parts of one start."""
+    """The objects that handle one start: its seats, its bind barrier, its elastic Jobs and its preemption."""
 
     start: GangStart
     barrier: BindBarrier

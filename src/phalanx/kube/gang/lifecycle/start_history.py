@@ -26,7 +26,8 @@ class StartHistory:
     left_out: dict[str, float] = field(default_factory=dict)
 
     def forgive(self) -> None:
-        """Note that all pods of a start became ready, so that earlier failures no longer count."""
+        """Forget the starts whose pods did not become ready, and the avoided nodes, because all pods of a later start
+        are ready."""
         self.timeouts = 0
         self.avoided.clear()
 
@@ -46,7 +47,8 @@ class StartHistory:
         return hold
 
     def preference(self, now_s: float) -> NodePreference | None:
-        """Return a preference for nodes that are not avoided. An avoided node is still used if no other node fits."""
+        """Return a preference for other nodes than the avoided ones; None if no node is avoided. An avoided node is
+        still used if no other node fits."""
         nodes = tuple(node for node, until_s in self.avoided.items() if now_s < until_s)
         if not nodes:
             return None

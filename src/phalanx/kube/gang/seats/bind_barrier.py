@@ -1,10 +1,10 @@
 """The bind barrier of one start, and the bindings behind it.
 
 The *barrier* holds back all bindings until every pod of the gang's minimum can be bound. Before the first binding, the
-planned nodes are checked once more. Pods whose node no longer has the capacity are planned again. Otherwise all
-bindings are sent, and each later pod is bound when it exists.
+planned nodes are checked once more. If a node no longer has the capacity, the core plans another node for its pod. If
+all nodes have the capacity, all bindings are sent. A pod that is created later is bound as soon as it exists.
 
-`Readiness` has the pods of a bound gang that have not been ready yet, if the gang's queue limits how long that may
+`Readiness` tracks the pods of a bound gang that have not been ready yet, if the gang's queue limits how long that may
 take.
 """
 
@@ -19,7 +19,7 @@ from phalanx.kube.read.pod import Pod
 from phalanx.model.event import Opened, Released
 from phalanx.model.job import Slot
 
-_SELECT_S = 10.0  # seconds after which a claim gets its node again
+_SELECT_S = 10.0  # the node is written on a volume claim again after this many seconds
 _MOST_REST_S = 30.0
 
 
@@ -55,7 +55,7 @@ class BindBarrier:
         self.gate_open = True
 
     def open(self, seats: Iterable[Seat]) -> None:
-        """Report seats that need a node to the core, which then plans nodes for them."""
+        """Report those of `seats` that need a node to the core, which then plans nodes for them."""
         seats = tuple(seats)
         for seat in seats:
             seat.node, seat.devices, seat.asked, seat.sent = "", (), True, False
@@ -65,7 +65,7 @@ class BindBarrier:
             self._effects.emit_event(Opened(self._start.id, tuple(seat.slot for seat in seats)))
 
     def release(self, slots: Iterable[Slot]) -> None:
-        """Give vacant seats back to the core."""
+        """Report to the core that these vacant slots are no longer needed, so that it releases their nodes."""
         slots = tuple(slots)
         for slot in slots:
             self._seats.drop(slot)
@@ -179,7 +179,8 @@ class Readiness:
         self._unready = dict.fromkeys(unready)
 
     def see(self, pod: Pod) -> bool:
-        """Note that the pod is ready, if it is. Return whether all pods are ready now."""
+        """Update the state of the pod: it no longer counts as late if it is ready. Return whether all pods are ready
+        now."""
         if not pod.ready or not self._unready:
             return False
         self._unready.pop(pod.uid, None)

@@ -2,9 +2,10 @@
 
 To shrink the gang, Phalanx lowers a Job's parallelism, and the Job controller chooses the pods to delete: first pods
 that do not run yet, then the youngest pods (ActivePods of k8s.io/kubernetes/pkg/controller, which ignores
-`pod-deletion-cost`). The core gives up the seats with the highest ordinals first, which usually have the same pods. If
-the controller deleted other pods, the core gets a report of the seats that remain. Bare pods in excess of the minimum
-are evicted by name. The event `Released` reports deleted pods to the core.
+`pod-deletion-cost`). The core gives up the seats with the highest ordinals first, because these seats usually have the
+pods that the controller deletes. If the controller deleted other pods, Phalanx reports the remaining seats to the core.
+If the gang consists of bare pods, Phalanx evicts the pods of the seats that the core gives up. The event `Released`
+reports deleted pods to the core.
 
 To grow the gang, the event `Opened` reports empty seats to the core. When the core gives nodes to these seats, Phalanx
 raises the Job's parallelism accordingly.
@@ -12,8 +13,8 @@ raises the Job's parallelism accordingly.
 This module also detects *stale* gangs: gangs of bare pods with too few running pods.
 
 A Job controller replaces lost pods, or fails the Job. Lost bare pods may not be replaced, or their replacements may
-find no capacity. The remaining pods then occupy their nodes in vain. After a grace period the whole gang is evicted
-(KAI's stale gang eviction: `stalenessGracePeriod`, 60 s).
+find no capacity. The pods that still run then occupy their nodes in vain. After a grace period the whole gang is
+evicted (KAI's stale gang eviction: `stalenessGracePeriod`, 60 s).
 
 A gang with a succeeded pod is about to end, and therefore never stale (as in KAI). Pods are counted by role and not by
 shape (equal requests), because a replacement may differ a little from the lost pod.
@@ -127,7 +128,8 @@ class ElasticParallelism:
             self._effects.pods.evict(self._start.id, pod, grace_s, answered)
 
     def _stays(self, pod: Pod) -> None:
-        """Keep the seat of the pod, because a PodDisruptionBudget forbids its eviction, and report that to the core."""
+        """Keep the pod on its seat, because a PodDisruptionBudget forbids the eviction, and report to the core that the
+        seat stays."""
         seat = self._seats.of_pod.get(pod.uid)
         if seat is not None and self.leaving.pop(seat.slot, None) is not None:
             self._start.forbid_preemption()
@@ -150,8 +152,8 @@ class ElasticParallelism:
         return job is not None and len(row.seats) > self.granted.get(job.uid, job.parallelism)
 
     def advance(self) -> float:
-        """Offer empty seats to the core, give up pods that get no node, and set the parallelism of the Jobs. Return the
-        time at which this must be done again even if nothing changes (0 means never)."""
+        """Offer empty seats to the core, give up seats for which the core finds no node, and set the parallelism of the
+        Jobs. Return the time of the next call that is needed even if nothing changes (0 means never)."""
         times_s = self.offer(), self.withdraw()
         self.resize()
         return min((at_s for at_s in times_s if at_s), default=0.0)
@@ -160,7 +162,7 @@ class ElasticParallelism:
 
     def offer(self) -> float:
         """Offer the core the slots that an elastic gang could use in addition to its present slots. Return the time of
-        the next offer, if no offer is made now (0 means never)."""
+        the next offer if it is too early for an offer now; otherwise 0."""
         wanted = self._start.phase is Phase.RUNNING and self._start.spec.job.size.grows
         if not wanted or self.leaving:
             return 0.0
@@ -259,8 +261,8 @@ class Staleness:
         self._start = start
 
     def ends_s(self, grace_s: float) -> float:
-        """Return the time at which the start is taken back if its state does not change, in seconds since the epoch; 0
-        means never. `grace_s`: the seconds for which too few of its pods may run; 0 means without limit."""
+        """Return the time (seconds since the epoch) at which the start is taken back if the number of running pods does
+        not change; 0 means never. `grace_s`: the seconds for which too few pods may run; 0 means without limit."""
         if not grace_s or not self._is_stale():
             self.since_s = 0.0
             return 0.0

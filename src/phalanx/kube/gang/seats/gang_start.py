@@ -74,7 +74,8 @@ class GangStart:
 
     @property
     def _why_there(self) -> str:
-        """Return why the other cluster was chosen for the gang; empty if no other cluster was chosen."""
+        """Return why the gang was sent to its cluster and not to another one; empty if the gang starts in this
+        cluster."""
         choice = self.spec.choice
         return choice.why(self.record.cluster) if choice is not None and self.record.cluster else ""
 
@@ -95,8 +96,8 @@ class GangStart:
         return self.updates.get(pod_set_names(self.objects.jobs.values())[job.uid], NO_UPDATE)
 
     def short_member(self) -> str:
-        """Return a text about a member Job that will not create the pods that this start needs; "" if every Job
-        will."""
+        """Return a text about a member Job that will not create all the pods that this start needs; "" if every Job
+        will create them."""
         for row, least in self.seats.short_of_jobs():
             job = self.objects.jobs.get(row.job)
             if job is None or (job.finished and job.outcome is not Outcome.SUCCEEDED):
@@ -129,12 +130,12 @@ class GangStart:
         return known is not None and (known.attempt, known.at_s) == (self.record.attempt, self.record.at_s)
 
     def on_its_way(self, pod: Pod) -> bool:
-        """Return whether the pod's binding was sent, while the watch may not show the node yet."""
+        """Return whether the pod's binding was sent. The pod in the cache may not have its node yet."""
         seat = self.seats.of_pod.get(pod.uid)
         return seat is not None and (seat.sent or seat.bound)
 
     def prefer_nodes(self, preference: NodePreference | None) -> None:
-        """Set the nodes that pods of the gang without a node prefer from now on."""
+        """Set the preference for nodes of those pods of the gang that have no node yet."""
         for row in self.seats.rows:
             own = tuple(one for one in row.role.shape.preferences if one != self._preference)
             beside = (preference,) if preference is not None else ()
@@ -149,7 +150,7 @@ class GangStart:
         self.emit_full_state()
 
     def end_guard(self) -> None:
-        """Allow preemption of the job again, if the time has passed for which a PodDisruptionBudget protects it."""
+        """Make the job preemptible again if the `guarded_s` of `forbid_preemption` have passed."""
         if self.effects.now_s() >= self.guarded_s:
             self.guarded_s = 0.0
             self.emit_full_state()

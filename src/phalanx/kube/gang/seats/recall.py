@@ -45,8 +45,8 @@ def _seat_pods(start: GangStart, barrier: BindBarrier) -> None:
 
 def _add_missing_seats(start: GangStart, elastic: ElasticParallelism) -> None:
     """Add the seats of pods that do not exist now. A role gets as many seats as it has pods; the role of an elastic Job
-    gets as many seats as the Job was granted. But there are no more seats than were placed at the start or have a pod
-    on a node. For pods that the user has added since then, nodes are requested from the core as usual."""
+    gets as many seats as the Job was granted. A role never gets more seats than the start has placed, or than it has
+    pods on nodes. For pods that the user has added since the start, the core is asked for nodes as usual."""
     rows, counts = start.seats.rows, list[int]()
     for row in rows:
         job = start.objects.jobs.get(row.job)

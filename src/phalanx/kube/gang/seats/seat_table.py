@@ -69,8 +69,8 @@ class RoleSeats:
 
     @property
     def awaited(self) -> bool:
-        """Return whether the start waits for pods of this role: whether they are created before the first pod of the
-        gang runs."""
+        """Return whether the start waits for pods of this role. It does if these pods are created before the first pod
+        of the gang runs."""
         return not isinstance(self.source, FuturePods) and not (isinstance(self.source, JobPods) and self.source.later)
 
     @property
@@ -87,7 +87,7 @@ class RoleSeats:
 
 
 def bare_pods_like(pod: Pod) -> BarePods:
-    """Return the bare pods with the pod's role and shape, as a source."""
+    """Return the source that stands for all bare pods with the role and the shape of `pod`."""
     return BarePods(pod.options.get(ROLE, ""), pod.shape)
 
 
@@ -128,7 +128,8 @@ class GangSeats:
         return tuple(row.role for row in self.rows)
 
     def short_of_jobs(self) -> list[tuple[RoleSeats, int]]:
-        """Return the roles of Jobs of whose minimum some pods were never bound, with that minimum."""
+        """Return (role, minimum) of each role whose pods a Job creates, if fewer pods than the minimum were ever
+        bound."""
         return [(row, least) for row in self.rows if row.job and row.reached < (least := row.least)]
 
     # --- planning -------------------------------------------------------------------------------------------------
@@ -152,7 +153,8 @@ class GangSeats:
         return self.least
 
     def plan(self, placements: Iterable[Placement]) -> list[Slot]:
-        """Give slots their nodes, and add missing seats. Return the slots of roles that do not exist."""
+        """Give slots their nodes, and add a seat for a slot that has none. Return the slots whose role does not
+        exist."""
         unknown = []
         for role, ordinal, node, devices in placements:
             if role >= len(self.rows):
@@ -207,8 +209,8 @@ class GangSeats:
         return seat
 
     def hand_over(self, seat: Seat) -> str:
-        """Move a pod of the same role from a seat without a node to this vacant seat with a node. Return the pod; "" if
-        no pod waits for a node. The replacement of the pod that had the vacant seat then gets the seat without a
+        """Move a pod of the same role from a seat without a node to this vacant seat with a node. Return the moved pod;
+        "" if no pod waits for a node. Later, a replacement of the vacant seat's former pod gets the seat without a
         node."""
         row = self.rows[seat.slot.role]
         waits = (ordinal for ordinal, other in row.seats.items() if other.pod and not other.node)
@@ -238,7 +240,7 @@ class GangSeats:
     # --- questions ------------------------------------------------------------------------------------------------
 
     def complete(self) -> bool:
-        """Return whether every pod exists that the start waits for, and is bound or can be bound now."""
+        """Return whether all pods for which the start waits exist, and each is bound or can be bound now."""
         return all(row.ready >= row.least for row in self.rows if row.awaited)
 
     def started(self) -> bool:
@@ -272,8 +274,8 @@ class GangSeats:
         return [Slot(row.number, ordinal) for row in self.rows if not row.job for ordinal in row.vacant]
 
     def surplus(self, role: int, wanted: int) -> list[Slot]:
-        """Return the vacant seats of the role in excess of `wanted` seats. Seats without a node come first, then the
-        seats with the highest ordinals."""
+        """Return vacant seats of the role: as many as the role has seats in excess of `wanted`. Seats without a node
+        come first, then the seats with the highest ordinals."""
         row = self.rows[role]
         excess = min(len(row.seats) - wanted, len(row.vacant))
         if excess <= 0:

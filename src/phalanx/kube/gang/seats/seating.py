@@ -38,7 +38,7 @@ class Seating:
         if seat is None:
             return
         if pod.rejected:
-            seat.node = ""  # the pod's replacement releases the charge and needs another node
+            seat.node = ""  # this releases the pod's charge, and a replacement needs another node
         if self._start.objects.job_of(pod) is None and self._is_over(pod, seat.slot):
             self._barrier.release([seat.slot])
         elif seat.slot not in self._start.leaving and (heir := self._seats.hand_over(seat)):
@@ -46,8 +46,8 @@ class Seating:
 
     def _is_over(self, pod: Pod, slot: Slot) -> bool:
         """Return True if the pod's seat ends with the pod: if it is a bare pod that nobody replaces, or if its seat was
-        being given up. In the latter case a replacement requests a node of its own, after the jobs for which the pod
-        was evicted."""
+        being given up. In the second case, a replacement gets a new node only after the jobs for which the pod was
+        evicted have started."""
         return slot in self._start.leaving or pod.phase == "Succeeded" or not self._has_driver()
 
     def _has_driver(self) -> bool:
@@ -105,8 +105,8 @@ class Seating:
                 self._barrier.open([seat])
 
     def place(self, placements: Iterable[Placement]) -> None:
-        """Give these nodes to seats without a node, and return the placements of seats that no longer exist to the
-        core."""
+        """Give these nodes to seats without a node. Release the nodes that were planned for seats that no longer exist,
+        and report that to the core."""
         for placement in placements:
             slot = Slot(placement.role, placement.ordinal)
             if slot not in self._seats or self._seats[slot].bound:
@@ -117,9 +117,9 @@ class Seating:
                 self._start.objects.changed_pods[uid] = None
 
     def fit(self, wanted: Callable[[BatchJob], int]) -> None:
-        """Give seats that a Job can no longer use back to the core. `wanted`: a function that returns the number of
-        seats for a Job. Once the gang runs, it no longer needs pods that a Job will not create. During a start, the
-        gang needs the pods with which the core decided the start."""
+        """Remove the seats that a Job can no longer use, and report their release to the core. `wanted`: a function
+        that returns the number of seats for a Job. A running gang no longer needs the pods that a Job will not create
+        any more. But a starting gang needs all pods with which the core decided its start."""
         frozen = self._start.record.gang and self._start.phase is not Phase.RUNNING
         for row in self._seats.rows:
             if row.job:
@@ -163,9 +163,9 @@ class Seating:
         return self._seats.take(number, pod)
 
     def _awaits_its_step(self, pod: Pod) -> bool:
-        """Return True for a new pod of a running Job that grows in steps, until the Job has exactly as many pods as it
-        requests. With fewer pods, further pods of the same step have yet to be created. With more pods, the Job's new
-        size is not known yet."""
+        """Return True if a new pod must wait because its running Job grows in steps, and the Job does not have exactly
+        as many pods as it requests. If the Job has fewer pods, further pods of the same step have yet to be created. If
+        it has more pods, the Job's new size is not known yet."""
         if self._start.phase is not Phase.RUNNING or self._start.spec.job.size is not GangSize.IN_STEPS or pod.node:
             return False
         objects = self._start.objects
@@ -175,8 +175,8 @@ class Seating:
         return objects.size(job) != sum(not one.going for one in objects.pods.values() if objects.job_of(one) is job)
 
     def _relabel(self, number: int, pod: Pod) -> None:
-        """Update the labels of the role's shape from the pod. This is needed because other pods now have selectors with
-        more labels than when the role was planned."""
+        """Update the labels in the role's shape from the pod. A shape only has the labels that selectors of other pods
+        use, and these selectors now use more labels than when the role was planned."""
         row = self._seats.rows[number]
         if len(pod.shape.labels) > len(row.role.shape.labels):
             shape = replace(row.role.shape, labels=pod.shape.labels, namespace=pod.shape.namespace)

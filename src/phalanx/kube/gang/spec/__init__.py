@@ -8,5 +8,5 @@ Parts, lowest first:
     elsewhere       jobs that run in another cluster
     members         the members of a gang, and the sources of the pods of its roles
     blocked         why a gang cannot be planned yet: a member is held, or members are missing
-    gang_spec       which objects form which job
+    gang_spec       the `Job` of the members: its roles, its minimum, and why it must wait
 """

@@ -30,7 +30,8 @@ def _require_queueable(jobs: Sequence[BatchJob]) -> None:
 
 def obstacle(members: GangMembers) -> Reason | None:
     """Return why a member keeps the gang waiting: it is held, is being moved, or cannot be placed as it is; otherwise
-    None. Raises GangSpecError if a Job whose pods another scheduler binds runs without Phalanx."""
+    None. Raises GangSpecError if a Job's pods name another scheduler, and the Job already runs although Phalanx has not
+    started it."""
     _require_queueable(members.jobs)
     if moving := next((each for each in members.everyone if labels.MOVING in each.options), None):
         text = f"{moving.name} is being moved to another cluster: `phalanx move` goes on with that or takes it back"
@@ -61,8 +62,8 @@ def obstacle(members: GangMembers) -> Reason | None:
 
 
 def missing_members(members: GangMembers) -> Reason | None:
-    """Return how many members the gang lacks; None if it is complete. Raises GangSpecError if the members do not set
-    their number."""
+    """Return the reason that states how many members are missing; None if the gang is complete. Raises GangSpecError if
+    no member sets the number of members."""
     if members.jobs and len(members.jobs) == 1 and not members.pods and labels.JOB not in members.jobs[0].options:
         return None
     if members.jobs:

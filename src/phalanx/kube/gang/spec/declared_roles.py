@@ -4,16 +4,16 @@ another scheduler's objects.)
 
 A group without any pod is not part of the gang yet. The gang also does not wait for the pods of a role that has fewer
 pods than its minimum, and for pods that have no declared role. Such pods start with the gang if there is capacity
-(`SURPLUS`). Whether enough pods exist is decided by the whole tree, including the roles without pods.
+(`SURPLUS`). The gang is complete if enough pods exist for the whole tree, in which the roles without pods count too.
 
 This module also computes the capacity that is reserved for pods that a running driver has yet to create (Spark's
 executors).
 
-The option `phalanx.dev/min-resources` sets the amounts of the whole gang. The requests of the existing pods are
-subtracted, and the remainder is divided into equal pieces. If the number of missing members is known, there is one
-piece for each of them. Otherwise the remainder is divided into as few equal pieces as possible that each fit the
-largest node, because pods of any real shape can later be fitted into a large piece. When the first real pod exists, so
-that its shape is known, the pieces on each node are divided again into as many pods of this shape as possible.
+The option `phalanx.dev/min-resources` sets the amounts of resources that the whole gang requests. The requests of the
+existing pods are subtracted, and the remainder is divided into equal pieces. If the number of missing members is known,
+there is one piece for each of them. Otherwise the remainder is divided into as few equal pieces as possible that each
+fit the largest node, because pods of any shape fit into a large piece. When the first pod exists, its shape is known.
+The pieces on each node are then divided again into as many pods of this shape as possible.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def equal_pieces(rest: Mapping[str, int], missing: int | None, largest: Mapping[
 
 
 def _blocks(rest: Mapping[str, int], largest: Mapping[str, int]) -> int:
-    """Return the number of pieces, which is at least one. A resource that no node has is not divided, so that the job's
-    reason states that it fits on no node."""
+    """Return the number of pieces, which is at least one. A resource that no node has does not increase this number:
+    the piece fits on no node anyway, and the job's reason then states this."""
     return max(1, *(min(_MOST_BLOCKS, ceil(v / largest[n])) if largest.get(n) else 1 for n, v in rest.items()))
 
 
@@ -98,7 +98,7 @@ def pods_in_pieces(held: Iterable[Amounts], real: Shape) -> int:
     return min((room.get(name, 0) // value for name, value in asks), default=room.get(PODS, 0))
 
 
-# No group of a dialect has such a name.
+# The names of these two groups begin with a colon, so that they differ from all names of a dialect's groups.
 SURPLUS = ":surplus"
 ANY_ONE = ":any-one"  # the group of roles of which any one pod is needed, whatever its shape
 
@@ -113,7 +113,8 @@ def grouped_role(role: Role, name: str, declared: Mapping[str, RoleClaim], there
 
 
 def groups_in_use(groups: Sequence[Group], used: Iterable[str]) -> tuple[Group, ...]:
-    """Return the declared groups that contain a role, directly or in a group below. `used`: the groups of all roles."""
+    """Return the declared groups that contain at least one of the gang's roles, directly or in a group below. `used`:
+    the groups of all roles."""
     kept = set(used)
     parents = {group.name: group.parent for group in groups}
     for name in tuple(kept):

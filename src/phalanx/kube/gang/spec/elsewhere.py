@@ -24,9 +24,9 @@ ANY_NODE = "*"  # stands for every node of the cluster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sought:
-    """A gang for which a cluster is chosen. `roles`: the roles of the gang, without requirements on the cluster.
-    `options`: the labels and annotations of the members. `clusters`: the possible clusters; None if any cluster is
-    possible."""
+    """The data of a gang by which a cluster is chosen for it. `roles`: the roles of the gang, before a requirement on
+    the cluster is added to them. `options`: the labels and annotations of the members. `clusters`: the possible
+    clusters; None if any cluster is possible."""
 
     gang: str
     options: Mapping[str, str]
@@ -75,7 +75,7 @@ Choose: TypeAlias = Callable[[Sought], ClusterChoice]
 
 
 def any_cluster(sought: Sought) -> ClusterChoice:
-    """Return a choice without any preference among the possible clusters."""
+    """Return the choice in which all possible clusters have the same rank."""
     return ClusterChoice(clusters=sought.clusters)
 
 
@@ -91,7 +91,7 @@ def cluster_of(node: str) -> str:
 
 
 def cluster_of_all(placements: Sequence[Placement]) -> str:
-    """Return the worker to which the nodes of all placements belong; empty if there is no such worker."""
+    """Return the worker to which the nodes of all placements belong; empty if they do not all belong to one worker."""
     found = {cluster_of(placement.node) for placement in placements}
     return found.pop() if len(found) == 1 else ""
 

@@ -14,7 +14,7 @@ A gang has one of five forms (docs/guide/kubernetes.md shows each of them):
 - A bare pod without any of these labels. It is a job of one pod.
 
 `gang_spec` is a pure function of the members. If members contradict each other, the resulting job is `blocked`, with a
-message that tells users what to change. The size of a gang is never guessed.
+message that names what the user must change. Phalanx never guesses the size of a gang.
 """
 
 from __future__ import annotations
@@ -65,13 +65,14 @@ NO_ROLES: Mapping[str, int] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangSpec:
-    """`sources`: for each of `job.roles`, the source of its pods. `gated`: True if a dialect must allow each start by a
-    further check. `updates`: the known changes that a start makes to the pod templates of its Jobs, by pod set. `led`:
-    True if one pod creates the other pods and replaces lost pods. `sent`: True if another cluster runs the gang.
-    `choice`: the clusters that may run it. `staleness_grace_s`: how long the gang may run with fewer bare pods than its
-    minimum (0 means without limit); None for the queue's setting. `counted`: True if the number of pods that start
-    together is declared, so that pods that are created after the decision are growth. `evicted_as`, `charging`, `note`,
-    `hold_s`: the same fields of the gang's `Claim` (the settings that a dialect declares for the gang)."""
+    """`sources`: for each of `job.roles`, the source of its pods. `gated`: True if the gang's dialect must allow each
+    start after the core has decided it. `updates`: the known changes that a start makes to the pod templates of its
+    Jobs, by pod set. `led`: True if one pod creates the other pods and replaces lost pods. `sent`: True if another
+    cluster runs the gang. `choice`: the clusters that may run it. `staleness_grace_s`: how long the gang may run with
+    fewer bare pods than its minimum (0 means without limit); None for the queue's setting. `counted`: True if the
+    number of pods that start together is declared, so that pods that are created after the decision are growth.
+    `evicted_as`, `charging`, `note`, `hold_s`: the same fields of the gang's `Claim` (the settings that a dialect
+    declares for the gang)."""
 
     job: Job
     sources: tuple[PodSource, ...]
@@ -184,10 +185,10 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
 
 
 def _is_sent(members: GangMembers, theirs: Claim | None) -> bool:
-    """Return whether the gang runs in another cluster. Bare pods have no field `managedBy`, so a queue that sends its
-    jobs to other clusters sends all of its bare pods. Raises GangSpecError if only some of the members stay in this
-    cluster, if all of them stay although the queue sends its jobs to other clusters, or if a member is of a kind that
-    cannot be sent."""
+    """Return whether the gang runs in another cluster. A Job states in its field `managedBy` that another cluster runs
+    it. Bare pods have no such field, so a queue that sends jobs to other clusters sends all of its bare pods. Raises
+    GangSpecError if only some of the members stay in this cluster, if all of them stay although the queue sends its
+    jobs to other clusters, or if a member is of a kind that cannot be sent."""
     sends = theirs is not None and theirs.clusters is not None
     if sends and not members.jobs:
         return True
@@ -261,7 +262,7 @@ def allows(claim: Claim, cluster: str) -> bool:
 
 
 def _to_claim(members: GangMembers, queue: str) -> Said:
-    """Return the data about the members from which a dialect decides on its claim."""
+    """Return the data about the members from which a dialect derives its claim."""
     shapes = [job.requirements.shape for job in members.jobs] + [pod.shape for pod in members.pods]
     return Said(
         gang=members.id,
@@ -349,7 +350,7 @@ def _job_role(job: BatchJob, size: int) -> RoleSource:
 
 
 def _closeness(member: BatchJob | Pod) -> TopologyRequest | None:
-    """Return the topology request for the pods of this member alone."""
+    """Return the topology request that this member sets for its own pods; None if it sets none."""
     if _CLOSENESS.isdisjoint(member.options):
         return None
     alone = options_of(member.options, member.name)
@@ -371,8 +372,8 @@ def _declared_rows(members: GangMembers) -> list[RoleSource]:
 
 def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: LargestNode) -> list[RoleSource]:
     """Return the roles of a declared group. The pods that must start together are the oldest pods of each role and the
-    oldest pods of the whole group. If one pod is enough, any single pod may start, because the oldest pod may fit on no
-    node."""
+    oldest pods of the whole group. If the minimum is one pod, any single pod may start, because the oldest pod may fit
+    on no node."""
     if group.by_priority:
         pods = sorted(pods, key=lambda pod: -pod.priority)  # stable: of equal priorities the oldest is first
     rows = bare_pod_roles(pods, group.minimum, group.of_role)

@@ -52,7 +52,7 @@ def single_value(members: OptionSource, key: str, default: str = "") -> str:
 def job_options(members: OptionSource, namespace: str) -> dict[str, Any]:
     """Return the fields of `Job` that the members' options set. `namespace`: the namespace of jobs that an option names
     without a namespace."""
-    keys = members.keys  # most members state few options, and many gangs are read when a scheduler starts
+    keys = members.keys  # checked first to save time: most members set few options
     found = {name: read_option(members, key, read) for name, (key, read) in _READERS.items() if key in keys}
     if labels.AFTER in keys:
         found["after"] = read_option(members, labels.AFTER, lambda text: dependencies(text, namespace))
@@ -64,8 +64,8 @@ def job_options(members: OptionSource, namespace: str) -> dict[str, Any]:
 def closeness(
     members: OptionSource, required: str, preferred: str, sliced: str, balanced: str = ""
 ) -> TopologyRequest | None:
-    """Return the topology request of the options for a required level, a preferred level, slices, and an even
-    spread."""
+    """Return the topology request that four options set together. The parameters are the keys of these options: the
+    required level, the preferred level, the slices, and the even spread."""
     must, should = single_value(members, required), single_value(members, preferred)
     if must and should:
         raise GangSpecError(f"{members.id} says {required} {must} and {preferred} {should}: say one of both")

@@ -19,7 +19,7 @@ from phalanx.model.pod import Shape
 
 @dataclass(frozen=True, slots=True)
 class JobPods:
-    """The pods of one Job, as the source of a role. `later`: True if the pods are created when other pods of the gang
+    """The source of a role whose pods a Job creates. `later`: True if the pods are created when other pods of the gang
     already run, so that the start does not wait for them."""
 
     uid: str
@@ -28,7 +28,7 @@ class JobPods:
 
 @dataclass(frozen=True, slots=True)
 class BarePods:
-    """Pods without a Job, of one role name and one shape."""
+    """The source of a role of bare pods: all pods without a Job that have the same role name and the same shape."""
 
     role: str
     shape: Shape
@@ -36,7 +36,7 @@ class BarePods:
 
 @dataclass(frozen=True, slots=True)
 class FuturePods:
-    """Pods that a driver will create after the start."""
+    """The source of a role whose pods a driver will create after the start."""
 
 
 PodSource: TypeAlias = JobPods | BarePods | FuturePods
@@ -75,7 +75,7 @@ class GangMembers:
         """Return the values of the option `key`, each with the name of the first member that has this value."""
         if key in self.claimed:
             return {self.claimed[key]: self.id}
-        if len(everyone := self.everyone) == 1:  # nearly all gangs, and each is asked for many keys
+        if len(everyone := self.everyone) == 1:  # faster; nearly all gangs have one member, and many options are read
             [alone] = everyone
             return {alone.options[key]: alone.name} if key in alone.options else {}
         found: dict[str, BatchJob | Pod] = {}
@@ -107,7 +107,8 @@ def number_of(members: GangMembers, key: str) -> int | None:
 
 
 def read_count(text: str, key: str, who: str) -> int:
-    """Return the number in the option `key` of the object `who`. Raises GangSpecError."""
+    """Return the number that `text`, the value of the option `key` of the object `who`, represents. Raises
+    GangSpecError."""
     if (number := labels.whole_number(text, 1)) is None:
         raise GangSpecError(f'{who} says {key} {text[:60]!r}, which is no number of at least 1: write for instance "4"')
     return number
