@@ -8,19 +8,19 @@ process becomes the leader only after it has seen the Lease unchanged for the wh
 its own clock. So the clocks of two machines are never compared. The difference between the duration of the Lease and
 the fence (10 s - 6 s) is the time that a write may take after it was sent.
 
-Log the code that runs when the event loop is blocked for too long.
+The module also logs which code runs when the event loop is blocked for too long.
 
-If the event loop is blocked, the process may fail to renew the Lease and lose the leadership, and the API server
-disconnects a watch that the process does not read. Afterwards the cause cannot be found unless it was logged while the
-loop was blocked. So a separate thread checks the loop. For each stall, the thread logs the current stack once, and the
-length of the stall when it has ended.
+If the event loop is blocked, the process may fail to renew the Lease and lose the leadership. The API server may also
+disconnect a watch that the process does not read. Afterwards nobody can find out which code blocked the loop, unless
+its stack was logged at that time. So a separate thread checks the loop. For each stall, the thread logs the current
+stack once, and the length of the stall when it has ended.
 
-Give the scheduler a time of day that never jumps.
+The module also gives the scheduler a time of day that never jumps.
 
 Time limits, timeouts and usage are measured by the time of day, because objects and records contain times of day, and
-users set the time of day at which a job may begin. But somebody may adjust a machine's clock, by an hour or by years.
-If the clock were set forward, all timeouts would end at once, and the scheduler would take back all unfinished starts.
-If the clock were set back, no timeout would end for a long time.
+users set the time of day at which a job may begin. But somebody may adjust a machine's clock by an hour or by years.
+After an adjustment forward, all timeouts would end at once, and the scheduler would take back all unfinished starts.
+After an adjustment backward, no timeout would end for a long time.
 
 So the scheduler's time is derived from the monotonic clock and approaches the machine's clock: the scheduler's time
 runs twice as fast while it is behind the machine's clock, and half as fast while it is ahead of it. If the machine's
@@ -112,8 +112,8 @@ class LeaseDurations:
 
 class Lease:
     """The Lease of the leader, in a process that holds the Lease or waits for it. `identity`: a name that is unique to
-    the process (for example its host name and process id). `policy`: the text of the leader's policy, written to an
-    annotation, so that commands such as `explain` can make the same decisions."""
+    the process (for example its host name and process id). `policy`: the leader's policy as text. It is written to an
+    annotation of the Lease, so that commands such as `explain` can compute the same decisions."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class Lease:
 
     async def keep(self) -> None:
         """Renew the Lease until cancelled. Raises LeaseLost when the deadline passes without a renewal. A failed
-        renewal is retried soon, because a flaky connection often works for long enough in between."""
+        renewal is retried soon, because an unreliable connection often works again a moment later."""
         renewed, soon_s = True, self.terms.retry_s / 4
         while True:
             await asyncio.sleep(self.terms.retry_s if renewed else soon_s)

@@ -1,10 +1,10 @@
 """The `World` of a Kubernetes API: turn changes of objects into events, and carry out decisions.
 
-The world stores no facts that the API server does not have. Informers report every change of an object. `routing` finds
-the gang that the changed object belongs to, and marks that gang. `events` reconciles the marked gangs, so that many
-changes at once reconcile each gang only once. `apply` passes each decision to its gang, and the gang requests the
-writes to the API. When the API server answers a write, the gang is marked again. Only the start of the scheduler takes
-time in proportion to the number of all objects.
+Everything that this module stores can be read again from the API server. Informers report every change of an object.
+`routing` finds the gang that the changed object belongs to, and marks that gang. `events` reconciles the marked gangs,
+so that many changes at once reconcile each gang only once. `apply` passes each decision to its gang, and the gang
+requests the writes to the API. When the API server answers a write, the gang is marked again. The cost of a change does
+not depend on the number of all objects; only the start of the scheduler takes longer with more objects.
 
 Use as `async with open_world(connection, informers) as world: await loop.run(world, …)`.
 """
@@ -69,7 +69,7 @@ async def open_world(
     nodes: NodeProvisioning | None = None,
     clusters: OtherClusters | None = None,
 ) -> AsyncIterator[KubeWorld]:
-    """Yield a running world. Its first events describe the whole cluster.
+    """Yield a running world. The first events that it reports describe the whole cluster.
 
     `informers(kind)`: a function that returns the running cache of a kind.
     `fence`: a function that returns the event loop's time after which no write may be sent (see `leader`). None means
@@ -164,7 +164,7 @@ class KubeWorld:
         self._outcomes = DependencyOutcomes(self.gangs, self.effects.annotate)
         self._breaches = BreachRelist(breaches)
         self._routed = False  # changes are routed when they arrive
-        self._decided: deque[Action] = deque()  # and not carried out yet
+        self._decided: deque[Action] = deque()  # actions that are not carried out yet
         self._out: list[Event] = []
 
     def provide(self, nodes: NodeProvisioning) -> None:
@@ -205,7 +205,7 @@ class KubeWorld:
             self._routed = True
             await _run_in_slices(self.watch.workloads.read_again())
             self._define()
-            self._out += past  # queues are known, which may count it otherwise, and nothing that runs
+            self._out += past  # reported after the queues, which define how usage counts, and before running jobs
             for steps in (self._reconciler.reconcile(self.watch.defaults), self._see_foreign_pods()):
                 await _run_in_slices(steps)
         self._news.set()
@@ -354,8 +354,8 @@ class KubeWorld:
             self.effects.reporter.forget(gang.id)
 
     def _tell(self, event: Event) -> None:
-        """Queue the event for the core without waking the scheduler's loop, because the loop reads the queue right
-        after the caller returns."""
+        """Add the event to the queue for the core. The scheduler's loop need not be woken, because it reads this queue
+        right after the caller returns."""
         self._out.append(event)
 
     def _tell_invalid(self, *about: Any) -> None:

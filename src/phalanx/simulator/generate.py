@@ -1,9 +1,9 @@
 """Generate workloads: draw jobs from distributions, or change a trace.
 
 The result depends on a seed only. The load is scaled by the time between submissions, never by sizes or run times,
-because sizes and run times decide how well jobs can be packed on the nodes. Shaking (Tsafrir, Ouaknine, Feitelson:
-"Reducing performance evaluation sensitivity and variability by input shaking", MASCOTS 2007) moves every submission a
-little, so that one log gives many samples.
+because sizes and run times decide how well jobs can be packed on the nodes. *Shaking* moves every submission by a small
+random time, so that one log gives many samples (Tsafrir, Ouaknine, Feitelson: "Reducing performance evaluation
+sensitivity and variability by input shaking", MASCOTS 2007).
 
 Values of all distributions are computed by inversion from `random.Random.random()`, which returns the same numbers in
 every Python version.
@@ -52,7 +52,8 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogUniform:
-    """A distribution that is uniform in the logarithm, as sizes and run times of logs roughly are. `low`: above 0."""
+    """A distribution whose logarithm is uniform. The sizes and run times of jobs in logs roughly have such a
+    distribution. `low`: the smallest value, above 0."""
 
     low: float
     high: float

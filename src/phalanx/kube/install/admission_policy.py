@@ -82,7 +82,7 @@ _SIGNATURE = (
     f'Object{{metadata: Object.metadata{{annotations: {{"{USER}": request.operation == "UPDATE" && '
     f"({_signed('oldObject')}) ? {_OLD} : request.userInfo.username}}}}}}"
 )
-# The old object counts too, so that a write that removes both the label and the signature leaves the signature.
+# The policy also applies if only the old object matches, so that no write removes both the label and the signature.
 _OURS_OR_SIGNED = f'({_OURS}) || ({_signed("object")}) || (request.operation == "UPDATE" && {_signed("oldObject")})'
 # On updates, sign only if the update would change the signature, or if it adds Phalanx's label to a Job.
 _SIGN = (
@@ -134,7 +134,7 @@ USERS_POLICY: Object = {
 INSTALLED = ((MUTATING, POLICY), bound(MUTATING, _NAME), (MUTATING, USERS_POLICY), bound(MUTATING, _USERS))
 
 
-# Only the scheduler may write the scheduler's annotations. A record may be removed: that puts a Job back to the queue.
+# Only the scheduler may write the scheduler's annotations. Users may remove a record (the Job is then queued).
 ACCOUNT = "system:serviceaccount:phalanx-system:phalanx"
 
 

@@ -26,7 +26,7 @@ ROLE = "phalanx.dev/role"  # label: the role of a bare pod in its gang
 JOB_ROLES = "phalanx.dev/job-roles"  # how many objects form the gang
 MIN_AVAILABLE = "phalanx.dev/min-available"  # how many pods must start together
 MIN_RESOURCES = "phalanx.dev/min-resources"  # requests of the whole gang, if a driver creates its pods later
-REPLACES_FAILED = "phalanx.dev/replaces-failed"  # the creator of a bare pod replaces it if it fails: its node is kept
+REPLACES_FAILED = "phalanx.dev/replaces-failed"  # a bare pod that fails will be replaced: its node stays reserved
 STALENESS = "phalanx.dev/staleness-grace-period"  # how long a gang may run below its minimum; 0: for ever
 HOLD = "phalanx.dev/hold"  # keep the job queued
 GROUP = "phalanx.dev/group"  # label: the user's group, for limits per group
@@ -45,7 +45,7 @@ QOS = "phalanx.dev/qos"  # the QOS of the job, for multifactor priority
 CHECKPOINT = "phalanx.dev/checkpoint"  # the interval of checkpoints: a preemption loses at most this work
 PREEMPTIBLE = "phalanx.dev/preemptible"  # `false`: no job may preempt the job
 MOVABLE = "phalanx.dev/movable"  # `false`: consolidation does not move the job
-# Annotations of pods for autoscalers: when to add nodes for the pod, and not to evict the pod.
+# Annotations by which pods tell autoscalers when to add nodes for the pod, and that the pod must not be evicted.
 SCALE_UP_DELAY = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 NODES_AFTER = "phalanx.dev/nodes-after"  # how long the job must wait before nodes are requested for it
 DO_NOT_DISRUPT, SAFE_TO_EVICT = "karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -132,7 +132,7 @@ def held(meta: Mapping[str, Any]) -> bool:
     )
 
 
-# --- what stands in them, which nobody has checked --------------------------------------------------------------------
+# --- values of labels and annotations, unchecked ----------------------------------------------------------------------
 
 MOST = 2**31 - 1  # the largest int32, the API's type of numbers
 Found = TypeVar("Found")

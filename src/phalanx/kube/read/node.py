@@ -2,9 +2,9 @@
 
 The amounts are those of `allocatable`, never those of `capacity`. A node whose Ready condition is not True gets no new
 pods. While an autoscaler removes a node, or has not finished starting it, the node has a taint of that autoscaler.
-Phalanx treats this node as unschedulable, even for pods that tolerate all taints. The taint
-`DeletionCandidateOfClusterAutoscaler` is treated only as a preference for other nodes, for two reasons: the autoscaler
-keeps the node if a pod is placed on it, and it adds no other node for that pod while this node exists.
+Phalanx treats this node as unschedulable, even for pods that tolerate all taints. Phalanx places pods on a node with
+the taint `DeletionCandidateOfClusterAutoscaler`, but prefers other nodes. There are two reasons. The autoscaler keeps
+the node if a pod is placed on it. And while the node exists, the autoscaler adds no other node for that pod.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from phalanx.model.pod import MAX_AMOUNT, MAX_DEVICES, Amounts, amounts
 log = logging.getLogger(__name__)
 _GPU = "nvidia.com/gpu"
 
-# Taints of the Cluster Autoscaler and of Karpenter: nodes that are removed, and nodes that are not started yet.
+# Taints of the Cluster Autoscaler and of Karpenter: nodes that are being removed, and nodes that are still starting.
 _LEAVING = {"ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"}
 _STARTING = ("karpenter.sh/unregistered", "startup-taint.cluster-autoscaler.kubernetes.io/")
 # Annotations of nodes that their autoscalers do not remove, and that Phalanx does not release.

@@ -1,5 +1,5 @@
-"""Convert a Pod object into a `Pod` in the scheduler's terms. The object is read once for each change, and the
-resulting value is then passed to all users.
+"""Convert a Pod object into a `Pod` in the scheduler's terms. The object is read once for each change, and all parts of
+the scheduler then use the resulting value.
 
 The resources of a pod are charged to its node from the moment at which it has a nodeName until it is Succeeded, Failed
 or deleted. They stay charged while the pod terminates, and when its node is lost, because the pod may still run on that
@@ -35,14 +35,14 @@ _NOTHING: Object = {}
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: ten times faster than a dataclass
     """A pod in the scheduler's terms. `owner`: the (name, uid) of the Job that controls the pod. `index`: the
-    completion index, if any. `ours`: True if Phalanx plans the pod. Phalanx also binds the pod, unless it is `pinned`:
-    then another scheduler binds it to the node `pin`. `gated`: True if the pod has scheduling gates that are not
-    Phalanx's. `devices`: the devices of the node that Phalanx assigned to the pod. `grace_s`: the termination grace
-    period in seconds. `claims`: the pod's volume claims; the claims in `unplaced` need the pod's node before the pod
-    can be bound. `awaited`: for a foreign pod, the node that it is about to be bound to. `part`: the part of the node
-    that the pod is in. `stands_in`: True if no such pod exists in the API, because the value represents an object of
-    another scheduler. `resident`: True if it is a foreign pod that is static or belongs to a DaemonSet. `over`: True if
-    it has ended. `charged`: True if its resources are charged to a node."""
+    completion index, if any. `ours`: True if Phalanx plans the node of the pod. Phalanx also binds the pod, unless
+    `pinned` is True: then another scheduler binds the pod to the node `pin`. `gated`: True if the pod has scheduling
+    gates that are not Phalanx's. `devices`: the devices of the node that Phalanx assigned to the pod. `grace_s`: the
+    termination grace period in seconds. `claims`: the pod's volume claims; the claims in `unplaced` need the pod's node
+    before the pod can be bound. `awaited`: the node to which another scheduler is about to bind a foreign pod. `part`:
+    the part of the node that the pod is in. `stands_in`: True if no such pod exists in the API, because the value
+    represents an object of another scheduler. `resident`: True if it is a foreign pod that is static or belongs to a
+    DaemonSet. `over`: True if it has ended. `charged`: True if its resources are charged to a node."""
 
     uid: str
     key: str  # namespace/name
@@ -71,7 +71,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
     devices: tuple[str, ...]
     record: StartRecord | None
     mark: PreemptionMark | None
-    waits_for: str  # the code in the PodScheduled condition, and `Unschedulable` if autoscalers may act
+    waits_for: str  # the code in the PodScheduled condition; ends with `Unschedulable` if autoscalers may act
     options: Mapping[str, str]
     claims: tuple[str, ...] = ()
     unplaced: tuple[str, ...] = ()
@@ -95,8 +95,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
 
     @property
     def bindable(self) -> bool:
-        """Return True if Phalanx may bind the pod now, or remove its scheduling gate. Phalanx never binds a pod that
-        nothing assigns to Phalanx."""
+        """Return True if Phalanx may bind the pod now, or remove its scheduling gate. This is never true for a pod that
+        no label, owner or scheduler name assigns to Phalanx."""
         waits = not self.node and not self.over and not self.going and not self.pin
         return self.ours and waits and not self.gated and self.obstacle is None
 
@@ -177,8 +177,9 @@ def _bound_by_us(
 
 
 def _has_words(spec: Object, owner: PodOwner | None) -> bool:
-    """Return whether the labels of other schedulers count on a pod. On a pod of a Job they do not, because a Job whose
-    pods name another scheduler is no gang member, unless the pods name a group of their own."""
+    """Return whether the labels of other schedulers are read on a pod. They are not read if a Job owns the pod and the
+    pod names Phalanx as its scheduler, because the Job then determines the gang. They are read on every pod whose spec
+    names a group."""
     grouped = "schedulingGroup" in spec or "workloadRef" in spec
     return owner is None or grouped or spec.get("schedulerName", "") not in labels.OURS
 
@@ -216,8 +217,8 @@ def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
 
 
 def _with_devices(meta: Object, theirs: Mapping[str, str]) -> Object:
-    """Return the metadata with annotations for devices and NUMA zones that have the same meaning as the options in
-    `theirs`, which a dialect has read."""
+    """Return the metadata with additional annotations for devices and NUMA zones. These express the options in
+    `theirs`, which a dialect has read from the pod."""
     words = (labels.GPU_FRACTION, labels.GPU_COUNT, labels.GPU_MEMORY, labels.NUMA_ALIGNMENT)
     asked = {key: theirs[key] for key in words if key in theirs}
     return {**meta, "annotations": {**asked, **(meta.get("annotations") or {})}} if asked else meta

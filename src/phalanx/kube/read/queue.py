@@ -3,10 +3,10 @@
 These objects are cluster-scoped, because they divide the capacity of the cluster. The API server validates their
 schema. Errors that the API server does not find (because its definition is older, or because somebody edited its
 database) are collected in `wrong` and shown in the queue's status. A queue with an error is held, so that no job starts
-by rules that nobody intended.
+by rules that the administrator did not intend.
 
-The spec of a queue does not contain the time of its last state change. This module keeps that time, and the status of
-the queue records it for the next scheduler process.
+The spec of a queue does not contain the time of its last state change. This module remembers that time. The status of
+the queue saves it for the next scheduler process.
 """
 
 from __future__ import annotations

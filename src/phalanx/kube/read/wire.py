@@ -1,8 +1,9 @@
 """The fields of pods and nodes that the scheduler reads. The watch decodes only these.
 
-The scheduler does not need half of the fields of a pod and nine tenths of those of a node: managed fields,
-environments, mounts, probes, container states, images. Decoding only the declared fields saves time and memory. The
-results are plain dictionaries, as after a full decoding, so that code which reads them need not distinguish the two.
+The scheduler needs only half of the fields of a pod, and a tenth of the fields of a node. Among the fields that it does
+not need are managed fields, environments, mounts, probes, container states, images. Decoding only the declared fields
+saves time and memory. The results are plain dictionaries, as after a full decoding, so that the code that reads them is
+the same in both cases.
 
 If new code of this package reads a further field, the field must be added here. The in-process API server of the tests
 returns its objects through these types, so that a test of the new code fails if the field is missing. The names of the

@@ -3,12 +3,12 @@
 Parts, lowest first:
 
     settings        the settings of the scheduler on a cluster
-    fence           an invalid object affects no other object
+    fence           handles objects that cannot be read, so that they affect no other object
     caches          which kinds are watched
     volume_users    which pods and Jobs name a volume claim, so that they are read again when it changes
     quota_headroom  checks gangs against the ResourceQuotas of their namespaces
     capacity_watch  nodes, queues, flavors, reservations
     workload_watch  routes Jobs and pods to their gangs
     watch           the watches of all kinds, in order
-    reconciler      the gangs to reconcile, because they changed or because their time has come
+    reconciler      reconciles gangs that have changed, or whose timer has expired
 """

@@ -1,4 +1,5 @@
-"""Hold the caches of the watched kinds, and the objects in them that decide how templates and pods are read.
+"""Hold the caches of the watched kinds. Some of the cached objects (such as LimitRanges) determine how pods and pod
+templates are read.
 
 Pods, Jobs, nodes and queues must be served. Other kinds may be missing, or the scheduler may not have the right to list
 them. Such a kind is treated as if it had no objects.
@@ -121,7 +122,7 @@ class ObjectCaches:
             await self._informers(kind).list_again()
 
     def look_up(self, kinds: Iterable[Kind]) -> None:
-        """Use the caches of these kinds, which not every API server serves."""
+        """Start to use the caches of these optional kinds, which the API server serves."""
         found = {kind: self.objects(kind) for kind in kinds}
         self.admission = AdmissionDefaults(
             limit_ranges=found.get(LIMIT_RANGES, {}),

@@ -20,12 +20,12 @@ from phalanx.model.node import Node
 
 
 class CapacityWatch:
-    """Nodes, queues, flavors and reservations, as events for the core. `with_places`: a function that returns a node
-    with the number of volumes that CSI drivers can attach to it. `tell`: a function that passes events to the core.
-    `queue_changed`: a function that is called with the name of a changed queue. `dialects`: the enabled dialects.
-    `objects`: the definitions of these dialects, by kind. `gang_changed`: a function that is called with a gang that a
-    dialect claims. `note`: a function that is called with settings of an object that have no effect. `invalid`: a
-    function that is called with a definition that cannot be read."""
+    """The conversion of changes of nodes, queues, flavors and reservations into events for the core. `with_places`: a
+    function that returns a node with the number of volumes that CSI drivers can attach to it. `tell`: a function that
+    passes events to the core. `queue_changed`: a function that is called with the name of a changed queue. `dialects`:
+    the enabled dialects. `objects`: the definitions of these dialects, by kind. `gang_changed`: a function that is
+    called with a gang that a dialect claims. `note`: a function that is called with settings of an object that have no
+    effect. `invalid`: a function that is called with a definition that cannot be read."""
 
     def __init__(
         self,
@@ -100,8 +100,8 @@ class CapacityWatch:
             self.on_node(Change(kind=NODES, old=obj, new=obj))
 
     def _look_at_reservations_again(self) -> None:
-        """Emit the events about all reservations again, because the reservation of a node includes the parts of the
-        node, and the parts have changed."""
+        """Emit the events about all reservations again, because reserved parts of nodes have changed. The core sees
+        these parts as nodes of their own, and a reservation of a node must include them."""
         for obj in (self._objects(RESERVATIONS) or {}).values():
             self.on_reservation(Change(kind=RESERVATIONS, old=obj, new=obj))
 

@@ -53,8 +53,8 @@ class QuotaHeadroom:
         return self.quotas.obstacle(namespace, self._demand(needs)) if namespace in self.quotas.limited else None
 
     def refusal(self, gang: GangLifecycle) -> Reason | None:
-        """Check the gang as `obstacle` does. This is called right before the gang is resumed, because another gang may
-        have reserved the quota since the first check."""
+        """Return the reason for which the ResourceQuotas would refuse the gang's pods now, or None. This is called
+        right before the gang is resumed, because another gang may have reserved the quota since the first check."""
         return self.obstacle(_needed(gang))
 
     def settle(self, gang: GangLifecycle) -> None:

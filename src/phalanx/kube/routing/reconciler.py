@@ -17,10 +17,11 @@ log = logging.getLogger(__name__)
 
 
 class GangReconciler:
-    """The marked gangs. `gangs`: all gangs, by id. `key`: the key that signs the records of starts. `wake`: a function
-    that is called when a gang is marked. `settled`: a function that is called for each marked gang after it was
-    reconciled, with the gang's id and the gang, or with None instead of the gang if it no longer exists. The generators
-    yield after each gang, so that other tasks can run in between."""
+    """The reconciliation of gangs. A gang is *marked* when it must be reconciled in the next round. `gangs`: all gangs,
+    by id. `key`: the key that signs the records of starts. `wake`: a function that is called when a gang is marked.
+    `settled`: a function that is called for each marked gang after it was reconciled, with the gang's id and the gang,
+    or with None instead of the gang if it no longer exists. The generators yield after each gang, so that other tasks
+    can run in between."""
 
     def __init__(
         self,
@@ -52,8 +53,7 @@ class GangReconciler:
     def reconcile(self, defaults: GangDefaults, unblocked: Iterable[str] = ()) -> Iterator[None]:
         """Report the state that an earlier process left to the core, if that is not done yet. Then reconcile the marked
         gangs, the gangs whose timers have expired, and the gangs `unblocked`, one after the other. A gang that has
-        ended may still report ended pods, until the pods are deleted. An exception while a gang is reconciled affects
-        only that gang."""
+        ended stays known until its pods are deleted. An exception while a gang is reconciled affects only that gang."""
         if not self._recovered:
             self._recovered = True
             yield from recover(list(self._gangs.values()), defaults, self._key)

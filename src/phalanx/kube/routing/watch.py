@@ -1,8 +1,8 @@
 """Watch all kinds, in the order in which decisions need them: quotas and nodes before queues, queues before Jobs, Jobs
 before pods.
 
-Each change becomes an event for the core, or is passed to the gang of the changed object, and this gang is marked. The
-owner of the gangs later reconciles each marked gang, once for all changes that came together.
+Each change becomes an event for the core, or is passed to the gang of the changed object, and this gang is marked.
+`reconciler` later reconciles each marked gang, only once for several changes.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from phalanx.model.reason import Reason
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerWorld:
     """The functions by which other clusters report changes to the cluster that sends jobs to them. `wake`: called when
-    there are events. `give_back`: called to take back a start, with the gang, the number of its start, the reason, and
-    the clusters to which the gang is not sent for a time (in seconds). `report`: writes an Event about a job, with its
-    reason and text. `kinds`: returns the kinds of jobs that are read. `mark`: called with a gang for which another
-    cluster may be chosen now."""
+    there are events. `give_back`: called to take back a start, with four arguments: the gang; the number of its start;
+    the reason; and a map from each cluster to which the gang is not sent for a while to the length of that time in
+    seconds. `report`: writes an Event about a job, with its reason and text. `kinds`: returns the kinds of jobs that
+    are read. `mark`: called with a gang for which another cluster may be chosen now."""
 
     wake: Callable[[], None] = lambda: None
     give_back: Callable[[str, int, Reason, Mapping[str, float]], None] = lambda *about: None
@@ -50,14 +50,14 @@ class OtherClusters(Protocol):
     choose: Choose
 
     def join(self, world: ManagerWorld) -> None:
-        """Report changes to this world from now on."""
+        """Report changes of these clusters to `world` from now on."""
 
     def events(self) -> Sequence[Event]:
         """Return the events about nodes of these clusters since the last call."""
 
     def saw(self, gang: GangLifecycle) -> None:
-        """Note the present state of a gang, because the gang may have to be sent to another cluster, updated or
-        withdrawn there."""
+        """Note the present state of a gang, so that it can be sent to another cluster, and its copy there can be
+        updated or deleted."""
 
     async def run(self) -> None:
         """Send jobs to the clusters and follow their state, until cancelled."""
@@ -130,7 +130,7 @@ class ClusterWatch:
         )
 
     def choose_clusters(self, choose: Choose) -> None:
-        """Ask `choose` from now on for the clusters to which a gang may be sent."""
+        """From now on, call `choose` to find the clusters to which a gang may be sent."""
         self.defaults = replace(self.defaults, choose=choose)
 
     def subscribe(self) -> None:

@@ -53,13 +53,13 @@ class WorkloadWatch:
         self._pods: dict[str, Pod] = {}
         self._pod_gang: dict[str, GangLifecycle] = {}  # pod uid -> its gang
         self._pods_of: dict[str, set[str]] = {}  # Job uid -> its pods
-        self._selecting = 0  # the number of label keys, used by pod selectors, that the read shapes contain
+        self._selecting = 0  # how many label keys pod selectors used when the shapes were last read
         self.foreign_pods = ForeignPods(self._pods, self._excess)
 
     def read_again(self) -> Iterator[None]:
-        """Read those objects again whose shape changes because a selector for pods uses a new label: the label then
-        becomes part of the shape of all pods that have it. The generator yields after each object, so that other tasks
-        can run in between."""
+        """Read those objects again whose shape changes because a selector for pods uses a new label. The shape of a pod
+        contains only labels that such selectors use. The generator yields after each object, so that other tasks can
+        run in between."""
         selecting = self._caches.admission.shapes.selecting
         while new := list(selecting)[self._selecting :]:
             self._selecting += len(new)

@@ -46,8 +46,8 @@ class AnswerWriter:
         try:
             return await self._put(about, answer, known)
         except ApiRefusal as error:
-            # A conflict or a deleted object means that newer changes are not yet known here. The answer itself is
-            # not at fault.
+            # After a conflict, or if the object was deleted, newer changes have not reached the caches yet. The answer
+            # may be right.
             log.info("%s %s was not written: %s", answer.kind.name, answer.key, error)
             if error.code == _CONFLICT:
                 return AGAIN_S
@@ -59,7 +59,7 @@ class AnswerWriter:
             return _UNKNOWN_AGAIN_S
 
     async def _put(self, about: str, answer: Answer, known: Statuses) -> float | None:
-        """Write the answer as `write` does, but raise ApiError if a request fails."""
+        """Write the answer, and return the same as `write` does. Raises ApiError if a request fails."""
         if self._refused.get((answer.kind, answer.key)) == (self._uid(answer), answer):
             return None
         self._refused.pop((answer.kind, answer.key), None)
@@ -91,8 +91,8 @@ class AnswerWriter:
         old = there.get("status") or {}
         if answer.status == old:
             return None
-        # The answer was computed from the known status. If another writer has changed the status (a controller that
-        # closed a queue), compute it again.
+        # The answer was computed from the known status. If another writer has changed the status since then (as a
+        # controller that closes a queue), the answer must be computed again.
         if old != known[answer.kind, answer.key]:
             return AGAIN_S
         meta = {name: there["metadata"][name] for name in ("uid", "resourceVersion")}
@@ -148,7 +148,8 @@ class AnswerWriter:
         return await self._patch(answer, body)
 
     async def _finalize(self, answer: Answer, there: Object) -> None:
-        """Set the object's finalizers that have the dialect's prefix to the finalizers that the answer names."""
+        """Replace those of the object's finalizers that have the dialect's prefix by the finalizers that the answer
+        names."""
         meta = there["metadata"]
         prefix = f"{answer.kind.group}/"
         others = [one for one in meta.get("finalizers") or () if not one.startswith(prefix)]

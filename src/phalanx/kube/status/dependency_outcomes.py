@@ -3,10 +3,10 @@ after another job, its *dependency*, has started or ended.)
 
 The dependency may be deleted before its dependent starts: by its user, or by the cluster an hour after its end. A
 scheduler process that starts later would not know the outcome of the dependency. So the scheduler writes the outcome on
-the dependent's object, in `phalanx.dev/after-outcomes` (`{"default/prepare": "succeeded"}`), if the dependent still
-waits after the next cycle. If the dependent has started by then, no write is made. The next scheduler process reads the
-outcome from the annotation. If the dependent only requires that the dependency has started, the outcome is `started`.
-If a job with the dependency's name exists, its real state takes precedence over the annotation.
+the dependent's object, in `phalanx.dev/after-outcomes` (`{"default/prepare": "succeeded"}`), but only if the dependent
+still waits after the next cycle. The next scheduler process reads the outcome from the annotation. If the dependent
+only requires that the dependency has started, the outcome is `started`. If a job with the dependency's name exists, its
+real state takes precedence over the annotation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from phalanx.model.job import DependencyType, Job, Outcome
 
 STARTED = "started"
 WORDS = frozenset(map(str, Outcome))
-KEPT = 10_000  # outcomes that no waiting job depends on
+KEPT = 10_000  # at most this many outcomes are kept on which no waiting job depends
 
 
 class DependencyOutcomes:
@@ -37,7 +37,7 @@ class DependencyOutcomes:
         self._gangs, self._annotate = gangs, annotate
         self._outcomes: dict[str, Outcome] = {}
         self._needs: dict[str, dict[str, DependencyType]] = {}  # pending job -> the jobs that it depends on
-        self._begun: dict[str, set[str]] = {}  # pending job -> dependencies that an earlier process saw start
+        self._begun: dict[str, set[str]] = {}  # pending job -> dependencies that started earlier
         self._dependents: dict[str, dict[str, None]] = {}  # dependency -> the pending jobs that depend on it
         self.due: dict[str, None] = {}
 
@@ -85,7 +85,8 @@ class DependencyOutcomes:
     # --- private ---------------------------------------------------------------------------------------------------
 
     def _describe(self, job: Job) -> Job:
-        """Return the job for the core, without dependencies on starts that have already happened."""
+        """Return the job as the core gets it. A dependency that only requires a start is left out if that start has
+        happened."""
         self._forget(job.id)
         needs = self._needs[job.id] = {each.job: each.after for each in job.after}
         for need in needs:
@@ -134,7 +135,7 @@ class DependencyOutcomes:
 
 
 def _member(gang: GangLifecycle) -> Member | None:
-    """Return the object of the gang that carries the outcomes, or that would carry them."""
+    """Return the object of the gang on which the outcomes of its dependencies are written."""
     members = gang.objects.waiting().everyone
     return next((one for one in members if AFTER_OUTCOMES in one.options), members[0] if members else None)
 

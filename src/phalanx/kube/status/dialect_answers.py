@@ -1,11 +1,11 @@
 """Write the answers of dialects: the objects and statuses that another scheduler would write. (A dialect is the part of
 Phalanx that reads another scheduler's objects.)
 
-A moment after a gang changes, the gang is passed to its dialect, once for all changes of that moment. The dialect's
-answer is written if it differs from the existing objects. Then the statuses of definitions (such as queues) are
-written, at most every `pause_s` seconds, and less often in large clusters. The writes are best effort: a refused write
-is not repeated before the next change. After a conflict, or if the API server does not respond, the answer is compared
-with the objects again a moment later. No decision of the scheduler depends on these answers.
+A moment after a gang changes, the gang is passed to its dialect, only once for several changes in quick succession. The
+dialect's answer is written if it differs from the existing objects. Then the statuses of definitions (such as queues)
+are written, at most every `pause_s` seconds, and less often in large clusters. The writes are best effort: a refused
+write is not repeated before the next change. After a conflict, or if the API server does not respond, the answer is
+compared with the objects again a moment later. No decision of the scheduler depends on these answers.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class DialectAnswers:
         try:
             found = list(answers())  # all are computed first, because the caches change meanwhile
             known = {(one.kind, one.key): self._writer.status(one) for one in found if self._served(one.kind)}
-        except Exception:  # one gang reveals a defect of the dialect: others get their answers
+        except Exception:  # a defect of the dialect for one gang: the answers about others go on
             log.exception("nothing is answered about %s: it is looked at again when something of it changes", about)
             return
         for answer in found:

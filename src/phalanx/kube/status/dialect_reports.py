@@ -20,8 +20,8 @@ from phalanx.kube.write.events import EventReporter
 
 
 class DialectReports:
-    """The reports of the enabled dialects. `objects`: a function that returns the objects of those of the given kinds
-    that have a cache. `reporter`: the object that records Events."""
+    """The metrics, API responses and Events of the enabled dialects. `objects`: a function that returns the objects of
+    those of the given kinds that have a cache. `reporter`: the object that records Events."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class DialectReports:
         self._noted = asyncio.Event()  # set when a journal records an event; a new one then replaces it
 
     def see_gang(self, name: str, before: Told | None, told: Told | None) -> None:
-        """Note a new view of a gang."""
+        """Record in the journal of the dialect `name` that the view of a gang has changed."""
         if name in self._journals:
             self._journals[name].saw(before, told, self._now_s())
             self._noted.set()

@@ -54,7 +54,7 @@ async def keep_queue_statuses(
 
 
 def _look(sight: StatusSource) -> tuple[list[QueueStatus], float]:
-    """Return the status of all queues, and the seconds that it took to compute them."""
+    """Return the status of all queues, and the number of seconds that the computation took."""
     began_s = time.perf_counter()
     found = list(sight.standings())
     return found, time.perf_counter() - began_s

@@ -152,7 +152,7 @@ def _source(pod: Pod) -> PodSource:
 
 def _given(gang: GangLifecycle, source: PodSource) -> tuple[int, str]:
     """Return the number of pods of a role that have granted nodes, and the flavor of these pods. A pod that is being
-    replaced counts. A pod that the job has requested since the start counts once it has a node."""
+    replaced is included. A pod that the job has requested after its start is included once it has a node."""
     if gang.state.parts is None:
         return 0, ""
     start = gang.state.parts.start

@@ -30,8 +30,9 @@ REASON = "SchedulerUnknown"
 def unattended_pods(
     settings: KubeSettings, pods: Callable[[], Mapping[str, Object]], report: Report, now_s: Callable[[], float]
 ) -> UnattendedPods:
-    """Return the reports for a cluster. They are about all pods if no other scheduler should run in the cluster.
-    Otherwise they are about the pods in groups of scheduler-plugins, if that dialect is enabled."""
+    """Return the object that makes these reports for a cluster. If no other scheduler should run in the cluster, it
+    reports on all pods. Otherwise, if the dialect scheduler-plugins is enabled, it reports on the pods in PodGroups of
+    that dialect; otherwise on no pod."""
     grouped = frozenset(GROUP_LABELS) if SCHEDULER_PLUGINS in settings.dialects else frozenset[str]()
 
     def concerns(meta: Object) -> bool:

@@ -10,9 +10,9 @@ In *pinned mode*, Phalanx plans the pods of a Job that names another scheduler, 
 that resumes such a Job adds a scheduling gate to its template: the pods are created with this gate, and their scheduler
 ignores gated pods. When all pods of the gang can be bound, Phalanx sends one PATCH for each pod, which removes the gate
 and adds the name of the planned node to the pod's required node affinity. The other scheduler can then bind the pod to
-this node only. The API server allows both changes in one write while the pod is gated (KEP-3838). It only allows to
-narrow the existing terms of the affinity, so the name is added to each term. The annotation `phalanx.dev/pinned` also
-names the node, for a restart of Phalanx.
+this node only. The API server allows both changes in one write while the pod has a scheduling gate (KEP-3838). Of the
+existing terms of the affinity, each may only become stricter, so the name is added to each term. The annotation
+`phalanx.dev/pinned` also names the node, so that Phalanx can read it after a restart.
 
 A *stand-in* is a pod that exists only inside the scheduler and represents an object of another kind. Phalanx writes the
 placement of a stand-in into the status of that object.

@@ -21,7 +21,7 @@ from phalanx.kube.write.writer import Writer
 from phalanx.model.event import Event
 from phalanx.model.node import Flavor
 
-_AGAIN_S, _MOST_S = 5.0, 300.0  # after the first refusal, and at most
+_AGAIN_S, _MOST_S = 5.0, 300.0  # the pause after the first refusal, and the longest pause
 
 
 class ApiEffects:

@@ -1,15 +1,17 @@
-"""Report why each job waits, with few enough writes that a large cluster can bear them.
+"""Report why each job waits, and limit the number of writes, so that the API server of a large cluster is not
+overloaded.
 
 A queued job causes no writes while its reason for waiting stays the same. When the *code* of its reason changes, and
 the job still waits a moment later, the newest reason is written once. A Job gets the reason as an annotation, an
 unbound pod gets it as its `PodScheduled` condition, and one Event reports it. The reason of this condition is
-`Unschedulable`, on which autoscalers act, if three things are true: more nodes would help, Phalanx requests no nodes
-itself, and the quotas admit the gang together with all other gangs that have this reason. Otherwise the reason of the
-condition is `PhalanxQueued`. The condition is written again when the answer to these three questions changes. A job
-that waits for another cluster gets only the Event, so that it causes few writes (decision 73). The exception is a job
-on which a reason was written when it returned to the queue. An object may be written three times in a row and then once
-a minute (a token bucket, as client-go has for Events), and the rate of writes to all objects together is limited as
-well. A newer reason replaces one that was not written yet. The command line shows the full text with its numbers.
+`Unschedulable`, on which autoscalers act, if three conditions are met: more nodes would help, Phalanx requests no nodes
+itself, and the quotas admit the gang together with all other gangs for which more nodes would help. Otherwise the
+reason of the pod's condition is `PhalanxQueued`. The pod's condition is written again whenever this reason changes. A
+job that waits for another cluster gets only the Event, so that it causes few writes (decision 73). A reason is still
+written on such a job if the job has one from the time when it returned to the queue. An object may be written three
+times in a row and then once a minute (a token bucket, as client-go has for Events), and the rate of writes to all
+objects together is limited as well. A newer reason replaces one that was not written yet. The command line shows the
+full text with its numbers.
 
 These reports are best effort: a report that fails is not repeated before the next change of the reason.
 """
@@ -62,8 +64,8 @@ class ReportRate:
 
 
 class _Report(NamedTuple):
-    """A reason that must be written. `asks`: True if the reason requests nodes from autoscalers. `sent`: True if
-    another cluster runs the job."""
+    """A reason that must be written. `asks`: True if autoscalers may add nodes because of this reason
+    (`Unschedulable`). `sent`: True if another cluster runs the job."""
 
     about: BatchJob | Pod
     reason: Reason
@@ -154,7 +156,7 @@ class EventReporter:
         pause_s = 1.0 / self._budget.writes_per_s
         while True:
             self._wake.clear()
-            # All pods of a gang at the same time, because an autoscaler must not see a part of them.
+            # Write on all pods of a gang at the same time, so that an autoscaler sees all of them together.
             for gang in list(self._due()):
                 for some in (gang[at : at + _AT_ONCE] for at in range(0, len(gang), _AT_ONCE)):
                     await asyncio.gather(*(self._send(self._say(*each)) for each in some))
@@ -174,7 +176,7 @@ class EventReporter:
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _lets_others_go(self) -> bool:
-        """Return whether the oldest Event must wait because other writes are sent first."""
+        """Return whether the oldest Event must wait longer, because other writes (such as bindings) are sent first."""
         return self._is_busy() and self._clock() - self._queued_s[0] < self._budget.late_s
 
     def _due(self) -> Iterator[list[_Report]]:
@@ -240,8 +242,8 @@ class EventReporter:
             "message": text,
             "lastTransitionTime": write_moment(self._clock()),
         }
-        # The patch names the pod's last seen version, so that a pod that was bound since is not reported as
-        # unscheduled.
+        # The patch names the pod's version in the cache. So it fails if the pod has been bound since then, and a bound
+        # pod is never reported as unscheduled.
         body = {"metadata": meta, "status": {"conditions": [condition]}}
         await self._api.patch(PODS, about.name, body, about.namespace, "status", STRATEGIC_PATCH)
 
@@ -292,7 +294,7 @@ def _key(about: BatchJob | Pod, reason: Reason, asks: bool) -> str:
 
 
 def _said(about: BatchJob | Pod) -> str:
-    """Return the code of the reason that is already written on the object, from before a restart."""
+    """Return the code of the reason that the object already has, for example from an earlier scheduler process."""
     return about.options.get(labels.REASON, "").partition(":")[0] if isinstance(about, BatchJob) else about.waits_for
 
 

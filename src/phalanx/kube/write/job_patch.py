@@ -55,14 +55,15 @@ class JobPatch(Write):
         return await api.patch(at.adapter.kind, at.name, body, at.namespace, fieldManager=labels.FIELD_MANAGER)
 
     def shown(self, obj: Object) -> Object | None:
-        """Return the object presented as this Job; None if another object has its name now, or if the object no longer
-        has this role."""
+        """Return `obj` presented as this Job; None if `obj` is another object of the same name, or if it no longer has
+        this role."""
         own = self.job.adapter
         same = obj["metadata"]["uid"] == self.job.object_uid and own in adapters(own.kind, obj, own.made)
         return own.read(obj) if same else None
 
     def rebase(self, shown: Object, obj: Object) -> Verdict:
-        """Base the patch on `obj`, a newer state of the object."""
+        """Make the next attempt of the patch with `obj`, a newer state of the object. `shown`: this state presented as
+        a Job. Return AGAIN."""
         self.version, self.obj, self.whole = shown["metadata"]["resourceVersion"], shown, obj
         return Verdict.AGAIN
 
@@ -152,10 +153,10 @@ class ResumeJob(JobPatch):
         if not shown["spec"].get("suspend") and read_start_record(meta.get("annotations")) == self.record:
             return Verdict.ACHIEVED
         if _asked(shown) != _asked(self.obj):
-            return Verdict.LOST  # the Job was edited in the meantime, so that the decision was about another state
+            return Verdict.LOST  # somebody has edited the Job since the decision
         for each in self.beside:
             if (other := each.shown(obj)) is None or _asked(other) != _asked(each.obj):
-                return Verdict.LOST  # a Job that is a role of the same object was changed by someone else
+                return Verdict.LOST  # somebody has changed another role of the same object
             each.rebase(other, obj)
         return self.rebase(shown, obj)
 
@@ -181,8 +182,8 @@ class ResumeJob(JobPatch):
 
 
 def _flavored(own: Object, now: Object, flavor: Flavor | None, update: PodUpdate) -> Object:
-    """Return a merge patch from the present pod spec `now` to the original spec `own` with the additions of the flavor
-    and of the update."""
+    """Return the merge patch that turns the present pod spec `now` into the original spec `own` plus the additions of
+    the flavor and of the update."""
     selector = {**(own.get("nodeSelector") or {}), **dict(flavor.labels if flavor else ()), **update.node_selector}
     gone = {key: None for key in now.get("nodeSelector") or {} if key not in selector}
     tolerations = list(own.get("tolerations") or ())

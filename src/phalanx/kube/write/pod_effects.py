@@ -35,7 +35,7 @@ from phalanx.kube.write.writer import Verdict, Write, Writer
 class ReadDisruptionBudgets(Write):
     """A check of the PodDisruptionBudgets for all victims of the preemptor `by`. The check writes nothing. `objection`:
     the result of the check: a text about the budget that forbids the eviction of the victims, or "". `victims`: the
-    pods of all victims; pods may be added until the check is answered."""
+    pods of all victims; other victims of the same preemptor add their pods until the answer arrives."""
 
     def __init__(self, by: str) -> None:
         self.key = f"budgets/{by}"
@@ -65,7 +65,7 @@ async def _budgets(api: Connection, namespace: str) -> list[Object]:
     except ApiRefusal as error:
         if error.code not in {403, 404}:
             raise
-        return []  # there are no budgets, or no right to list them; the server still checks each eviction
+        return []  # no budgets, or no right to list them; the server still checks each eviction
     return found
 
 
@@ -296,7 +296,7 @@ class PodWrites:
         self, gang: str, answered: Answered, kind: Kind = PODS
     ) -> Callable[[WriteOutcome, Object | None, str], None]:
         def done(answer: WriteOutcome, obj: Object | None, text: str) -> None:
-            if obj is not None and obj.get("kind") != "Status":  # which answers bindings and evictions
+            if obj is not None and obj.get("kind") != "Status":  # bindings and evictions are answered by a Status
                 self._informers(kind).observe(obj)
             answered(answer, text)
             self._conclude(gang)

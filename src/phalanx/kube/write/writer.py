@@ -3,13 +3,13 @@
 The outcome of a write is done, refused, or unknown (phalanx.client.connection). A write with an unknown outcome is not
 repeated at once, and does not count as failed. Instead, the object is read to find out whether the write happened. A
 conflict is handled in the same way, because the conflicting write may be the same write, whose answer was lost. So each
-kind of write defines how to recognize its effect on the object.
+kind of write has a method that finds out from the object whether the write happened.
 
 At most `width` writes are sent at the same time. A write that fails again and again (because a webhook is down, or
-because the object changes all the time) pauses longer after each attempt. During the pause it is not one of these
-`width` writes, so that it does not delay others. If the object shows after the last attempt that the write did not
-happen, the write counts as refused with the server's text, and the part that requested it decides how to continue. As
-long as the object cannot be read, the outcome is unknown, and the read is repeated.
+because the object changes all the time) pauses longer after each attempt. During the pause it does not count as one of
+the `width` writes, so that other writes are not delayed. If the object shows after the last attempt that the write did
+not happen, the write counts as refused with the server's text, and the part that requested it decides how to continue.
+As long as the object cannot be read, the outcome is unknown, and the read is repeated.
 
 No write is sent after the fence (the renew deadline of the leader's Lease). Unsent writes are then discarded and the
 process ends, because another process may be the leader by then.
@@ -47,7 +47,7 @@ class Verdict(Enum):
     """The result of reading an object, for a write to it whose outcome is unknown."""
 
     ACHIEVED = "achieved"
-    AGAIN = "again"  # the write was not made and is still wanted; it now names the object's version
+    AGAIN = "again"  # the write has not happened and is still wanted; its patch now names the newer version
     GONE = "gone"
     LOST = "lost"  # the write was not made and is no longer wanted, as the object has changed since the decision
 
@@ -174,7 +174,8 @@ class Writer:
         asyncio.get_running_loop().call_later(_rest_s(turn), again)
 
     async def _fence_off(self, turn: _Turn) -> _Ended | None:
-        """Attempt the write. If the state of the object causes an error, only this object is affected."""
+        """Attempt the write. If an exception is raised (the object may have an unexpected form), end only this
+        write."""
         try:
             return await self._attempt(turn)
         except LeaseLost:
@@ -242,8 +243,8 @@ class Writer:
 
 
 def _rest_s(turn: _Turn) -> float:
-    """Return the pause before the next attempt of the write. Conflicts begin with the shortest pause, because the other
-    writers of the object finish soon, and a gang waits for this write."""
+    """Return the pause in seconds before the next attempt of the write. After conflicts, the pauses begin with the
+    shortest one: the other writers of the object finish soon, and a gang waits for this write."""
     tries = turn.unread if turn.unknown else turn.sent
     if turn.conflict and not turn.unknown:
         tries -= 1 + _PROMPT

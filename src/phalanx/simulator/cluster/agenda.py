@@ -1,4 +1,5 @@
-"""The virtual clock: future happenings, and their order at equal times.
+"""The virtual clock: the future happenings, and their order at equal times. A *happening* is a change in the simulated
+cluster, for example a submission or an end.
 
 Submissions are read from a sorted list. All other happenings are on a heap of (time, kind, order of insertion). At
 equal times the kind decides, lowest first. The order matters: in a log with whole seconds, another order changes the
@@ -7,11 +8,11 @@ Glesser, Reis, Trystram, SC'15):
 
 - Submissions precede ends. Each submission and each end has its own scheduling pass.
 - Ends are in the order in which the jobs started.
-- If the estimated run time of a job is over while the job still runs, the first scheduling pass at that time gets a new
-  estimate. The new estimate triggers no pass.
-- An end exactly at the limit that the scheduler was given is *foreseen*. It is reported in the same pass as the first
-  happening at its time. This first happening is a submission, another end, or the first of the foreseen ends; in the
-  last case all foreseen ends are reported together."""
+- If a job runs longer than its estimate, it gets a new estimate when the old one is over. The new estimate is reported
+  in the next scheduling pass, and triggers no pass itself.
+- The end of a job exactly at the time limit that the scheduler knows is *foreseen*. It is reported in the same pass as
+  the first happening at that time, such as a submission or another end. If there are only foreseen ends at that time,
+  all of them are reported together."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ What = TypeVar("What")
 class AgendaKind(IntEnum):
     """The kinds of happenings, in their order at equal times: the lowest value comes first."""
 
-    OUTLIVED = -2  # the estimated run time of a job is over while the job still runs
+    OUTLIVED = -2  # a job still runs at the end of its estimated run time
     FORESEEN = -1  # a job ends at the limit that the scheduler was given
     SUBMISSION = 0
     NODE = 1  # a node fails or is repaired
@@ -49,7 +50,7 @@ class Agenda(Generic[What]):
         self._next_s = submissions[0][0] if submissions else inf
         self._heap: list[tuple[float, int, int, What]] = []
         self._order = 0
-        self._foreseen = (-inf, 0)  # (time, order) of the first foreseen end of this instant
+        self._foreseen = (-inf, 0)  # (time, order) of the first foreseen end at the present time
 
     def put(self, at_s: float, kind: int, what: What, order: int = 0) -> int:
         """Add a happening; a past time counts as now. Return its order among happenings of the same time and kind.
@@ -76,9 +77,9 @@ class Agenda(Generic[What]):
         return 0, what
 
     def joins_next(self, kind: int) -> bool:
-        """Return whether the taken happening is reported together with the next one. A new estimate is always reported
-        with the next happening. A foreseen end is reported with the next happening if that happening is at the same
-        time and not after the first foreseen end."""
+        """Return whether the happening that was taken last, of the kind `kind`, is reported together with the next one.
+        A new estimate is always reported with the next happening. A foreseen end is reported with the next happening if
+        that happening is at the same time and not after the first foreseen end."""
         if kind == AgendaKind.OUTLIVED or self._next_s == self.now_s:
             return True
         if not self._heap or self._heap[0][0] > self.now_s:

@@ -3,15 +3,15 @@
 The scheduler gets one of these estimates of each job's run time (`--estimates`):
 
 - `user`: the limit that the user requested, as in the trace. A job without a limit in the trace has no estimate.
-- `exact`: the true run time, which no real scheduler knows. It shows the best result that better predictions could
+- `exact`: the true run time, which no real scheduler knows. It shows the best result that perfect predictions could
   reach.
 - `last-two`: the mean of the last two run times of the user's ended jobs, at most the requested limit (Tsafrir, Etsion,
   Feitelson: "Backfilling using system-generated predictions rather than user runtime estimates", TPDS 2007). A job that
   runs longer than predicted gets a new prediction: one minute more, then 5, 15, 30 minutes, 1, 2, 5, 10, 20, 50 and 100
   hours.
-- `xF`, for example `x2`: F times the requested limit; `exact-xF`: F times the true run time (the f-model).
+- `xF` (F is a number, as in `x2`): F times the requested limit. `exact-xF`: F times the true run time (the *f-model*).
 
-With every estimate, a job is stopped only at the limit of its user or its queue (`Task.stop_s`)."""
+The estimate never stops a job: a job is stopped only at the limit of its user or its queue (`Task.stop_s`)."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ FACTOR = re.compile(r"(exact-)?x(\d+(?:\.\d+)?)")
 
 
 class Estimator:
-    """The estimates `user`: the trace's limits."""
+    """The estimator `user`, which returns the limits in the trace. The other estimators are subclasses of it."""
 
     def told(self, task: Task) -> Job:
         """Return the job in the form in which it is submitted to the scheduler, with its estimate."""
         return task.job
 
     def ended(self, task: Task, ran_s: float, now_s: float) -> None:
-        """Learn from a task that ended after `ran_s` seconds."""
+        """Note that a task ended after `ran_s` seconds, for later estimates."""
 
     def outlived(self, task: Task, corrections: int) -> float | None:
         """Return a new estimate for a task that runs longer than its last estimate; None if the estimator makes no new
@@ -63,8 +63,8 @@ class Scaled(Estimator):
 
 
 class LastTwo(Estimator):
-    """Estimate the run time as the mean of the user's last two run times. An end at the instant of a submission is not
-    yet known to that submission, because submissions come before ends."""
+    """Estimate the run time as the mean of the user's last two run times. A job that ends at the same time as a
+    submission does not count for this submission, because submissions come first."""
 
     def __init__(self) -> None:
         self._ran: dict[str, tuple[float, ...]] = {}  # user -> the last two run times
@@ -89,7 +89,8 @@ class LastTwo(Estimator):
         self._predicted.pop(task.job.id, None)
 
     def _learn(self, now_s: float) -> None:
-        """Learn from the ends before `now_s`; ends of one instant count in the order of their starts."""
+        """Add the run times of jobs that ended before `now_s`. For ends at the same time, the order is that of their
+        starts."""
         if not self._ended or self._ended_s >= now_s:
             return
         for _, user, ran_s in sorted(self._ended, key=lambda each: each[0]):
@@ -144,7 +145,8 @@ class Arrivals:
                 self._followers.setdefault(fate.task.follows, []).append(fate)
 
     def job_of(self, fate: Fate) -> Job:
-        """Return the job as it is submitted now."""
+        """Return the job as it is submitted now: with its estimate, and with its priority if a formula computes the
+        priorities."""
         job = self._estimator.told(fate.task)
         if job.submitted_s <= self._latest_s:  # keep the trace's order at equal times; the core would use the names
             job = replace(job, submitted_s=nextafter(self._latest_s, inf))

@@ -1,12 +1,13 @@
 """Faults of a simulated cluster, drawn from a seed.
 
-Each random number depends only on the seed, on its subject (a node, a job), and on the number of earlier draws for this
-subject. So under every policy the same nodes fail at the same times and the same jobs are stragglers, and policies can
-be compared in pairs. `random.Random` seeded with a text, and its `random()`, return the same numbers in every version
-of Python; all distributions are computed from these numbers.
+Each random number depends only on the seed, on its subject (a node or a job), and on how many numbers were drawn for
+this subject before. So under every policy the same nodes fail at the same times, and the same jobs are stragglers (run
+longer than in the trace). Two policies can then be compared with the same faults. `random.Random` seeded with a text,
+and its `random()`, return the same numbers in every version of Python; all distributions are computed from these
+numbers.
 
-`Messages` delivers the events to the scheduler of the simulated cluster. With faults, some events arrive late, but no
-event overtakes an earlier event about the same subject."""
+`Messages` passes the events to the scheduler. With faults, some events arrive late, but two events about the same
+subject always arrive in their order."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class Faults:
     `late`: the probability that an event arrives up to `late_s` late.
     `lost`: the probability that an event is lost; the scheduler then learns of the change at the next full list, one
     every `resync_s`.
-    `restart_every_s`: the mean time between restarts of the scheduler, after which it has only a full list."""
+    `restart_every_s`: the mean time between restarts of the scheduler. After a restart, the scheduler gets a full list
+    of all objects."""
 
     node_mtbf_s: float = 0.0
     node_repair_s: float = 3600.0
@@ -91,9 +93,9 @@ class Disturbance:
 
 
 class NodeFaults:
-    """The failures and repairs of nodes. `nodes`: the nodes of the cluster, by name. `send`: a function that returns
-    the events by which the scheduler learns of an event about a node. `lose`: a function that removes a node with the
-    pods on it.
+    """The failures and repairs of nodes. `nodes`: the nodes of the cluster, by name. `send`: a function that gets an
+    event about a node, and returns the events that reach the scheduler now. `lose`: a function that removes a node with
+    the pods on it.
 
     `coming`: the number of future node failures and restarts on the agenda."""
 
@@ -123,7 +125,7 @@ class NodeFaults:
             self._agenda.put(self._agenda.now_s + up_s, AgendaKind.NODE, partial(self._fail, node))
 
     def _fail(self, node: Node) -> Sequence[Event]:
-        """Fail the node, and repair it later."""
+        """Let the node fail, and schedule its repair. Return the events that reach the scheduler now."""
         self.coming -= 1
         down_s = self._disturbance.down_s(node.name)
         self._agenda.put(self._agenda.now_s + down_s, AgendaKind.NODE, partial(self._repair, node))
@@ -136,8 +138,8 @@ class NodeFaults:
 
 
 class Messages:
-    """The events on their way to the scheduler. `disturbance`: draws the delays; None: no event is late. `era`: the
-    number of restarts of the scheduler."""
+    """The events that the simulated cluster has sent and that have not reached the scheduler yet. `disturbance`: draws
+    the delays; None: no event is late. `era`: the number of restarts of the scheduler."""
 
     def __init__(self, agenda: Agenda[Any], disturbance: Disturbance | None) -> None:
         self._agenda, self._disturbance = agenda, disturbance

@@ -2,8 +2,8 @@
 
 kube-controller-manager creates pods at a limited rate (`--kube-api-qps`), and its Job controller works on several jobs
 at a time (`--concurrent-job-syncs`), so their pods are created alternately. The simulated controllers create `batch`
-pods at a time, on average `per_s` per second: one pod for each of the first `side_by_side` jobs in turn. When a job has
-all its pods, the next job takes its place."""
+pods at a time, on average `per_s` per second: one pod for each of the first `side_by_side` jobs in turn. When all pods
+of one of these jobs exist, the next job in the queue takes its place."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class Factory:
 
 class PodController:
     """Creates the pods of started jobs. `creation`: the rate at which pods are created; None if all are created at
-    once. `live`: the jobs, by id. `tell`: a function that returns the events by which the scheduler learns of an event
-    about a job. `ready`: a function that is called when all pods of a job with placements exist."""
+    once. `live`: the jobs, by id. `tell`: a function that gets an event about a job, and returns the events that reach
+    the scheduler now. `ready`: a function that is called when all pods of a job with placements exist."""
 
     def __init__(
         self,
@@ -85,7 +85,8 @@ class PodController:
         return self._factory is not None
 
     def create(self, live: Live) -> None:
-        """Create the pods of a job that has just started. The scheduler learns of pods without a placement."""
+        """Create the pods of a job that has just started. Pods without a placement are reported to the scheduler, so
+        that it places them."""
         if self._factory is None:
             self._agenda.put(self._agenda.now_s, AgendaKind.POD, partial(self._open_all, live, live.number))
             return

@@ -74,7 +74,7 @@ class SimulatedJobs:
 
     def place(self, live: Live, placements: tuple[Placement, ...]) -> None:
         if live.phase is Phase.QUEUED:
-            return  # the start was undone meanwhile, and its event has not arrived yet
+            return  # the job was stopped meanwhile, and that event has not reached the scheduler yet
         self.work.record(live)
         live.placed = (*live.placed, *placements)
         for placement in placements:
@@ -112,7 +112,7 @@ class SimulatedJobs:
             self._later(delay_s, partial(self._begin, live, live.number))
 
     def _begin(self, live: Live, number: int) -> Sequence[Event]:
-        """Begin the job's run: all required pods run."""
+        """Begin the run of the job, because all of its required pods run now."""
         if live.number != number or live.phase is not Phase.STARTING:
             return ()
         now_s, fate = self._agenda.now_s, live.fate
@@ -150,7 +150,7 @@ class SimulatedJobs:
     # --- back to the queue --------------------------------------------------------------------------------------------
 
     def go_back(self, live: Live, number: int, reason: Reason) -> Sequence[Event]:
-        """Stop all pods of the job; it waits again."""
+        """Stop all pods of the job, so that the job waits in its queue again."""
         if live.number != number or live.phase is Phase.QUEUED:
             return ()
         if live.rate:
@@ -165,8 +165,8 @@ class SimulatedJobs:
         return self._tell(live.job.id, Refused(live.job.id, live.attempt, reason, self._agenda.now_s))
 
     def lose_node(self, node: str) -> Sequence[Event]:
-        """Stop each job with a pod on the lost node as a whole; it waits again. Delete a job that fails again after
-        every start, as its user would do."""
+        """Stop each job with a pod on the lost node as a whole; it waits again. Delete a job that has failed after
+        `GIVEN_UP_AFTER` starts in a row, as its user would do."""
         events: list[Event] = []
         for live in list(self.live.values()):
             if any(placed.node == node for placed in live.placed):

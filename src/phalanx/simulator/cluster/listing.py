@@ -1,4 +1,5 @@
-"""The true state of a job in the simulated cluster, and the list of everything with which a scheduler begins."""
+"""The true state of a job in the simulated cluster, and the events that describe the whole cluster to a starting
+scheduler."""
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ from phalanx.simulator.schedule import Fate
 
 
 class Live:
-    """A live job in the cluster.
+    """A submitted job that has not ended.
 
-    `number`, `plan`: count its starts and its planned ends, so that a happening that was planned for an earlier start
-    or end is ignored.
+    `number`, `plan`: the numbers of its starts and of its planned ends so far. A happening that was planned with a
+    lower number is outdated and ignored.
     `limit_s`: the time limit by which the scheduler plans: the limit of the job, or that of its queue.
-    `rate`: how many seconds of its work the job completes per second; 1 with all its pods.
+    `rate`: how many seconds of work the job does per second: 1 with all its pods, less with fewer pods.
     `worked_s`: the work that it had done at `since_s`. `kept_s`: the saved part of it.
-    `fruitless`: the number of failures of its nodes since its work was last saved.
+    `fruitless`: how often it was stopped by the failure of a node since its work was last saved.
     `ends_s`: its planned end. `ticket`: the order of that end on the agenda."""
 
     __slots__ = (

@@ -1,7 +1,8 @@
-"""The provider of the simulated cluster's node groups: it adds and removes nodes, and keeps the bill.
+"""The provider of the simulated cluster's node groups: it adds and removes nodes, and records the nodes that are paid
+for.
 
-A node is paid from its arrival until it is removed or lost. Arrivals, refusals and losses of nodes are drawn from the
-seed, in the same way as other faults (`disturbance`)."""
+A node costs money from its arrival until it is removed or lost. Arrivals, refusals and losses of nodes are drawn from
+the seed, in the same way as other faults (`disturbance`)."""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ HOPELESS = 100  # if this many requests fail in a row, the run ends
 
 
 class NodeProvider:
-    """The provider. `nodes`: the nodes of the cluster, by name. `report`: a function that returns the events by which
-    the scheduler learns of an event about a node. `lose`: a function that removes a node from the cluster, together
-    with the pods on it.
+    """The provider. `nodes`: the nodes of the cluster, by name. `report`: a function that gets an event about a node,
+    and returns the events that reach the scheduler now. `lose`: a function that removes a node from the cluster,
+    together with the pods on it.
 
     `rentals`: the nodes that were paid for. `failures`: how many requested nodes in a row did not arrive."""
 
@@ -51,7 +52,7 @@ class NodeProvider:
                 self._add(each, node)
 
     def apply(self, action: RequestNodes | ReleaseNodes) -> None:
-        """Execute the action; its effects are happenings of the agenda."""
+        """Carry out the action: put the arrivals and removals of its nodes on the agenda."""
         match action:
             case RequestNodes():
                 for name in action.nodes:

@@ -18,8 +18,8 @@ from phalanx.simulator.schedule import Stint
 
 class JobWork:
     """The work of all jobs. `checkpoint_s`: the interval at which jobs save their work; None if they never do. `tell`:
-    a function that returns the events by which the scheduler learns of an event about a job. `over`: a function that
-    ends a job. `stints`: the recorded allocations."""
+    a function that gets an event about a job, and returns the events that reach the scheduler now. `over`: a function
+    that ends a job. `stints`: the recorded allocations."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class JobWork:
         live.worked_s = live.kept_s = kept_s
 
     def save(self, live: Live) -> None:
-        """Save the work since the job's start, minus the cost of saving and restarting."""
+        """Mark the work since the job's start as saved, minus the work that saving and restarting cost."""
         done_s = (self._agenda.now_s - live.since_s) * live.rate - live.fate.task.restart_s
         live.kept_s = live.worked_s + max(0.0, done_s)
 
@@ -78,7 +78,7 @@ class JobWork:
         self._estimator.ended(live.fate.task, live.fate.ran_s, self._agenda.now_s)
 
     def expect_outliving(self, live: Live) -> None:
-        """Schedule a new estimate for the time at which the present estimate is over."""
+        """Schedule a new estimate for the time at which the job has run for its present estimate."""
         told_s = live.job.limit_s
         if told_s is not None and self._estimator.outlived(live.fate.task, live.corrections) is not None:
             at_s = live.began_s + told_s

@@ -7,11 +7,12 @@ In a run without faults:
   failure.
 - In a queue that schedules pod by pod, a `Start` opens the job's slots. The job runs when its minimum is placed.
 - A preempted job stops when its grace period is over and waits again. Its work since its start (or since its last
-  checkpoint) is lost. A shrunk job releases the named pods in the same way.
+  checkpoint) is lost. A job that is shrunk releases the pods that the plan names in the same way.
 - The rate at which an elastic job works is the fraction of its pods that are placed. While the job runs, the slots of
   its missing pods are open, which means that they wait for nodes. Slots that the job has released open again when their
   pods are gone.
-- With `rounds`, every running job is saved, stopped and queued again whenever a job is submitted or ends.
+- With `rounds`, whenever a job is submitted or ends, the work of all running jobs is saved, and these jobs are stopped
+  and queued again.
 - Nodes of node groups are added and removed as the plans request; `provider` has the faults of node groups and the
   bill.
 - With a `formula`, the formula computes a job's priority when the job is submitted.

@@ -95,7 +95,7 @@ class GangSpec:
 
 PodsToCreate: TypeAlias = Sequence[tuple[BatchJob, int]]  # Jobs, and the number of pods that each has yet to create
 LargestNode: TypeAlias = Callable[[], Mapping[str, int]]  # returns the largest amount of each resource on any node
-# (The object's record of its submission in another cluster, its uid, its creation time) -> the time of submission.
+# (an object's record of its submission in another cluster, its uid, its creation time) -> the time of its submission
 SubmissionTime: TypeAlias = Callable[[str, str, float], float]
 
 

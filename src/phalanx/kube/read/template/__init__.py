@@ -5,7 +5,7 @@ Parts, lowest first:
 
     affinity        affinity to pods, topology spread, host ports, shares of devices; node selector, node affinity,
                     tolerations; fields that are not supported
-    pod_shape       all of that together, remembered by content; what a pod costs its node
-    volumes         what volume claims mean for where a pod may run
+    pod_shape       the shape of a pod, cached by the content of its spec; the requests of a pod
+    volumes         the constraints on nodes that follow from a pod's volume claims
     admission       what LimitRanges, RuntimeClasses and PriorityClasses add to a template
 """

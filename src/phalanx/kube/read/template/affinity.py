@@ -8,10 +8,11 @@ refused with a reason that names an alternative.
 The module also reads a pod's requirements on other pods, and requirements on its node that are not resources: pod
 affinity, topology spread, host ports, a part of a GPU.
 
-All of these become fields of `Shape`.
+All of these constraints and requirements become fields of `Shape`.
 
 A pod is refused if it has fields that `Shape` cannot express: a namespace selector that is not empty, `matchLabelKeys`,
-and node policies of a spread other than the defaults. `unsupported_terms` yields messages with an alternative.
+and topology spread constraints with node policies other than the defaults. `unsupported_terms` yields messages with an
+alternative.
 """
 
 from __future__ import annotations

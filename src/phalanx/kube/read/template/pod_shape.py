@@ -7,11 +7,12 @@ This module adds all of these to the template of a suspended Job, so that the Jo
 about to be bound, the shapes of the real pods are used.
 
 The shape contains only those labels of a pod whose keys occur in any pod's selectors for other pods
-(`ShapeCache.selecting`). Other labels may differ from pod to pod, while pods that are equal for the scheduler must have
-equal shapes. When a selector uses a new key, pods and Jobs with that label are read again.
+(`ShapeCache.selecting`). Other labels do not affect the placement. They may differ from pod to pod, so the shape leaves
+them out: pods that the scheduler treats equally must have equal shapes. When a selector uses a new key, pods and Jobs
+with that label are read again.
 
 Thousands of pods may have equal specs, so the shape is cached by the content of the spec. If the shape is in the cache,
-reading a pod costs only the encoding of the relevant parts.
+reading a pod costs only the encoding of the parts that decide the shape.
 
 This module also computes the requests of a pod, exactly as kube-scheduler and the kubelet do.
 
@@ -143,7 +144,7 @@ _PARTS = (
     "tolerations",
     "topologySpreadConstraints",
 )
-# The errors of reading an object that violates the API's schema, from a lax server or of an unusual kind.
+# The errors that reading raises for an object that violates the API's schema (a server may not validate it).
 ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _REMEMBERED = 50_000
 _NO_META: Spec = {}
@@ -151,9 +152,9 @@ _NO_META: Spec = {}
 
 @dataclass(frozen=True, slots=True)
 class PodRequirements:
-    """A shape, with what else must be known to place its pods. `obstacle`: why pods of this shape are not placed at
-    all; None if they are placed. `claims`: True if the pods name volume claims, whose constraints the shape does not
-    contain yet (`volumes`)."""
+    """The shape of pods, and further data that are needed to place these pods. `obstacle`: why pods of this shape are
+    not placed at all; None if they are placed. `claims`: True if the pods name volume claims, whose constraints the
+    shape does not contain yet (`volumes`)."""
 
     shape: Shape
     obstacle: Reason | None = None

@@ -2,23 +2,22 @@
 used.
 
 The module implements the rules of kube-scheduler's plug-ins VolumeBinding, VolumeZone, VolumeRestrictions and
-NodeVolumeLimits. It expresses them by fields that every shape has, so that the core does not have to know about
-volumes:
+NodeVolumeLimits. It expresses them by fields that every shape has, so that the core needs no rules for volumes:
 
 - if a claim is bound, the node affinity and the zone labels of its volume are added to the pod's required node
   affinity;
 - a volume of a CSI driver uses one of the attachments that the driver has on each node (CSINode). Attachments are
-  counted like any resource. A volume that several pods may share is not counted, because the pods on one node share one
-  attachment;
+  counted like any other resource. A volume that several pods may share needs only one attachment for all of its pods on
+  a node, so it is not counted;
 - if a claim is bound only when its first pod has a node (WaitForFirstConsumer), the allowed topologies of its class are
   added to the pod's node affinity. Before such a pod is bound, its node is written on the claim, and the claim must
   become Bound (`unplaced`);
 - the pod waits if a claim does not exist, if another controller must bind the claim, or if the claim is
   ReadWriteOncePod and in use.
 
-A class without a provisioner (local volumes) needs a scheduler that chooses volumes, and Phalanx does not choose
-volumes. A claim of such a class must be bound beforehand, or another scheduler must bind the pod (`binding`) and its
-claims.
+A class without a provisioner (local volumes) needs a scheduler that chooses the volume of each claim, which Phalanx
+does not do. A claim of such a class must be bound beforehand, or another scheduler must bind the pod (`binding`) and
+its claims.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ class VolumeClaims:
         self._askers: dict[str, set[str]] = {}  # claim -> the Jobs whose templates name it
         self._drivers: frozenset[str] | None = None  # the drivers with a limit on any node
 
-    # --- who uses what --------------------------------------------------------------------------------------------
+    # --- users of claims ------------------------------------------------------------------------------------------
 
     def uses(self, namespace: str, pod: str, claims: Iterable[str]) -> None:
         for claim in claims:

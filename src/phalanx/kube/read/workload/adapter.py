@@ -25,9 +25,9 @@ FRAMEWORK_KINDS: tuple[Kind, ...] = tuple(FRAMEWORKS)
 
 @dataclass(frozen=True, slots=True)
 class JobAdapter:
-    """The translation of an object to a Job, and of changes of the Job to changes of the object. `role`: the role of a
-    framework's job; "" for a Job. `made`: the object that the framework's operator created from the job, if the created
-    object contains the roles."""
+    """The translation between an object and the Job that presents it: it reads the object as a Job, and turns changes
+    of this Job into changes of the object. `role`: the role of a framework's job; "" for a Job. `made`: the object that
+    the framework's operator created from the job, if the created object contains the roles."""
 
     kind: Kind = JOBS
     role: str = ""
@@ -43,8 +43,8 @@ class JobAdapter:
         return member_uid(uid, self.role) if self.role else uid
 
     def suspension(self) -> Object:
-        """Return the patch of the object's spec that suspends the object. The patch is empty for a kind that waits as
-        long as it has no record of a start."""
+        """Return the patch of the object's spec that suspends the object. The patch is empty if the object's kind has
+        no field for this: its objects wait until they have a record of a start."""
         path = FRAMEWORKS[self.kind].suspend if self.role else ("suspend",)
         return nested(path, True) if path else {}
 

@@ -48,8 +48,8 @@ class Ancestor(NamedTuple):
 
 
 class Ancestors:
-    """The search for ancestors. `kinds`: the kinds that are read as Jobs. `objects`: a function that returns the cache
-    of a kind."""
+    """The search for the framework's job above an object (its topmost *ancestor*). `kinds`: the kinds that are read as
+    Jobs. `objects`: a function that returns the cache of a kind."""
 
     def __init__(self, kinds: Callable[[], tuple[Kind, ...]], objects: Callable[[Kind], Mapping[str, Object]]) -> None:
         self._read, self._objects = kinds, objects

@@ -1,9 +1,9 @@
 """Convert a batch/v1 Job to the scheduler's terms: the number of pods that the Job still needs at once, the shape of
 these pods, and whether the Job is suspended.
 
-The size of a Job's gang is what the Job controller would run now: min(parallelism, completions - succeeded - failed
-indexes); for a Job without completions (a work queue), the size is the parallelism until the first pod succeeds, and
-then no new pods are needed.
+The size of a Job's gang is the number of pods that the Job controller would run now: min(parallelism, completions -
+succeeded - failed indexes). A Job without completions (a work queue) has the size of its parallelism until its first
+pod succeeds; then it needs no new pods.
 """
 
 from __future__ import annotations
