@@ -56,7 +56,7 @@ DIALECTS: Final = Imported[Dialect[Any]](
     {
         KUEUE: "kueue.dialect:KUEUE",
         YUNIKORN: "yunikorn.dialect:YUNIKORN",
-        # Koordinator comes before scheduler-plugins, because its pods may have labels of both.
+        # Koordinator comes before scheduler-plugins, because pods of Koordinator may have labels of both dialects.
         KOORDINATOR: "kube_scheduler.koordinator.dialect:KOORDINATOR",
         SCHEDULER_PLUGINS: "kube_scheduler.scheduler_plugins.dialect:SCHEDULER_PLUGINS",
         VOLCANO: "volcano.dialect:VOLCANO",
@@ -76,7 +76,7 @@ RECORDED: Final[Mapping[str, tuple[Kind, ...]]] = {KUEUE: (WORKLOADS, PROVISIONI
 EVENTS: Final = Imported[Occurrences]({KUEUE: "kueue.events:occurrences", YUNIKORN: "yunikorn.journal:occurrences"})
 # dialect -> a function that makes its journal from the unique id of this process
 JOURNALS: Final = Imported[Callable[[str], Journal]]({YUNIKORN: "yunikorn.journal:ApplicationJournal"})
-# API group, or the first part of a path outside API groups -> the dialect that serves requests for it
+# an API group, or the first part of a path outside all API groups -> the dialect that responds to requests for it
 ANSWERED: Final[Mapping[str, str]] = {KUEUE_VISIBILITY: KUEUE, YUNIKORN_REST: YUNIKORN}
 # dialect -> the function that computes its responses (`frame.dialect.View`)
 VIEWS: Final = Imported[View[Any]]({KUEUE: "kueue.answers.pending:visible", YUNIKORN: "yunikorn.rest:dashboards"})

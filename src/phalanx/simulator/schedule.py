@@ -5,8 +5,8 @@ job held the same pods on the same nodes. All measures are computed from the fat
 
 The module also computes the bill: the price of the nodes of node groups, and how well these nodes were used.
 
-It has the statistics for measures: means, percentiles, Jain's index, paired confidence intervals. Sums are exact
-(`math.fsum`), so results do not depend on the order of summation.
+It has the statistical functions for measures: means, percentiles, Jain's index, confidence intervals of paired
+differences. Sums are exact (`math.fsum`), so results do not depend on the order of summation.
 
 It also divides a schedule into spans of time without changes (`spans`), and finds the times at which jobs waited
 (`waits`).
@@ -34,7 +34,7 @@ MICROSECONDS = 1_000_000
 class Fate:
     """The result of one task.
 
-    `work_s`: the required run time with all its pods (a disturbance may lengthen it).
+    `work_s`: the run time that the task needs with all its pods (a simulated fault may have lengthened it).
     `ran_s`: the run time that was not lost, up to the end of the task or the limit of its user.
     `start_s`, `end_s`: its first start and its end; None if it never started, or never ended.
     `lost_s`: the run time that was lost by preemptions and failures. `preemptions`: how often it was preempted as a
@@ -74,8 +74,8 @@ class Fate:
 
 
 class Stint(NamedTuple):
-    """A span of time in which a task held the same pods. `works`: the task ran; otherwise it missed pods, or its pods
-    were starting."""
+    """A span of time in which a task held the same pods. `works`: True if the task ran. If False, the task lacked pods,
+    or its pods were still starting."""
 
     task: int
     start_s: float
@@ -150,9 +150,9 @@ HOUR_S = 3600.0
 def bill(schedule: Schedule) -> dict[str, float]:
     """Return the measures of the bill; empty if the cluster has no node groups.
 
-    `bill`: the price of all nodes of groups, from arrival to removal. `node_hours`: the sum of these times.
-    `nodes_added`: the number of nodes that arrived. `paid_use_ratio`: the amount of the counted resource that jobs held
-    on these nodes, divided by the amount that was paid for (both times hours)."""
+    `bill`: the price of all nodes of groups, from arrival to removal. `node_hours`: the sum of the times between
+    arrival and removal, in hours. `nodes_added`: the number of nodes that arrived. `paid_use_ratio`: the amount of the
+    counted resource that jobs held on these nodes, divided by the amount that was paid for (both times hours)."""
     workload = schedule.workload
     if not workload.groups:
         return {}
@@ -203,8 +203,8 @@ def percentile(ordered: Sequence[float], part: float) -> float:
 
 
 def jain(values: Sequence[float]) -> float:
-    """Return Jain's index (Σx)² / (n Σx²): 1 if all values are equal, 1/n if only one is not 0 (Jain, Chiu, Hawe 1984);
-    1 without values."""
+    """Return Jain's index (Σx)² / (n Σx²): it is 1 if all values are equal, and 1/n if only one value is not 0 (Jain,
+    Chiu, Hawe 1984). Without values, return 1."""
     squares = fsum(value * value for value in values)
     return fsum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
@@ -243,7 +243,7 @@ def sizes(schedule: Schedule) -> list[float]:
     workload, of_roles, found = schedule.workload, dict[int, float](), list[float]()
     device_bytes = workload.device_bytes
     for fate in schedule.fates:
-        roles = fate.task.job.roles  # tasks share role tuples, and comparing identities is faster than values
+        roles = fate.task.job.roles  # tasks share role tuples, and comparing identities is faster
         size = of_roles.get(id(roles))
         if size is None:
             size = of_roles[id(roles)] = of_resource(roles, workload.counted, device_bytes) / workload.unit

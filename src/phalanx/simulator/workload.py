@@ -6,7 +6,7 @@ provider is late or fails.
 
 The second part has the jobs and the cluster of the trace. A `Task` is a job together with its run time, which the
 scheduler does not know. Each workload has one *counted* resource (processors in a log of a parallel machine, GPUs in a
-GPU trace). Utilisation, sizes and fairness are measured in it.
+GPU trace). Utilisation, the sizes of jobs, and fairness are measured in units of the counted resource.
 
 The third part orders queues by a formula of a job's estimate, size and submission time. *r* is the estimate of the run
 time in seconds (the requested limit, or the estimate of `--estimates`), *n* the size in processors or GPUs, *s* the
@@ -16,16 +16,16 @@ submission in seconds since the beginning of the trace. The job with the lowest 
     f1    log10(r) n + 870 log10(s)  F1, found by simulation and regression (Carastan-Santos, de Camargo, SC'17)
 
 Neither value changes while the job waits. So the simulator sets the value as the job's priority, and the queue is
-ordered by priority. A large job may have to wait for as long as smaller jobs are submitted.
+ordered by priority. A large job may never start while smaller jobs continue to be submitted.
 
 The fourth part orders jobs in rounds, by their remaining work. A round ends whenever a job is submitted or ends. Then
 all running jobs are saved and stopped, and queued again by their remaining work. The scheduler fills the cluster again:
-the jobs with the least remaining work run, and the other jobs have in effect been preempted. Only the simulated world
-knows the remaining work, because the scheduler does not know true run times. So the world sets the remaining work as
-the job's priority, as an operator would. Saving and restarting costs a job the last seconds of its work in the round
-(`Task.restart_s`), whether it continues or not. The cost of a round grows with the number of running jobs, so this
-order is suitable for clusters with hundreds of jobs, not thousands. The two orders are those of Muri's simulator (Zhao
-et al., SIGCOMM'22): SRTF and SRSF.
+the jobs with the least remaining work run. A job that ran before and does not run again has in effect been preempted.
+Only the simulated world knows the remaining work, because the scheduler does not know true run times. So the world sets
+the remaining work as the job's priority, as an operator would. Each time that a job is saved and stopped, the last
+`Task.restart_s` seconds of its work in the round are lost, even if the job runs in the next round too. The cost of a
+round grows with the number of running jobs, so this order is suitable for clusters with hundreds of jobs, not
+thousands. The two orders are those of Muri's simulator (Zhao et al., SIGCOMM'22): SRTF and SRSF.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def of_role(role: Role, resource: str, device_bytes: float = 0.0) -> float:
 
 
 def of_resource(roles: Sequence[Role], resource: str, device_bytes: float = 0.0) -> float:
-    """Return the sum of the requests of all pods for a resource."""
+    """Return the amount of a resource that all pods of these roles request together."""
     return sum(of_role(role, resource, device_bytes) * role.count for role in roles)
 
 
@@ -200,8 +200,8 @@ def gang(resource: str, amount: int, per_node: int) -> tuple[Role, ...]:
 
 
 def on_nodes(workload: Workload) -> Workload:
-    """Divide the pods of jobs that only state a total amount, so that no pod requests more than the largest node
-    has."""
+    """Return the workload with smaller pods: if a trace has only the total amount of a job, divide this amount among
+    several pods, so that no pod requests more than the largest node has."""
     counted, unit = workload.counted, workload.unit
     most = max((dict(node.allocatable).get(counted, 0) for node in workload.kinds), default=0) // unit * unit
     return workload if not most else replace(workload, tasks=[divided(task, counted, most) for task in workload.tasks])
@@ -234,7 +234,7 @@ def in_order(tasks: Iterable[Task]) -> list[Task]:
 
 # --- orders by a formula ----------------------------------------------------------------------------------------------
 
-PER_UNIT = 1_000_000  # priorities are integers; with this factor F1 distinguishes submissions a second apart for years
+PER_UNIT = 1_000_000  # priorities are integers; with this factor, F1 differs for submissions a second apart
 LAST = -(2**62)  # the priority of jobs without an estimate
 
 

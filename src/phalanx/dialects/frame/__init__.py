@@ -1,5 +1,5 @@
-"""Define a dialect, which is the part of Phalanx that reads another scheduler's API, and hold the code that several
-dialects share.
+"""Define a dialect, which is the part of Phalanx that reads another scheduler's API. The package also has the code that
+several dialects share.
 
 Parts, lowest first:
 

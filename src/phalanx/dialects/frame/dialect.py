@@ -10,10 +10,10 @@ three parts.
 - *Answers* are objects and statuses that Phalanx writes so that users of the other scheduler's API see its decisions.
   `Dialect.answer` and `Dialect.statuses` compute them.
 
-Each part is a table or a pure function. The package `phalanx.kube` watches the kinds that a dialect names, calls the
-dialect's functions, reports changes to the core and writes the answers. `phalanx.kube` contains no dialect's name. A
-new dialect needs a folder in `phalanx.dialects` and one entry in `phalanx.dialects.enabled`. Several dialects can be
-used at the same time, because each dialect only adds queues to the tree and labels to objects.
+A dialect consists of tables and pure functions. The package `phalanx.kube` watches the kinds that a dialect names,
+calls the dialect's functions, reports changes to the core and writes the answers. Its code is the same for all
+dialects. A new dialect needs a folder in `phalanx.dialects` and one entry in `phalanx.dialects.enabled`. Several
+dialects can be used at the same time, because each dialect only adds queues to the tree and labels to objects.
 
 Users are warned about each field of their objects that has no effect in Phalanx. For this purpose, each dialect has a
 table with every field of its API and the field's use (`fields.Use`).
@@ -57,8 +57,8 @@ class NodePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartUse:
-    """The parts of nodes that a pod may use. The scheduler prefers these parts to other capacity. `required`: True if
-    the pod may use only these parts."""
+    """The parts of nodes that a pod may use. The scheduler prefers these parts to the rest of the nodes. `required`:
+    True if the pod may use only these parts."""
 
     names: tuple[str, ...]
     required: bool = False
@@ -66,9 +66,10 @@ class PartUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceAsk:
-    """A device request that a pod makes with a dialect's annotations. `instead`: the names of the pod's resource
-    requests that the device request replaces. `whole`: the numbers of whole devices. `share`: the requested share of a
-    device. `aligned`: the same as `Shape.aligned`. `wrong`: why the request is invalid; empty if it is valid."""
+    """A device request that a pod makes with a dialect's annotations. `instead`: the names of the resources in the
+    pod's spec whose requests are replaced by this device request. `whole`: for each resource, the requested number of
+    whole devices. `share`: the requested share of a device. `aligned`: the same as `Shape.aligned`. `wrong`: why the
+    request is invalid; empty if it is valid."""
 
     instead: frozenset[str]
     whole: Amounts = ()
@@ -100,11 +101,12 @@ class Definitions:
     Queue has the same name, the Phalanx Queue is used.
     `topologies`: hierarchies of node labels, in addition to the hierarchies of Phalanx's policy. `node_labels` may add
     these labels to nodes.
-    `node_groups`: node groups that grow only for the jobs of one queue (`model.node.OnDemand`).
-    `parts`: reserved parts of nodes. `stand_ins`: pods that represent objects that need capacity.
+    `node_groups`: node groups to which an autoscaler adds nodes only for the jobs of one queue (`model.node.OnDemand`).
+    `parts`: reserved parts of nodes (`NodePart`). `stand_ins`: pods of the scheduler that stand for objects
+    (`StandIn`).
     `fault`, `fault_at`: why the definitions are invalid as a whole, and the kind and key of the object that makes them
-    invalid. While there is a fault, the last valid definitions stay in force. If no definitions were valid before, the
-    invalid ones are used."""
+    invalid. While there is a fault, the last valid definitions stay in force. If there were no valid definitions
+    before, the invalid definitions are used."""
 
     queues: tuple[Queue, ...] = ()
     flavors: tuple[Flavor, ...] = ()
@@ -252,29 +254,29 @@ class Claim:
 
     `queue`: the gang's queue in the tree; empty for the default queue.
     `priority`: a priority that replaces the priority of the gang's pods; None if the gang has the priority of its pods.
-    `blocked`: why the gang may not start even if there is capacity for it. `drained`: True if the gang may not run
-    either, so that Phalanx stops it. `options`: Phalanx options that replace the options of the gang's objects.
-    `roles`: for a gang of bare pods, the settings of each role. Pods of roles without settings start with the gang, but
-    the gang does not wait until they exist.
-    `group`: the settings of all the gang's pods together. If `roles` is set, only the number of pods that must exist is
-    used.
-    `gate`: why the gang may not run yet although its nodes and quota are reserved. While `gate` is set, Phalanx resumes
-    no Job of the gang. `silent`: True if Phalanx writes no answers for the gang.
+    `blocked`: why the gang may not start even if there is capacity for it. `drained`: True if the gang may also not
+    continue to run, so that Phalanx stops it. `options`: Phalanx options that replace the options of the gang's
+    objects. `roles`: for a gang of bare pods, the settings of each role. Pods of roles without settings start with the
+    gang, but the gang does not wait until they exist.
+    `group`: for a gang of bare pods, the settings of all its pods together. If `roles` is set, only the field `minimum`
+    of `group` is used.
+    `gate`: why the gang may not run yet, even after the scheduler has reserved nodes and quota for it. While `gate` is
+    set, Phalanx resumes no Job of the gang. `silent`: True if Phalanx writes no answers for the gang.
     `updates`: for each pod set, the fields that Phalanx adds to its pod template when the gang starts and has no gate.
-    `about`: the kind and key of an object that Phalanx writes and that affects the gang. The object need not exist yet,
-    and it contains no reference to the gang. Phalanx reconciles the gang when the object changes.
+    `about`: the kind and key of an object that affects the gang, although the object does not name the gang. Phalanx
+    itself writes this object, perhaps later. Phalanx reconciles the gang when the object changes.
     `evicted_as`: type and reason of the condition that Phalanx sets on a bare pod before it evicts the pod.
-    `queues`: further queues for the tree that no definition declares, with parents before their children. A queue of
-    this kind exists as long as the claim of at least one gang contains it.
+    `queues`: queues that the gang needs in the tree and that no definition declares, with parents before their
+    children. Phalanx removes such a queue from the tree when no gang's claim contains it any more.
     `charging`: a function that computes from the requests of a pod the amounts that are charged to its queue; None if
     the requests themselves are charged.
-    `account`: the name under which the gang's usage is summed in its queue; empty for the name of its user.
-    `submitted_s`: when the gang was submitted (seconds since the epoch); None for the creation time of its oldest
+    `account`: the account to which its queue charges the gang's usage; empty if the usage is charged to the gang's
+    user. `submitted_s`: when the gang was submitted (seconds since the epoch); None for the creation time of its oldest
     object.
     `clusters`: the other clusters that may run the gang. None: the gang runs in this cluster, or in any other cluster
     if its Jobs request another cluster.
-    `note`: a part of a sentence about the nodes that an autoscaler creates for the gang, and whether it is certain that
-    these nodes will arrive.
+    `note`: (text, certain). `text`: what the autoscaler reports about the nodes that it creates for the gang, as a part
+    of a sentence. `certain`: True if it is certain that these nodes will arrive.
     `hold_s`: the number of seconds for which a started gang keeps capacity for its later pods; None for the default of
     all gangs."""
 
@@ -322,7 +324,7 @@ class PodSet:
     """A role of a gang.
 
     `count`: the number of pods that the user requests. `minimum`: the number without which the gang does not start.
-    `placed`: the number of pods for which the gang has capacity since its start.
+    `placed`: the number of pods to which the scheduler has given capacity; 0 before the start.
     `request`: the resource requests of one pod. `flavor`: the flavor on which the role was started; empty if there is
     none.
     `template`: the pod template as the user wrote it.
@@ -346,9 +348,9 @@ class PodSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eviction:
-    """The loss of a gang's nodes since the last state of the gang was passed to the dialect (`Told`). `reason`: why the
-    gang lost its nodes. `preempted`: True if the gang was preempted; False if the scheduler took back its start.
-    `preemptor`: the gang that preempted it, if this gang is known."""
+    """The loss of a gang's nodes. It is passed to the dialect once, with the next state of the gang (`Told`). `reason`:
+    why the gang lost its nodes. `preempted`: True if the gang was preempted; False if the scheduler took back its
+    start. `preemptor`: the gang that preempted it, if this gang is known."""
 
     reason: Reason
     preempted: bool = False
@@ -361,7 +363,7 @@ class Told:
 
     `owners`: the objects that form the gang, oldest first. `kind`: the kind of these objects; PodGroup if they are bare
     pods. `options`: the gang's Phalanx options. `queue`: its queue in the tree.
-    `reason`: why the gang waits. `evicted`: how the gang lost its nodes, if it lost them since the last state was
+    `reason`: why the gang waits. `evicted`: how the gang lost its nodes, if it lost them after the previous `Told` was
     passed to the dialect. `created_s`: when the gang was created (seconds since the epoch)."""
 
     id: str
@@ -501,11 +503,11 @@ class Figures(Protocol[Read]):
         write."""
 
     def look(self, defined: Read, everyone: Iterable[Told], objects: Objects) -> None:
-        """Update the gauges from all gangs of the dialect and from the existing answer objects."""
+        """Compute the values of the gauges from all gangs of the dialect and from the existing answer objects."""
 
     def families(self) -> Iterable[MetricFamily]:
-        """Return the metrics as of the last `look`. The time that this takes grows with the number of queues, but not
-        with the number of jobs."""
+        """Return the metrics as of the last `look`. This takes longer if there are more queues, but not if there are
+        more jobs."""
 
 
 class Journal(Protocol):

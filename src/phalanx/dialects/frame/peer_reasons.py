@@ -1,7 +1,7 @@
 """Translate the codes of Phalanx's reasons (why a job waits) to the codes that other schedulers (*peers*) would use.
 
-Tools that read a Workload, a PodGroup or the output of squeue then find a code that they know. The message beside the
-code is always written by Phalanx. `IgnoredReason` marks a reason for which a peer has no code.
+Tools that read a Workload, a PodGroup or the output of squeue then find a code that they know. Only the code is the
+peer's: the message beside it is always Phalanx's own. `IgnoredReason` marks a reason for which a peer has no code.
 
 
 Sources: Kueue's reasons of the condition QuotaReserved=False (apis/kueue/v1beta2/workload_types.go); Volcano's of the
@@ -89,7 +89,7 @@ PEERS: dict[ReasonCode, Words] = {
 }
 
 
-# Slurm's codes for limits: limited object (see `limited`) -> counted resource -> code.
+# Slurm's codes for limits: the object that has the limit (see `limited`) -> the limited resource -> code.
 SLURM_LIMITS: dict[str, dict[str, str]] = {
     "queue": {
         "cpu": "AssocGrpCpuLimit",
@@ -129,7 +129,7 @@ def word(code: ReasonCode, peer: Peer, numbers: Mapping[str, Any] | None = None)
     """Return the peer's code for a reason. `numbers`: the numbers of the reason. They are needed because some peers
     have different codes for different limits."""
     if peer is Peer.KAI and code is ReasonCode.NEVER_WITHIN_LIMIT and numbers and numbers.get("rule") == "guarantee":
-        return word(ReasonCode.QUEUE_QUOTA, peer)  # the job may not borrow, so it exceeds the quota and not the limit
+        return word(ReasonCode.QUEUE_QUOTA, peer)  # the job may not borrow, so its quota blocks it, and not the limit
     if peer is Peer.SLURM and numbers:
         if code in LIMITS:
             return limited(numbers)

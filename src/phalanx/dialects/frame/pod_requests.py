@@ -1,8 +1,8 @@
 """Compute the resource requests of a pod as kube-scheduler does, in Phalanx's units, and write amounts as quantities of
 the Kubernetes API without loss.
 
-The requests of a pod are the sum over its containers and sidecars. If an init container and the sidecars before it
-request more, their sum is used instead. The pod's overhead is added. (The source is
+The request of a pod for a resource is the sum of the requests of its containers and sidecars. If an init container and
+the sidecars before it together request more, that sum is used instead. The pod's overhead is added. (The source is
 k8s.io/component-helpers/resource.PodRequests.)"""
 
 from __future__ import annotations

@@ -10,6 +10,6 @@ Parts, lowest first:
     ray            RayCluster, RayJob and RayService
     spark          SparkApplication
     volcano_job    Volcano's Job, if another cluster runs it
-    appwrapper     workload.codeflare.dev and mcad.ibm.com: objects that are created together, and the dialect for them
-    supported      all supported kinds
+    appwrapper      AppWrapper (workload.codeflare.dev, mcad.ibm.com), which wraps other objects; its dialect supported
+    all supported kinds
 """

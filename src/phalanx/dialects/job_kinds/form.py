@@ -5,8 +5,8 @@ Therefore all code for Jobs (which resumes, suspends, preempts and counts them) 
 presents a role as a Job. `edit` does the inverse: it translates a change of that Job into a change of the object's
 spec. One field suspends the whole object.
 
-The pods may be created by other objects in between (for example by the Jobs of a JobSet). So Phalanx finds the role of
-a pod by the pod's labels (`role_of`).
+A framework's job need not own its pods directly (the pods of a JobSet belong to Jobs of the JobSet). So Phalanx finds
+the role of a pod by the pod's labels (`role_of`).
 
 
 Sources: the API references of each kind; what their operators write is in docs/dialects/frameworks.md.
@@ -36,7 +36,8 @@ class Framework(Protocol):
     def suspend(self) -> tuple[str, ...]: ...
 
     def roles(self, obj: Object, made: Object | None) -> Sequence[str]:
-        """Return those roles of the object that have pods, in the order in which reasons and statuses list them."""
+        """Return the object's roles that have at least one pod, in the order in which reasons and statuses list
+        them."""
 
     def view(self, obj: Object, role: str, made: Object | None) -> Object:
         """Return a role as a Job with the uid `UID/role`."""
@@ -62,7 +63,8 @@ def as_job(
     **spec: Any,
 ) -> Object:
     """Return a role as a batch/v1 Job. `obj`: the framework's job. `count`: the number of pods of the role. `words`:
-    annotations for properties that have no field in a Job, used unless the object itself has them."""
+    annotations for properties that have no field in a Job. An annotation of the object itself takes precedence over the
+    same annotation in `words`."""
     meta, labels = obj["metadata"], dict(obj["metadata"].get("labels") or {})
     annotations = _of_role(meta.get("annotations") or {}, role)
     said = {**annotations, **labels}
@@ -81,13 +83,13 @@ def as_job(
 
 
 def words_of_role(role: str, words: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return annotations with which the whole object sets the options `words` for one role only."""
+    """Return annotations for the whole object that set the options `words` for one of its roles only."""
     return {f"{key}.{role.lower()}" if key in BY_ROLE else key: text for key, text in words.items()}
 
 
 def _of_role(annotations: Mapping[str, str], role: str) -> dict[str, str]:
-    """Return the annotations of a role's Job. If the key of an object's annotation ends with the name of the role, the
-    Job gets the annotation without this ending."""
+    """Return the annotations of a role's Job. An annotation of the object whose key ends with the name of the role
+    applies to this role only. The Job gets it without this ending."""
     found = dict(annotations)
     for key in BY_ROLE:
         if (text := found.pop(f"{key}.{role.lower()}", None)) is not None:

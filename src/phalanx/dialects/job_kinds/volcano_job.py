@@ -1,11 +1,11 @@
-"""Present a Volcano Job that another cluster shall run as one batch/v1 Job for each of its tasks. All these Jobs are in
-one gang.
+"""Present a Volcano Job that is sent to another cluster. The scheduler sees one batch/v1 Job for each task of the
+Volcano Job, and all of these Jobs are in one gang.
 
 A Volcano Job has no field that suspends it, and no field `managedBy` that names another controller. Its field
 `schedulerName` names the scheduler of its pods. If the field names MultiKueue, another cluster runs the Job, and the
-Volcano controller in `phalanx up` creates no pods. Such a Job waits until Phalanx has recorded its start on it
-(decision 77). For any other Volcano Job, this module returns no roles, because the Job's pods already form a gang by
-their PodGroup.
+Volcano controller in `phalanx up` creates no pods. The Job then waits until Phalanx writes the record of its start into
+an annotation (decision 77). For any other Volcano Job, this module returns no roles, because the Job's pods already
+form a gang by their PodGroup.
 
 Volcano forbids changes of a Job's pod templates. So a start changes no template, and the copy of the Job in the other
 cluster has the templates that the user wrote.
@@ -29,7 +29,7 @@ _ENDS: Final = {"Completed": "Complete", "Failed": "Failed", "Terminated": "Fail
 
 
 def is_sent(obj: Mapping[str, Any]) -> bool:
-    """Return whether another cluster shall run the Job."""
+    """Return whether the Job is one that another cluster must run."""
     return (obj.get("spec") or {}).get("schedulerName") == SENT
 
 

@@ -145,8 +145,8 @@ class Arrivals:
                 self._followers.setdefault(fate.task.follows, []).append(fate)
 
     def job_of(self, fate: Fate) -> Job:
-        """Return the job as it is submitted now: with its estimate, and with its priority if a formula computes the
-        priorities."""
+        """Return the job as it is submitted now: with its estimate, and with the priority that a round order or a
+        formula gives it."""
         job = self._estimator.told(fate.task)
         if job.submitted_s <= self._latest_s:  # keep the trace's order at equal times; the core would use the names
             job = replace(job, submitted_s=nextafter(self._latest_s, inf))

@@ -165,8 +165,8 @@ class SimulatedJobs:
         return self._tell(live.job.id, Refused(live.job.id, live.attempt, reason, self._agenda.now_s))
 
     def lose_node(self, node: str) -> Sequence[Event]:
-        """Stop each job with a pod on the lost node as a whole; it waits again. Delete a job that has failed after
-        `GIVEN_UP_AFTER` starts in a row, as its user would do."""
+        """Stop each job with a pod on the lost node as a whole; it waits again. Delete a job that was stopped
+        `GIVEN_UP_AFTER` times in this way without saving any work in between, as its user would do."""
         events: list[Event] = []
         for live in list(self.live.values()):
             if any(placed.node == node for placed in live.placed):

@@ -1,36 +1,38 @@
 """Measures of fairness: between parties by their fair parts and dominant shares, and between jobs by fair start times.
 
-*Parties* are the queues of the trace, or its users if it names at most one queue. The window of the run is cut into
-*rounds* of a day (a tenth of the window if that is shorter; a ten-thousandth if that is longer).
+*Parties* are the queues of the trace, or its users if it names at most one queue. The time from the first submission to
+the last end (the *window*) is divided into *rounds* of one day. Rounds are shorter if the window has less than ten days
+(a tenth of it), and longer if it has more than ten thousand days (a ten-thousandth of it).
 
 The first part computes the fair part of each party: its max-min fair part of the cluster, by the weights of the queue
-tree. The part of a queue is divided among its children in proportion to their weights. No child gets more than its
-demand; the remaining amount goes to its siblings. A party that is not a queue of the policy (a user, or a queue of the
-trace under a policy with one queue) has weight 1 at the root. Guarantees and limits are ignored, because they are means
-to reach fairness, and fairness is not measured by them.
+tree. The part of a queue is divided among its children in proportion to their weights. A child gets at most its demand;
+what it does not demand is divided among its siblings. A party that is not a queue of the policy (a user, or a queue of
+the trace under a policy with one queue) has weight 1 at the root. Guarantees and limits are ignored, because they are
+settings by which a policy tries to be fair, and not the goal.
 
 The second part measures the amount that each party got, relative to its fair part. In a round, a party's demand is the
 amount that its waiting and running jobs would use if they all ran. Its fair part is its max-min fair part of the
-capacity, at most its demand (`due`). `x = used / fair part`: with 1 the party got its fair part; with more than 1 it
-got a part of the amount that is fair for other parties.
+capacity, at most its demand (`due`). The measures use the ratio `x = used / fair part`. If x is 1, the party got its
+fair part; if x is greater, the party also used amounts that belong to the fair parts of other parties.
 
-- `jain_fairness`: Jain's index of x over the parties with a fair part, mean over the rounds; `worst_...`: the lowest.
-- `share_gap`: the difference between the largest and the smallest x, mean over the rounds.
+- `jain_fairness`: Jain's index of x over the parties with a fair part, as the mean over all rounds. `worst_...`: the
+  lowest index of any round.
+- `share_gap`: the difference between the largest and the smallest x, as the mean over all rounds.
 - Finish-time fairness (Themis, NSDI'20): a job's time from submission to end, relative to the time that it would need
-  alone on its party's part of the cluster (1/N for N parties, or according to their weights). The time alone is the
-  job's run time; if the job requests more than that part, the time is longer in proportion.
+  alone on its party's part of the cluster (1/N for N parties, or according to their weights). That time is the job's
+  run time if the job fits into that part. Otherwise it is longer, in proportion to the job's size.
 
 The third part measures dominant shares (Ghodsi et al., NSDI'11). A party's dominant share in a round is the largest
 fraction that it used of any resource of the cluster. The *gap* is the difference between the largest and the smallest
-dominant share, among the parties that used any resource or waited. This measure ignores the fair part and the demand of
-each party. So if two parties have different demands, the gap is wide even if both get their fair parts.
+dominant share, among the parties that used any resource or waited. This measure ignores fair parts and demands. So the
+gap between two parties with different demands is wide even if both get their fair parts.
 
 The fourth part measures how much jobs were delayed by jobs that were submitted later. The *fair start time* of a job is
 the time at which it would start if no job were submitted after it (Sabin, Kochhar, Sadayappan, "Job fairness in
-non-preemptive job scheduling", ICPP'04). A job that starts later has missed it. To find that time, the trace up to the
-job is simulated again, under the same policy and with the same faults. Such a simulation is expensive, so only a sample
-of the jobs, evenly spread over the trace, is measured. A job that started at once cannot have missed its fair start
-time and needs no simulation."""
+non-preemptive job scheduling", ICPP'04). A job that starts later than that has *missed* its fair start time. To find
+that time, the trace up to the job is simulated again, under the same policy and with the same faults. Such a simulation
+is expensive, so only a sample of the jobs, evenly spread over the trace, is measured. A job that started at once cannot
+have missed its fair start time and needs no simulation."""
 
 from __future__ import annotations
 
@@ -44,8 +46,8 @@ from phalanx.model.queue import Queue
 from phalanx.simulator.schedule import Fate, Schedule, capacity, held, jain, mean, sizes, waits, window
 from phalanx.simulator.workload import Task, Workload
 
-LEAST = 1e-9  # a queue of weight 0 has this weight, so that it gets only amounts that no other queue demands
-ITSELF = ("", 1.0)  # the entry (name, weight) for the own jobs of a queue with children, beside its children
+LEAST = 1e-9  # a queue of weight 0 has this weight: it gets only what no other queue demands
+ITSELF = ("", 1.0)  # in the list of a queue's children, the entry (name, weight) for the queue's own jobs
 
 Child = TypeVar("Child", str, tuple[str, float])
 Line: TypeAlias = tuple[tuple[str, float], ...]  # (queue, weight) for each queue from the root's child down to a party
@@ -95,7 +97,7 @@ def fair_parts(demand: Mapping[Child, float], weights: Mapping[Child, float], ha
 
 
 def shares(lines: Mapping[str, Line]) -> dict[str, float]:
-    """Return the fair fraction of the cluster for each party if every party demands more."""
+    """Return the fair fraction of the cluster for each party, if each party demands more than this fraction."""
     return due(lines, dict.fromkeys(lines, 2.0), 1.0)
 
 
@@ -158,7 +160,8 @@ def finish_times(schedule: Schedule, of: list[str], parts: Mapping[str, float]) 
 def rounds(
     schedule: Schedule, of: list[str], since_s: float, until_s: float, round_s: float
 ) -> Iterator[tuple[Used, Used]]:
-    """Yield for each round the amount that each party used, and the amount that its waiting jobs would have used."""
+    """Yield two mappings for each round: party -> the amount that it used, and party -> the amount that its waiting
+    jobs requested."""
     count = max(1, ceil((until_s - since_s) / round_s - 1e-9))
     used: list[Used] = [{} for _ in range(count)]
     waited: list[Used] = [{} for _ in range(count)]
@@ -237,7 +240,7 @@ def fair_starts(
     for done, fate in enumerate(sampled(schedule.fates, count), 1):
         missed_s = missed_by_s(schedule, fate, again)
         if missed_s is None:
-            break  # counting only those later jobs of the sample that did not wait would bias the result
+            break  # later jobs that need no simulation would bias the result
         delays.append(missed_s)
         progress(done)
     if not delays:

@@ -1,10 +1,10 @@
 """Measure how a schedule places jobs on the nodes: fragmentation, the closeness of gangs, and compaction.
 
-Fragmentation: free devices that the jobs of this workload cannot use.
+*Fragmentation* is the amount of free devices that the jobs of this workload cannot use.
 
-*Fragmented* is defined as in FGD (Weng et al., "Beware of Fragmentation", ATC'23, section 3). A *typical* pod is drawn
-at random from the most frequent pod shapes that together make up 95 % of the workload's pods. The free amount of a node
-counts as fragmented if the pod does not fit on the node, or requests none of the counted resource. This amount is
+It is defined as in FGD (Weng et al., "Beware of Fragmentation", ATC'23, section 3). A *typical* pod is drawn at random
+from the most frequent pod shapes that together make up 95 % of the workload's pods. The free amount of a node counts as
+fragmented if the pod does not fit on the node, or if the pod requests none of the counted resource. This amount is
 averaged over typical pods, summed over the nodes, and divided by the cluster's capacity. The measure is the mean of
 this value over `SAMPLES` evenly spaced times of the run. Free parts of a shared device count as free amounts.
 
@@ -12,22 +12,22 @@ this value over `SAMPLES` evenly spaced times of the run. Free parts of a shared
 of the node are too small. The ratio in which the workload's pods request the resources determines how much of the other
 resources is needed. (Borg, EuroSys'15, calls it unusable because another resource of the machine is fully allocated.)
 
-Closeness: on how many nodes, and in how many domains of each topology level, the pods of a gang were placed.
+*Closeness* measures on how many nodes, and in how many domains of each topology level, the pods of a gang were placed.
 
 A gang is a job that had two or more pods when it first ran. The nodes on which its pods were at that time are counted.
 The levels are those of the run's topologies, and those that gangs request. A node without the label of a level (or of a
 coarser level) counts as a domain of its own.
 
 The distance of two pods is measured in *hops*: 0 on one node, 2 in one domain of the finest level (up to its switch and
-down), and 2 more for each coarser level, in the first of the topologies.
+down), and 2 more for each coarser level, by the levels of the first topology.
 
-Cell compaction: the smallest part of the cluster into which the running jobs could have been packed.
+*Cell compaction* measures the smallest part of the cluster into which the running jobs could have been packed.
 
 The authors of Borg compare schedulers by this measure (Verma et al., EuroSys'15, section 5.1). All jobs that ran at the
 busiest time of the schedule are packed again with the same policy, on fewer and fewer nodes, until they do not fit. The
-nodes are removed in a random order; the result is the 90th percentile over several orders. Jobs are packed in the order
-of their submission, each with the pods that it had at that time, all in one open queue. The smallest number of nodes is
-found by bisection, which assumes that jobs that fit on some nodes also fit on more nodes."""
+nodes are removed in a random order; the result is the 90th percentile over several orders. All jobs are in one queue
+without limits, in the order of their submission, and each has the pods that it had at the busiest time. The smallest
+number of nodes is found by bisection, which assumes that jobs that fit on some nodes also fit on more nodes."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ def counts_of(schedule: Schedule) -> Counter[Shape]:
 
 
 def beside(schedule: Schedule) -> dict[str, float]:
-    """Return for each other resource the requested amount per unit of the counted one, over all pods that request the
-    counted resource."""
+    """Return, for each other resource, its requested amount per unit of the counted resource. Pods that request none of
+    the counted resource are left out."""
     counted, device_bytes = schedule.workload.counted, schedule.workload.device_bytes
     asked: Counter[str] = Counter()
     for shape, count in counts_of(schedule).items():
@@ -216,7 +216,7 @@ def pairs(count: int) -> int:
 
 
 def gathered(places: Counter[str], domain_of: Mapping[str, Domain]) -> Counter[Domain]:
-    """Return the number of pods in each domain."""
+    """Return the number of pods in each domain. `places`: the number of pods on each node."""
     found: Counter[Domain] = Counter()
     for node, count in places.items():
         found[domain_of.get(node, (node,))] += count
@@ -248,7 +248,8 @@ def own_levels(jobs: Iterable[Job]) -> Iterator[Topology]:
 
 def domains(topologies: Iterable[Topology], nodes: Sequence[Node]) -> Iterator[tuple[str, Mapping[str, Domain]]]:
     """Yield (level, node -> domain). A domain is identified by the values of the level's label and of all coarser
-    labels. If several topologies have a level, the first counts. A level without any node is left out."""
+    labels. If several topologies have the same level, only the first of them is used for it. A level without any node
+    is left out."""
     labels = {node.name: dict(node.labels) for node in nodes}
     told = set[str]()
     for topology in topologies:
@@ -264,7 +265,7 @@ def domains(topologies: Iterable[Topology], nodes: Sequence[Node]) -> Iterator[t
 
 
 CELL = "cell"
-PART = 0.9  # the result is this quantile of the results of all random orders
+PART = 0.9  # the measure is this quantile of the results of all random orders
 
 
 def compaction(

@@ -5,9 +5,10 @@ the time of its end, p its run time without lost work, n its size in the counted
 capacity of the cluster. Jobs that never ended are only counted in `jobs` and `unfinished`.
 
 The first part measures deadlines: the number of admitted jobs, the jobs that ended in time, the lateness of the other
-jobs, and the attained value. The trace may give the *worth* of a job's end by certain times (Chronus, SoCC'21: a soft
-deadline is a falling series of values). A job with only a deadline is worth 1 until then. With only such jobs, the
-attained value is ElasticFlow's *deadline satisfactory ratio* (ASPLOS'23). A failed job is worth nothing.
+jobs, and the attained value. In a trace, a job may have a *worth*: several times, and the value that the job has if it
+ends by each of them (Chronus, SoCC'21, calls falling values a soft deadline). A job that has only a deadline has the
+value 1 if it ends by then. With only such jobs, the attained value is ElasticFlow's *deadline satisfactory ratio*
+(ASPLOS'23). A failed job has the value 0.
 
 The second part computes all measures, including those of the first part.
 """
@@ -108,7 +109,7 @@ def measure(schedule: Schedule) -> dict[str, Any]:
 
 
 def speed(schedule: Schedule, done: int) -> dict[str, float]:
-    """Return the elapsed times of the simulation on this machine, and its number of scheduling passes."""
+    """Return how long the simulation and its decisions took on this machine, and the number of scheduling passes."""
     since_s, until_s = window(schedule)
     per_s = 1.0 / schedule.wall_s if schedule.wall_s else 0.0
     return {
@@ -148,8 +149,8 @@ def times(done: Sequence[Fate]) -> dict[str, float]:
 
 
 def per_processor(schedule: Schedule) -> dict[str, float]:
-    """Return the measures of max(1, (e - s) / (n max(p, tau))), in which a long wait of a large job counts less (Zotkin
-    and Keleher 1999; Feitelson 2001)."""
+    """Return the measures of the slowdown per processor, max(1, (e - s) / (n max(p, tau))). A long wait of a large job
+    counts less in it (Zotkin and Keleher 1999; Feitelson 2001)."""
     both = zip(schedule.fates, sizes(schedule), strict=True)
     values = (
         max(1.0, jct_s(fate) / (max(1.0, size) * max(fate.ran_s, TAU_S)))
@@ -290,7 +291,7 @@ def size_class(size: float) -> str:
 
 
 def natural(name: str) -> tuple[int, float, str]:
-    """Return a sort key by which numbers are sorted by their value and come before names."""
+    """Return a sort key for texts: numbers are sorted by value, and come before all other names."""
     first = name.split("-")[0]
     if name == "<1":
         return (0, 0.5, name)

@@ -1,7 +1,6 @@
 """Readers of traces in published formats.
 
-lines      the records of a file, and errors with file, line and column; also pods for jobs of which the trace has only
-           the number of GPUs
+lines      read the records of a file, and report errors with file, line and column; divide GPUs among pods
 chronus    Chronus (SoCC'21)
 muri       Muri (SIGCOMM'22)
 openb      Alibaba's cluster-trace-gpu-v2023

@@ -1,8 +1,8 @@
 """Read the records of a trace file, and report errors with file, line and column.
 
 A *record* is a line of a log or a row of a table. An unreadable record is reported with its file, line and column. With
-`skip` the reader counts the record and continues; with `stop` it ends. Files that gzip compressed are recognised by
-their first bytes. A truncated file is reported like any other error.
+`on_error` set to `skip`, the reader counts the record and continues; with `stop` it ends with an error. Files that gzip
+compressed are recognised by their first bytes. A truncated file is reported like any other error.
 
 Times are at most `LONGEST_S`, because larger floats cannot represent microseconds.
 
@@ -120,7 +120,7 @@ class SourceFile:
     def workload(
         self, tasks: Sequence[Task], *, nodes: tuple[Node, ...] = (), counted: str = CPU, unit: int = MILLI_CPU
     ) -> Workload:
-        """Return the workload, together with the records that were left out."""
+        """Return the workload with these tasks, and with the counts of the records that were left out."""
         return Workload(
             name=self.path.name,
             tasks=in_order(tasks),
@@ -207,7 +207,7 @@ def wrong(row: dict[str, str], column: str, why: str) -> BadRecord:
 
 
 def told(faults: Iterable[str]) -> list[str]:
-    """Return the first `SHOWN` faults, each as a line, and a line with the number of further faults."""
+    """Return the first `SHOWN` faults, each as one line, and then one line with the number of further faults."""
     every = list(faults)
     rest = len(every) - SHOWN
     return [*every[:SHOWN], *([f"… and {rest} more of that kind"] if rest > 0 else [])]

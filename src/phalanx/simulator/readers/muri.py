@@ -1,11 +1,12 @@
 """The traces of Muri (Zhao et al., SIGCOMM'22), derived from Philly's: `job_id,num_gpu,submit_time,…,duration,…`.
 
 `submit_time`, `duration` and `iteration_time` are milliseconds; `duration` is the product of iterations and iteration
-time. The use of other resources (`resource_time_0` …) is ignored, because no two jobs share a GPU here.
+time. The use of other resources (`resource_time_0` …) is ignored, because in this simulator no two jobs of such a trace
+share a GPU.
 
-The reader applies two rules of the study's own simulator, on which its published figures rely. An iteration takes 1.5 %
-longer than profiled, because the profiler runs at the same time. Saving and restarting a job costs the time that was
-profiled for its model and number of GPUs."""
+The reader applies two rules of the authors' own simulator, because the published results depend on them. An iteration
+takes 1.5 % longer than profiled, because the profiler runs at the same time. Saving and restarting a job costs the time
+that was profiled for its model and number of GPUs."""
 
 from __future__ import annotations
 

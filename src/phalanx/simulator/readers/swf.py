@@ -11,12 +11,13 @@ used as follows:
 - *Limit*: the requested time (9); unknown means no limit. If a job ran longer than its limit, the reader shortens its
   run time to the limit, because a simulation stops jobs at their limits.
 - User, group, queue (12, 13, 15; the partition 16 if there is no queue), and the recorded wait (3).
-- Average CPU time, used and requested memory, status and executable are not used. A checkpointed job has one record for
-  the whole job and one for each part (status 2, 3, 4) with the same number; the parts are left out.
-- *Preceding job* and think time (17, 18) are used on request only (`follow`), because many logs use the fields for
-  other values. The job is then submitted its think time after the end of the preceding job. Without a think time it is
-  submitted at that end or at its submit time, whichever is later. If the preceding job is not part of the run, the
-  field is ignored.
+- Average CPU time, used and requested memory, status and executable are not used. A job that was checkpointed has one
+  record for the whole job, and one with the same number for each of its parts (status 2, 3, 4). The records of the
+  parts are left out.
+- *Preceding job* and think time (17, 18) are used only with the option `follow`, because many logs use these fields for
+  other values. The job is then submitted its think time after the end of the preceding job. Without a think time, it is
+  submitted when the preceding job ends, but not before its submit time. If the preceding job is not part of the run,
+  both fields are ignored.
 
 The cluster's size is the header's `MaxProcs`, otherwise `MaxNodes`."""
 

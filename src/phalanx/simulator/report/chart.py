@@ -52,7 +52,8 @@ def svg(height: float, body: str, label: str) -> str:
 
 
 def stacked(axes: Axes, xs: Sequence[float], rows: Sequence[Sequence[float]], names: Sequence[str]) -> str:
-    """Return stacked areas. `xs`: the edges of the bins, one more than the values of a row."""
+    """Return a chart of stacked areas, one for each row. `xs`: the edges of the bins; there is one more edge than a row
+    has values."""
     below = [0.0] * (len(xs) - 1)
     parts = []
     for at, (row, name) in enumerate(zip(rows, names, strict=True)):
@@ -111,7 +112,8 @@ def linear(low: float, high: float) -> Scale:
 
 
 def logarithmic(high: float) -> Scale:
-    """Return a logarithmic scale from 1 to `high`. Values below 1 count as 1, so a wait of 0 is at the left edge."""
+    """Return a logarithmic scale from 1 to `high`. Values below 1 count as 1, so that a wait of 0 has a place on the
+    axis (its left edge)."""
     top = log10(max(high, 10.0))
     return lambda value: log10(max(value, 1.0)) / top
 

@@ -1,9 +1,9 @@
 """The report: one self-contained HTML page about one or more schedules of the same workload.
 
 The page first compares the policies in a table and in a chart of the waits. Then it has a part for each policy: the use
-of the cluster over time by queue, the amount and the number of waiting jobs, a closer look node by node, and the jobs
-with the highest slowdown, with the reasons why they waited. The page loads nothing, has no script, and escapes every
-name from a trace.
+of the cluster over time by queue, the amount and the number of waiting jobs, a Gantt chart of a part of the schedule,
+node by node, and the jobs with the highest slowdown, with the reasons why they waited. The page loads nothing, has no
+script, and escapes every name from a trace.
 
 The module also has the style sheet of the page, which is light or dark by the reader's preference, and suitable for
 printing."""
@@ -144,7 +144,8 @@ def opening(pictures: Sequence[Picture]) -> Iterator[str]:
 
 
 def longest(pictures: Sequence[Picture]) -> float:
-    """Return the longest schedule in seconds. All charts use this time scale, so they can be compared."""
+    """Return the length of the longest schedule in seconds. It is the time scale of all charts, so that they can be
+    compared."""
     return max((each.until_s - each.since_s for each in pictures), default=0.0)
 
 

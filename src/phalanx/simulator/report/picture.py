@@ -1,9 +1,10 @@
-"""One schedule, reduced to the data that a page draws. The process that runs the simulation computes these data,
-because they are small enough to be sent to another process.
+"""One schedule, reduced to the data that a page draws. The process that runs the simulation computes these data and
+sends them to the process that draws the page, because they are much smaller than the schedule.
 
 Time is cut into `BINS` equal bins. The *parties* (`fairness.parties`: queues, or users) with the highest demand keep
-their names and have the same colour under every policy; the others are drawn together. The Gantt chart is a *closer
-look*. For a long schedule it shows the time around the longest queue, with at most `LOOK_STINTS` spans."""
+their names and have the same colour under every policy; all other parties are drawn as one. The Gantt chart is called
+the *closer look*. For a long schedule it shows only the time around the longest queue, with at most `LOOK_STINTS`
+bars."""
 
 from __future__ import annotations
 
@@ -54,8 +55,8 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """A part of the schedule, node by node. `bars`: drawn in the rows of `nodes`. `all_nodes`: the number of used
-    nodes, which may be more than the rows."""
+    """The closer look: a part of the schedule, node by node. `nodes`: the nodes, one for each row of the chart. `bars`:
+    the bars in these rows. `all_nodes`: the number of used nodes, which may be more than the rows."""
 
     since_s: float
     until_s: float
@@ -231,8 +232,9 @@ def stretch(schedule: Schedule, queued: Sequence[float]) -> tuple[float, float]:
 
 
 def lowest(taken: list[tuple[float, float, float]], start_s: float, end_s: float, part: float) -> float:
-    """Return the lowest gap of height `part` between the bars at `start_s`, and occupy it until `end_s`. Only the
-    number of a job's processors is known, not which ones. So if no gap is large enough, the bar overlaps others."""
+    """Return the lower edge of the lowest gap of height `part` between the bars at `start_s`, and mark the gap as used
+    until `end_s`. Only the number of a job's processors is known, so a bar can be drawn in any gap. If no gap is high
+    enough, the bar overlaps other bars."""
     taken[:] = [each for each in taken if each[0] > start_s]
     low = 0.0
     for _, other_low, other_high in sorted(taken, key=lambda each: each[1]):

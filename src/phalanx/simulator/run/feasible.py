@@ -20,14 +20,14 @@ from phalanx.simulator.run.setup import Setup
 from phalanx.simulator.workload import Task, Workload, alone
 from phalanx.state.cluster import Cluster
 
-# Reasons that never end in a simulation: those of jobs that never start, and those of queues, which do not change.
+# Reasons that stay true for a whole simulation: the job fits on no node, or its queue does not let it start.
 STAYS = NEVER | {
     ReasonCode.QUEUE_UNKNOWN,
     ReasonCode.QUEUE_MISCONFIGURED,
     ReasonCode.QUEUE_HELD,
     ReasonCode.QUEUE_CLOSED,
 }
-KINDS = 4096  # at most this many kinds of jobs are tried; jobs of further kinds are noticed when they do not start
+KINDS = 4096  # at most this many kinds of jobs are tried; jobs of further kinds are not checked before the run
 
 
 class Nobody:
@@ -57,7 +57,7 @@ def never_fitting(workload: Workload, setup: Setup, step: LoopStep) -> list[tupl
 
 
 def why_never(cluster: Cluster, job: Job, policy: Policy, step: LoopStep) -> str:
-    """Return why the job can never run on the empty cluster; empty if it can."""
+    """Return why the job can never run, even if the cluster is empty; empty if it can run."""
     asked = replace(alone(job), submitted_s=0.0, begin_s=None, deadline_s=None)
     plan = step(cluster, [Submitted(asked)], policy, 0.0, Nobody())
     if any(isinstance(action, Start) and not action.placements for action in plan.actions):

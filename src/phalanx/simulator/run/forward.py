@@ -1,7 +1,7 @@
 """Simulate the jobs of a live cluster from now on, without further submissions.
 
-The simulation begins with a given cluster state and advances it with a virtual clock; the real scheduler decides. It
-assumes:
+The simulation begins with a given cluster state and advances it with a virtual clock. The decisions are those of the
+real scheduler's code. The simulation assumes:
 
 - A job runs until its time limit. A job without a limit runs for a given time (`Assumptions.run_s`). A job that has
   already run longer than its limit ends now. A start takes effect at the moment when it is decided.
@@ -13,7 +13,7 @@ assumes:
 
 So job order, quota, backfill, reservations, dependencies and preemption have the same effect as in the real cluster.
 The forecast assumes that jobs use their whole time limits: if jobs end before their limits, other jobs start earlier
-than forecast. The simulation has no random part."""
+than forecast. The simulation uses no random numbers."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Ahead:
         self.courses: dict[str, Course] = {}
         self.waiting: dict[str, None] = {}
         self.unlimited: dict[str, None] = {}
-        # Job -> the number of its starts and evictions. A planned happening with another number is outdated.
+        # Job -> the number of its starts and evictions. A planned happening with a lower number is outdated.
         self._number: dict[str, int] = {}
         self._unheard: list[Event] = []
         self._wake_s: float | None = None
@@ -194,7 +194,7 @@ class Ahead:
     # Nodes of groups
 
     def _expect_node(self, name: str, expected_s: float) -> None:
-        """Let a requested node arrive when it is expected."""
+        """Schedule the arrival of a requested node for the time at which it is expected."""
         self.agenda.put(expected_s, AgendaKind.NODE, partial(self._arrive, name))
 
     def _arrive(self, name: str) -> Sequence[Event]:
@@ -240,7 +240,7 @@ class Ahead:
         return (Opened(job, tuple(Slot(at, n) for at, role in enumerate(roles) for n in range(role.count))),)
 
     def _placed(self, job: str) -> Sequence[Event]:
-        """Handle new placements of a job: it begins if its minimum is now placed."""
+        """Begin the run of the job if its minimum is placed now."""
         record = self.book.jobs[job]
         if job not in self.waiting or not record.gang.enough(record.placed):
             return ()
@@ -298,7 +298,7 @@ class Ahead:
         return (Refused(job, record.attempt, LACKING),)
 
     def _ran_s(self, course: Course) -> float:
-        """Return the job's run time since its last start."""
+        """Return the seconds for which the job has run since its last start."""
         if course.waits_since_s is not None:
             return 0.0
         began_s = course.starts_s[-1] if course.starts_s else self.book.jobs[course.job].started_s

@@ -1,19 +1,19 @@
 """One run of the simulator: a workload, under one setup, with one seed.
 
-The first part changes the workload so that it fills a cluster: pods are submitted until they request more than the
-cluster has, and they never end (Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with
-Fragmentation Gradient Descent", USENIX ATC'23, section 6). The tasks of a trace are shuffled. Then copies of random
-tasks follow (uniformly, with replacement), until all tasks together request `ratio` times the cluster's capacity. If
-the trace alone requests more than that, the end of the trace is cut off. One task is submitted each second. The nodes
-are shuffled too, as in the study's program, which takes equal nodes in that order. Otherwise a policy with many equal
-nodes would fill one kind of node after the other. `allocated` measures the allocated part of the cluster at a given
-demand.
+The first part changes a workload to measure how far a policy can fill the cluster. Pods are submitted until they
+request more than the cluster has, and they never end (Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing
+Workloads with Fragmentation Gradient Descent", USENIX ATC'23, section 6). The tasks of a trace are shuffled. Then
+copies of random tasks follow (uniformly, with replacement), until all tasks together request `ratio` times the
+cluster's capacity. If the trace alone requests more than that, the end of the trace is cut off. One task is submitted
+each second. The nodes are shuffled too, because a policy that scores several nodes equally takes them in their order.
+In the order of the trace it would fill all nodes of one kind before the next kind. The authors' own program does the
+same. `allocated` measures the allocated part of the cluster at a given demand.
 
 The second part measures the run itself: the time of each decision, from the events until the plan, and the peak memory,
 which is the highest resident set of the process so far. The stopwatch wraps the simulated world, so the time that the
-world itself takes is not counted. These times depend on the machine. They are not part of the schedule's hash, are not
-compared between runs, and have no effect on decisions. The stopwatch reads elapsed time twice for each pass, because
-reading processor time costs a system call.
+world itself takes is not counted. These times depend on the machine. They have no effect on decisions and are not part
+of the schedule's hash. The stopwatch measures elapsed time and not processor time, because reading the processor time
+costs a system call.
 
 The third part runs the simulation. The caller passes `phalanx.loop.step` to it, so the simulated cluster is scheduled
 by the code of the real scheduler.
@@ -104,8 +104,8 @@ def allocated(schedule: Schedule, demand: float) -> float:
 
 
 def frequencies(workload: Workload) -> tuple[tuple[Shape, float], ...]:
-    """Return how often each kind of pod is in the workload. As in FGD, kinds differ in cpu, the counted resource and
-    the constraints on nodes. A scheduler that knows similar workloads expects these frequencies."""
+    """Return each kind of pod with the number of its pods in the workload. As in FGD, kinds differ in cpu, the counted
+    resource and the constraints on nodes. A scheduler can know these numbers from earlier workloads."""
     counts: Counter[Shape] = Counter()
     for task in workload.tasks:
         for role in task.job.roles:
@@ -143,8 +143,8 @@ KIB = 1024
 
 
 def peak_rss_bytes() -> int:
-    """Return `VmHWM` of proc(5), otherwise getrusage(2). getrusage is only the second choice, because its `ru_maxrss`
-    on Linux may be the parent process's. (It is in KiB, on macOS in bytes.)"""
+    """Return `VmHWM` of proc(5), or `ru_maxrss` of getrusage(2) if proc(5) cannot be read. `ru_maxrss` is only the
+    second choice, because on Linux it may be the value of the parent process. (It is in KiB, on macOS in bytes.)"""
     try:
         return int(STATUS.read_text().partition("VmHWM:")[2].split()[0]) * KIB
     except (OSError, IndexError, ValueError):

@@ -1,8 +1,8 @@
 """A *setup*: the policy, its queues and the rate of pod creation with which a simulation runs.
 
 A `flat` setup puts every job into one queue, regardless of the trace's queues. Logs of parallel machines are replayed
-in this way. Other setups keep the queues of the trace. A queue that the trace names but the setup does not describe
-becomes a child of the root."""
+in this way. Other setups keep the queues of the trace. If the setup does not define a queue that the trace names, this
+queue becomes a child of the root."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def one_queue(
 
 
 def scored(name: str, about: str, score: ScoringStrategy) -> Setup:
-    """Return a greedy setup with the given score."""
+    """Return a setup without backfill reservations whose policy chooses nodes by the given score."""
     return one_queue(name, about, Policy(default_queue=ONE, backfill=Backfill.GREEDY, score=score))
 
 

@@ -2,9 +2,9 @@
 
 One policy suspends each new AppWrapper. Another policy writes the user who created the AppWrapper into annotations that
 nobody can change. The controller (`embedded.controllers.operators.appwrapper`) creates the wrapped objects with the
-rights of that user. So a user cannot wrap an object to create it without the right to create it. The webhook of
-AppWrapper checks this right when the AppWrapper is created; in Phalanx the API server checks it when the controller
-creates the wrapped object. The manifests of the wrapped objects cannot be changed.
+rights of that user. So an AppWrapper cannot create an object that its user has no right to create. (AppWrapper's own
+webhook checks this right earlier, when the AppWrapper is created. In Phalanx the API server checks it when the
+controller creates the wrapped object.) The manifests of the wrapped objects cannot be changed.
 
 Source: internal/webhook/appwrapper_webhook.go of v1.2.1.
 """
@@ -50,8 +50,8 @@ def _kept(key: str) -> str:
     return f'(({now}) == ({then})) && (!({now}) || {_NOTES}["{key}"] == {_OLD_NOTES}["{key}"])'
 
 
-# Commas separate the groups in the annotation. So a group with a comma in its name is left out, and the objects are
-# created without the rights of this group.
+# Commas separate the groups in the annotation. So a group whose name contains a comma is left out of the annotation.
+# The wrapped objects are then created without the rights of this group.
 _GROUPS = 'request.userInfo.groups.filter(g, !g.contains(",")).join(",")'
 _SIGNATURE = (
     "Object{metadata: Object.metadata{annotations: {"

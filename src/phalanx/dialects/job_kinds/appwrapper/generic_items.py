@@ -1,9 +1,9 @@
 """Translate an AppWrapper of the first generation (MCAD, v1beta1) into the form of the second generation.
 
 The entries of `GenericItems` become components, each of which wraps one object. The pod templates of a wrapped object
-are found as in the second generation; for kinds that are unknown there, the template is at `spec.template`, as in MCAD.
-Wrapped objects and their pods get MCAD's labels. An object without pods needs no capacity, so it is created without
-waiting.
+are found by the rules for the second generation. If these have no rule for the object's kind, the template is at
+`spec.template`, as in MCAD. The wrapped objects and their pods get the labels that MCAD would set. An object without
+pods needs no capacity, so it is created without waiting.
 
 Source: pkg/controller/queuejobresources/genericresource/genericresource.go of v1.40.0.
 """

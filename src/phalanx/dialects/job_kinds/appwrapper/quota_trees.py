@@ -4,10 +4,10 @@ A node of a quota tree is a queue with quotas for resources, which its field `qu
 the guarantee of the node. With `hardLimit` they are also the limit of the node; without `hardLimit` the node may borrow
 unused quota of its siblings. The root of a tree never borrows.
 
-An AppWrapper has one label for each tree, which names its node in that tree. Without the label it is in the node
-`default` of the tree. An AppWrapper is charged to one tree only. This is the first tree in alphabetical order for which
-the AppWrapper has a label; without any such label it is the first tree. If the cluster has no quota tree, AppWrappers
-are in the default queue.
+For each tree, a label of an AppWrapper names the AppWrapper's node in that tree. Without this label, the AppWrapper is
+in the tree's node `default`. Phalanx charges an AppWrapper to one tree only: the first tree by name for which the
+AppWrapper has a label, or else the first tree by name. If the cluster has no quota tree, AppWrappers are in the default
+queue.
 
 Source: pkg/controller/quota/quotaforestmanager of v1.40.0.
 """
