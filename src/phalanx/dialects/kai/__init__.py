@@ -1,4 +1,4 @@
-"""The KAI dialect: it reads KAI's Queues and groups pods to gangs as KAI does, and writes the status of Queues and
+"""The KAI dialect. It reads KAI's Queues, forms gangs of pods as KAI does, and writes the status of Queues and
 PodGroups (API group `scheduling.run.ai`, labels of `kai.scheduler`).
 
 Parts, lowest first:
@@ -6,9 +6,9 @@ Parts, lowest first:
     kinds       KAI's kinds, the owner kinds of its pod grouper, and names in the queue tree
     queues      Queue, PriorityClass, Topology, SchedulingShard as queues of the queue tree
     admission   admission policies in place of KAI's webhooks, and objects of its installation
-    grouper     the gang of a pod, from the pod alone; how many pods the gang of an owner needs
+    grouper     find the gang of a pod from the pod's metadata; how many pods the gang of an owner needs
     fields      the use of every field, label and annotation
-    pod_groups  the pods of a gang, by its PodGroup or its owner
+    pod_groups  the settings of a gang, from its PodGroup or its owner
     status      the PodGroup of a gang, and the status of PodGroups and Queues
     dialect     all parts as a `frame.Dialect`
 """

@@ -270,8 +270,8 @@ def notes(kind: str, obj: Object) -> Iterator[str]:
 
 
 def _no_room(resources: Mapping[str, Mapping[str, object] | None]) -> Iterator[str]:
-    """Yield a note for a queue that sets no limit. As in KAI, such a queue runs no pods. (In KAI, users see this only
-    from the pods.)"""
+    """Yield a note with the resources for which a queue sets no limit. As in KAI, the queue admits no pods that request
+    these resources. (In KAI, users find this out only from the waiting pods.)"""
     closed = [name for name in RESOURCES if not (resources.get(name) or {}).get("limit")]
     if closed:
         names = ", ".join(f"spec.resources.{name}.limit" for name in closed)

@@ -1,4 +1,4 @@
-"""Find the gang of a pod as KAI's pod grouper does, but from the pod alone.
+"""Find the gang of a pod by the rules of KAI's pod grouper, but only from the pod's own metadata, without its owners.
 
 The annotation `pod-group-name` of a pod names the pod's PodGroup. Without this annotation, the gang follows from the
 kind of the pod's owner, and the owner states the number of pods of the gang. The PodGroup has the name that KAI would
@@ -41,7 +41,7 @@ OWNER: Final = f"{kinds.PREFIX}owner"  # an option of a pod: the owner by which 
 CONTROLLER: Final = f"{kinds.PREFIX}controller"  # an option of a pod: the pod's controller, in the same form
 LWS_SIZE: Final = "leaderworkerset.sigs.k8s.io/size"
 DEFAULT_QUEUE: Final = "default-queue"
-DEPLOYMENT: Final = "Deployment"  # as the kind of an owner: a pod of a Deployment, which is a gang by itself
+DEPLOYMENT: Final = "Deployment"  # the kind of the owner of a Deployment's pod; each of these pods is a gang by itself
 _PROJECT, _NODE_POOL = "project", f"{kinds.PREFIX}node-pool"
 _NOTHING: Mapping[str, Any] = {}
 _PLACED = (TOPOLOGY, REQUIRED_LEVEL, PREFERRED_LEVEL)
@@ -137,7 +137,7 @@ def _named(text: str) -> OwnerName | None:
 
 
 def _of_owner(owner: OwnerName, labels: Mapping[str, Any]) -> KaiGroup:
-    """Return the gang of a pod. It is found from the labels that the controller of the pod's owner sets on pods."""
+    """Return the gang of a pod. It follows from the labels that the owner's controller sets on its pods."""
     if name := labels.get("leaderworkerset.sigs.k8s.io/name"):
         return KaiGroup(f"pg-{name}-group-{labels.get('leaderworkerset.sigs.k8s.io/group-index', '0')}", owner)
     if name := labels.get("jobset.sigs.k8s.io/jobset-name"):
@@ -190,8 +190,9 @@ def sizes(owner: OwnerName, objects: Objects) -> Kind | None:
 
 
 def lineage(first: OwnerName, namespace: str, objects: Objects) -> tuple[Object | None, tuple[Kind, str] | None]:
-    """Return the topmost of those owners of the pods that Phalanx watches, and the kind and key of an owner in the
-    chain that Phalanx has not read yet; None for each that does not exist. `first`: the controller of the pods."""
+    """Follow the chain of owners of pods, from `first`, the controller of the pods. Return the topmost owner that
+    Phalanx watches, and the (kind, key) of an owner in the chain that Phalanx has not read yet. Each of the two is None
+    if it does not exist."""
     top, next_up = None, first
     for _ in range(_HIGHEST):
         if (kind := _kind(next_up, (*kinds.OWNERS, *kinds.ABOVE), objects)) is None:

@@ -102,7 +102,7 @@ def claim(defined: KaiDefinitions, said: Said, objects: Objects) -> Claim | None
         blocked = blocked or Reason(code=ReasonCode.INVALID, text=str(error.args[0]))
     if required:
         options[CLOSENESS] = required
-    if preferred and required:  # a group around all roles gets the preferred level
+    if preferred and required:  # an additional group that contains all roles gets the preferred level
         groups, roles = _wrapped(groups, roles or {"": RoleClaim(minimum=found.shape.minimum)}, preferred)
     elif preferred:
         options[PREFERRED] = preferred
@@ -212,8 +212,8 @@ def _of_pod_group(defined: KaiDefinitions, said: Said, name: str, group: Object 
 
 
 def _queue(labels: Mapping[str, Any], said: Said) -> str:
-    """Return the queue that a label names. The queue label of the owner takes precedence, then the queue label of the
-    pod, then the project label of either."""
+    """Return the queue that a label names. The labels in the order of precedence: the owner's queue label, the pod's
+    queue label, and the project label of the owner or of the pod."""
     named = str(labels.get(QUEUE_LABEL) or said.options.get(QUEUE_LABEL) or "")
     return named or queue_named(labels) or kinds.queue_of(said.queue)
 
@@ -232,8 +232,8 @@ def _priority(defined: KaiDefinitions, said: str, pods: int, owner: OwnerName) -
 
 
 def _grace_s(said: Any) -> float:
-    """Return a Go duration in seconds. Return 0, which means no end, if the duration is negative. Return the default if
-    it is invalid or has no unit."""
+    """Return the grace period, a Go duration, in seconds. A negative duration means that the gang may always run with
+    too few pods; the result is then 0. Return the default if the duration is invalid or has no unit."""
     if not isinstance(said, str) or said.isdigit():
         return STALENESS_GRACE_S
     if said.startswith("-"):

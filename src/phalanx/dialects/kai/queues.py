@@ -1,13 +1,13 @@
 """Translate KAI's Queues to queues of Phalanx's queue tree, and read KAI's PriorityClasses and Topologies.
 
-- A quota of -1 guarantees every request that is within the queue's limit and within the quotas of the queues above. A
-  limit of -1 means no limit. A queue with the limit 0 or without a limit admits no pods.
+- A queue with the quota -1 is guaranteed every amount up to its limit and up to the quotas of the queues above. A queue
+  with the limit -1 has no limit. A queue with the limit 0 or without a limit admits no pods.
 - Memory is in megabytes of 10^6 bytes, cpu in millicores, gpu in devices.
 - A queue whose weights are 0 reclaims resources only up to its quota.
 - A queue has two minimum runtimes, and the longer one protects a job from preemption. A queue inherits them from the
   queues above.
 - A queue whose parent does not exist is left out, together with all queues below it.
-- The queues without a parent divide the cluster like the children of one queue, `ROOT`.
+- All queues without a parent become children of the queue `ROOT`, and divide the cluster as such.
 - The quotas of child queues may exceed the quota of their parent. The scheduler checks each level separately, from the
   job's queue up.
 - Consolidation (moving running pods to make room) is off, because a moved pod without an owner would be lost. An
@@ -140,9 +140,9 @@ def _amounts(resources: Mapping[str, Any], word: str) -> dict[str, int]:
 
 
 def _guaranteed(each: KaiQueue, known: Mapping[str, KaiQueue]) -> Iterator[tuple[str, int]]:
-    """Yield the guarantee of the queue for each resource. If the quota is unlimited, the guarantee is the smallest
-    limit or quota among the queue and the queues above. If all of these are unlimited too, the guarantee covers every
-    request."""
+    """Yield the guarantee of the queue for each resource. If the quota is -1, the guarantee is the smallest value among
+    the queue's limit and the limits and quotas of the queues above. If none of these has a value, every amount is
+    guaranteed."""
     for name, _ in RESOURCES.values():
         value = each.deserved.get(name)
         if value is None:

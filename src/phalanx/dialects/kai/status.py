@@ -108,7 +108,7 @@ BROUGHT: Final = {_PARENT_QUEUE: _queue(_PARENT_QUEUE), DEFAULT_QUEUE: _queue(DE
 
 
 def _part_of_gpus(told: Told, pods: PodSet) -> Iterator[tuple[str, Amount]]:
-    """Yield the amount of GPUs that a pod of the pod set is charged, if the pod gets parts of GPUs. A part that is
+    """Yield the amount of GPUs that is charged for a pod of the pod set, if the pod gets parts of GPUs. A part that is
     requested as an amount of memory is charged as whole GPUs. Other parts are rounded down to thousandths, which are
     the smallest unit of quantities."""
     source = told.owners[0] if told.owners and told.owners[0].get("kind") == "Pod" else pods.template
@@ -221,8 +221,8 @@ def _condition(
 
 
 def _details(defined: KaiDefinitions, told: Told, found: PodGroupTerms, objects: Objects) -> Object:
-    """Return the allowed and the used amounts of a quota in the form in which KAI shows them. The quota is the one that
-    is too small for the gang; it belongs to the gang's Queue or to a Queue above."""
+    """Return the allowed and the used amounts of the quota that is too small for the gang, in the form in which KAI
+    shows them. The quota belongs to the gang's Queue or to a Queue above it."""
     short = kinds.queue_of(str(told.reason.numbers.get("queue", ""))) if told.reason is not None else ""
     name = short if short in defined.known else found.queue
     queue, asked = defined.known.get(name), amounts(told)[1]

@@ -5,7 +5,7 @@ Parts, lowest first:
 
     kinds         Kueue's kinds, and the names of its queues in the queue tree
     gangs         labels and annotations of jobs and pods, as Phalanx options
-    provisioning  ProvisioningRequests of AdmissionChecks
+    provisioning  ProvisioningRequests, with which an AdmissionCheck asks an autoscaler for nodes
     tree          Kueue's definitions as queues of the queue tree
     answers       Workloads, and the status of the definitions
     events        the events on Workloads and jobs

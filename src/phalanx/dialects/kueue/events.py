@@ -68,7 +68,7 @@ def _of_workload(told: Told, workload: Object | None, after: Object) -> Iterator
 
 
 def _said(conditions: Conditions) -> str:
-    """Return the message why no quota is reserved, with its numbers removed, because these change often."""
+    """Return the message that states why no quota is reserved. Its numbers are removed, because they change often."""
     return "" if conditions.is_true("QuotaReserved") else conditions.reason("QuotaReserved")
 
 

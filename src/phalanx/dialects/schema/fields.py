@@ -66,7 +66,7 @@ class Fields:
         return default if value is None else _text(value, (*self.path, name))
 
     def name(self, name: str) -> str:
-        """Return a text that must be present and not empty."""
+        """Return the text in a field. Raise Misread if it is absent or empty."""
         if not (found := self.text(name)):
             raise Misread((*self.path, name), f"it has no {name}")
         return found
@@ -118,14 +118,14 @@ class Fields:
         return 0 if value is None else _amount(resource, value, (*self.path, name))
 
     def amounts(self, name: str) -> Bounds:
-        """Return the quantity of each resource in a field. The result includes quantities of 0. Raise Misread for a
+        """Return the mapping of resources to quantities in a field. Quantities of 0 are included. Raise Misread for a
         negative quantity."""
         path = (*self.path, name)
         found = {resource: _amount(resource, value, (*path, resource)) for resource, value in self._pairs(name)}
         return tuple(sorted(found.items()))
 
     def weights(self, name: str, least: float = 0.0) -> Weights:
-        """Return the number of each name in a field. Numbers below `least` are errors."""
+        """Return the mapping of names to numbers in a field. Raise Misread for a number below `least`."""
         path = (*self.path, name)
         return tuple(sorted((key, _number(value, (*path, key), least)) for key, value in self._pairs(name)))
 
@@ -133,7 +133,7 @@ class Fields:
         return tuple(_text(value, path) for value, path in self._entries(name))
 
     def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
-        """Return the text of each name in a field."""
+        """Return the mapping of names to texts in a field, as pairs."""
         path = (*self.path, name)
         return tuple(sorted((key, _text(value, (*path, key))) for key, value in self._pairs(name)))
 
@@ -146,8 +146,8 @@ class Fields:
         return (Fields(value, path) for value, path in self._entries(name))
 
     def done(self) -> None:
-        """Check that the caller has read all fields of the mapping. Raise Misread if a field is left, because no field
-        of that name exists."""
+        """Check that the caller has read all fields of the mapping. Raise Misread if a field is left that the caller
+        has not read, because a field of that name does not exist."""
         for name in self.values:
             if name not in self._asked:
                 near = get_close_matches(str(name), self._asked, 1)

@@ -1,9 +1,9 @@
 """Translate a scheduler's events and actions into plain values for recordings, and back.
 
-Each event and each action of a plan becomes a mapping of its fields. The key `is` has the class name of an event, or
-the name that `ACTION_NAMES` gives an action. Enumerations become their values, and tuples become lists. No field is
-left out, so the events and actions that are read from a recording equal the recorded ones. Therefore, if a replay of a
-recording leads to other decisions, the scheduler has changed."""
+Each event and each action of a plan becomes a mapping of its fields. In this mapping, the value of the key `is` is the
+class name of an event, or the name that `ACTION_NAMES` has for an action. Enumerations become their values, and tuples
+become lists. No field is left out, so the events and actions that are read from a recording equal the recorded ones.
+Therefore, if a replay of a recording leads to other decisions, the scheduler has changed."""
 
 from __future__ import annotations
 

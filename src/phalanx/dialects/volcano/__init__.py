@@ -3,10 +3,10 @@
 
 Parts, lowest first:
 
-    kinds         Volcano's kinds, and its queue names in Phalanx's queue option
+    kinds         Volcano's kinds, and the names of its Queues in the option `phalanx.dev/queue`
     definitions/  Queues and PriorityClasses as queues of the queue tree
     tables        the use of every field, label and annotation
-    settings      the use of each action, plugin and argument
+    settings      the use of each action, plugin and argument in the configuration of Volcano's scheduler
     admission     admission policies in place of Volcano's webhooks
     pod_groups    the gang of a pod, and its settings from its PodGroup; the Phalanx equivalent of each object, before
                   a migration

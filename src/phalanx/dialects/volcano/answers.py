@@ -5,10 +5,10 @@ of an admitted PodGroup are scheduled. Phalanx starts a gang only when there are
 so the phase has no influence on its decisions. Phalanx computes the phase because users and tools read it: a PodGroup
 that stays Pending requests more than its queue or the cluster can have.
 
-A PodGroup without `minResources` is always admitted. For any other PodGroup, its `minResources` are added to the
-amounts of the PodGroups that are running or were admitted before. The PodGroup is admitted if two such sums are small
-enough. The sum over its queue must be within the queue's capability (plugins proportion and capacity). The sum over the
-cluster must be within 1.2 times the amounts of all nodes (plugin overcommit).
+A PodGroup without `minResources` is always admitted. For any other PodGroup, two sums are computed: its `minResources`,
+plus the amounts of the PodGroups that are running or were admitted before. The PodGroup is admitted if both sums are
+small enough. The sum over its queue must be within the queue's capability (plugins proportion and capacity). The sum
+over the cluster must be within 1.2 times the amounts of all nodes (plugin overcommit).
 
 The second part writes the phases of PodGroups and the allocated amounts of Queues. A PodGroup's phase is Pending,
 Inqueue (it was admitted, or the scheduler decided to start it), Running (its minimum number of pods is bound or has
@@ -105,7 +105,7 @@ def _charge(used: dict[str, Asked], queues: Sequence[str], amounts: Asked) -> No
 
 _COUNTS: Final = frozenset({"pending", "running", "inqueue", "completed", "unknown"})
 _OVER: Final = ("Succeeded", "Failed")
-# The Queues that always exist, as Volcano's scheduler creates them.
+# The two Queues that Volcano's scheduler creates when it starts.
 _STANDING: Final[Mapping[str, Object]] = {kinds.ROOT: {"weight": 1, "reclaimable": False}, kinds.DEFAULT: {"weight": 1}}
 _NOTHING_ALLOCATED: Final = {"cpu": "0", "memory": "0"}  # the status contains these two resources in any case
 
@@ -287,8 +287,8 @@ def _allocated(parents: Mapping[str, str], everyone: Iterable[Told]) -> dict[str
 
 
 def _held(told: Told) -> Asked:
-    """Return the amounts of the pods for which the gang was given capacity at its start. If other pods are bound now,
-    because some pods were replaced or were added later, return the amounts of the bound pods."""
+    """Return the amounts of the pods that got capacity when the gang started. If the bound pods are not the same,
+    because some were replaced or added later, return the amounts of the bound pods instead."""
     if told.stage in (Stage.WAITING, Stage.FINISHED):
         return {}
     total: Asked = {}
@@ -331,5 +331,5 @@ def _conditions(
     yield from (dict(one) for one in old if one.get("type") not in said)
     for kind, (reason, message) in said.items():
         before = next((one for one in old if one.get("type") == kind and one.get("reason") == reason), None)
-        since = (before or {}).get("lastTransitionTime") or now  # the time stays while the reason stays
+        since = (before or {}).get("lastTransitionTime") or now  # the time changes only with the reason
         yield {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": since}

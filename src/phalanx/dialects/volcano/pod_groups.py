@@ -64,8 +64,8 @@ OBJECT: Final = "volcano/pod-group"  # the option with the name of a pod's PodGr
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkTopology:
     """A topology request: all pods must be in one HyperNode of a low tier. `soft`: True if the request is only a
-    preference. `highest`, `highest_name`: the number or the name of the highest tier that this HyperNode may have. As
-    in Volcano, a hard request has no effect without one of the two."""
+    preference. `highest`: the number of the highest tier that this HyperNode may have. `highest_name`: the name of that
+    tier, if the request names it. As in Volcano, a hard request has no effect without one of the two."""
 
     soft: bool = False
     highest: int | None = None
@@ -85,8 +85,8 @@ class SubGroups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodGroup:
-    """A PodGroup. `minimum`: its minMember. `tasks`: for each task, the number of its pods that must exist in addition
-    to the total of `minimum`. `whole`: its minResources."""
+    """A PodGroup. `minimum`: its minMember. `tasks`: for each task, the number of its pods that must exist. This is
+    required in addition to `minimum`, which counts the pods of all tasks. `whole`: its minResources."""
 
     queue: str = kinds.DEFAULT
     minimum: int = 1
@@ -172,9 +172,9 @@ def _claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim |
 
 
 def _sparing(said: Said) -> Mapping[str, str]:
-    """Return the option that protects a gang from preemption. A gang is protected if a label of one of its pods says
-    so, or if its pods belong to the system (as in Volcano's plugin conformance). Phalanx's label `preemptible` takes
-    precedence."""
+    """Return the option that protects a gang from preemption; empty if the gang is not protected. It is protected if a
+    label of one of its pods forbids preemption, or if its pods belong to the system (as in Volcano's plugin
+    conformance). Phalanx's label `preemptible` takes precedence."""
     system = said.namespace == _SYSTEM or said.priority >= _CRITICAL
     return {_PREEMPTIBLE: "false"} if (system or _SPARED in said.options) and _PREEMPTIBLE not in said.options else {}
 

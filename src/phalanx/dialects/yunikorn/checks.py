@@ -48,7 +48,7 @@ _UNITS |= {f"{letter.upper()}i": 1024**at for at, letter in enumerate("kMGTPE", 
 _MOST = 2**63 - 1
 _NODE_ORDERS = ("", "fair", "binpacking")
 
-# name of a user or group -> the smallest limit of this user or group in the queues examined so far
+# name of a user or group -> the smallest limit of this user or group in the queues that were checked before
 ResourceBounds: TypeAlias = Mapping[str, Mapping[str, int]]
 CountBounds: TypeAlias = Mapping[str, int]
 
@@ -290,8 +290,8 @@ class Checks:
                 self._refuse((*path, name), f"{names[0]!r} is neither a name nor a regular expression")
 
     def _fixed_path(self, rule: PlacementRule, path: Path) -> tuple[str, bool]:
-        """Return the queue path that the leading rules of the kind `fixed` form, and whether a rule of another kind
-        continues this path."""
+        """Return (path, dynamic). `path`: the full queue name that a chain of rules of the kind `fixed` forms, from the
+        topmost rule down. `dynamic`: True if a rule of another kind continues this path."""
         found = ""
         for one, here in reversed(list(_chain(rule, path))):
             if one.name != "fixed":

@@ -115,7 +115,7 @@ class YuniKornDefinitions(Definitions):
     partition. `rules`: the placement rules of the partition. `tree`: the queues of the partition, prepared for the
     placement rules. `named`: for the full name of each YuniKorn queue, the name of the Phalanx Queue. `limited`: the
     groups that limits name. `reclaims`: True if the partition preempts. `fair`: the leaf queues that sort applications
-    by share. `spaces`: the annotations of namespaces. `unwilling`: the PriorityClasses whose pods ask not to be
+    by share. `spaces`: the annotations of namespaces. `unwilling`: the PriorityClasses whose pods request not to be
     preempted."""
 
     configuration: YuniKornConfiguration | None = None

@@ -7,11 +7,11 @@
 
 The journal compares the new status of a gang's pods with the status that was published before, and writes an event
 record for each difference. The last 10,000 records stay in the memory of the leading scheduler process. After a change
-of leader a client sees another `InstanceUUID`, and must read from the beginning. A stream has no buffer of its own: it
-reads the stored records, and ends if the next record of the stream has already been dropped.
+of leader a client sees another `InstanceUUID`, and must read from the beginning. A stream has no buffer of its own. It
+reads the stored records, and ends if its client is so slow that the next record was dropped.
 
 The history has one sample per minute. Samples are taken when a client requests the history, and when a gang changes.
-The numbers do not change in between, so each sample is exact for the end of its minute.
+Between these times the numbers do not change. So each sample is exact for the end of its minute.
 
 Source: si.proto (EventRecord) of apache/yunikorn-scheduler-interface; pkg/events, pkg/webservice (getEvents,
 getApplicationHistory) and pkg/metrics/history of apache/yunikorn-core (1.9).

@@ -10,9 +10,9 @@ victims have the same or a lower priority, and their queue uses more than its ow
 
 The limits of users and groups in a queue also apply to all queues below it, as in YuniKorn. The limit that names a user
 applies to that user. Every other user has the limit of `*`, each user separately. The limit of a group applies to all
-its members together. An application is charged to one group only. This group is searched from the application's queue
-up to the root: the first queue decides whose limits name a group of the user, or the group `*`, which contains all
-users. All applications of the group `*` share one limit.
+its members together. An application is charged to one group only. To find it, the limits are searched from the
+application's queue up to the root. The first queue whose limits name a group of the user, or the group `*` (all users),
+determines the group. All applications of the group `*` share one limit.
 
 Source: pkg/scheduler/ugm of apache/yunikorn-core (1.9)."""
 
@@ -306,9 +306,9 @@ class _Work:
 
 
 def _order(queue: QueueBranch, properties: Mapping[str, str]) -> str:
-    """Return the field `order` of the Phalanx Queue; empty for the default. The child queue that uses the smallest part
-    of its quota is the next in a parent queue. A leaf with the sort policy `fair` chooses among its applications in the
-    same way, because each application of such a leaf is a Phalanx Queue below the leaf."""
+    """Return the field `order` of the Phalanx Queue; empty for the default. In a parent queue, the child queue that
+    uses the smallest part of its quota comes first. A leaf with the sort policy `fair` chooses among its applications
+    in the same way, because each application of such a leaf is a Phalanx Queue below the leaf."""
     by_priority = properties.get(_PRIORITY, "").lower() != "disabled"
     if queue.queues or queue.parent or properties.get(_SORT, "fifo").lower() == "fair":
         return "fill" if by_priority else "fair"

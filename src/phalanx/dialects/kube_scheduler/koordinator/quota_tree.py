@@ -2,9 +2,9 @@
 ElasticQuotaProfiles.
 
 `min` is the guarantee; `max` and the annotation `admission` are the limit. An unused part of `min` is lent to other
-quotas, unless the quota forbids it. Quotas with the same parent share the remaining resources in proportion to their
-`shared-weight`, which is `max` by default. A resource that `max` does not name is unlimited. Jobs that are not
-preemptible stay within `min`.
+quotas, unless the quota forbids it. Quotas with the same parent share the resources beyond their guarantees in
+proportion to their `shared-weight`. The default of this weight is `max`. A resource that `max` does not name is
+unlimited. Jobs that are not preemptible stay within `min`.
 
 The annotation `total-resource` of a tree's root is a limit for the sum of all quotas of this tree.
 
@@ -16,11 +16,11 @@ Source: pkg/scheduler/plugins/elasticquota of v1.8.0.
 
 Each ElasticQuotaProfile creates the root ElasticQuota of a tree and keeps it up to date.
 
-`min` of the root is a share of the capacity of the nodes that the profile selects. The annotation `total-resource` of
-the root has the whole capacity of these nodes, which is a limit for the sum of all quotas below. The resources are cpu
-and memory, or the resources that an annotation of the profile names. The quota stays when its profile is deleted. No
-quota is created if a quota of that name exists in another namespace. If several profiles name the same quota, the first
-by name creates it.
+`min` of the root quota is a fraction of the capacity of the nodes that the profile selects. The annotation
+`total-resource` of the root has the whole capacity of these nodes, which is a limit for the sum of all quotas below.
+The resources are cpu and memory, or the resources that an annotation of the profile names. The quota stays when its
+profile is deleted. No quota is created if a quota of that name exists in another namespace. If several profiles name
+the same quota, the first by name creates it.
 
 Source: pkg/quota-controller/profile of v1.8.0."""
 

@@ -7,12 +7,13 @@ are those of pods that are on nodes.
 This module also computes Koordinator's *runtime*, which is the amount that each quota may use now. It is computed from
 the root of the tree down.
 
-The children of one parent share each resource in two steps. First each child gets its `min`, or its request if that is
-smaller and the child lends the rest. Then the remainder is divided by weight among children that request more, again
-and again, until nothing remains or no request is left; a quota without a weight for the resource gets none of the
-remainder. If all `min` together exceed the parent's amount, they are reduced in proportion. The request of a quota to
-its parent is at most its `max`; the request of a parent includes the requests of its children. The system quota and the
-default quota do not take part: their runtime is their `max`, and the amount that they use is subtracted first.
+The children of one parent share each resource in two steps. First each child gets its `min`, or its request if the
+request is smaller and the child lends the rest of `min`. Then the remainder is divided by weight among the children
+that request more. This is repeated until nothing remains or all requests are met. A quota without a weight for the
+resource gets none of the remainder. If all `min` together exceed the parent's amount, they are reduced in proportion.
+The request of a quota to its parent is at most its `max`; the request of a parent includes the requests of its
+children. The system quota and the default quota do not take part: their runtime is their `max`, and the amount that
+they use is subtracted from the root's amount first.
 
 The runtime is only reported to users. The scheduler decides by Phalanx's queue tree, which is made from the same
 numbers.

@@ -3,9 +3,9 @@
 The first part parses a Reservation and its phase.
 
 The second part decides which pods may use a Reservation. Its owners may, unless the pod selects other Reservations. A
-pod is an owner if it matches all conditions of at least one entry of the field `owners`. A pod that names a Reservation
-in its annotation `reservation-affinity` uses only that one; a pod that selects Reservations by labels uses only the
-selected ones. The same annotation lists the taints of Reservations that the pod tolerates.
+pod is an owner if it matches all conditions of at least one entry of the field `owners`. In the annotation
+`reservation-affinity`, a pod may name one Reservation or select Reservations by labels. The pod then uses no other
+Reservation. The same annotation lists the taints of Reservations that the pod tolerates.
 
 The third part creates the *stand-in*, which is a pod that exists only in the scheduler and waits for capacity in place
 of the Reservation. It also creates the part of the node that is reserved after the stand-in was placed.
@@ -201,8 +201,8 @@ def _tolerates(toleration: Mapping[str, Any], taint: Object) -> bool:
 
 
 def _is_exact(pod: Object, reservation: ReservationSpec) -> bool:
-    """Return whether the Reservation holds exactly the pod's requests of the resources that the annotation
-    `exact-match-reservation` names; without the annotation, True."""
+    """Return whether the Reservation reserves exactly the amounts that the pod requests, for the resources that the
+    annotation `exact-match-reservation` names. Return True if the pod has no such annotation."""
     said = read_json((pod["metadata"].get("annotations") or _NOTHING).get(kinds.EXACT))
     named = said.get("resourceNames") if isinstance(said, Mapping) else None
     if not named:
@@ -313,7 +313,7 @@ def statuses(everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[A
             yield Answer(kind=kinds.RESERVATIONS, key=key, status=new, again_s=again_s)
 
 
-_LATEST_S = 4e9  # for an expiry after this time (seconds since the epoch), no timer is set
+_LATEST_S = 4e9  # no timer is set if a Reservation expires after this time (seconds since the epoch)
 
 
 def _used(pod: Object) -> str:

@@ -7,11 +7,12 @@ become selectors of its policy. The probability of a profile becomes a bound for
 because this uid is random. Two parts of a profile are left out: the field `patch`, and the translation of cpu and
 memory requests of mid and batch pods, because it needs node resources that only Koordinator's node agent writes.
 
-The second part contains the checks of the other webhooks, and the PriorityClasses of Koordinator's installation. For
-quotas the policies check that `min` is within `max`, and that a quota stays in its tree. For pods with Koordinator's
-labels they check that the QoS class is allowed for the priority, and that the cpu request of a pod with exclusive cpus
-is a whole number. Errors that involve other objects (a missing parent, more `min` below than above) appear in the
-status of the queue instead. A user with the right to delete a quota may always do so.
+The second part contains the checks of the other webhooks, and the PriorityClasses of Koordinator's installation. The
+policies for quotas check that `min` is at most `max`, and that no update moves a quota to another tree. For pods with
+Koordinator's labels they check that the QoS class is allowed for the priority, and that the cpu request of a pod with
+exclusive cpus is a whole number. A policy cannot check errors that involve other objects, such as a missing parent, or
+children whose `min` exceeds the parent's `min` in total. The status of the queue shows these errors instead. A user
+with the right to delete a quota may always do so.
 
 Sources: pkg/webhook/pod/mutating/cluster_colocation_profile.go and pkg/webhook/{elasticquota,pod/validating} of v1.8.0.
 """
@@ -150,7 +151,8 @@ def _in_band(*bands: str) -> str:
 
 
 def _none() -> str:
-    """Return a CEL expression that is true if the pod's priority is in no band."""
+    """Return a CEL expression that is true if the pod's priority is in none of the priority bands (koord-prod,
+    koord-mid and so on)."""
     return f"!{_in_band(*_BANDS)}"
 
 

@@ -1,7 +1,8 @@
 """Find the gang of a pod, and compute the status of its PodGroup.
 
-A label of the pod names a PodGroup in the pod's namespace. As soon as `minMember` pods exist, they start together. Pods
-that are created later start one by one. A group with the old label `min-available` needs no PodGroup object.
+A label of the pod names a PodGroup in the pod's namespace. As soon as `minMember` pods of the PodGroup exist, these
+pods start together. Pods that are created later start one by one. A group with the old label `min-available` needs no
+PodGroup object.
 
 The status is the same that the controller of scheduler-plugins writes. It has the numbers of pods with the label, and a
 phase. The phase goes through `Pending`, `Scheduling` and `Running` to `Finished` or `Failed`, which are final.

@@ -2,10 +2,10 @@
 unused part of a guarantee.
 
 A namespace has one ElasticQuota; if it has several, the first one by name is used. All their queues are children of one
-queue, whose limit is the sum of all `min`. So amounts that no `min` guarantees cannot be borrowed (scheduler-plugins
-then reports "total ElasticQuota used is more than min"). Two rules of scheduler-plugins may surprise users. If `max` is
-set but does not name cpu, memory or ephemeral-storage, the limit of this resource is 0. In a namespace with an
-ElasticQuota, pods may not request resources that no `min` names.
+queue, whose limit is the sum of all `min`. So quotas can only borrow what the `min` of another quota guarantees. (In
+scheduler-plugins, a pod beyond that waits with the message "total ElasticQuota used is more than min".) Two rules of
+scheduler-plugins may surprise users. If `max` is set but does not name cpu, memory or ephemeral-storage, the limit of
+this resource is 0. In a namespace with an ElasticQuota, pods may not request resources that no `min` names.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def statuses(everyone: Iterable[Told], objects: Objects) -> Iterator[Answer]:
 
 
 def notes(spec: Object) -> Iterator[str]:
-    """Yield a note about each surprising effect of a quota."""
+    """Yield a sentence for users if `max` is set but does not name cpu or memory, because the limit is then 0."""
     if (limit := amounts(spec.get("max"))) and (left := [name for name in NATIVE[:2] if name not in limit]):
         yield (
             f"spec.max does not name {' and '.join(left)}, so the limit is 0, as in scheduler-plugins: "

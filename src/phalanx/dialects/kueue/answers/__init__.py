@@ -2,12 +2,12 @@
 
 Parts, lowest first:
 
-    conditions      the conditions of a status; the conditions about the readiness of pods
+    conditions      set the conditions in a status, such as the conditions about the readiness of pods
     names           the name of a gang's Workload
-    topology        topology requests and assignments of pod sets; the sizes of pod sets, as a job changes
+    topology        topology requests and assignments of pod sets; the sizes of pod sets after a job has changed
     workloads       the Workload of a job, and its status
     consumed        the past usage of LocalQueues
     pending         the visibility API: pending Workloads in order
-    queue_statuses  the status of ClusterQueue, LocalQueue and Cohort; Workloads and jobs whose retention is over
-    figures         Kueue's metrics
+    queue_statuses  the status of ClusterQueue, LocalQueue and Cohort; delete Workloads and jobs after their retention
+    time figures Kueue's metrics
 """

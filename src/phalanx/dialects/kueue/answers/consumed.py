@@ -1,17 +1,17 @@
 """Compute the past usage of LocalQueues for the field `admissionFairSharingStatus`. A LocalQueue has this field if its
 ClusterQueue orders jobs by the past usage of its LocalQueues.
 
-Once in each sampling interval, the consumed amounts decay by the half-life. Then the amounts that are in use at that
-time are added, as if they had been in use for the whole interval:
+Once in each sampling interval, the consumed amounts are reduced: they halve in each half-life. Then the amounts that
+are in use at that time are added, as if they had been in use for the whole interval:
 
 
     consumed = consumed * 2^(-elapsed / halfLife) + use * (1 - 2^(-interval / halfLife))
 
 
 The usage of a LocalQueue is the weighted sum of the consumed amounts, divided by the queue's weight. It is stored in
-the LocalQueue's status, so a scheduler process that becomes the leader later continues from this value. The scheduler
-does not decide by this status; the status is only for users and tools. It decides by a usage that is exact to the
-second and that includes the start of a job at once, as Kueue's entry penalty does (`core.order.account_usage`).
+the LocalQueue's status, so a scheduler process that becomes the leader later continues from this value. This status is
+only for users and tools. The scheduler's decisions are based on another record of the usage, which is exact to the
+second and includes a job as soon as the job starts, as Kueue's entry penalty does (`core.order.account_usage`).
 
 Sources: pkg/util/admissionfairsharing and pkg/controller/core/localqueue_controller.go of v0.20.0-devel."""
 

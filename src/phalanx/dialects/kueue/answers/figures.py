@@ -2,12 +2,12 @@
 
 
 Gauges are computed from the gangs at the same time as the status of the queues. Counters are increased when Phalanx
-writes the status of a Workload: each condition that a write makes true counts as one admission or one eviction. So the
+writes the status of a Workload: if a write sets a condition to True, it counts as one admission or one eviction. So the
 metrics always agree with the objects. As in Kueue, counters start at 0 when the process becomes the leader.
 
 The values of labels are names of objects that administrators create. If a job names a ClusterQueue or a priority class
-that does not exist, there is no series for this name. LocalQueues have the same counters and gauges as in Kueue. They
-have no wait times of their own; the wait times are recorded for their ClusterQueues.
+that does not exist, there is no time series for this name. LocalQueues have the same counters and gauges as in Kueue,
+but no wait times. Wait times are recorded for ClusterQueues only.
 
 Sources: pkg/metrics/metrics.go; metrics of 0.19 and 0.20 have the labels priority_class and replica_role.
 """

@@ -10,9 +10,9 @@ Positions in the queue start at 0. Workloads for which the scheduler has found n
 Workloads (`active: false`) are not. If a ClusterQueue orders jobs by past usage, the Workloads of the LocalQueue with
 the lowest usage in its status come first.
 
-The scheduler computes the response from its jobs (`visible`). A program without the scheduler's state computes it from
-the Workload objects (`of_workloads`). Both lists have the same order if the Workloads were created in the order of
-their jobs and the ClusterQueue does not order jobs by usage.
+The scheduler computes the response from its jobs (`visible`). A program that does not have the scheduler's state
+computes the response from the Workload objects (`of_workloads`). Both lists have the same order if the Workloads were
+created in the order of their jobs and the ClusterQueue does not order jobs by usage.
 
 
 Source: apis/visibility/v1beta2, pkg/visibility/storage of v0.19.2.
@@ -207,7 +207,7 @@ def _used(defined: KueueDefinitions, queue: str, there: Mapping[str, Object]) ->
 
 
 def _of_workload(found: Object) -> Waiting | None:
-    """Return the `Waiting` of a Workload; None if the Workload is not pending or has no owner."""
+    """Return the Workload as a `Waiting`; None if the Workload is not pending or has no owner."""
     meta, spec = found["metadata"], found.get("spec") or {}
     said = {one.get("type"): one.get("status") for one in (found.get("status") or {}).get("conditions") or ()}
     owners = meta.get("ownerReferences") or ()

@@ -21,9 +21,9 @@ This module also computes the fair share of ClusterQueues and Cohorts, which Kue
 `status.fairSharing.weightedShare`.
 
 The share of a queue is the amount that it uses beyond its quota, in thousandths of the amount that its cohort can lend,
-divided by the queue's weight. It is computed for each resource over the sum of all flavors, and the largest result is
-the share. Quota that a queue or cohort does not lend because of its `lendingLimit` is not a part of the quota of the
-cohort above, and the use of this quota is not a part of that cohort's usage.
+divided by the queue's weight. It is computed for each resource, with the amounts of all flavors added up; the share is
+the largest result. A `lendingLimit` may keep a part of a queue's quota from its cohort. Then neither this part of the
+quota nor its usage counts in the cohort above.
 
 Sources: pkg/cache/scheduler/{fair_sharing,resource_node}.go of Kueue's main branch."""
 
@@ -65,7 +65,7 @@ Amounts: TypeAlias = Mapping[Cell, int]
 
 class SubtreeAmounts(NamedTuple):
     """The quota and the usage of a node of the cohort tree, including all nodes below it. Quota that the nodes below do
-    not lend is left out, and so is the usage of that quota."""
+    not lend is left out. The usage of such quota is left out as well."""
 
     quota: Amounts
     used: Amounts
@@ -129,9 +129,9 @@ class CohortTree:
                 yield node, self.of_cohorts.get(name, SubtreeAmounts({}, {}))
 
     def _lendable(self, cohort: str) -> Counter[str]:
-        """Return, for each resource, the amount that the cohort could use if all queues were empty. This is the quota
-        of the root of its tree plus the quota that the cohorts on the path from the root do not lend, but not more than
-        the limits on this path allow. The result is empty if there is no cohort."""
+        """Return, for each resource, the amount that the cohort could use if all queues were empty. It is the quota of
+        the root cohort, plus the quota that each cohort on the path from the root down to this cohort does not lend.
+        The limits on this path may reduce it. The result is empty if there is no cohort."""
         path, found = [cohort], Counter[str]()
         while (node := self.defined.cohorts.get(path[-1])) and node.parent and node.parent not in path:
             path.append(node.parent)

@@ -1,8 +1,8 @@
 """Write the topology request of each pod set into a Workload, and the assignment of its pods to topology domains.
 
 The assignment lists the domains of the flavor's Topology, and the number of pods in each domain. If the finest level is
-the host name, a domain is listed with its host name only. The domains are listed in slices, and a value that all
-domains of a slice share is listed once.
+the host name, a domain is listed with its host name only. The list has the form of Kueue's API: it consists of slices
+of domains, and a value that all domains of a slice share is written once.
 
 
 Source: pkg/controller/jobframework/tas.go, pkg/util/tas and apis/kueue/v1beta2 of Kueue v0.19.2.
@@ -11,8 +11,8 @@ This module also updates the pod counts of a Workload when its job changes.
 
 The Workload of a pending job states the number of pods that the job requests at present. The Workload of a running job
 states the number of running pods. This number increases when further pods are placed, and decreases as soon as the job
-requests fewer pods. So if an elastic job requests more pods than its queue admits, it has one Workload that counts its
-running pods. In this case Kueue would create a second Workload (a workload slice) that waits for all pods.
+requests fewer pods. So an elastic job that requests more pods has only one Workload, with the number of its running
+pods. Kueue would create a second Workload (a *workload slice*), which waits until all requested pods are admitted.
 
 Pods that have ended do not reduce the count; they are listed in `reclaimablePods`."""
 

@@ -1,8 +1,8 @@
 """Compute the Workload of a job, which is the object that Kueue's users, tools and dashboards read.
 
-Kueue's scheduler decides on Workloads. In Phalanx, Workloads only show the scheduler's decisions. A Workload has the
-name, owner, pod sets and conditions that Kueue would give it. If a user changes a field of a Workload that users may
-change, Phalanx reads the new value (`dialect`).
+In Kueue, Workloads are what the scheduler admits. In Phalanx, they only show the scheduler's decisions about jobs. A
+Workload has the name, owner, pod sets and conditions that Kueue would give it. If a user changes a field of a Workload
+that users may change, Phalanx reads the new value (`dialect`).
 
 
 Sources: pkg/controller/jobframework/reconciler.go, pkg/workload/workload.go of v0.19.2; reasons of
@@ -61,7 +61,7 @@ def incomplete(told: Told) -> bool:
 
 
 def waits_for_room(told: Told) -> bool:
-    """Return whether the gang waits, and the scheduler has tried it and found a reason why it cannot start now."""
+    """Return True if the gang waits because the scheduler has tried it and could not start it."""
     return told.stage is Stage.WAITING and told.reason is not None and told.reason.code not in _UNSPOKEN
 
 
@@ -145,7 +145,7 @@ def _again_s(status: Mapping[str, Any]) -> float | None:
 
 
 def _rejected(told: Told, status: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the reason and the message of a deactivation if an AdmissionCheck has rejected the Workload."""
+    """Return (reason, message) of the deactivation if an AdmissionCheck has rejected the Workload; otherwise None."""
     names = [str(one["name"]) for one in checks.in_state(status_of(status), REJECTED)]
     if not names or told.stage in (Stage.LEAVING, Stage.FINISHED):
         return None
@@ -264,7 +264,7 @@ def workload_status(
             status["admissionChecks"] = [one for one, _ in found]
             again_s = min((at_s for _, at_s in found if at_s is not None), default=None)
     if cluster := checks.cluster_of(told):
-        # Leave out nominations, because Kueue's schema forbids nominated clusters if `clusterName` is set.
+        # Remove the nominated clusters, because Kueue's schema forbids them if `clusterName` is set.
         status["clusterName"] = cluster
     elif nominated := old.get("nominatedClusterNames"):
         status["nominatedClusterNames"] = nominated
@@ -378,8 +378,8 @@ def _why(defined: KueueDefinitions, told: Told, reason: Reason) -> str:
 
 
 def _exceeds(defined: KueueDefinitions, told: Told) -> bool:
-    """Return whether a job with partial admission requests, for all its pods together, more than the capacity of every
-    flavor."""
+    """Return whether a job with partial admission can never start with all its pods: together they request more of each
+    flavor than the queue could use."""
     queue = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
     if queue is None or all(each.minimum == each.count for each in told.pod_sets):
         return False

@@ -204,8 +204,8 @@ def _defaulted(
     return [(kind, policy), (bound, binding)]
 
 
-# The API server applies policies in the order of their names. These must apply after the policy that sets the default
-# queue, and before the policy `jobs` chooses a scheduler name.
+# The API server applies policies in the order of their names. The following policies must come after the policy that
+# sets the default queue, and before the policy `jobs`, which chooses the scheduler name.
 SENDING_POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
     *_defaulted("elsewhere", _IN_SPEC, "object.spec"),
     *_defaulted("elsewhere-run-policy", _IN_POLICY, "object.spec.runPolicy"),

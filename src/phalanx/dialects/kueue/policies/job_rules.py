@@ -13,8 +13,8 @@ Further policies record the creator of a job that names a LocalQueue. Phalanx ne
 shares of users and for the ledger (the database of all jobs that ran).
 
 The record of the creator is called a *signature*. Phalanx's own policy (`kube/install/admission_policy`) signs jobs
-that have Phalanx's labels, and forbids changes of a signature. So the policy in this module signs a job only once, when
-the job is created or when it gets the queue label."""
+that have Phalanx's labels, and forbids changes of a signature. So the policy in this module signs a job only at one
+moment: when the job is created with the queue label, or later gets this label."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def validating(name: str, rules: list[Object], conditions: dict[str, str], check
 
 
 SCHEDULER = "object.spec.template.spec.schedulerName"
-# The worker cluster chooses which scheduler binds the job's pods.
+# True for a job that is sent to another cluster, which then chooses the scheduler of the job's pods.
 _SENT = 'has(object.spec.managedBy) && object.spec.managedBy == "kueue.x-k8s.io/multikueue"'
 _SUSPEND = (
     "Object{spec: Object.spec{suspend: true, template: Object.spec.template{spec: Object.spec.template.spec{"

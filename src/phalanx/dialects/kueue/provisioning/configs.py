@@ -24,9 +24,9 @@ class Config:
     `managed`: nodes are requested only for pod sets that request one of these resources; empty: for all pod sets.
     `attempts`: how many failed ProvisioningRequests of a job are followed by another request. The pause after the first
     failure is `base_s` seconds; it doubles with each further failure, up to `most_s` seconds. `selectors`: for each key
-    of the nodeSelector that the pods get, the name of the detail in the request's status that contains the value.
-    `merges`: True if identical pod sets of the job become one pod set of the request. `by_needs`: True if pod sets are
-    already identical when their scheduling requirements are equal."""
+    of the nodeSelector that the pods get, the key in the request's `status.provisioningClassDetails` whose value is
+    used. `merges`: True if identical pod sets of the job become one pod set of the request. `by_needs`: True if pod
+    sets are already identical when their scheduling requirements are equal."""
 
     class_name: str
     parameters: Mapping[str, str] = field(default_factory=dict)

@@ -1,5 +1,5 @@
-"""Create ProvisioningRequests and their PodTemplates, and compute the changes with which pods use the nodes of a
-request.
+"""Create ProvisioningRequests and their PodTemplates, and compute the changes of pod templates by which pods run on the
+nodes of a request.
 
 The names and fields are the same as in Kueue. An annotation of a request names the gang.
 
@@ -8,12 +8,12 @@ Sources: pkg/controller/admissionchecks/provisioning of v0.19.2; autoscaling.x-k
 
 `answers` yields the requests to create, and the requests to delete because no job needs them any more.
 
-A gang that waits for nodes from an autoscaler has its quota already (`reserved`). So its Workload shows the same as in
-Kueue: the quota is reserved and the checks are pending.
+A gang that waits for nodes from an autoscaler has its quota already (`reserved`). So its Workload has the same
+conditions as in Kueue: the quota is reserved, and the checks are pending.
 
 The state of an AdmissionCheck follows from the conditions of its ProvisioningRequest:
 
-    Provisioned                     Ready: the pods consume the request
+    Provisioned                     Ready: the pods use the nodes of the request
     Failed, BookingExpired          Retry after a pause, and Rejected after the last attempt
     CapacityRevoked                 Rejected, also while the job runs
     otherwise                       Pending, with the autoscaler's message

@@ -6,5 +6,6 @@ Parts, lowest first:
     workload       the fields of a Workload that are read, as types
     checks         AdmissionChecks: decisions of other controllers about one Workload
     definitions    ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass, AdmissionCheck
-    claims         the settings of one gang, from these and its Workload; Workloads that exist before their jobs
+    claims         the settings of one gang, from the definitions and its Workload; Workloads that exist before their
+                   jobs
 """

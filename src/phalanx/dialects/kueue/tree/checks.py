@@ -113,7 +113,8 @@ def cluster_of(told: Told) -> str:
 
 
 def check_state(told: Told, one: Object, now: str) -> Object:
-    """Return the entry of a check for the Workload's status. `one`: the last entry of this check."""
+    """Return the entry of a check that is to be written into the Workload's status. `one`: the present entry of this
+    check."""
     cluster = cluster_of(told)
     if told.stage is Stage.LEAVING:
         return one
@@ -172,7 +173,8 @@ def flavors_of(status: WorkloadStatus) -> frozenset[str]:
 
 
 def turned_down(status: WorkloadStatus) -> Reason | None:
-    """Return why the Workload loses its quota or waits for its next attempt; None if no check demands either."""
+    """Return why a check takes the Workload's quota away, or makes the Workload wait for its next attempt; None if no
+    check does so."""
     if retried := in_state(status, RETRY):
         named = ", ".join(f'"{one["name"]}" ({one.get("message") or ""})' for one in retried)
         text = f"Evicted due to AdmissionCheck(s) in Retry state: {named}"

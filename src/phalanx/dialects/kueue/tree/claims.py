@@ -2,8 +2,8 @@
 Workload.
 
 A LocalQueue does not become a queue of the tree. It only names the ClusterQueue of its jobs, and it may stop the jobs.
-This module also applies Kueue's other rules about one ClusterQueue and one job: which namespaces the ClusterQueue
-accepts, what happens to resources without a quota, and the AdmissionChecks.
+This module also applies Kueue's other rules about one ClusterQueue and one job: from which namespaces the ClusterQueue
+accepts jobs, how a resource without a quota is treated, and which AdmissionChecks apply.
 
 A *prebuilt* Workload is created before its job, and the job names it with `kueue.x-k8s.io/prebuilt-workload-name`.
 

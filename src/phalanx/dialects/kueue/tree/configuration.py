@@ -9,17 +9,17 @@ Sources: apis/config/v1beta2/{configuration_types,defaults}.go of v0.19.2.
 Kueue's Configuration may transform the requests of pods. Then a pod's *charge*, which is the amount that counts against
 the quota, differs from its requests.
 
-A transformation applies to one resource, its *input*. For a pod that requests the input,
+A transformation applies to one resource, its *input*. If a pod requests the input, this amount is added to the pod's
+own request of the output resource:
 
 
     output = sum over the transformations of input * multiplier * units of the output in one of the input
 
 
-is added to the pod's own request of the output. The input itself is charged too, unless the transformation replaces it.
-Outputs may be negative, so that they reduce other amounts, but no sum is below 0. Excluded resources are not charged,
-but the outputs of their transformations are. The computation is exact, and the result is rounded up for each pod: half
-a credit is charged as one credit. The charge is used for quota only; for placement, the scheduler uses the pods'
-requests.
+The input itself is charged too, unless the transformation replaces it. Outputs may be negative, which reduces the
+charge of a resource, but never below 0. Excluded resources are not charged, but the outputs of their transformations
+are. The computation is exact. For each pod, the result is rounded up to whole units. The charge is used for quota only;
+for placement, the scheduler uses the pods' requests.
 
 
 Sources: apis/config/v1beta2/configuration_types.go and pkg/workload/workload.go of v0.20.0-devel; of excluded inputs
@@ -164,7 +164,7 @@ class KueueConfiguration:
 
     @property
     def counts_all(self) -> bool:
-        """Return whether the charge of every pod equals its requests."""
+        """Return True if the charge of every pod equals the pod's requests, so that it need not be computed."""
         return not (self.excluded or self.transformations or self.undeclared)
 
     def counted(self, requests: Amounts, declared: frozenset[str]) -> Amounts:

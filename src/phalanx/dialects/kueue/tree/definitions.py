@@ -61,7 +61,7 @@ from phalanx.model.queue import (
 
 Cell = tuple[str, str]  # (flavor, resource)
 
-LONGEST_S = 365 * 86400.0  # only an upper bound, because the conditions of a ProvisioningRequest end it before
+LONGEST_S = 365 * 86400.0  # only an upper bound: usually a condition of the ProvisioningRequest ends the wait earlier
 
 _WITHIN = {"LowerPriority": WithinQueue.LOWER, "LowerOrNewerEqualPriority": WithinQueue.LOWER_OR_NEWER}
 _RECLAIM = {"LowerPriority": ReclaimWithinCohort.LOWER, "Any": ReclaimWithinCohort.ANY}

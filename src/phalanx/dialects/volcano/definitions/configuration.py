@@ -70,7 +70,7 @@ class VolcanoConfiguration:
 
     @property
     def preempts(self) -> bool:
-        """Return whether jobs may preempt other jobs of the same queue."""
+        """Return whether the configuration allows jobs to preempt other jobs of the same queue."""
         return not _PREEMPT.isdisjoint(self.actions)
 
     @property

@@ -1,11 +1,11 @@
-"""Translate HyperNodes to a topology. The topology has one level for each tier, and a node has a label for each level
-that names a HyperNode that contains the node.
+"""Translate HyperNodes to a topology. The topology has one level for each tier. For each level, a node gets a label
+with the name of a HyperNode that contains the node.
 
-The label for a tier names the HyperNode of the highest tier that contains the node, among HyperNodes of this tier and
-of lower tiers. So a HyperNode of a lower tier also satisfies a request for a tier ("one HyperNode of tier <=
-highestTierAllowed"). A node that is in no HyperNode has no label, because only Volcano's virtual root contains it, and
-the virtual root satisfies no hard request. If several HyperNodes of one tier contain a node, the first one by name is
-used. A HyperNode that contains itself is treated as a member of no other HyperNode.
+The label for a tier names a HyperNode of this tier if one contains the node; otherwise it names the HyperNode of the
+next lower tier that contains the node. So a HyperNode of a lower tier also satisfies a request for a tier ("one
+HyperNode of tier <= highestTierAllowed"). A node that is in no HyperNode has no label, because only Volcano's virtual
+root contains it, and the virtual root satisfies no hard request. If several HyperNodes of one tier contain a node, the
+first one by name is used. A HyperNode that contains itself is treated as a member of no other HyperNode.
 
 
 Source: pkg/scheduler/api/hyper_node_info.go of v1.15.1.

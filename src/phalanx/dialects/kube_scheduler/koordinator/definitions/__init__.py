@@ -1,4 +1,4 @@
-"""Read the objects of Koordinator from which the scheduler needs facts: Devices, NodeResourceTopologies, groups of
+"""Read the objects of Koordinator on which the scheduler's decisions depend: Devices, NodeResourceTopologies, groups of
 PodGroups, quotas and Reservations.
 
 Parts, lowest first:

@@ -7,10 +7,10 @@ them in whole cores: each core is a device of the node with a NUMA zone, and the
 two pods share a core. When the scheduler binds the pod, it writes the chosen cpus into an annotation that koordlet
 reads. A core is not allocated if the kubelet allocates or reserves one of its cpus.
 
-Nodes may differ in the number of threads per core, but a pod has the same request on all nodes. So the number of cores
-is computed for the nodes with the fewest threads per core. If a pod on a node has an annotation with cpus, the pod
-holds these cpus, even if another scheduler wrote the annotation. Another scheduler may have given the threads of one
-core to several pods; then the core is charged to the pod with the core's first thread.
+Nodes may differ in the number of threads per core, but a pod has the same request on all nodes. So Phalanx computes the
+number of cores for the nodes with the fewest threads per core, which need the most cores. If a pod on a node has an
+annotation with cpus, the pod holds these cpus, even if another scheduler wrote the annotation. Another scheduler may
+have given the threads of one core to several pods; then the core is charged to the pod with the core's first thread.
 
 Source: pkg/scheduler/plugins/nodenumaresource and apis/extension/{node,resource,numa_aware}.go of v1.8.0.
 """
@@ -79,7 +79,7 @@ class NodeCpus:
         return tuple(Device(name=core.name, resource=CORES, zone=core.zone) for core in self.cores)
 
     def given(self, names: Iterable[str]) -> list[Core]:
-        """Return the cores whose device is among `names`, in the order of their cpus."""
+        """Return the cores that are the devices `names`, in the order of their cpu numbers."""
         known = frozenset(names)
         return [core for core in self.cores if core.name in known]
 
@@ -154,7 +154,7 @@ def with_cpus(pod: Object, asked: DeviceAsk | None, known: ClusterCpus) -> Devic
     node = (pod.get("spec") or {}).get("nodeName")
     cores, wrong = cpu_ask(pod, known) if not node else (_held(pod, known.of(str(node))), "")
     aligned = alignment(pod, known)
-    if cores and known.largest_zone_milli:  # the pod prefers one zone, so that its cpu can be charged to a zone
+    if cores and known.largest_zone_milli:  # the pod prefers a single zone, to which its cpu can then be charged
         aligned = aligned or "preferred"
     if not (cores or wrong or aligned):
         return asked
@@ -252,7 +252,7 @@ def _held(pod: Object, node: NodeCpus) -> int:
 
 def _own(pod: Object) -> frozenset[int]:
     """Return the cpus in the pod's annotation. If the annotation has more cpus than the pod requests, return no cpus,
-    because the annotation cannot come from a scheduler."""
+    because no scheduler writes such an annotation."""
     cpus = cpus_in(_annotation(pod, STATUS).get("cpuset"))
     asked = pod_requests(pod.get("spec") or {}).get("cpu", 0) if cpus else 0
     return cpus if len(cpus) * _MILLI <= asked else frozenset()

@@ -1,4 +1,4 @@
-"""Read Koordinator's groups of gangs and its devices, and collect the facts from all of Koordinator's objects.
+"""Read Koordinator's groups of gangs and its devices, and collect the results of reading all of Koordinator's objects.
 
 *Groups of gangs.* The gangs of a group start together. An annotation on PodGroups, or on pods without a PodGroup, lists
 the gangs of the group. In Phalanx a group is one gang that has a role for each of Koordinator's gangs. Either all these
@@ -99,7 +99,7 @@ _ALL = 1000  # a whole device, in thousandths
 _VENDOR = "node.koordinator.sh/gpu-vendor"
 _GPUS, _OF_VENDORS = "nvidia.com/gpu", {"amd": "amd.com/gpu", "hygon": "dcu.com/gpu"}
 _COUNTED_WHOLE = (_GPUS, *_OF_VENDORS.values())
-# The valid sets of GPU resources in one pod. To each set except the first, a pod may add `SHARED`.
+# The valid sets of GPU resources in one pod. With each set except the first, a pod may also request `SHARED`.
 _VALID = ({GPU}, {MEMORY}, {RATIO}, {CORE, MEMORY}, {CORE, RATIO})
 
 
@@ -234,10 +234,10 @@ def _bytes(text: Any) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KoordinatorDefinitions(ElasticQuotaDefinitions):
-    """The facts from all of Koordinator's objects. `reservations`: the Reservations, by name, that wait for capacity or
-    reserve capacity on a node. `devices`: the healthy devices of each node. `listed`: all devices of each node, as its
-    Device object lists them. `cpus`: the cores and zones of nodes. `groups`: key of a PodGroup -> the names of the
-    PodGroups that start together with it."""
+    """The definitions from all of Koordinator's objects. `reservations`: the Reservations, by name, that wait for
+    capacity or reserve capacity on a node. `devices`: the healthy devices of each node. `listed`: all devices of each
+    node, as its Device object lists them. `cpus`: the cores and zones of nodes. `groups`: key of a PodGroup -> the
+    names of the PodGroups that start together with it."""
 
     reservations: Mapping[str, ReservationSpec] = field(default_factory=dict)
     devices: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
@@ -303,7 +303,8 @@ class KoordinatorDefinitions(ElasticQuotaDefinitions):
 
 
 def define(objects: Objects) -> KoordinatorDefinitions:
-    """Return the facts from all of Koordinator's objects. `objects`: the objects of the cluster, by kind and key."""
+    """Return the definitions from all of Koordinator's objects. `objects`: the objects of the cluster, by kind and
+    key."""
     quotas = quota_tree.define(objects)
     there = objects.get(kinds.RESERVATIONS, {})
     read = {name: read_reservation(there[name]) for name in sorted(there)}
