@@ -370,9 +370,9 @@ class KubeWorld:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Disable garbage collection inside the context, and exclude the objects that are made there from later
-    collections. These objects stay alive anyway, and a collection that visits 100,000 pods would block all other tasks
-    for seconds."""
+    """Disable garbage collection inside the context. At its end, exclude all objects that exist then from later
+    collections. The objects of the caches stay alive anyway, and a collection that visits 100,000 pods would block all
+    other tasks for seconds."""
     enabled = gc.isenabled()
     gc.disable()
     try:

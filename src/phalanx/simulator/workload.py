@@ -123,12 +123,12 @@ class Workload:
     """A workload.
 
     `tasks`: in the order of their submission; at equal times in the order of the file.
-    `topologies`: the topologies of the nodes, unless the policy has its own. `reservations`: advance reservations of
-    the nodes.
+    `topologies`: the topologies of the nodes; a policy with topologies of its own replaces them. `reservations`:
+    advance reservations of the nodes.
     `groups`: the node groups, whose nodes come and go.
     `counted`, `unit`: the counted resource, and its amount in one processor or GPU.
-    `dropped`: for each reason why records did not become jobs, (reason, number of records). `faults`: unreadable
-    records with their places."""
+    `dropped`: (reason, number of records) of the valid records that did not become jobs. `faults`: unreadable records
+    with their places."""
 
     name: str
     tasks: Sequence[Task]
@@ -216,7 +216,7 @@ def divided(task: Task, resource: str, most: int) -> Task:
 
 
 def machine(count: int, name: str = "machine") -> Node:
-    """Return one node with all processors of a log."""
+    """Return a node that stands for the whole parallel machine of a log. `count`: the number of its processors."""
     return Node(name=name, allocatable=amounts({CPU: count * MILLI_CPU, PODS: max(count, 1)}))
 
 

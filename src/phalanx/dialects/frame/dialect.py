@@ -1,4 +1,4 @@
-"""Define a *dialect* as a value. A dialect reads the objects of another scheduler's API and writes their status. It has
+"""Define the class `Dialect`. A *dialect* reads the objects of another scheduler's API and writes their status. It has
 three parts.
 
 - *Definitions* are the other scheduler's objects for queues, quotas, flavors and priorities. `Dialect.define`

@@ -298,8 +298,8 @@ def _labels(defined: KaiDefinitions, near: tuple[str, str, str]) -> tuple[str, s
 
 
 def _near(defined: KaiDefinitions, group: Object) -> Object:
-    """Return the sub-group with its topology constraint in the form of Phalanx's options. If the constraint has a
-    required and a preferred level, the required level is used."""
+    """Return the sub-group as an entry of Phalanx's option for groups, with its topology constraint. If the constraint
+    has a required and a preferred level, the required level is used."""
     said = group.get("near") or {}
     keys = ("topology", "requiredTopologyLevel", "preferredTopologyLevel")
     near = (str(said.get(keys[0]) or ""), str(said.get(keys[1]) or ""), str(said.get(keys[2]) or ""))

@@ -161,7 +161,8 @@ def opts_out(options: Mapping[str, str], classes: Collection[str]) -> bool:
 
 
 def classes_that_opt_out(classes: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of these PriorityClasses (name -> object) whose pods ask not to be preempted."""
+    """Return the names of those PriorityClasses whose pods ask not to be preempted. `classes`: the PriorityClasses by
+    name."""
     notes = {name: one["metadata"].get("annotations") or _NOTHING for name, one in classes.items()}
     return frozenset(name for name, said in notes.items() if said.get(_UNWILLING) == "false")
 

@@ -200,7 +200,8 @@ class _Seen:
 
 
 def _with_made(defined: YuniKornDefinitions, root: QueueBranch, applications: Iterable[_Application]) -> QueueBranch:
-    """Return the root queue, extended by the queues that placement rules created for these applications."""
+    """Return the root queue with all queues below it, including the queues that placement rules created for these
+    applications."""
     made = {one.queue: one.namespace for one in applications if one.queue not in defined.named}
     for queue, namespace in made.items():
         if (found := defined.made(queue, namespace)) is not None:

@@ -1,7 +1,6 @@
 """Install everything that Phalanx needs in a cluster. Each request is repeated until the API server answers.
 
-The scheduler cannot begin without some of its requests. `until_answered` repeats such a request until the API server
-answers it.
+`until_answered` repeats a request without whose answer the scheduler cannot begin.
 
 Only requests that are safe to repeat may be passed to `until_answered`: reads, and creations of objects that may
 already exist.

@@ -79,8 +79,8 @@ class ObjectCaches:
         return kind in self.served or kind in REQUIRED
 
     async def sync(self, api: Connection) -> None:
-        """Find the optional kinds that the API server serves, and wait until all caches that decisions need have their
-        first list."""
+        """Find the optional kinds that the API server serves, and wait until the first list of every kind that
+        decisions depend on is in its cache."""
         wanted = dict.fromkeys((*LOOKED_UP, *self._of_others()))
         shown = await asyncio.gather(*(_serves(api, kind, patient=self.settings.patient) for kind in wanted))
         served = [kind for kind, is_shown in zip(wanted, shown, strict=True) if is_shown]

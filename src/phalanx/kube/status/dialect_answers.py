@@ -37,7 +37,7 @@ _LEISURE = 20.0  # a pass over all definitions takes at most a twentieth of the 
 
 class DialectAnswers:
     """The writer of the answers about gangs and queues. `run` writes until it is cancelled. `gang_of_pod`: a function
-    that returns the gang to which the pod with a uid belongs now. `served`: the kinds that have a cache. `effects`: the
+    that gets the uid of a pod and returns the pod's present gang. `served`: the kinds that have a cache. `effects`: the
     object that records Events and reports whether the leader's deadline has passed."""
 
     def __init__(

@@ -19,8 +19,8 @@ from phalanx.model.reason import Reason
 
 class GangViews:
     """The views of gangs. `told`: a map from dialect to gang to the latest view of that gang. `cache`: a function that
-    returns the objects of a kind. `gang_of_pod`: a function that returns the gang to which the pod with a uid belongs
-    now."""
+    returns the objects of a kind. `gang_of_pod`: a function that gets the uid of a pod and returns the pod's present
+    gang."""
 
     def __init__(
         self,

@@ -80,7 +80,7 @@ class EventReporter:
     sent after the other writes.
     `asks_autoscalers`: False if Phalanx requests nodes itself, so that no autoscaler adds nodes for the same pods.
     `on_demand`: the queues for which Phalanx requests nodes itself in any case.
-    `admitted`: a function that returns those of the given gangs that their quotas admit together."""
+    `admitted`: a function that gets gangs and returns those of them that can all start within their quotas together."""
 
     asks_autoscalers = True
     on_demand: frozenset[str] = frozenset()

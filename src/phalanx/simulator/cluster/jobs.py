@@ -131,7 +131,8 @@ class SimulatedJobs:
         return (*self._tell(live.job.id, Started(live.job.id, live.attempt)), *self._open_missing(live))
 
     def _open_missing(self, live: Live) -> Sequence[Event]:
-        """Open the slots by which the elastic job could grow."""
+        """Open the slots of the elastic job that have no node, which means that the scheduler may now place pods
+        there."""
         if not (missing := live.missing()):
             return ()
         live.open.update(dict.fromkeys(missing))

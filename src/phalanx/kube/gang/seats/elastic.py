@@ -100,7 +100,8 @@ class ElasticParallelism:
 
     def _lower(self, number: int) -> None:
         """Set the number of pods that are granted to the role's Job to the number of seats that stay. The number does
-        not fall below the Job's minimum, unless the whole Job leaves because its group does not need it."""
+        not fall below the Job's minimum. The exception is a Job that its group of roles does not need: it may give up
+        all of its pods."""
         row = self._seats.rows[number]
         has = sum(bool(seat.node or seat.pod) for seat in row.seats.values())
         going = sum(slot.role == number for slot in self.leaving)

@@ -305,8 +305,8 @@ def _priority(members: GangMembers) -> int:
 
 
 def _needs(members: GangMembers, rows: Sequence[RoleSource]) -> PodsToCreate:
-    """Return the pods that suspended Jobs will create. Running Jobs are left out, because their pods already exist and
-    the quotas have admitted them."""
+    """Return (Job, number of pods that it will create) of each suspended Job. Running Jobs are left out, because their
+    pods already exist and the quotas have admitted them."""
     jobs = {job.uid: job for job in members.jobs if job.suspended}
     found = ((source.uid, role.minimum) for role, source in rows if isinstance(source, JobPods))
     return [(jobs[uid], count) for uid, count in found if uid in jobs]

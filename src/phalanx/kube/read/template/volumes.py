@@ -186,7 +186,8 @@ class VolumeClaims:
             found.places[f"{_PLACES}{driver}"] = found.places.get(f"{_PLACES}{driver}", 0) + 1
 
     def _by_class(self, found: ClaimConstraints, name: str, class_name: str) -> None:
-        """Add the constraints of an unbound claim, by the binding mode and the topologies of its class."""
+        """Add the constraints of an unbound claim to `found`. They depend on the binding mode and the allowed
+        topologies of the claim's StorageClass."""
         what = f"the claim {name}" if name else "the claim of an ephemeral volume"
         known = self._classes.get(class_name)
         if known is None:

@@ -165,7 +165,7 @@ def with_cpus(pod: Object, asked: DeviceAsk | None, known: ClusterCpus) -> Devic
 
 def cpu_ask(pod: Object, known: ClusterCpus) -> tuple[int, str]:
     """Return the number of exclusive cores that the pod needs, and the reason why it cannot get them. The reason is
-    empty if it can."""
+    empty if the pod can get them."""
     policy, required = _policy(_annotation(pod, SPEC))
     if not known.threads or not is_bound(pod) or policy not in (_FULL, _SPREAD):
         return 0, ""
