@@ -10,6 +10,6 @@ Parts, lowest first:
     ray            RayCluster, RayJob and RayService
     spark          SparkApplication
     volcano_job    Volcano's Job, if another cluster runs it
-    appwrapper      AppWrapper (workload.codeflare.dev, mcad.ibm.com), which wraps other objects; its dialect supported
-    all supported kinds
+    appwrapper     AppWrapper (workload.codeflare.dev, mcad.ibm.com), which wraps other objects; its dialect
+    supported      all supported kinds
 """

@@ -9,5 +9,6 @@ Parts, lowest first:
     consumed        the past usage of LocalQueues
     pending         the visibility API: pending Workloads in order
     queue_statuses  the status of ClusterQueue, LocalQueue and Cohort; delete Workloads and jobs after their retention
-    time figures Kueue's metrics
+                    time
+    figures         Kueue's metrics
 """
