@@ -256,7 +256,7 @@ class CyclePreemption:
         (rule R23). Return None if the job does not fit, whichever of these nominations is withdrawn."""
         context, decided = self.context, {each.job for each in self.actions if isinstance(each, Nominate)}
         for other in nomination.lower_nominated(self.cluster, record):
-            if other.job.id not in self.state.kept_nominations or other.job.id in decided:
+            if other.job.id not in self.state.kept_nominations or other.job.id in decided | self.state.stopped:
                 continue
             drafted, entered = context.draft.mark(), context.ledger.mark()
             evict.give_back(context, other)
