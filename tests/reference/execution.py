@@ -13,7 +13,7 @@ from .choices import Choices
 from .decisions import Broken, Decision, decisions, losing
 from .facts import Facts, Nodes, Work, plus
 from .nodes import Reservation, fits, free, free_at, may_take, reserve, respects
-from .order import Kind, Request
+from .order import Kind, Request, strict_above
 from .outcomes import Cycle, Demand
 from .quota import allows, charges
 from .victims import Search, apply_victims, faults
@@ -172,7 +172,9 @@ class Execution(Cycle):
         self.known.clear()
         held = self.held
         if held and not fits(free_at(self.facts, held.at_s), held.request.work.asks, held.request.pods):
-            self.held = reserve(self.facts, held.request)
+            self.held, work = reserve(self.facts, held.request), held.request.work
+            if self.held is None and held.request.kind is Kind.JOB:  # R14: it blocks, because it has no reservation
+                self.blocked |= dict.fromkeys(strict_above(self.facts, work.queue), work.job.priority)
 
     def hand_over(self, request: Request) -> None:
         """R23: the nomination is handed over in the same cycle, and the other job is decided again."""
