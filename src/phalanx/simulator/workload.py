@@ -125,7 +125,7 @@ class Workload:
     `tasks`: in the order of their submission; at equal times in the order of the file.
     `topologies`: the topologies of the nodes; a policy with topologies of its own replaces them. `reservations`:
     advance reservations of the nodes.
-    `groups`: the node groups, whose nodes come and go.
+    `groups`: the node groups, whose nodes are added and removed during the run.
     `counted`, `unit`: the counted resource, and its amount in one processor or GPU.
     `dropped`: (reason, number of records) of the valid records that did not become jobs. `faults`: unreadable records
     with their places."""

@@ -258,8 +258,8 @@ class Claim:
     continue to run, so that Phalanx stops it. `options`: Phalanx options that replace the options of the gang's
     objects. `roles`: for a gang of bare pods, the settings of each role. Pods of roles without settings start with the
     gang, but the gang does not wait until they exist.
-    `group`: for a gang of bare pods, the settings of all its pods together. If `roles` is set, only the field `minimum`
-    of `group` is used.
+    `group`: for a gang of bare pods, the settings of all its pods together. If `roles` is set, `group` only determines
+    how many pods must exist.
     `gate`: why the gang may not run yet, even after the scheduler has reserved nodes and quota for it. While `gate` is
     set, Phalanx resumes no Job of the gang. `silent`: True if Phalanx writes no answers for the gang.
     `updates`: for each pod set, the fields that Phalanx adds to its pod template when the gang starts and has no gate.

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Becomes:
-    """A field whose value Phalanx translates to the field `field` of its own model. `how`: how Phalanx uses the value,
-    as users read it."""
+    """A field whose value Phalanx translates to the field `field` of its own model. `how`: a text for users about how
+    Phalanx uses the value."""
 
     field: str
     how: str = ""
@@ -19,15 +19,15 @@ class Becomes:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A field that has no effect in Phalanx. `why`: the reason, as users read it."""
+    """A field that has no effect in Phalanx. `why`: a text for users with the reason."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A field that Phalanx writes as the other scheduler would write it. `how`: the values, or the difference from the
-    other scheduler, as users read them."""
+    """A field that Phalanx writes as the other scheduler would write it. `how`: a text for users about the values that
+    Phalanx writes, or about the difference from the other scheduler."""
 
     how: str = ""
 

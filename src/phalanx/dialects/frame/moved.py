@@ -40,7 +40,7 @@ def each_moved(
 ) -> tuple[Moved, ...]:
     """Return the equivalents of the objects in the order of the objects. `define`: a function that reads the
     definitions among all objects. `becomes`: a function that returns the equivalent of one object, or None if the
-    object has nothing to do with the dialect. Such objects are left out."""
+    object has nothing to do with the dialect, so that it is left out."""
     found = [obj for obj in objects if isinstance(obj.get("metadata"), Mapping)]
     defined = define(found)
     return tuple(one for obj in found if (one := becomes(obj, defined)) is not None)

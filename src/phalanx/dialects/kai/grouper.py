@@ -184,8 +184,8 @@ def shape_of(kind: str, obj: Object) -> OwnerShape:
 
 
 def sizes(owner: OwnerName, objects: Objects) -> Kind | None:
-    """Return the kind of an owner if objects of this kind state their number of pods. Return None for other kinds, and
-    for kinds that Phalanx does not watch."""
+    """Return the kind of an owner if objects of this kind have a field for the number of pods and Phalanx watches the
+    kind; otherwise None."""
     return _kind(owner, kinds.OWNERS, objects)
 
 

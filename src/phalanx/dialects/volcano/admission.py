@@ -37,8 +37,8 @@ _ROUNDS: Final = 16
 
 
 def _rounds(listed: str, names: str) -> list[dict[str, str]]:
-    """Return the rounds as variables of a policy. Each round has the names of the items whose dependencies are all in
-    the round before. `listed`: a CEL expression for all items. `names`: a CEL expression for the dependencies of one
+    """Return the rounds as variables of a policy. Each round has the names of those items whose dependencies are all in
+    the round before it. `listed`: a CEL expression for all items. `names`: a CEL expression for the dependencies of one
     item (`t`)."""
     first = f"{listed}.filter(t, size({names}) == 0).map(t, has(t.name) ? t.name : '')"
     found = [{"name": "round0", "expression": first}]

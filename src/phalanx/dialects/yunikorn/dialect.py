@@ -326,8 +326,8 @@ def _too_large(asks: Mapping[str, int], queue: str, queues: Iterable[Queue]) -> 
 
 
 def _own_queue(leaf: str, gang: str, queues: Mapping[str, Queue]) -> Queue:
-    """Return a queue of its own for one application, below the application's leaf queue. The leaf queue divides its
-    amounts among the queues of its applications."""
+    """Return a queue for one application alone, below the application's leaf queue. So the leaf queue divides its quota
+    among its applications."""
     above = queues.get(leaf)
     preemption = NO_PREEMPTION if above is None else above.preemption
     return Queue(name=f"{leaf}{OF_APPLICATION}{gang}", parent=leaf, preemption=preemption)

@@ -54,11 +54,11 @@ class DialectWatch:
     """The definitions of other schedulers, and their claims on gangs. `defined`: a map from a dialect to its
     definitions, as they were last read. `stale`: the dialects whose definitions changed since then. `claimed`: a map
     from a gang to its dialect. `silent`: the gangs on whose objects their dialect writes no status. `written`: the
-    annotations that Phalanx writes. `objects`: the caches of those of a dialect's kinds that the API server serves. The
-    other parameters, up to `tell`, are functions. `note`: called with the settings of an object that have no effect.
-    `invalid`: called with a definition that cannot be read. `news`: called when a user writes an object on which the
-    dialect reports status and that belongs to no gang yet. `places_changed`: called when nodes get other labels of
-    declared topologies, or when other parts of nodes are reserved. `pods_changed`: called with the changes of
+    annotations that Phalanx writes. `objects`: the caches of those kinds of the dialects that the API server serves.
+    The other parameters, up to `tell`, are functions. `note`: called with the settings of an object that have no
+    effect. `invalid`: called with a definition that cannot be read. `news`: called when a user writes an object on
+    which the dialect reports status and that belongs to no gang yet. `places_changed`: called when nodes get other
+    labels of declared topologies, or when other parts of nodes are reserved. `pods_changed`: called with the changes of
     stand-ins, and of pods for which other parts of nodes are reserved than before. `tell`: passes events about claimed
     queues to the core. `stand_ins`: a map from an object's uid to the stand-in, the pod by which the scheduler
     represents this object."""

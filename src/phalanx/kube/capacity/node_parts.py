@@ -34,8 +34,8 @@ def name_of(node: str, part: str) -> str:
 
 
 def node_and_part(name: str) -> tuple[str, str]:
-    """Return the name of the node in the API, and the name of the part; the latter is "" if `name` is the name of a
-    whole node."""
+    """Return the name of the node in the API, and the name of the part. The name of the part is "" if `name` is the
+    name of a whole node."""
     node, _, part = name.partition("/")
     return node, part
 

@@ -169,7 +169,8 @@ def read_pod(
 def _bound_by_us(
     spec: Object, owner: PodOwner | None, answers_to: frozenset[str], binds_alone: Callable[[Object], bool]
 ) -> tuple[bool, bool]:
-    """Return whether Phalanx binds the pod as a job of its own, and whether Phalanx binds it at all."""
+    """Return two truth values: whether Phalanx binds the pod as a separate job, and whether Phalanx binds the pod in
+    any way."""
     default = (scheduler := spec.get("schedulerName", "")) == labels.DEFAULT_SCHEDULER
     with_gang = default and owner is not None and owner.ours
     single = default and not with_gang and binds_alone(spec)
@@ -228,8 +229,8 @@ _WORDS = ("labels", "annotations", "ownerReferences")
 
 
 def _same_demands(old: Object, new: Object) -> bool:
-    """Return whether both versions of a pod have the same requests. They do if their specs differ at most in the node,
-    and if the kubelet allocates the same amounts."""
+    """Return whether both versions of a pod have the same requests: their specs differ at most in the node, and the
+    kubelet has allocated the same amounts to both."""
     before, after = old["spec"], new["spec"]
     if "nodeName" in after and "nodeName" not in before:
         before = {**before, "nodeName": after["nodeName"]}

@@ -2,7 +2,7 @@
 templates are read.
 
 Pods, Jobs, nodes and queues must be served. Other kinds may be missing, or the scheduler may not have the right to list
-them. Such a kind is treated as if it had no objects.
+them. The scheduler then treats them as kinds without objects.
 """
 
 from __future__ import annotations

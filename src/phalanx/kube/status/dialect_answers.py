@@ -32,7 +32,7 @@ from phalanx.model.reason import Reason
 log = logging.getLogger(__name__)
 
 _WRITERS = 8  # the most gangs whose answers are written concurrently
-_LEISURE = 20.0  # a pass over all definitions takes at most a twentieth of the time
+_LEISURE = 20.0  # the answers about all definitions take at most a twentieth of this process's time
 
 
 class DialectAnswers:

@@ -20,8 +20,8 @@ from phalanx.kube.write.events import EventReporter
 
 
 class DialectReports:
-    """The metrics, API responses and Events of the enabled dialects. `objects`: a function that returns the objects of
-    those of the given kinds that have a cache. `reporter`: the object that records Events."""
+    """The metrics, API responses and Events of the enabled dialects. `objects`: a function that gets kinds and returns
+    the objects of each kind that has a cache. `reporter`: the object that records Events."""
 
     def __init__(
         self,
@@ -48,12 +48,13 @@ class DialectReports:
             self._noted = asyncio.Event()
 
     def see_all(self, name: str, objects: Mapping[Kind, Mapping[str, Object]]) -> None:
-        """Note the present views and objects of all gangs of the dialect."""
+        """Update the metrics of the dialect `name` from the present views of all its gangs and from `objects`."""
         if name in self._figures:
             self._figures[name].look(self._watch.defined[name], list(self._views.told[name].values()), objects)
 
     def see_status(self, gang: str, kind: Kind, before: Object, after: Object) -> None:
-        """Note that the status of an object was written."""
+        """Update the metrics after the status of an object was written. `before`, `after`: the object before and after
+        the write."""
         name, told = self._views.of(gang)
         if name in self._figures and told is not None:
             self._figures[name].wrote(self._watch.defined[name], told, kind, before, after)

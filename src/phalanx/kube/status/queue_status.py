@@ -27,7 +27,7 @@ from phalanx.model.status import QueueStatus, ResourceUsage
 log = logging.getLogger(__name__)
 
 _REASONS = {QueueState.HELD: "Held", QueueState.DRAINING: "Draining", QueueState.CLOSED: "Closed"}
-_LEISURE = 50.0  # computing the statuses takes at most a fiftieth of the time
+_LEISURE = 50.0  # computing the statuses takes at most a fiftieth of this process's time
 _MUCH = 1e6  # stands for an infinite share, which JSON cannot express
 
 

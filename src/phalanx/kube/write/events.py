@@ -49,7 +49,7 @@ _FOR_PROGRAMS = ("enough_s", "reservation")  # the numbers of a reason that are 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRate:
     """Limits on the rate of reports. `settle_s`: a reason is written only when it is at least this many seconds old;
-    `brief_s`: the same for reasons that usually disappear within seconds. `per_object_s`: the seconds between two
+    `brief_s`: this age for reasons that usually disappear within seconds. `per_object_s`: the seconds between two
     writes to one object, after the first `burst` writes. `writes_per_s`: the largest number of writes a second to all
     objects together. `events_kept`: the largest number of queued Events; when there are more, the oldest are dropped.
     `late_s`: the longest time in seconds for which an Event waits because other writes are sent first."""
@@ -97,7 +97,7 @@ class EventReporter:
         self._is_busy = is_busy
         self.admitted: Callable[[Collection[str]], frozenset[str]] = frozenset
         self._newest: dict[str, tuple[float, GangLifecycle, Reason]] = {}  # gang id -> (time, gang, reason)
-        self._written: dict[str, dict[str, tuple[str, float]]] = {}  # gang id -> uid -> (code, bucket full at)
+        self._written: dict[str, dict[str, tuple[str, float]]] = {}  # gang id -> uid -> (code, time of full bucket)
         self._helped: dict[str, tuple[GangLifecycle, Reason]] = {}  # gangs with pods for which more nodes would help
         self._judged: frozenset[str] = frozenset()  # the gangs that `admitted` was last called with
         self._asking: frozenset[str] = frozenset()  # the gangs that this call returned
@@ -258,7 +258,7 @@ class EventReporter:
 
 
 def _numbers(reason: Reason) -> str | None:
-    """Return the numbers of the reason that other programs read, as JSON; None if it has none of them, so that the
+    """Return the numbers of the reason that other programs read, as JSON; None if it has no such numbers, so that the
     annotation of an earlier reason is removed."""
     known = {name: reason.numbers.get(name) for name in _FOR_PROGRAMS}
     found = {name: one for name, one in known.items() if isinstance(one, str) or (one is not None and isfinite(one))}

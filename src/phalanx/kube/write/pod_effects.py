@@ -4,8 +4,8 @@ the watch, unless they already have a newer version.
 Bare pods (pods without a Job) are evicted in three steps: check their PodDisruptionBudgets, mark the pods, evict them.
 
 A bare pod has no Job that could be suspended, so it is evicted by the Eviction API, which respects
-PodDisruptionBudgets. A budget may allow the eviction of any single one of several pods, but not of all of them. So the
-budgets are checked for all victims of a preemptor together, before the first eviction.
+PodDisruptionBudgets. A budget may allow the eviction of each single pod, but not the eviction of several pods together.
+So the budgets are checked for all victims of a preemptor together, before the first eviction.
 
 This module also writes the node that is planned for a pod on the pod's volume claims, so that the volumes are created
 for that node.

@@ -54,9 +54,9 @@ class Verdict(Enum):
 
 class Write(ABC):
     """A write to one object. `key`: the name of the object; writes with the same key are sent one after the other.
-    `begins`: True if the write causes further writes (a resumed Job gets pods, which must be bound). Such a write is
-    sent after writes that complete a start or free capacity. `retried`: the codes of refusals that may be temporary,
-    such as 429 from a webhook."""
+    `begins`: True if the write causes further writes (a resumed Job gets pods, which must be bound). A write that
+    begins a start is sent after writes that complete a start or free capacity. `retried`: the codes of refusals that
+    may be temporary, such as 429 from a webhook."""
 
     key: str
     begins = False

@@ -148,7 +148,7 @@ class Arrivals:
         """Return the job as it is submitted now: with its estimate, and with the priority that a round order or a
         formula gives it."""
         job = self._estimator.told(fate.task)
-        if job.submitted_s <= self._latest_s:  # keep the trace's order at equal times; the core would use the names
+        if job.submitted_s <= self._latest_s:  # equal times keep the trace's order; the core would use names
             job = replace(job, submitted_s=nextafter(self._latest_s, inf))
         self._latest_s = job.submitted_s
         if self._checkpoint_s:

@@ -87,7 +87,7 @@ class SimulatedJobs:
     def preempt(self, live: Live, action: Preempt) -> None:
         if live.phase is Phase.QUEUED or live.attempt != action.attempt:
             return
-        if live.phase is not Phase.STOPPING:  # the preemptor may itself be a job that was preempted before
+        if live.phase is not Phase.STOPPING:  # if its phase is STOPPING, it was already preempted for another job
             preemptor = self.live.get(action.by)
             live.fate.cascade = 1 + (preemptor.fate.cascade if preemptor is not None else 0)
             self.cascades.append(live.fate.cascade)

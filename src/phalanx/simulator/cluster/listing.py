@@ -73,7 +73,7 @@ class Live:
         return self.fate.task.stop_s if self.job.limit_s is not None else self.limit_s
 
     def slots(self) -> list[Slot]:
-        """Return the slots of all its pods."""
+        """Return the slots of all pods of the job."""
         return [Slot(at, ordinal) for at, role in enumerate(self.job.roles) for ordinal in range(role.count)]
 
     def missing(self) -> tuple[Slot, ...]:

@@ -34,7 +34,7 @@ class JobWork:
         self._tell, self._over = tell, over
 
     def go_on(self, live: Live) -> None:
-        """Set the job's rate of work from its present pods, and plan its end accordingly."""
+        """Compute the job's rate of work from its present pods, and plan its end for this rate."""
         live.plan += 1
         live.rate, live.since_s = live.pace(), self._agenda.now_s
         end_s = inf if live.rate <= 0 else live.since_s + (live.fate.work_s - live.worked_s) / live.rate
@@ -100,7 +100,7 @@ class JobWork:
 
     def _end(self, live: Live, plan: int) -> Sequence[Event]:
         if live.plan != plan:
-            return ()  # this end was planned for other pods
+            return ()  # this end was planned before the job's pods changed
         fate, now_s = live.fate, self._agenda.now_s
         done = live.rate > 0 and now_s >= live.since_s + (fate.work_s - live.worked_s) / live.rate
         fate.ran_s = fate.work_s if done else live.worked_s + (now_s - live.since_s) * live.rate

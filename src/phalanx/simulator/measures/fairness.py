@@ -54,8 +54,8 @@ Line: TypeAlias = tuple[tuple[str, float], ...]  # (queue, weight) for each queu
 
 
 def lines_of(parties: Iterable[str], queues: Sequence[Queue], default: str, counted: str) -> dict[str, Line]:
-    """Return each party's path in the tree. `default`: the queue of jobs that name none. `counted`: the resource by
-    whose weights parts are divided."""
+    """Return each party's path in the queue tree (a `Line`). `default`: the queue of jobs that name none. `counted`:
+    the resource by whose weights parts are divided."""
     known = {queue.name: queue for queue in queues}
     found: dict[str, Line] = {}
     for party in parties:

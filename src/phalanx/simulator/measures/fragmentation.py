@@ -10,13 +10,14 @@ this value over `SAMPLES` evenly spaced times of the run. Free parts of a shared
 
 *Stranded* is the part of the free amount of the counted resource that cannot be used, because the other free resources
 of the node are too small. The ratio in which the workload's pods request the resources determines how much of the other
-resources is needed. (Borg, EuroSys'15, calls it unusable because another resource of the machine is fully allocated.)
+resources is needed. (The authors of Borg, EuroSys'15, use the word for resources that are unusable because another
+resource of the machine is fully allocated.)
 
 *Closeness* measures on how many nodes, and in how many domains of each topology level, the pods of a gang were placed.
 
 A gang is a job that had two or more pods when it first ran. The nodes on which its pods were at that time are counted.
-The levels are those of the run's topologies, and those that gangs request. A node without the label of a level (or of a
-coarser level) counts as a domain of its own.
+The measured levels are the levels of the run's topologies and the levels that gangs request. A node without the label
+of a level (or of a coarser level) counts as a domain of its own.
 
 The distance of two pods is measured in *hops*: 0 on one node, 2 in one domain of the finest level (up to its switch and
 down), and 2 more for each coarser level, by the levels of the first topology.

@@ -132,7 +132,7 @@ _OVER = frozenset({"Succeeded", "Failed"})
 @dataclass(slots=True)
 class Use:
     """The amounts of one quota. `used`: the requests of its pods on nodes. `asked`: the requests of all its pods.
-    `used_by_fixed`, `asked_by_fixed`: the same for pods that are not preemptible."""
+    `used_by_fixed`, `asked_by_fixed`: the parts of these two amounts that belong to pods that are not preemptible."""
 
     used: Asked = field(default_factory=dict)
     asked: Asked = field(default_factory=dict)

@@ -60,7 +60,7 @@ class ColocationProfiles:
             },
             "mutations": mutations,
         }
-        if share < _ALL:  # the type of `request` has no uid: its value has one, on `phalanx up`, where this is used
+        if share < _ALL:  # `request` has a uid in `phalanx up`, although its CEL type has none
             limit = f"{share * 2**32 // _ALL:08x}"
             policy["matchConditions"] = [{"name": "probability", "expression": f'dyn(request).uid < "{limit}"'}]
         return made(MUTATING, name, policy), bound(MUTATING, name)

@@ -193,7 +193,8 @@ def _after(since: str, retention_s: float | None) -> float | None:
 
 
 def _deletions(key: str, workload: Object) -> Iterator[Answer]:
-    """Yield the deletion of a finished Workload, or of the jobs of a deactivated one."""
+    """Yield the answer that deletes a finished Workload, or the answers that delete the jobs of a deactivated
+    Workload."""
     if is_finished(workload):
         yield Answer(kind=kinds.WORKLOADS, key=key, gone=True)
         return

@@ -307,8 +307,8 @@ def _checks(
 
 
 def _left(old: Mapping[str, Any], said: Conditions, now: str) -> Object:
-    """Set the status of an evicted Workload after all its pods have ended. If a check has the state Retry, the status
-    contains the time of the next attempt."""
+    """Set the conditions of an evicted Workload after all its pods have ended, and return the other fields of its
+    status. If a check has the state Retry, the status contains the time of the next attempt."""
     cause, text = said.reason("Evicted"), said.message("Evicted")
     counted, _, below = cause.partition("DueTo")
     ran_s = max(0, int(read_moment(now) - read_moment(said.since("Admitted") or now)))
@@ -445,8 +445,8 @@ def _assignments(defined: KueueDefinitions, told: Told, counts: Mapping[str, int
 
 
 def _total(defined: KueueDefinitions, told: Told, request: Amounts, count: int, *, pods: bool) -> dict[str, str]:
-    """Return the amounts that `count` pods with the given request are charged, as a quantity for each resource. `pods`:
-    True if the result includes the resource `pods`, because a quota counts it."""
+    """Return the amounts that are charged for `count` pods with the given request, as a quantity for each resource.
+    `pods`: True if the result includes the resource `pods`, because a quota counts it."""
     found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
     covered = found.resources if found is not None else frozenset[str]()
     counted = defined.configuration.counted(request, covered)

@@ -105,8 +105,8 @@ def _lost_a_member(gang: GangLifecycle, parts: StartedParts) -> bool:
 
 
 def _seat_pods(gang: GangLifecycle, parts: StartedParts) -> None:
-    """Give seats to new pods, and adapt the seats to the sizes of the Jobs. If another cluster runs the start, send new
-    bare pods to that cluster."""
+    """Give seats to new pods, and remove seats that the Jobs no longer need. If another cluster runs the start, send
+    new bare pods to that cluster."""
     pods = parts.seating.seat_pods()
     for pod in pods:
         if isinstance(gang.state, Running) and gang.state.readiness.see(pod):

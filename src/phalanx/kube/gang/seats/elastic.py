@@ -111,7 +111,7 @@ class ElasticParallelism:
 
     def _evict(self, pod: Pod, grace_s: float | None, refusals: int = 0) -> None:
         """Evict the pod. If a PodDisruptionBudget refuses the eviction, try again later: the budget may soon allow it,
-        and without this eviction the earlier evictions were in vain."""
+        and the capacity is needed together with that of the pods that were evicted before."""
 
         def answered(answer: WriteOutcome, text: str) -> None:
             if (
@@ -283,8 +283,8 @@ class Staleness:
         return bool(start.bare_pods()) and not start.objects.succeeded_bare
 
     def _report(self, grace_s: float) -> None:
-        """Report by an Event that too few pods run. Do not report a gang whose pods are just being bound, because its
-        pods are bound one after the other."""
+        """Report by an Event that too few pods run. Do not report a gang whose pods are just being bound: they are
+        bound one after the other, so at first only some of them run."""
         start, seats, now_s = self._start, self._start.seats, self.since_s
         if seats.started():
             text = (

@@ -45,8 +45,9 @@ def _seat_pods(start: GangStart, barrier: BindBarrier) -> None:
 
 def _add_missing_seats(start: GangStart, elastic: ElasticParallelism) -> None:
     """Add the seats of pods that do not exist now. A role gets as many seats as it has pods; the role of an elastic Job
-    gets as many seats as the Job was granted. A role never gets more seats than the start has placed, or than it has
-    pods on nodes. For pods that the user has added since the start, the core is asked for nodes as usual."""
+    gets as many seats as the Job was granted. But all roles together get at most the number of seats that the start
+    placed, or the number of seated pods if that is larger. For pods that the user has added since the start, Phalanx
+    later requests nodes from the core."""
     rows, counts = start.seats.rows, list[int]()
     for row in rows:
         job = start.objects.jobs.get(row.job)
@@ -63,13 +64,13 @@ def _add_missing_seats(start: GangStart, elastic: ElasticParallelism) -> None:
             row.add(row.next_ordinal())
     elastic.grant(counts)
     if any(elastic.parallelism(job) < job.requested_parallelism for job in start.objects.jobs.values()):
-        elastic.rest()  # perhaps it has just given way
+        elastic.rest()  # the gang may have given up pods right before the restart
 
 
 def _recall_leaving(start: GangStart, elastic: ElasticParallelism) -> None:
     """Find the terminating pods that the core gave up before the restart: these are the pods in excess of their role's
-    size. A replacement of such a pod requests a node of its own. The replacement of any other terminating pod gets the
-    node of that pod."""
+    size. The replacement of a pod that was given up needs a new node. The replacement of any other terminating pod gets
+    the node of that pod."""
     for number, row in enumerate(start.seats.rows):
         job = start.objects.jobs.get(row.job)
         kept = row.least if job is None else elastic.granted.get(job.uid, row.taken)

@@ -140,8 +140,8 @@ def device_ask(pod: Object) -> DeviceAsk | None:
 
 
 def allocated(pod: Object, node: Iterable[Object], names: Iterable[str]) -> str:
-    """Return the value of the annotation `device-allocated` for a pod that gets the devices `names`; empty if none of
-    them is in a Device object. `node`: the devices of the node, as its Device object lists them."""
+    """Return the value of the annotation `device-allocated` for a pod that gets the devices `names`; empty if no Device
+    object lists any of these devices. `node`: the devices of the node, as its Device object lists them."""
     given, asks = frozenset(names), pod_requests(pod.get("spec") or {})
     found: dict[str, list[Object]] = {}
     for one in node:
