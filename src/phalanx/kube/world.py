@@ -197,8 +197,8 @@ class KubeWorld:
             self._reconciler.mark(gang)
 
     async def sync(self) -> None:
-        """Wait until every cache that decisions need has its first list, the listed objects are routed to their gangs,
-        and the past usage is read. Other tasks run during the wait, so that the Lease is renewed."""
+        """Wait until all kinds that decisions depend on are listed, the listed objects are routed to their gangs, and
+        the past usage is read. Other tasks run during the wait, so that the Lease is renewed."""
         with _without_collection():
             _, past = await asyncio.gather(self.caches.sync(self._api), load_usage(self._api))
             await self.watch.follow()

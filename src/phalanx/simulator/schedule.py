@@ -266,7 +266,8 @@ def held(schedule: Schedule) -> list[float]:
 
 
 def capacity(schedule: Schedule) -> float:
-    """Return the capacity of the cluster: the sum over all nodes that it had at any time."""
+    """Return the capacity of the cluster in the counted resource: the sum of the amounts of all nodes that it had at
+    any time."""
     workload = schedule.workload
     return sum(dict(node.allocatable).get(workload.counted, 0) for node in schedule.nodes) / workload.unit
 

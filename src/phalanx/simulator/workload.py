@@ -49,7 +49,8 @@ class SimulatedGroup:
     `refused`: the probability that the provider refuses a requested node, after the group's delay.
     `never`: the probability that a requested node never arrives.
     `late`, `late_s`: the probability that a node arrives late, and by how much at most.
-    `lifetime_s`: the mean of the exponential time after which a node is lost, as spot nodes are; 0: never."""
+    `lifetime_s`: the mean lifetime of a node, which is then lost like a spot node (exponentially distributed); 0: nodes
+    are never lost."""
 
     group: NodeGroup
     refused: float = 0.0
@@ -64,7 +65,7 @@ class SimulatedGroup:
             yield self.node(f"{self.group.name}-{number}")
 
     def node(self, name: str) -> Node:
-        """Return a node of the group that has arrived."""
+        """Return a node of the group in the state of a node that has arrived."""
         template = self.group.template
         return Node(
             name=name,

@@ -138,7 +138,7 @@ class DialectWatch:
             self.tell_unused(dialect.name, change.kind, change.new)
 
     def tell_unused(self, dialect: str, kind: Kind, obj: Object | None) -> None:
-        """Report settings of the object that have no effect by an Event on the object."""
+        """Write an Event on the object about those of its settings that have no effect."""
         for text in self.dialects[dialect].notes(kind.name, obj) if obj is not None else ():
             self._note(kind, obj or {}, text)
 

@@ -2,9 +2,10 @@
 
 Before any pod ends, Phalanx writes a mark of the preemption on the gang's objects (kubernetes.md 8), so that a
 scheduler process that starts after a crash continues the preemption. The mark of a Job is part of the PATCH that
-suspends the Job. The Job controller then deletes the pods, and does not count them as failures. Bare pods (pods without
-a Job) are marked one by one, and evicted when all of them are marked. If a PodDisruptionBudget protects a pod of one
-victim of a preemptor, all victims of that preemptor continue to run, and none of them is preempted for a while.
+suspends the Job. The Job controller then deletes the pods of the Job, and does not count the deleted pods as failures.
+Bare pods (pods without a Job) are marked one by one, and evicted when all of them are marked. If a PodDisruptionBudget
+protects a pod of one victim of a preemptor, all victims of that preemptor continue to run, and none of them is
+preempted for a while.
 
 The *departure* of a gang lasts from the request to end its start until all of its pods are gone. During the departure,
 the gang's Jobs are suspended. The core gets the report of the departure only when all pods are gone. The owner of a

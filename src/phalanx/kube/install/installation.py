@@ -134,8 +134,8 @@ def read_key(data: Object) -> RecordKey | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
     """The result of the installation. `admission`: the mechanism that queues Jobs for Phalanx. `record_key`: the key
-    that signs the records of starts; None if records are not signed. `unread`: the dialects whose kinds this cluster
-    does not serve in a version that Phalanx reads."""
+    that signs the records of starts; None if records are not signed. `unread`: the dialects that stay disabled, because
+    this cluster does not serve their kinds in a version that Phalanx reads."""
 
     admission: AdmissionMode = AdmissionMode.NEITHER
     record_key: RecordKey | None = None

@@ -1,8 +1,8 @@
 """Hold the caches of the watched kinds. Some of the cached objects (such as LimitRanges) determine how pods and pod
 templates are read.
 
-Pods, Jobs, nodes and queues must be served. Other kinds may be missing, or the scheduler may not have the right to list
-them. The scheduler then treats them as kinds without objects.
+The API server must serve pods, Jobs, nodes and queues. Other kinds may be missing, or the scheduler may not have the
+right to list them. The scheduler then treats them as kinds without objects.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class ObjectCaches:
             await self._informers(kind).list_again()
 
     def look_up(self, kinds: Iterable[Kind]) -> None:
-        """Start to use the caches of these optional kinds, which the API server serves."""
+        """From now on, use the caches of these kinds. They are optional kinds that the API server serves."""
         found = {kind: self.objects(kind) for kind in kinds}
         self.admission = AdmissionDefaults(
             limit_ranges=found.get(LIMIT_RANGES, {}),

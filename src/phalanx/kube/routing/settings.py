@@ -50,6 +50,6 @@ class KubeSettings:
 
     @property
     def frameworks(self) -> bool:
-        """Return whether Phalanx reads the jobs of every framework that the API server serves, because users queue
-        these jobs with Kueue's labels."""
+        """Return True if Phalanx reads the jobs of all frameworks whose kinds the API server serves. It does so if the
+        Kueue dialect is enabled, because users queue these jobs with Kueue's labels."""
         return "kueue" in self.dialects

@@ -92,8 +92,8 @@ class DialectAnswers:
             await asyncio.sleep(min(5.0, _LEISURE * (time.perf_counter() - began_s)) if len(self._gangs) > 500 else 0)
 
     async def _write_gangs(self, gangs: Iterable[str]) -> None:
-        """Write the answers about these gangs. Several gangs are written concurrently, because each write waits for the
-        API server twice."""
+        """Write the answers about these gangs. The answers about several gangs are written concurrently, because each
+        answer takes two requests to the API server."""
         rest = iter(gangs)
 
         async def writer() -> None:

@@ -1,5 +1,5 @@
-"""Serve what other schedulers offer to programs: their metrics, and responses and streams at their API paths. Also
-record the Events that belong to a dialect's writes."""
+"""Serve the metrics that other schedulers have, and the responses and streams at their API paths, so that programs for
+these schedulers work. Also record the Events that the other scheduler would record for a dialect's writes."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ class Made(NamedTuple):
 
 
 class Factory:
-    """The queue of pods that the controllers have not created yet. Pods are created at a bounded rate. `orders`: the
-    number of pods in the queue."""
+    """The queue of pods that the controllers have not created yet, because they create pods at a limited rate.
+    `orders`: the number of pods in the queue."""
 
     def __init__(self, creation: Creation) -> None:
         self.creation, self.orders = creation, 0

@@ -64,7 +64,7 @@ class Live:
         return 1.0 if len(self.placed) == self.pods else len(self.placed) / self.pods
 
     def expect(self, limit_s: float) -> None:
-        """Set the expected total run time of the job."""
+        """Replace the estimate of the job's total run time, by which the scheduler plans."""
         self.job, self.limit_s = replace(self.job, limit_s=limit_s), limit_s
 
     def stop_s(self) -> float | None:

@@ -90,8 +90,8 @@ def staying(task: Task, at: int, *, copy: bool) -> Task:
 
 
 def allocated(schedule: Schedule, demand: float) -> float:
-    """Return the allocated fraction of the cluster at the time when the submitted pods request `demand` times its
-    capacity; at the end, if they never do."""
+    """Return the allocated fraction of the cluster at the time when the submitted pods together request `demand` times
+    the cluster's capacity. If they never request that much, return the fraction at the end."""
     workload, has = schedule.workload, capacity(schedule)
     came, placed, device_bytes = 0.0, 0.0, workload.device_bytes
     for fate in schedule.fates:

@@ -149,7 +149,7 @@ class Seating:
     # --- private ---------------------------------------------------------------------------------------------------
 
     def _take(self, pod: Pod) -> Seat | None:
-        """Give the pod a seat, and return the seat; None for a terminating pod that never had a node."""
+        """Give the pod a seat, and return the seat; return None if the pod is terminating and never had a node."""
         if pod.going and not pod.node:
             return None
         number, held = self._seats.role_of_pod(pod, self._start.objects.jobs), self._seats.held

@@ -120,7 +120,7 @@ class Ancestors:
         return Ancestor(*found, next((role for one in said if (role := framework.role_of(one))), ""))
 
     def members(self, kind: Kind, obj: Object) -> list[str]:
-        """Return the uids of the object's gang members, as if the object had no ancestor."""
+        """Return the uids of the gang members that the object forms if it has no ancestor."""
         return [adapter.member(obj) for adapter in adapters(kind, obj, self.made(kind, obj))]
 
     def made(self, kind: Kind, obj: Object) -> Object | None:
