@@ -2,7 +2,7 @@
 the Kubernetes API without loss.
 
 The request of a pod for a resource is the sum of the requests of its containers and sidecars. If an init container and
-the sidecars before it together request more, that sum is used instead. The pod's overhead is added. (The source is
+the sidecars before it together request more, their sum is used instead. The pod's overhead is added. (The source is
 k8s.io/component-helpers/resource.PodRequests.)"""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Assemble the parts of the KAI dialect to one `frame.Dialect`."""
+"""Combine the parts of the KAI dialect into one `frame.Dialect`."""
 
 from __future__ import annotations
 

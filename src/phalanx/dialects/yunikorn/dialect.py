@@ -1,4 +1,4 @@
-"""Assemble the YuniKorn dialect to one `frame.Dialect`. YuniKorn's ConfigMap becomes queues, and pods with
+"""Combine the YuniKorn dialect into one `frame.Dialect`. YuniKorn's ConfigMap becomes queues, and pods with
 `schedulerName: yunikorn` become jobs.
 
 YuniKorn has no kinds of its own. So the condition PodScheduled and events on a pod show why the pod waits, as for every

@@ -10,7 +10,7 @@ victims have the same or a lower priority, and their queue uses more than its ow
 
 The limits of users and groups in a queue also apply to all queues below it, as in YuniKorn. The limit that names a user
 applies to that user. Every other user has the limit of `*`, each user separately. The limit of a group applies to all
-its members together. An application is charged to one group only. To find it, the limits are searched from the
+its members together. An application is charged to one group only. To find this group, the limits are searched from the
 application's queue up to the root. The first queue whose limits name a group of the user, or the group `*` (all users),
 determines the group. All applications of the group `*` share one limit.
 

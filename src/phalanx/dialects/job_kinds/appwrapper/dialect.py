@@ -1,4 +1,4 @@
-"""Assemble the AppWrapper dialect to one `frame.Dialect`. The nodes of MCAD's quota trees become queues. The scheduler
+"""Combine the AppWrapper dialect into one `frame.Dialect`. The nodes of MCAD's quota trees become queues. The scheduler
 reads AppWrappers themselves as Jobs (`job_form`)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Assemble the parts of the scheduler-plugins dialect to one `frame.Dialect`.
+"""Combine the parts of the scheduler-plugins dialect into one `frame.Dialect`.
 
 Users may give the scheduler of scheduler-plugins any name; this dialect uses the name in its Helm chart. If Phalanx
 also binds pods of the default scheduler, these pods belong to this dialect too. A pod with Phalanx's scheduler name and

@@ -171,7 +171,8 @@ class KueueFigures:
     # --- counters -----------------------------------------------------------------------------------------------------
 
     def wrote(self, defined: KueueDefinitions, told: Told, kind: Kind, before: Object, after: Object) -> None:
-        """Count the conditions of a Workload that a write of its status made true."""
+        """Update the counters after a write of a Workload's status: count each condition that this write has set to
+        True."""
         queue = _queue_of(told, after)
         if kind != kinds.WORKLOADS or queue not in defined.cluster_queues:
             return

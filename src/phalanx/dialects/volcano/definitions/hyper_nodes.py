@@ -61,7 +61,7 @@ class Members:
         self._matched = [(one, each) for one, each in pairs if not one.name]
 
     def around(self, name: str, labels: Mapping[str, str]) -> list[HyperNode]:
-        """Return the HyperNodes that contain this member, sorted by name."""
+        """Return the HyperNodes that contain the member with this name and these labels, sorted by name."""
         matched = [each for one, each in self._matched if _matches(one, name, labels)]
         return sorted({*self._named.get(name, ()), *matched}, key=lambda each: each.name)
 
