@@ -1,5 +1,5 @@
-"""Combine the YuniKorn dialect into one `frame.Dialect`. YuniKorn's ConfigMap becomes queues, and pods with
-`schedulerName: yunikorn` become jobs.
+"""Combine the parts of the YuniKorn dialect into one `frame.Dialect`. YuniKorn's ConfigMap becomes queues, and pods
+with `schedulerName: yunikorn` become jobs.
 
 YuniKorn has no kinds of its own. So the condition PodScheduled and events on a pod show why the pod waits, as for every
 pod. If YuniKorn would reject an application, the application's pods fail, as in YuniKorn. If there is no configuration,

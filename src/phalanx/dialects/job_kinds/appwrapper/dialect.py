@@ -1,5 +1,5 @@
-"""Combine the AppWrapper dialect into one `frame.Dialect`. The nodes of MCAD's quota trees become queues. The scheduler
-reads AppWrappers themselves as Jobs (`job_form`)."""
+"""Combine the parts of the AppWrapper dialect into one `frame.Dialect`. The nodes of MCAD's quota trees become queues.
+The scheduler reads AppWrappers themselves as Jobs (`job_form`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Combine the dialect for Kubernetes' own gangs into one `frame.Dialect`.
+"""Combine the parts of the dialect for Kubernetes' own gangs into one `frame.Dialect`.
 
 The kinds of this dialect are a part of Kubernetes. If the API server does not serve them (feature gate
 GenericWorkload), Phalanx reads nothing. The dialect adds no scheduler name. Phalanx schedules pods whose scheduler name
