@@ -18,7 +18,7 @@ This module also computes the requests of a pod, exactly as kube-scheduler and t
 
 The rule is `PodRequests` of k8s.io/component-helpers/resource: containers run at the same time, so their requests are
 added up. Init containers run one after the other, so only the largest request counts; to each, the requests of the
-sidecars that were started before it are added (init containers with restartPolicy Always). Pod-level resources
+sidecars (init containers with restartPolicy Always) that were started before it are added. Pod-level resources
 (KEP-2837) replace the sum for the resources that they name. The RuntimeClass' overhead is added. During an in-place
 resize (KEP-1287) the largest of the requested, the allocated and the running amounts counts, unless the kubelet has
 reported the resize as infeasible. A container with a limit and no request requests its limit. The API server applies
