@@ -257,7 +257,8 @@ class Occupied:
 
     `requests`: the exact amounts, including one of the resource `pods`. `devices`: the names of its devices.
     `resident`: True for a static pod and a pod of a DaemonSet. A node that has only resident pods counts as empty. The
-    other fields are as in `Shape`: the affinity terms of other pods use them, and its own terms limit other pods."""
+    other fields are as in `Shape`: affinity terms of other pods may select the foreign pod, and its own terms limit
+    other pods."""
 
     pod: str  # its uid
     node: str

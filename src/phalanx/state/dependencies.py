@@ -23,8 +23,8 @@ class JobDependencies:
     """The index of dependencies.
 
     `dependents`: job -> the live jobs that name this job as a dependency.
-    `active`: array -> its jobs that have one of its slots. These are running and nominated jobs, and waiting jobs that
-        may start.
+    `active`: array -> the jobs that have one of the array's slots. These are running and nominated jobs, and waiting
+        jobs that may start.
     `passed`: jobs of arrays that cannot start, so that another job of the array has got their slot."""
 
     def __init__(self) -> None:

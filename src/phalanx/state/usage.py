@@ -97,7 +97,7 @@ class DecayedUsage:
 
     def leave(self, queue: str, user: str, now_s: float) -> None:
         """Note that a job of the user has left the queue. From time to time, this also removes associations that have
-        neither jobs nor usage, so that they are always less than half of all associations."""
+        neither jobs nor usage, so that these are always fewer than half of all associations."""
         meter = self.meter(queue, user)
         meter.jobs -= 1
         self._idle += not meter.jobs

@@ -1,5 +1,5 @@
-"""Compute the shadow time (the earliest start of a gang) on a cluster of one node, with plain integers. Such clusters
-are laptops, and the machines of workload logs, which are simulated as one node.
+"""Compute the shadow time (the earliest start of a gang) on a cluster of one node, with plain integers. Clusters of one
+node are laptops, and the machines of workload logs, which are simulated as one node.
 
 This module computes what `core.backfill.shadow_time` computes for many nodes. With one node, all holdings of a job are
 on that node (`Holders`), and capacity is one number per resource. A loop over the running jobs costs less than the

@@ -237,8 +237,8 @@ class BackfillForecast:
 
     def renew_first(self) -> bool:
         """If a job that need not respect the first reservation has taken its nodes, make the reservation again at its
-        new earliest time. If the job with the reservation is preempted, remove the reservation. Return whether one of
-        these happened (rule R13)."""
+        new earliest time. If the job with the reservation is preempted, remove the reservation. Return whether the
+        reservation was made again or removed (rule R13)."""
         first = self.reservations[0] if self.reservations and self.profile is None else None
         if first is None or not (self.is_broken or first.request.job in self.ends.leaving):
             return False

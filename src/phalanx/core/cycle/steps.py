@@ -15,9 +15,9 @@ through these methods (`offers` is a method of `CycleState`, and `receive` a fun
     deny          report why it does not start (`core.cycle.report`)
 
 Where shares or guarantees decide between queues, one request class determines the rank of its queue. This is the first
-class that either may search for victims, or whose limits allow it and whose placement class fits by counting. A strict
-queue is ranked by its first class. Until all backfill reservations are made, the cycle tries every request class within
-its limits, because the first class that finds no capacity gets a reservation.
+class that may search for victims, or that is within its limits and has a placement class that fits by counting. A
+strict queue is ranked by its first class. Until all backfill reservations are made, the cycle tries every request class
+within its limits, because the first class that finds no capacity gets a reservation.
 
 Within a cycle the set of classes that may start only shrinks, for three reasons. Grants reduce the headroom of queues.
 Other requests may use the charges that victims return only in the next cycle. A placement class closes when one of its

@@ -8,8 +8,9 @@ of their users.
 - Past usage: a user is charged from the moment at which a decision gives nodes to the pods until the world reports that
   the pods are gone, because no other job can use these nodes. A nomination is not charged to the user. This module
   notes each change of what a job holds; `state.usage` computes the usage from these notes.
-- After a restart the world sends the stored usage (`UsageTold`), and then the running jobs (`Adopted`). The usage of
-  such a running job counts from its start on, except for the part that the stored usage already includes."""
+- After a restart the world sends the stored usage (`UsageTold`), and then the running jobs (`Adopted`). The usage of a
+  job that is adopted counts from the start of the job on, except for the part that the stored usage already
+  includes."""
 
 from __future__ import annotations
 

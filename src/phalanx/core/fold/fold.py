@@ -417,7 +417,7 @@ def note_partial(cluster: Cluster, record: JobRecord, action: Start) -> None:
 
 def fixed_size(record: JobRecord, slots: Iterable[Slot]) -> tuple[int, ...]:
     """Return the number of pods of each role of a job whose size is fixed at the start. `slots`: the slots with which
-    it starts. Empty: the size is not fixed, or there are no slots yet (the job is started pod by pod)."""
+    the job starts. Empty: the size is not fixed, or there are no slots yet (the job is started pod by pod)."""
     if record.job.size is not GangSize.FIXED_AT_START:
         return ()
     size = [0] * len(record.job.roles)

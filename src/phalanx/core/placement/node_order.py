@@ -83,7 +83,7 @@ class NodeOrder:
     `few`: True if the nodes are so few that a loop examines them one by one.
     `ties_by_row`: True if equally loose nodes are in the order of their rows. Only such an order can be updated without
         a new sort.
-    `strayed`: positions that have lost capacity. The code that takes capacity notes them.
+    `strayed`: positions that have lost capacity. The code that takes capacity adds positions to this list.
     `loosened`: a counter that grows with each sort, and when a node may have regained capacity."""
 
     def __init__(self, columns: NodeTable, *, packed: bool) -> None:

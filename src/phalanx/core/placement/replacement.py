@@ -1,4 +1,5 @@
-"""Find nodes for pods of a started gang that need another node. They are placed close to the other pods of their gang.
+"""Find nodes for pods of a started gang that need another node. These pods are placed close to the other pods of their
+gang.
 
 The topology domain of the other pods is given by node labels. So a request to be close to these pods can be written
 into the new pod's own shape: a required closeness becomes required node labels, and a preferred closeness becomes

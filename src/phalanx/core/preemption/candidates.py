@@ -40,7 +40,7 @@ class Victim:
     """A job that is preempted, shrunk or moved.
 
     `slots`: the slots that the job releases; empty if it is preempted whole. `charge`: the charge that returns to its
-    queue. `place`: the placements to which it is nominated, if it is moved."""
+    queue. `place`: if the job is moved, its new placements, to which it is nominated."""
 
     job: str
     rule: PreemptionRule

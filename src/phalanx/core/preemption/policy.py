@@ -5,8 +5,8 @@ There are four rules. Reasons use these names; Kueue's names are in brackets:
 - *within* (InClusterQueue): victims in the same queue, of lower priority, or of equal priority and submitted later.
 - *reclaim* (InCohortReclamation): victims in other queues. The paths of the two queues from the root part at their
   lowest common ancestor; a *side* is the child of this ancestor on one of the two paths. With the job, the preemptor's
-  side stays within its guarantee. The victim's queue, and each queue above it up to its side, uses more than its
-  guarantee.
+  side stays within its guarantee. The victim's queue, and each queue above it up to the victim's side, uses more than
+  its guarantee.
 - *fair-share* (InCohortFairSharing): as reclaim, but with the job the preemptor's side exceeds its guarantee. The share
   of the preemptor's side with the job must be below the share of the victim's side before the eviction (Kueue's
   LessThanInitialShare). The queue's `Strategy` may instead require that it is at most the share after the eviction

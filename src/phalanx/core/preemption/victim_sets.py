@@ -68,9 +68,9 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 class SearchForVictims(Protocol):
-    """The search for victims on whose behalf this module tries sets. `at_once`: True if nodes are free for the job and
-    only quota is short. `by_amounts`: True if counting shows whether the gang can be placed. `named`: True if pods
-    request named devices, so that counting amounts is not enough."""
+    """The search for victims for which this module tries sets. `at_once`: True if nodes are free for the job and only
+    quota is short. `by_amounts`: True if counting shows whether the gang can be placed. `named`: True if pods request
+    named devices, so that counting amounts is not enough."""
 
     draft: Draft
     gang: Gang

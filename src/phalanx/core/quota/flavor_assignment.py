@@ -7,8 +7,8 @@ the assignments. If a gang does not fit with one assignment, the next one is tri
 
 This module also finds the flavors that the roles of a gang may get.
 
-A role gets one flavor of each resource group of which it requests a resource. Its pods run on nodes of all these
-flavors. A flavor suits a role if its pods tolerate the flavor's taints, and if the flavor's labels match their
+A role gets one flavor from each resource group with a resource that the role requests. Its pods run on nodes of all
+these flavors. A flavor suits a role if its pods tolerate the flavor's taints, and if the flavor's labels match their
 selector and required affinity. Only labels that the flavor has are compared (Kueue's rule); placement checks the
 others.
 
@@ -23,8 +23,8 @@ For each group, the flavors are examined in the queue's order, up to the first f
 by borrowing, if the queue prefers to borrow before it tries the next flavor). This flavor is a *leading* flavor. If the
 queue prefers to preempt before it tries the next flavor, the flavors without free quota before it are leading flavors,
 too. If no job can be preempted in one leading flavor, the next one is tried. Assignments that consist only of leading
-flavors come before all other assignments. The other assignments are used if nodes are full: first those within the
-guarantee, then those that borrow, then those that are short of quota."""
+flavors come before all other assignments. The other assignments are used if nodes are full: first the assignments
+within the guarantee, then the assignments that borrow, then the assignments that are short of quota."""
 
 from __future__ import annotations
 

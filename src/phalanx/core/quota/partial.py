@@ -8,7 +8,7 @@ each kind of member (members with equal requests are of one kind). In each of th
 last.
 
 If members are left out, the gang keeps all roles at the same positions, but the roles of these members have no pods. A
-member without pods counts as placed, so the minimum of its group rises by the number of such members.
+member without pods counts as placed, so the minimum of its group rises by the number of members without pods.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ Shares decide which queue is next (`QueueOrder.FAIR`), and which queue may preem
 with the job must stay below the victim's share before the loss. The compared shares are those of two siblings: the
 children of the lowest common ancestor above the preemptor's and the victim's queue.
 
-No sequence of such preemptions among siblings leads back to the state from which it started. A queue that preempts
+No sequence of preemptions for fairness among siblings leads back to the state in which it began. A queue that preempts
 stays below the highest share that any queue with a victim had. So the queue that had this highest share cannot reach it
 again by preempting. (With several resources, the loss of a job need not lower the dominant share. The argument does not
 depend on that.)

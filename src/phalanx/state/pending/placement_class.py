@@ -205,7 +205,7 @@ class PlacementClasses:
         found.flavor_classes = tuple(self.refer(way) for way in dict.fromkeys(ways))
 
     def release(self, found: PlacementClass) -> None:
-        """Note that the placement class has one reference less, and remove it if that was the last one."""
+        """Note that the placement class has one reference less. If that was the last reference, remove the class."""
         found.references -= 1
         if found.references > 0:
             return

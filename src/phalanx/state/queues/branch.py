@@ -20,7 +20,7 @@ class QueueRelation(NamedTuple):
     `ours`, `theirs`: the preemptor's side and the victim's side, below the lowest branch that contains both queues. The
         preemptor's side is None if its queue is that branch itself.
     `way`: the branches on the path from the victim's queue up to the victim's side.
-    `named`: the keys for which one of these branches has a guarantee."""
+    `named`: the keys for which the preemptor's side or a branch in `way` has a guarantee."""
 
     ours: Branch | None
     theirs: Branch | None

@@ -6,7 +6,7 @@ flavor. Like all usage, it also counts under the empty flavor, which stands for 
 
 A `QueueUsage` has the charges of a branch. `total` is the usage of all jobs in the queue and below it. A queue *keeps*
 the part of its guarantee that it does not lend to other queues. `claimed` is the usage of the queue's own jobs plus the
-claims of its children. A queue *claims* that amount from its parent, but never less than it keeps:
+claims of its children. A queue *claims* the amount in `claimed` from its parent, but never less than it keeps:
 
     claim(q) = max(kept(q), own use(q) + sum of claim(child))        and        claim(root) <= pool
 
@@ -15,7 +15,7 @@ within the amount that a queue keeps changes neither its claim nor the claims ab
 depth of the tree times the number of requested resources.
 
 The settings of a tree may contradict each other. Then `Branch.fault` has the error and its place; it applies to the
-branch and to all branches below it. Jobs that run in such a branch are charged like other jobs, up to the root.
+branch and to all branches below it. Jobs that run in a branch with a fault are charged like other jobs, up to the root.
 """
 
 from __future__ import annotations

@@ -67,7 +67,8 @@ class CyclePreemption:
         reservation) at the time when the results were found. If one of these has changed, the results are not valid any
         more.
     `behind_growth`: the searches in `known` that fail only because of pods that this cycle has placed above minimums.
-        The next cycle can preempt these pods. So this cycle ends when it comes to such a request.
+        The next cycle can preempt these pods. So this cycle ends when the next request to try is one whose search is in
+        this set.
     `has_taken_back`: True if any request may be able to start now, because pods that this cycle had placed for victims
         were taken back, or because the first reservation has changed."""
 
