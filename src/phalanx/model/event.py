@@ -153,8 +153,8 @@ class PolicySeen:
 class UsageTold:
     """The past usage of a user in a queue, remembered across a restart: billed units times seconds, decayed to `at_s`.
 
-    The event replaces earlier values. It is sent before running jobs are adopted (`Adopted`). When they are adopted,
-    their usage since `at_s` is added."""
+    The event replaces earlier values. It is sent before running jobs are adopted (`Adopted`). When these jobs are
+    adopted, their usage since `at_s` is added."""
 
     queue: str
     user: str

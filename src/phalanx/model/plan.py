@@ -1,4 +1,5 @@
-"""The plan of one cycle. The loop folds it into the state at once; then a world applies it.
+"""The plan of one cycle. The scheduler's main loop applies the plan to the cluster state at once; then a world carries
+the plan out.
 
 Actions are named tuples, because several are created for every job and a frozen dataclass costs three times as much.
 """

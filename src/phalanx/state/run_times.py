@@ -170,8 +170,8 @@ class RunTimes:
             yield from ((part, weight) for part in parts)
 
     def estimate_s(self, job: Job, limit_s: float | None) -> float | None:
-        """Return the median run time of such a job (seconds), rounded to a power of 2^(1/4) so that similar jobs have
-        equal estimates; None: no run time is known."""
+        """Return the estimated run time of the job (seconds): the median, rounded to a power of 2^(1/4) so that similar
+        jobs have equal estimates; None: no run time is known."""
         [median_s] = self.expected_s(job, limit_s, 0.0, (0.5,)) if self else [inf]
         if not 0.0 < median_s < inf:
             return None

@@ -367,7 +367,7 @@ class BackfillForecast:
 
     def move_first(self, job: Job, gang: Gang, placements: Sequence[Placement], end_s: float) -> bool:
         """Move the first reservation to nodes that stay free beside the placed gang, without changing its start. Return
-        whether there are such nodes."""
+        whether it was moved."""
         shut = advance.closed_rows(self.cluster, job, self.now_s, end_s) if self.cluster.reservations else None
         columns = self.cluster.columns
         if shut is not None and any(shut[columns.row_of[each.node]] for each in placements):

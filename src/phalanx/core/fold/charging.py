@@ -201,8 +201,8 @@ def queue_charge(cluster: Cluster, record: JobRecord) -> Charge | None:
 
 
 def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:
-    """Return for each role the number of pods that a started job is charged for: the pods that it has and that are not
-    being evicted and, for a gang, the open pods up to its minimum.
+    """Return for each role the number of pods that a started job is charged for. These are the pods that have a node
+    and are not being evicted; for a gang, the open pods up to its minimum count, too.
 
     If the gang can do without a role, the pods of this role are growth (`state.cluster.is_growth`), so each of them is
     charged only when it is placed."""

@@ -150,7 +150,7 @@ def pods(
     gains: matching.Rows | None = None,
 ) -> Floats:
     """Return for each demand the sum over the rows of (pods that fit) * (sign of the row). `gains`: the mask of rows
-    that gained amounts; if one of them holds a pod of a demand, that is noted."""
+    that gained amounts; if a pod of a demand fits on one of these rows, `Capacity.grown` is set for the demand."""
     total = np.zeros(len(numbers))
     if not len(numbers):
         return total

@@ -6,10 +6,10 @@ minimums. `core.placement.packing` chooses the nodes of pods without a topology 
 those of pods with one.
 
 A gang is a tree (`model.job.GangTree`). For a subtree with a topology request, the domains of the requested level are
-tried. Domains that hold it whole and most tightly by counting come first, and its members are placed inside one domain.
-If the level is only preferred, the domains of coarser levels are tried next, and at last any nodes. For one role of
-unconstrained pods counting is exact: the role is placed if and only if some domain holds it. Several members compete
-for the same nodes, so their placement is a search, over at most `TRIES` domains in total.
+tried. Domains that hold all of its pods by counting come first, beginning with the tightest. The members of the subtree
+are placed inside one domain. If the level is only preferred, the domains of coarser levels are tried next, and at last
+any nodes. For one role of unconstrained pods counting is exact: the role is placed if and only if some domain holds it.
+Several members compete for the same nodes, so their placement is a search, over at most `TRIES` domains in total.
 
 A gang of several roles or groups that would just fit is not always placed. A gang that is not placed waits, reports the
 reason of its first attempt, and is tried again when capacity grows. A gang that is placed always fits and is as close

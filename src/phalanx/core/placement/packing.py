@@ -4,7 +4,7 @@ roles, and by a search.
 A role's pods fill the nodes in packing order (best fit). For one role this is exact: it fails only if the capacity is
 too small. Several roles compete for the same nodes, so their order matters and packing is a search:
 
-1. Place the role whose pod is the largest part of a node first, then the next.
+1. Place the roles one after the other, beginning with the role whose pod is the largest part of a node.
 
 2. If that fails although each role alone would fit: place the scarcest role first (the role with the least capacity
    beyond its minimum), then try other orders, at most `ORDERS` in total.

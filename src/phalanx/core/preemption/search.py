@@ -4,8 +4,8 @@ A *candidate* is a pod or a gang that may be evicted. The search looks for a sma
 frees enough quota and enough capacity on nodes. It has three steps:
 
 1. *Collect.* For each role, place the pods that fit, and collect victims for the remaining pods
-   (`core.preemption.victims`; it prefers victims of low priority, then few victims, then little waste, then new
-   victims). Each pod above a gang's minimum is a candidate by itself. These candidates come first, and whole gangs come
+   (`core.preemption.victims`; it prefers victims of low priority, then few victims, then little lost work, then little
+   waste). Each pod above a gang's minimum is a candidate by itself. These candidates come first, and whole gangs come
    after them. If quota is short, also collect candidates that are charged to the queue that is short, in the same
    order.
 

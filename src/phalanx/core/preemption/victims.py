@@ -261,9 +261,9 @@ class VictimPackages:
         return waste
 
     def _in_order(self, at: Ints) -> Ints:
-        """Return those of the entries `at` that hold some of the amounts that the next pod on their node lacks, sorted
-        by node and then in victim order: tier, rank of the queue, priority, the largest freed part, the shortest
-        run."""
+        """Return those of the entries `at` that hold some of the amounts that the next pod on their node lacks. They
+        are sorted by node and then in victim order: tier, rank of the queue, priority, the largest freed part, the
+        shortest run."""
         field, position = self.field, self.field.position[at]
         part = np.zeros(len(at), np.float64)
         for resource, lacks in self._lacks.items():

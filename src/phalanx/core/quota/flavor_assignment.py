@@ -70,8 +70,8 @@ def choices(known: Mapping[str, Flavor], groups: tuple[ResourceGroup, ...], dema
 
 
 def suitable_flavors(known: Mapping[str, Flavor], group: ResourceGroup, demand: Demand) -> tuple[str, ...]:
-    """Return the flavors of the group that suit the role, in the queue's order. If none suits it, return all flavors of
-    the group; a job with such a role is not eligible and never gets that far."""
+    """Return the flavors of the group that suit the role, in the queue's order. If no flavor suits the role, return all
+    flavors of the group: a job with this role is not eligible, so no cycle tries it."""
     suit = tuple(name for name in group.flavors if not why_unsuitable(known.get(name), demand.shape))
     return suit or group.flavors
 

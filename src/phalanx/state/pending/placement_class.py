@@ -103,8 +103,8 @@ class Capacity:
         return number
 
     def release(self, number: int) -> None:
-        """Note that one placement class no longer refers to the demand, and remove the demand if it was the last
-        one."""
+        """Note that one placement class no longer refers to the demand. If no placement class refers to it any more,
+        remove the demand."""
         self.users[number] -= 1
         if not self.users[number]:
             demand = self.demands[number]

@@ -61,8 +61,8 @@ def grown(
     placements: Sequence[Placement],
     until_s: float,
 ) -> Nominate:
-    """Return the nomination of a growing job. It has the new placements, and those of the job's earlier nominated
-    placements that this cycle has not carried out."""
+    """Return the nomination of a growing job. It has the new placements, and the job's earlier nominated placements,
+    except those that this cycle has carried out."""
     placed = {(each.role, each.ordinal) for each in context.placed.get(record.job.id, ())}
     known = tuple(each for each in nominated_placements(record) if (each.role, each.ordinal) not in placed)
     for action in [each for each in actions if isinstance(each, Nominate) and each.job == record.job.id]:

@@ -15,11 +15,11 @@ important: with a random choice between equal nodes, fewer pods can be placed th
 `TypicalPods.wasted` is Phalanx's own measure. It adds four terms to fragmentation:
 
 - *Stranded* devices. Fragmentation only considers whether the next pod finds a device. So a node with eight free
-  devices, but with cpu for one more pod only, has none. This term adds the free devices for which the free cpu is not
-  enough, if each needs the cpu that expected pods request per device. The term changes with every placed pod, so pods
-  with much cpu are placed early on nodes with much cpu. But alone it would place pods with little cpu on the large
-  nodes, which have the least cpu per device, and break up their free capacity. So the term has a small weight
-  (`STRANDED`).
+  devices, but with cpu for one more pod only, has none. Suppose that each free device needs the cpu that expected pods
+  request per device. This term adds the free devices for which the free cpu is then not enough. The term changes with
+  every placed pod, so pods with much cpu are placed early on nodes with much cpu. But alone it would place pods with
+  little cpu on the large nodes, which have the least cpu per device, and break up their free capacity. So the term has
+  a small weight (`STRANDED`).
 - *Wanted* nodes. If many expected pods can use only some nodes (because of a GPU model), other pods should avoid these
   nodes (`WANTED`).
 - *Untidy* nodes. Two nodes hardly ever have the same change of fragmentation, so by fragmentation alone the packing of
