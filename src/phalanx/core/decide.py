@@ -10,7 +10,7 @@ the plan to the *world* (the part that carries out plans and sends events). The 
   request belongs. So only one thread may decide on a state at a time.
 - Requests are tried in the order of `core.order.next_job`. A request that does not fit blocks a request behind it in
   two cases only: if their queue is strict, or if a start of the later request would delay the backfill reservation of
-  the blocked one.
+  the earlier one.
 - Equal requests of one queue form a request class. If its first request fails, no other request of the class is tried
   in this cycle.
 

@@ -9,10 +9,10 @@ There are four rules. Reasons use these names; Kueue's names are in brackets:
   its guarantee.
 - *fair-share* (InCohortFairSharing): as reclaim, but with the job the preemptor's side exceeds its guarantee. The share
   of the preemptor's side with the job must be below the share of the victim's side before the eviction (Kueue's
-  LessThanInitialShare). The queue's `Strategy` may instead require that it is at most the share after the eviction
-  (LessThanOrEqualToFinalShare). For a job that was preempted k times, the share of its side is multiplied by 2^k, and a
-  side of weight 0 keeps its guarantee. So two jobs do not preempt each other for ever
-  (docs/decisions/0006-fair-share.md).
+  LessThanInitialShare). The queue's `Strategy` may instead require that the share of the preemptor's side is at most
+  the share of the victim's side after the eviction (LessThanOrEqualToFinalShare). For a job that was preempted k times
+  (k > 0), the share of its side is multiplied by 2^k, and the job takes only amounts above the guarantee from a side of
+  weight 0. So two jobs do not preempt each other for ever (docs/decisions/0006-fair-share.md).
 - *borrowing* (InCohortReclaimWhileBorrowing): the preemptor's queue borrows, and takes capacity from queues that borrow
   too. Victims have a lower priority than the preemptor and, if the queue has a priority threshold, at most the priority
   of the threshold. This rule does not apply if one of the two queues has fair sharing, because fair sharing would undo

@@ -228,7 +228,7 @@ def pods_within(gang: Gang, lack: QuotaShortfall) -> tuple[int, int] | None:
 
 
 def never_allowed(cluster: Cluster, own: str, lack: QuotaShortfall) -> Reason:
-    """Return the reason for a job that its quota can never hold, even if no other job runs."""
+    """Return the reason of a job that the quota of its queue would not allow even if no other job ran."""
     bound, queue = lack.bound, f"queue {whose(lack.bound.queue, own)}"
     asked, allowed = amount(bound.key, lack.asked), amount(bound.key, lack.allowed)
     numbers: dict[str, object] = {"queue": bound.queue, "rule": str(bound.rule)}
