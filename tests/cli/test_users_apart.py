@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="a machine can be shared by root alone"),
     pytest.mark.skipif(shutil.which("useradd") is None, reason="this machine has no useradd to make users with"),
 ]
-NAMES = ("phxtest1", "phxtest2")
+NAMES = tuple(f"phx{os.getpid()}{which}" for which in "ab")  # several workers may run these tests side by side
 
 
 @dataclass(frozen=True, kw_only=True)
