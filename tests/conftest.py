@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import logging
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
@@ -80,3 +81,13 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProce
     namespace of your own."""
     with ServerProcess.started(tmp_path_factory.mktemp("apiserver")) as server:
         yield server
+
+
+@pytest.fixture(autouse=True)
+def same_log_level() -> Iterator[None]:
+    """Restore what a command does for the rest of its process: it hides warnings about objects that its user may not
+    list. Without that, later tests in this process would not see their warnings."""
+    logger = logging.getLogger("phalanx.kube")
+    level = logger.level
+    yield
+    logger.setLevel(level)
