@@ -248,7 +248,17 @@ class VictimCandidates:
     # Evicting and restoring
 
     def evict(self, candidate: int) -> bool:
-        """Evict the candidate if the policy allows it; return whether it does."""
+        """Evict the candidate if the policy allows it, and its queue would not take the capacity back. Return whether
+        the candidate was evicted."""
+        if not self.evict_if_permitted(candidate):
+            return False
+        if self.would_be_taken_back([candidate]):
+            self.restore(candidate)
+            return False
+        return True
+
+    def evict_if_permitted(self, candidate: int) -> bool:
+        """Evict the candidate if the policy allows it. Return whether the candidate was evicted."""
         number, gang = int(self.field.job[candidate]), self.is_gang(candidate)
         if not gang and (self.field.gone[self.gang_unit[number]] or not self._can_spare(candidate)):
             return False
@@ -257,9 +267,6 @@ class VictimCandidates:
         if rule is None:
             return False
         self.go(candidate, rule)
-        if self.would_be_taken_back([candidate]):
-            self.restore(candidate)
-            return False
         return True
 
     def would_be_taken_back(self, evicted: Iterable[int]) -> bool:

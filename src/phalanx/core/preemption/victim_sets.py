@@ -338,13 +338,17 @@ class Choice:
     def _go(self, chosen: int) -> bool:
         """Evict the candidates of the set. Candidates of the queue with the highest share come first, and within a
         queue the smallest candidate first. If the policy does not allow all evictions in this order, try another order.
-        Return whether all candidates were evicted and the job then has quota."""
+        Return whether all candidates were evicted, the job then has quota, and no queue would take its capacity back
+        (rule R20)."""
         members = self._members(chosen)
-        if not all(map(self.candidates.evict, self._in_turn([*members]))):
+        evict = self.candidates.evict_if_permitted
+        if not all(map(evict, self._in_turn([*members]))):
             self._come_back()
-            if not all(map(self.candidates.evict, self._permitted_order(members))):
+            if not all(map(evict, self._permitted_order(members))):
                 return False
-        return self.hunt.quota_short() is None
+        # The whole set decides about guarantees: a queue takes back only what it has lost of all resources.
+        is_taken_back = self.candidates.would_be_taken_back(self.candidates.going)
+        return self.hunt.quota_short() is None and not is_taken_back
 
     def _permitted_order(self, members: list[int]) -> list[int]:
         """Return the candidates in an order in which the policy may allow to evict all of them. Each eviction lowers
@@ -364,7 +368,7 @@ class Choice:
         for each in members:
             if each != candidate:
                 self.candidates.go(each, PreemptionRule.WITHIN)
-        found = self.candidates.evict(candidate)
+        found = self.candidates.evict_if_permitted(candidate)
         self._come_back()
         return found
 
