@@ -89,9 +89,8 @@ class Reserving:
         """Note that this cycle has just evicted victims. Return whether a request that could get no reservation before
         may get one now."""
         could_before, were_unforeseen, self.hopeful = self.may_reserve, bool(self.unforeseen), None
-        self.unforeseen = set()
-        if self.reserved:  # the first reservation may have been removed, because other jobs took its nodes
-            self.reserved.intersection_update(each.request for each in self.forecast.reservations)
+        # A reservation whose nodes were taken may have ended.
+        self.unforeseen, self.reserved = set(), self.reserved and {each.request for each in self.forecast.reservations}
         known = not self.greedy and (not self.forecast.open or self.forecast.ends.anyone_ends())
         self.may_reserve = self.forecast.open if known else self.could_reserve()
         return self.may_reserve and (not could_before or were_unforeseen)

@@ -375,6 +375,7 @@ class Cycle:
             over[number] = 0
         self.preempting.effort += len(self.pending.request_classes) // REQUEST_CLASSES_OF_EFFORT
         self.field.fill(self.tournament)  # the order has changed too, because shares have changed
+        self.weeded = self.weeded and (-1, False)  # queue heads are checked again, unless too many queues wait
 
     def deny(
         self, candidate: Candidate, offers: Sequence[FlavorAssignment], lacks: Sequence[tuple[FlavorAssignment, Lack]]
