@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.dialects.yunikorn.checks import read
+from phalanx.dialects.yunikorn.checks import added, percent, read
 from tests.dialects.yunikorn.test_dialect import in_queue
 
 
@@ -25,3 +25,12 @@ from tests.dialects.yunikorn.test_dialect import in_queue
 )
 def test_taken(text: str) -> None:
     assert read(text) is not None
+
+
+def test_amounts_are_added_by_resource() -> None:
+    assert added([{"vcore": 500, "pods": 1}, {"vcore": 250}, {}]) == {"vcore": 750, "pods": 1}
+
+
+def test_a_percentage_needs_a_bound() -> None:
+    used, bound = {"vcore": 2, "memory": 5, "pods": 1}, {"vcore": 3, "memory": 0}
+    assert percent(used, bound) == {"vcore": 66}

@@ -11,7 +11,7 @@ of all queues above it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn, TypeAlias
 
 import re2
@@ -76,6 +76,21 @@ def least(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     """Return for each resource the smaller one of its two limits. If a resource has a limit in only one of the
     mappings, the result has this limit."""
     return {name: min(each[name] for each in (one, other) if name in each) for name in (*one, *other)}
+
+
+def added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sum of the amounts, by resource."""
+    found: dict[str, int] = {}
+    for part in parts:
+        for name, amount in part.items():
+            found[name] = found.get(name, 0) + amount
+    return found
+
+
+def percent(used: Mapping[str, int], bound: Mapping[str, int]) -> dict[str, int]:
+    """Return the used percentage of each resource, rounded down. Resources with a bound of 0, or without a bound, are
+    left out."""
+    return {name: amount * 100 // bound[name] for name, amount in used.items() if bound.get(name)}
 
 
 class Checks:

@@ -29,7 +29,7 @@ from phalanx import __version__
 from phalanx.client.kind import NODES
 from phalanx.dialects.frame.dialect import Object, Objects, Told
 from phalanx.dialects.frame.pod_requests import amounts as kubernetes_amounts
-from phalanx.dialects.yunikorn.checks import DEFAULT_PARTITION, amounts, least, read
+from phalanx.dialects.yunikorn.checks import DEFAULT_PARTITION, added, amounts, least, percent, read
 from phalanx.dialects.yunikorn.configuration import (
     ChildTemplate,
     PlacementRule,
@@ -196,7 +196,7 @@ class _Seen:
         )
 
     def capacity(self) -> Resources:
-        return _sum(_allocatable(node) for node in self.nodes.values())
+        return added(_allocatable(node) for node in self.nodes.values())
 
 
 def _with_made(defined: YuniKornDefinitions, root: QueueBranch, applications: Iterable[_Application]) -> QueueBranch:
@@ -269,8 +269,8 @@ def _applications(defined: YuniKornDefinitions, everyone: Iterable[Told]) -> tup
             if refused and told.reason is not None:
                 application.rejected = told.reason.text
     for one in found.values():
-        one.used = _sum(each["resource"] for each in one.allocations)
-        one.pending = {} if one.state == _REJECTED else _sum(each["resource"] for each in one.requests)
+        one.used = added(each["resource"] for each in one.allocations)
+        one.pending = {} if one.state == _REJECTED else added(each["resource"] for each in one.requests)
     return tuple(sorted(found.values(), key=lambda one: (one.since_ns, one.id, one.asked)))
 
 
@@ -361,7 +361,7 @@ def _listed(applications: Iterable[_Application], state: str, query: Mapping[str
 
 
 def _partition(seen: _Seen) -> Object:
-    capacity, used = seen.capacity(), _sum(one.used for one in seen.applications)
+    capacity, used = seen.capacity(), added(one.used for one in seen.applications)
     counts: dict[str, int] = {"total": len(seen.applications)}
     for one in seen.applications:
         counts[one.state] = counts.get(one.state, 0) + 1
@@ -369,7 +369,7 @@ def _partition(seen: _Seen) -> Object:
     return {
         "clusterId": "phalanx",
         "name": DEFAULT_PARTITION,
-        "capacity": {"capacity": capacity, "usedCapacity": used, "utilization": _percent(used, capacity)},
+        "capacity": {"capacity": capacity, "usedCapacity": used, "utilization": percent(used, capacity)},
         "nodeSortingPolicy": {"type": policy.type or "fair", "resourceWeights": policy.resource_weights},
         "preemptionEnabled": seen.partition.preemption.enabled is not False,
         "quotaPreemptionEnabled": seen.partition.preemption.quota_preemption_enabled is True,
@@ -405,14 +405,14 @@ def _queue(
     full = f"{parent}.{branch.name}".strip(".").lower()
     mine = amounts(branch.resources.max)
     bound, properties, inside = least(most, mine), properties_of(branch, above), seen.below.get(full, ())
-    used, names = _sum(one.used for one in inside), [f"{full}.{one.name.lower()}" for one in branch.queues]
+    used, names = added(one.used for one in inside), [f"{full}.{one.name.lower()}" for one in branch.queues]
     preemption = properties.get("preemption.policy", "").lower()
     policy = properties.get("application.sort.policy", "fifo").lower()
     return {
         "queuename": full,
         "status": "Active",
         "partition": DEFAULT_PARTITION,
-        "pendingResource": _sum(one.pending for one in inside),
+        "pendingResource": added(one.pending for one in inside),
         "maxResource": mine if parent else most,
         "guaranteedResource": amounts(branch.resources.guaranteed),
         "allocatedResource": used,
@@ -424,7 +424,7 @@ def _queue(
         "parent": parent,
         "children": [_queue(seen, one, full, properties, bound, deep=True) for one in branch.queues] if deep else [],
         "childNames": names,
-        "absUsedCapacity": _percent(used, bound),
+        "absUsedCapacity": percent(used, bound),
         "maxRunningApps": branch.max_applications,
         "runningApps": sum(one.state == "Running" for one in inside),
         "sortingPolicy": "fair" if branch.queues or policy == "fair" else "fifo",
@@ -460,13 +460,13 @@ def _nodes(seen: _Seen, names: Sequence[str]) -> list[Object]:
 
 
 def _node(name: str, node: Object, here: list[Object]) -> Object:
-    capacity, used = _allocatable(node), _sum(one["resource"] for one in here)
+    capacity, used = _allocatable(node), added(one["resource"] for one in here)
     return {
         "nodeID": name,
         "hostName": (node["metadata"].get("labels") or {}).get("kubernetes.io/hostname", name),
         "capacity": capacity,
         "allocated": used,
-        "utilized": _percent(used, capacity),
+        "utilized": percent(used, capacity),
         "allocations": here,
         "schedulable": not (node.get("spec") or {}).get("unschedulable", False),
         "isReserved": False,
@@ -549,7 +549,7 @@ def _usage(below: Mapping[str, Sequence[_Application]], queue: str, limits: Mapp
     children = dict.fromkeys(".".join(one.queue.split(".")[:depth]) for one in inside if one.queue != queue)
     return {
         "queuePath": queue,
-        "resourceUsage": _sum(one.used for one in inside),
+        "resourceUsage": added(one.used for one in inside),
         "runningApplications": [one.id for one in inside if one.state == "Running"],
         "maxResources": theirs(dict(most.resources)),
         "maxApplications": most.running or 0,
@@ -579,15 +579,3 @@ def _health(defined: YuniKornDefinitions) -> Object:
 
 def _allocatable(node: Object) -> Resources:
     return theirs(kubernetes_amounts((node.get("status") or {}).get("allocatable")))
-
-
-def _sum(parts: Iterable[Mapping[str, int]]) -> Resources:
-    found: Resources = {}
-    for part in parts:
-        for name, amount in part.items():
-            found[name] = found.get(name, 0) + amount
-    return found
-
-
-def _percent(used: Mapping[str, int], bound: Mapping[str, int]) -> Resources:
-    return {name: amount * 100 // bound[name] for name, amount in used.items() if bound.get(name)}
