@@ -123,9 +123,9 @@ class Execution(Cycle):
         if at_once == first.is_nomination and not (at_once and demand is Demand.TAKE_OVER):
             raise Broken("R21", f"{name} {self.said(first)}, and its nodes {'are' if at_once else 'are not'} free")
         apply_victims(self.facts, victims)
-        if self.held is not None and self.held.request.work.phase is Phase.STOPPING:
-            self.held = None
-        has_imagined = any(self.facts.works[name].imagined for name in victims)
+        all_again = any(self.facts.works[name].imagined for name in victims)
+        if self.held and (self.held.request.work is work or self.held.request.work.phase is Phase.STOPPING):
+            self.held, all_again = None, True  # R13: the next gets a reservation, also if it was tried before
         pods = {ordinal: node for ordinal, node in first.pods.items() if ordinal not in work.nominated}
         if not first.is_nomination:
             mine.insert(0, Decision(False, first.pods))
@@ -141,14 +141,15 @@ class Execution(Cycle):
         work.nominated = {**work.nominated, **pods}
         work.rank = 1 + max(each.rank for each in self.facts.works.values())
         self.renew()
-        if has_imagined:
+        if all_again:
             self.tried.clear()
             self.blocked.clear()
-        return has_imagined or self.held is None  # victims that leave let a start be foreseen
+        return all_again or self.held is None  # victims that leave let a start be foreseen
 
     def first_pod(self, request: Request, mine: list[Decision]) -> Decision | None:
-        """R12: growth is pod by pod: return the decision about the first of several nominated pods, with the fewest
-        victims, and leave the others in the plan. None: the plan has one pod, or the victims are not enough."""
+        """R12: growth is pod by pod: return the decision about one of several nominated pods, with the fewest victims,
+        and leave the others in the plan. None: the plan has one pod, or the victims are not enough. The pods are alike,
+        so each of them may be the first."""
         whole = mine[0]
         pods = {each: node for each, node in whole.pods.items() if each not in request.work.nominated}
         if request.kind is not Kind.GROWTH or not whole.is_nomination or len(pods) < 2 or not whole.losers:
@@ -158,14 +159,14 @@ class Execution(Cycle):
         units += [(name, pod) for name, lost in sorted(whole.surplus.items()) for pod in sorted(lost, reverse=True)]
         parts = []
         for taken in (each for count in range(len(units)) for each in combinations(units, count)):
-            part = whole._replace(pods={min(pods): pods[min(pods)]}, **losing(taken))
+            part = whole._replace(**losing(taken))
             if next(faults(search, part.victims(self.facts)), None) is None if taken else search.is_enough({}):
-                parts.append((part, losing([each for each in units if each not in taken])))
+                parts += [(ordinal, part, losing([each for each in units if each not in taken])) for ordinal in pods]
         if not parts:
             return None
-        part, rest = parts[self.choices.choose(len(parts))]
-        mine[0] = whole._replace(pods={each: node for each, node in whole.pods.items() if each != min(pods)}, **rest)
-        return part
+        first, part, rest = parts[self.choices.choose(len(parts))]
+        mine[0] = whole._replace(pods={each: node for each, node in whole.pods.items() if each != first}, **rest)
+        return part._replace(pods={first: pods[first]})
 
     def renew(self) -> None:
         """R13: after a decision that need not respect the reservation, make it anew."""

@@ -22,7 +22,8 @@ as its job starts at the same time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -131,7 +132,7 @@ class BackfillForecast:
         if (is_first or not self.reservations) and not self.cluster.reservations:
             outcome = gangs.place(self.draft, gang)
             if is_first and isinstance(outcome, list):
-                self.drop_first()  # the job of the first reservation starts now
+                self.drop(request)  # the job of the first reservation starts now
             return outcome
         record = self.cluster.jobs[request.job]
         end_s = self.ends.of(record, request)
@@ -242,15 +243,41 @@ class BackfillForecast:
         first = self.reservations[0] if self.reservations and self.profile is None else None
         if first is None or not (self.is_broken or first.request.job in self.ends.leaving):
             return False
-        self.drop_first()
+        self.drop(first.request)
         if first.request.job not in self.ends.leaving:
             self.hold(first.request, first.gang)
         return True
 
-    def drop_first(self) -> None:
-        """Remove the first reservation, so that the next request without capacity may get one."""
-        self.reservations.pop(0)
-        self.is_broken, self.free, self.open = False, {}, True
+    def drop(self, request: Request) -> None:
+        """Remove the reservation of the request, if it has one, so that the next request without capacity may get
+        one."""
+        if self.take_out(request) is not None:
+            self.open = True
+            if self.profile is None:
+                self.is_broken, self.free = False, {}
+
+    @contextmanager
+    def without(self, request: Request) -> Iterator[None]:
+        """Let the block see the forecast without the reservation of the request: what the request would take is not
+        counted twice."""
+        taken = self.take_out(request)
+        yield
+        if taken is not None:
+            at, hold = taken
+            self.reservations.insert(at, hold)
+            if self.profile is not None:
+                self.profile.take(hold.run)
+
+    def take_out(self, request: Request) -> tuple[int, BackfillReservation] | None:
+        """Take the reservation of the request out of the forecast. Return its place among the reservations and the
+        reservation; None if the request has none."""
+        found = next((pair for pair in enumerate(self.reservations) if pair[1].request == request), None)
+        if found is not None:
+            at, hold = found
+            del self.reservations[at]
+            if self.profile is not None:
+                self.profile.change(hold.run.held, hold.run.start_s, hold.run.end_s, 1)
+        return found
 
     def foresee(self, change: CapacityChange) -> None:
         """Apply the change to the forecast."""

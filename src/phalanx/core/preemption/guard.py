@@ -132,10 +132,12 @@ class ReservationGuard:
         return self.forecast.holds_with([*besides, *self.changes(found)])
 
     def enter(self, found: PreemptionPlan) -> None:
-        """Add the victims and the placements of an accepted plan to the forecast."""
+        """Add the victims and the placements of an accepted plan to the forecast. A reservation of the job itself ends,
+        because the job no longer waits for capacity."""
         forecast = self.forecast
         if forecast is None:
             return
+        forecast.drop(self.request)
         forecast.displace(self.request, found.offer.gang, found.placements, self.changes(found))
         for victim in found.victims:
             forecast.ends.leave(victim.job, victim.slots)

@@ -19,6 +19,7 @@ for victims.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from math import inf
 from typing import NamedTuple
 
@@ -204,19 +205,19 @@ class CyclePreemption:
             self.state.has_postponed = True
             return None
         self.effort += 1 + len(residents(self.cluster).number_of) // JOBS_OF_EFFORT
-        context, record = self.context, self.cluster.jobs[request.job]
-        aside = guard.ReservationGuard(forecast, context, request, offers[0].charge.cost, rights_of(key))
-        plan = aside.find(context, offers, rights_of(key))
-        found = None if plan is None else Found(plan, aside, None)
-        if found is None and key.kind == Kind.JOB:
-            found = self.take_over(record, offers, aside)
-        if (found is None or found.plan is plan) and aside.finds_behind_growth(context, offers, rights_of(key), plan):
-            found = None
-            self.behind_growth.add(asked)
+        context, record, rights = self.context, self.cluster.jobs[request.job], rights_of(key)
+        with nullcontext() if forecast is None else forecast.without(request):
+            aside = guard.ReservationGuard(forecast, context, request, offers[0].charge.cost, rights)
+            plan = aside.find(context, offers, rights)
+            found = None if plan is None else Found(plan, aside, None)
+            if found is None and key.kind == Kind.JOB:
+                found = self.take_over(record, offers, aside)
+            if (found is None or found.plan is plan) and aside.finds_behind_growth(context, offers, rights, plan):
+                found = None
+                self.behind_growth.add(asked)
         if found is None and (self.state.places or nomination.grows_besides(self.cluster, self.actions, request.job)):
             self.state.has_postponed = True  # the next cycle may preempt pods that this cycle places or nominates
-        self.known[asked] = found
-        return found
+        return self.known.setdefault(asked, found)
 
     def is_behind_growth(self, candidate: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
         """Return whether the last search of the request failed only because of pods that this cycle has placed above
