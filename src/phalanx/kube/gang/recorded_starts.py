@@ -47,7 +47,7 @@ def unfinished_start(
     jobs = [job for job in objects.jobs.values() if job.ours and not job.finished]
     bare = [pod for pod in objects.pods.values() if objects.job_of(pod) is None]
     left = [job for job in jobs if job.suspended and _bound(objects.pods.values(), job)]
-    record = _record(jobs, bare, key) or _unsigned(objects, jobs, now_s) or (_of(left[0]) if left else None)
+    record = _record(jobs, bare, key) or _unsigned(objects, jobs, now_s) or (_of(left[0], key) if left else None)
     if record is None or (not jobs and not bare):
         return None
     pods = sorted((pod for pod in bare if not pod.going or pod.node), key=lambda pod: (pod.created_s, pod.name))
@@ -122,12 +122,14 @@ def _mark(jobs: Iterable[BatchJob], bare: Iterable[Pod], record: StartRecord) ->
     return next((mark for mark in said if mark is not None and mark.start_s == record.at_s), None)
 
 
-def _of(job: BatchJob) -> StartRecord:
-    """Return the record of the start of a Job that was suspended again. If the Job has no record any more, build one
-    from its fields."""
+def _of(job: BatchJob, key: RecordKey | None) -> StartRecord:
+    """Return the record of the start of a Job that was suspended again. If the Job has no valid record any more, build
+    one from its fields."""
+    if job.record is not None and _is_ours(job.record, job, key):
+        return job.record
     queue = job.options.get(labels.QUEUE, "")
     at_s = job.mark.start_s if job.mark is not None else 0.0
-    return job.record or StartRecord(attempt=1, queue=queue, count=job.size(), priority=job.priority, at_s=at_s)
+    return StartRecord(attempt=1, queue=queue, count=job.size(), priority=job.priority, at_s=at_s)
 
 
 def _bound(pods: Iterable[Pod], job: BatchJob) -> bool:
