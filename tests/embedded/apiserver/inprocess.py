@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -89,3 +89,19 @@ class InProcess:
         response = await self.api(request)
         assert response.stream is not None, response.body
         return Stream(response.stream)
+
+
+Scene = Callable[[InProcess], Coroutine[Any, Any, None]]
+
+
+@contextlib.contextmanager
+def played(data: Path, **settings: Any) -> Iterator[Callable[[Scene], None]]:
+    """Return a function that plays scenes, on one server. A start takes longer than most scenes, so
+    the tests of a module share a server, and each makes objects of its own names."""
+    with asyncio.Runner() as runner:
+        starting = InProcess.started(data, **settings)
+        server = runner.run(starting.__aenter__())
+        try:
+            yield lambda scene: runner.run(scene(server))
+        finally:
+            runner.run(starting.__aexit__(None, None, None))

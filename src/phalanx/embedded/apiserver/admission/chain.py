@@ -25,6 +25,7 @@ Key = tuple[str, str]
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 TOLERATION_S = 300
+TOPOLOGY = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 DEFAULT_POLICY = "PreemptLowerPriority"
 
 
@@ -92,6 +93,21 @@ def taint_nodes_by_condition(resource: Resource, obj: Object, old: Object | None
     taints = obj["spec"].setdefault("taints", [])
     if not any(taint.get("key") == NOT_READY and taint.get("effect") == "NoSchedule" for taint in taints):
         taints.append({"key": NOT_READY, "effect": "NoSchedule"})
+
+
+def topology_labels(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """Copy the region and the zone of its node to a new pod that names its node."""
+    if old is None and (node := obj["spec"].get("nodeName")):
+        copy_topology_labels(obj, reader.get("", "nodes", "", node))
+
+
+def copy_topology_labels(obj: Object, node: Object | None) -> None:
+    """Copy the region and the zone of the node to a pod or to a Binding, so that programs can read them through the
+    downward API. The labels of the node replace those of the pod."""
+    labels = (node["metadata"].get("labels") or {}) if node is not None else {}
+    if found := {key: labels[key] for key in TOPOLOGY if key in labels}:
+        meta = obj.setdefault("metadata", {})
+        meta["labels"] = {**(meta.get("labels") or {}), **found}
 
 
 def priority(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
@@ -411,6 +427,7 @@ PLUGINS: tuple[tuple[Plugin, frozenset[Key] | None], ...] = (
     (one_default_priority_class, frozenset({("scheduling.k8s.io", "priorityclasses")})),
     (default_toleration_seconds, frozenset({PODS})),
     (runtime_class, frozenset({PODS})),
+    (topology_labels, frozenset({PODS})),
     (storage_object_in_use_protection, frozenset({CLAIMS, VOLUMES})),
     (volume_claim_resize, frozenset({CLAIMS})),
     (addresses, frozenset({SERVICES})),

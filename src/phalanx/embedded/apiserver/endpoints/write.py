@@ -413,14 +413,27 @@ _ETCD_NAMES = {
 
 def other_uid(resource: Resource, meta: objectmeta.Meta, wanted: str, *, dry_run: bool = False) -> str:
     """Return the message that a stored object has another uid than a write expects. `meta`: the metadata of the stored
-    object. As in kube-apiserver, the message contains the object's path in etcd. For a dry run, the first part of this
-    path is left out."""
+    object."""
+    return _broken_precondition(
+        resource, meta, f"UID in precondition: {wanted}, UID in object meta: {meta['uid']}", dry_run
+    )
+
+
+def other_version(resource: Resource, meta: objectmeta.Meta, wanted: str) -> str:
+    """Return the message that a stored object has another resourceVersion than a write expects."""
+    found = f"ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {meta['resourceVersion']}"
+    return _broken_precondition(resource, meta, found, False)
+
+
+def _broken_precondition(resource: Resource, meta: objectmeta.Meta, difference: str, dry_run: bool) -> str:
+    """Return the message of a broken precondition. As in kube-apiserver, the message contains the object's path in
+    etcd. For a dry run, the first part of this path is left out."""
     place = f"{resource.group}/{resource.plural}" if resource.custom else resource.plural
     place = _ETCD_NAMES.get(resource.key, place) if dry_run else f"registry/{_ETCD_NAMES.get(resource.key, place)}"
     where = f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else meta["name"]
     return (
         f"StorageError: invalid object, Code: 4, Key: /{place}/{where}, ResourceVersion: 0, "
-        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {meta['uid']}"
+        f"AdditionalErrorMsg: Precondition failed: {difference}"
     )
 
 

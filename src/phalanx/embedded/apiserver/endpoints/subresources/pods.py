@@ -13,16 +13,17 @@ from typing import Any
 from phalanx.embedded.apimachinery.meta import objectmeta
 from phalanx.embedded.apimachinery.meta.resource import Resource
 from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, conflict, not_found
+from phalanx.embedded.apiserver.admission.chain import copy_topology_labels
 from phalanx.embedded.apiserver.endpoints import answers
 from phalanx.embedded.apiserver.endpoints.decoding import Intent
 from phalanx.embedded.apiserver.endpoints.delete import DeleteOptions, Deleter, check_preconditions, delete_options
-from phalanx.embedded.apiserver.endpoints.write import ObjectWriter, as_revision, other_uid
+from phalanx.embedded.apiserver.endpoints.write import ObjectWriter, as_revision, other_uid, other_version
 from phalanx.embedded.apiserver.registry.kinds.policy import disruption
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.store import Object, Store, Stored
 from phalanx.embedded.apiserver.transport.request import Request, Response
 
-PODS = ("", "pods")
+PODS, NODES = ("", "pods"), ("", "nodes")
 BUDGETS = ("policy", "poddisruptionbudgets")
 BINDING = Resource(
     group="",
@@ -67,6 +68,9 @@ class PodActions:
         name = target.name or meta.get("name", "")
         if meta.get("name", "") != name:
             raise bad_request("name in URL does not match name in Binding object")
+        if (to := body.get("target") or {}).get("kind") == "Node":
+            node = self._store.get(NODES, "", to.get("name", ""))
+            copy_topology_labels(body, node.obj if node is not None else None)
         body = await self._writer.admitted(target, BINDING, body, intent)
         _check_node_target(body.get("target") or {})
         stored = self._pod(target.namespace, name)
@@ -130,6 +134,8 @@ def _check_bindable(resource: Resource, pod: Object, name: str, binding: Object)
     meta, spec = pod["metadata"], pod["spec"]
     if binding.get("uid") and binding["uid"] != meta["uid"]:
         raise conflict("", "pods", name, other_uid(resource, meta, binding["uid"]))
+    if (version := binding.get("resourceVersion")) and version != meta["resourceVersion"]:
+        raise conflict("", "pods", name, other_version(resource, meta, version))
     if meta.get("deletionTimestamp"):
         raise conflict("", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
     if spec.get("nodeName"):
@@ -139,12 +145,13 @@ def _check_bindable(resource: Resource, pod: Object, name: str, binding: Object)
 
 
 def bound(stored: Stored, binding: Object) -> Object:
-    """Return the pod with its node, the binding's annotations, and the condition PodScheduled. All other fields are
-    shared with `stored`."""
+    """Return the pod with its node, the binding's annotations and labels, and the condition PodScheduled. All other
+    fields are shared with `stored`."""
     pod = stored.obj
     meta = dict(pod["metadata"])
-    if extra := (binding.get("metadata") or {}).get("annotations"):
-        meta["annotations"] = (meta.get("annotations") or {}) | extra
+    for field in ("annotations", "labels"):
+        if extra := (binding.get("metadata") or {}).get(field):
+            meta[field] = (meta.get(field) or {}) | extra
     scheduled = {
         "type": "PodScheduled",
         "status": "True",
