@@ -88,6 +88,7 @@ class SlurmNumbers:
         self._firsts: list[int] = []  # the first numbers of all draws, in ascending order
         self._by_age: deque[_Draw] = deque()
         self._unused = Counter[str]()  # user -> the count of drawn numbers that no Job has
+        self._borne: Counter[int] | None = None  # number -> the count of its Jobs; None before the first draw
         store.subscribe(self._heard)
 
     async def answer(self, request: Request) -> Response:
@@ -170,18 +171,27 @@ class SlurmNumbers:
             self._forget(self._by_age.popleft())
 
     def _heard(self, events: Sequence[Event]) -> None:
-        """Mark the numbers of newly stored Jobs as used, and forget each draw whose numbers are all used."""
+        """Note the numbers of Jobs that were stored or deleted."""
         for event in events:
-            if event.key != JOBS or event.type != "ADDED":
+            if event.key != JOBS:
                 continue
-            number = _number(event.new.obj)
-            draw = self._find(int(number)) if number.isdecimal() else None
-            if draw is None or draw.used[int(number) - draw.first]:
-                continue
-            draw.used[int(number) - draw.first] = 1
-            self._unused[draw.user] -= 1
-            if draw.used.count(0) == 0:
-                self._forget(draw)
+            before = _number(event.old.obj) if event.type == "MODIFIED" and event.old is not None else ""
+            now = _number(event.new.obj)
+            if self._borne is not None and before != now:
+                self._borne.subtract([int(before)] if before.isdecimal() else ())
+                self._borne.update({int(now): -1 if event.type == "DELETED" else 1} if now.isdecimal() else ())
+            if event.type == "ADDED" and now.isdecimal():
+                self._use(int(now))
+
+    def _use(self, number: int) -> None:
+        """Mark the number as used. Forget its draw if all numbers of the draw are used."""
+        draw = self._find(number)
+        if draw is None or draw.used[number - draw.first]:
+            return
+        draw.used[number - draw.first] = 1
+        self._unused[draw.user] -= 1
+        if draw.used.count(0) == 0:
+            self._forget(draw)
 
     def _site(self) -> _Site:
         found = self._store.get(_CONFIG_MAPS, _SYSTEM, _SITE)
@@ -193,23 +203,27 @@ class SlurmNumbers:
 
     def _free(self, count: int, begin: int) -> int:
         """Return the first of `count` consecutive numbers that no Job has. `begin`: the lowest number of the site."""
-        found = self._store.get(_CONFIG_MAPS, _SYSTEM, _NUMBER)
-        text = str((found.obj.get("data") or {}).get(_NEXT, "")) if found is not None else ""
+        noted = self._store.get(_CONFIG_MAPS, _SYSTEM, _NUMBER)
+        text = str((noted.obj.get("data") or {}).get(_NEXT, "")) if noted is not None else ""
         stored = int(text) if text.isdecimal() else begin
         # an administrator may have edited the ConfigMap
         first = max(self._next if stored == self._written else stored, begin)
         if stored != self._written:
             self._written = 0
-        if first + count > LAST:
-            first = begin
-            borne = sorted(int(one) for one in map(_number, self._jobs()) if one.isdecimal())
-            for number in borne:
-                if first <= number < first + count:
-                    first = number + 1
-        return first
+        found = self._past_jobs(first, count)
+        return found if found + count <= LAST else self._past_jobs(begin, count)
 
-    def _jobs(self) -> list[Object]:
-        return [stored.obj for stored in self._store.scan(JOBS)]
+    def _past_jobs(self, first: int, count: int) -> int:
+        """Return the first of `count` consecutive numbers from `first` on that no Job has."""
+        if self._borne is None:
+            texts = (_number(stored.obj) for stored in self._store.scan(JOBS))
+            self._borne = Counter(int(text) for text in texts if text.isdecimal())
+        number = first
+        while number < first + count:
+            number += 1
+            if self._borne[number - 1] > 0:
+                first = number
+        return first
 
     async def _raise(self, end: int) -> None:
         """Record that all numbers below `end` are drawn."""
