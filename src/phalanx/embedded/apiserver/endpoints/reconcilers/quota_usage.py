@@ -59,18 +59,20 @@ class QuotaUsage:
     async def _count(self) -> None:
         await asyncio.sleep(_PAUSE_S)
         due, self._due = self._due, set()
-        for namespace in due:
+        for namespace in sorted(due):
             for stored in self._store.scan(KEY, namespace):
-                await self._update(decode(stored.data))
+                try:
+                    await self._update(decode(stored.data))
+                except ApiError as error:  # counted again after the next write in the namespace, or at the next start
+                    _log.warning("the usage of a quota is not written yet: %s", error)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Log the error of the task, and start the next count. If the usage of a namespace could not be stored, it is
-        counted again after the next write in the namespace, or at the next start."""
+        """Start the next count. If the task has failed, which is a defect of Phalanx, log its error."""
         self._task = None
         if task.cancelled():
             return
         if (error := task.exception()) is not None:
-            _log.warning("the usage of a quota is not written yet: %s", error)
+            _log.error("the usage of quotas was not counted", exc_info=error)
         self._look_at(set())
 
     async def _update(self, quota: Object) -> None:

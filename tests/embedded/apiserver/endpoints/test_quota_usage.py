@@ -1,0 +1,173 @@
+"""`endpoints/reconcilers/quota_usage.py`: the usage in the status of ResourceQuotas, counted after writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.endpoints.reconcilers import quota_usage
+from tests.embedded.apiserver.inprocess import InProcess, Scene, played
+
+
+@pytest.fixture
+def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Scene], None]]:
+    monkeypatch.setattr(quota_usage, "_PAUSE_S", 0.0)
+    with played(tmp_path / "data") as played_here:
+        yield played_here
+
+
+async def counted(server: InProcess) -> None:
+    """Wait until the usage is counted after the last write."""
+    while (task := server.api.quota_usage._task) is not None:
+        await asyncio.wait([task])
+        await asyncio.sleep(0)
+
+
+async def space(server: InProcess, name: str, **hard: str) -> None:
+    """Create a namespace with a quota `q`."""
+    await server.make("/api/v1/namespaces", {"metadata": {"name": name}})
+    limits = {key.replace("_", "."): text for key, text in hard.items()}
+    await server.make(path(name, "resourcequotas"), {"metadata": {"name": "q"}, "spec": {"hard": limits}})
+
+
+def path(namespace: str, plural: str, name: str = "") -> str:
+    return f"/api/v1/namespaces/{namespace}/{plural}{name and '/'}{name}"
+
+
+def pod(name: str, cpu: str = "1") -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    return {"metadata": {"name": name}, "spec": {"containers": [container]}}
+
+
+async def quota(server: InProcess, namespace: str) -> Any:
+    return (await server.ask("GET", path(namespace, "resourcequotas", "q"))).body
+
+
+async def used(server: InProcess, namespace: str) -> Any:
+    await counted(server)
+    return (await quota(server, namespace)).get("status", {}).get("used")
+
+
+def test_a_new_quota_shows_what_is_used_and_its_limits(play: Callable[[Scene], None]) -> None:
+    async def scene(server: InProcess) -> None:
+        await space(server, "a", pods="3", requests_cpu="8")
+        await counted(server)
+        status = (await quota(server, "a"))["status"]
+        assert status == {"hard": {"pods": "3", "requests.cpu": "8"}, "used": {"pods": "0", "requests.cpu": "0"}}
+
+    play(scene)
+
+
+def test_the_usage_follows_pods_that_come_and_end_and_go(play: Callable[[Scene], None]) -> None:
+    async def scene(server: InProcess) -> None:
+        await space(server, "a", pods="3", requests_cpu="8")
+        for name, cpu in (("p", "1500m"), ("q", "2")):
+            await server.make(path("a", "pods"), pod(name, cpu))
+        assert await used(server, "a") == {"pods": "2", "requests.cpu": "3500m"}
+        done = {"status": {"phase": "Succeeded"}}
+        await server.ask("PATCH", path("a", "pods", "q") + "/status", done, "application/merge-patch+json")
+        assert await used(server, "a") == {"pods": "1", "requests.cpu": "1500m"}
+        await server.ask("DELETE", path("a", "pods", "p") + "?gracePeriodSeconds=0")
+        assert await used(server, "a") == {"pods": "0", "requests.cpu": "0"}
+
+    play(scene)
+
+
+def test_a_changed_limit_is_repeated_in_the_status(play: Callable[[Scene], None]) -> None:
+    async def scene(server: InProcess) -> None:
+        await space(server, "a", pods="3")
+        change = {"spec": {"hard": {"pods": "5"}}}
+        await server.ask("PATCH", path("a", "resourcequotas", "q"), change, "application/merge-patch+json")
+        await counted(server)
+        assert (await quota(server, "a"))["status"]["hard"] == {"pods": "5"}
+
+    play(scene)
+
+
+def test_a_status_that_stays_the_same_is_not_written(play: Callable[[Scene], None]) -> None:
+    async def scene(server: InProcess) -> None:
+        await space(server, "a", pods="3")
+        await counted(server)
+        before = (await quota(server, "a"))["metadata"]["resourceVersion"]
+        await server.make(path("a", "configmaps"), {"metadata": {"name": "m"}})
+        await counted(server)
+        assert (await quota(server, "a"))["metadata"]["resourceVersion"] == before
+
+    play(scene)
+
+
+def test_namespaces_without_quotas_are_not_counted(play: Callable[[Scene], None]) -> None:
+    async def scene(server: InProcess) -> None:
+        await counted(server)
+        await server.make("/api/v1/namespaces/default/configmaps", {"metadata": {"name": "m"}})
+        assert server.api.quota_usage._task is None
+
+    play(scene)
+
+
+def test_a_status_that_cannot_be_written_stops_no_other_quota(
+    play: Callable[[Scene], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(server: InProcess) -> None:
+        for name in ("a", "b", "c"):
+            await space(server, name, pods="3")
+        await counted(server)
+        update, refused = server.api.writer.update, ["a", "c"]
+
+        async def failing(target: Any, *about: Any) -> Any:
+            if target.resource.plural == "resourcequotas" and target.namespace in refused:
+                raise ApiError(500, "InternalError", "no space left on device")
+            return await update(target, *about)
+
+        monkeypatch.setattr(server.api.writer, "update", failing)
+        await asyncio.gather(*(server.make(path(name, "pods"), pod("p")) for name in ("a", "b", "c")))
+        assert [await used(server, name) for name in ("a", "b", "c")] == [{"pods": "0"}, {"pods": "1"}, {"pods": "0"}]
+        assert "the usage of a quota is not written yet: no space left on device" in caplog.text
+        refused.clear()
+        await server.make(path("a", "configmaps"), {"metadata": {"name": "m"}})
+        assert await used(server, "a") == {"pods": "1"}, "it is counted again after the next write in the namespace"
+
+    play(scene)
+
+
+@pytest.mark.parametrize("code", [404, 409])
+def test_a_quota_that_was_deleted_or_changed_meanwhile_is_no_error(
+    play: Callable[[Scene], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: int
+) -> None:
+    async def scene(server: InProcess) -> None:
+        await space(server, "a", pods="3")
+        await counted(server)
+
+        async def gone(*about: Any) -> Any:
+            raise ApiError(code, "x", "y")
+
+        monkeypatch.setattr(server.api.writer, "update", gone)
+        await server.make(path("a", "pods"), pod("p"))
+        await counted(server)
+        assert caplog.text == ""
+
+    play(scene)
+
+
+def test_usage_that_an_ended_server_has_not_counted_is_counted_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quota_usage, "_PAUSE_S", 3600.0)
+
+    async def create(server: InProcess) -> None:
+        await space(server, "a", pods="3")
+        await server.make(path("a", "pods"), pod("p"))
+
+    async def count(server: InProcess) -> None:
+        assert await used(server, "a") == {"pods": "1"}
+
+    with played(tmp_path / "data") as play:
+        play(create)
+    monkeypatch.setattr(quota_usage, "_PAUSE_S", 0.0)
+    with played(tmp_path / "data") as play:
+        play(count)
