@@ -12,10 +12,8 @@ from phalanx.embedded.apiserver.transport.request import Request, Response, json
 
 _CHECKS = ("/ping", "/log", "/etcd")
 _READY = (*_CHECKS, "/etcd-readiness", "/informer-sync", "/shutdown")
-_HEALTH = frozenset(
-    [*(f"{path}{check}" for path in ("/healthz", "/livez") for check in ("", *_CHECKS))]
-    + [f"/readyz{check}" for check in ("", *_READY)]
-)
+_HEALTH = {"/healthz": _CHECKS, "/livez": _CHECKS, "/readyz": _READY}  # path -> its checks
+_HEALTH_PATHS = frozenset(f"{path}{check}" for path, checks in _HEALTH.items() for check in ("", *checks))
 _PATHS = ("/api", "/api/v1", "/apis", "/apis/", "/openapi/v2", "/openapi/v3", "/version")
 # The API version. The suffix "+phalanx" shows that the server is not kubernetes/kubernetes.
 VERSION = {
@@ -53,10 +51,10 @@ class Public:
             if not any(one.media == negotiation.JSON for one in request.accept):
                 raise negotiation.not_acceptable(negotiation.JSON)
             return json_response(VERSION)
-        if request.path in _HEALTH:
-            return text_response("ok")
+        if request.path in _HEALTH_PATHS:
+            return text_response(_verbose(request) if request.path in _HEALTH and "verbose" in request.query else "ok")
         if path == "/":
-            return json_response({"paths": sorted({*_PATHS, *_HEALTH, *self._group_paths()})})
+            return json_response({"paths": sorted({*_PATHS, *_HEALTH_PATHS, *self._group_paths()})})
         if (found := self._discovery.answer(request, path)) is not None:
             return found
         if path.startswith("/api/") or (path.startswith("/apis/") and self._registry.builds_in(path.split("/")[2])):
@@ -68,3 +66,14 @@ class Public:
             if resource.group:
                 yield f"/apis/{resource.group}"
                 yield f"/apis/{resource.group}/{resource.version}"
+
+
+def _verbose(request: Request) -> str:
+    """Return the result of each check, as kube-apiserver shows it. A server that responds passes all of them."""
+    excluded = set(request.query.get("exclude", ()))
+    checks = [check.removeprefix("/") for check in _HEALTH[request.path]]
+    lines = [f"[+]{check} {'excluded: ' if check in excluded else ''}ok" for check in checks]
+    if unknown := sorted(excluded.difference(checks)):
+        names = ",".join(f'"{name}"' for name in unknown)
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
+    return "\n".join([*lines, f"{request.path.removeprefix('/')} check passed\n"])
