@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -58,11 +59,14 @@ def deploy(
         return
     if output is not None:
         there = copy_out(root, output)
-        apply = f"kubectl apply --kustomize {there}/overlays/{overlay}"
+        apply = f"kubectl apply --kustomize {shlex.quote(f'{there}/overlays/{overlay}')}"
     else:
         assert chart is not None
         there = write_chart(root, chart)
-        apply = f"helm install phalanx {there} --namespace phalanx-system --create-namespace --set admission={overlay}"
+        chart_at = shlex.quote(str(there))
+        apply = (
+            f"helm install phalanx {chart_at} --namespace phalanx-system --create-namespace --set admission={overlay}"
+        )
     if json:
         print_json({"directory": str(there), "apply": apply})
     else:
