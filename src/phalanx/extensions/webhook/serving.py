@@ -71,7 +71,7 @@ class Files:
         except (OSError, ssl.SSLError) as error:
             raise PhalanxError(
                 f"cannot serve with the certificate {certificate} and the key {key}: {error}. Name files in PEM that "
-                "belong together with --tls-cert and --tls-key, or neither, and the webhook makes its own."
+                "belong together with --tls-cert and --tls-key, or neither, and this server makes its own certificate."
             ) from error
 
     async def keep(self, pause_s: float = 10.0) -> None:

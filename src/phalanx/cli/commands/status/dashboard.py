@@ -219,8 +219,11 @@ def _cluster(connection: Connection) -> str:
 
 
 def _terminal(target: Target | None) -> str:
-    """Return the options for commands that the page shows, so that these commands reach the same cluster."""
-    if target is None or target.kubeconfig is None:
-        return ""
-    context = f" --context {shlex.quote(target.context)}" if target.context else ""
-    return f" --kubeconfig {shlex.quote(str(target.kubeconfig))}{context}"
+    """Return the options for commands that the page shows, so that these commands reach the same cluster from any
+    directory."""
+    words = []
+    if target is not None and target.kubeconfig is not None:
+        words += ["--kubeconfig", str(target.kubeconfig.expanduser().absolute())]
+    if target is not None and target.context is not None:
+        words += ["--context", target.context]
+    return "".join(f" {shlex.quote(word)}" for word in words)
