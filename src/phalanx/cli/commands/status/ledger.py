@@ -15,7 +15,7 @@ from cyclopts import App, Parameter
 
 from phalanx.cli.commands.status.history import HistorySelection, find_ledger
 from phalanx.cli.terminal.moments import past_moment
-from phalanx.cli.terminal.output import note
+from phalanx.cli.terminal.output import counted, note
 from phalanx.cli.views.entry_view import flat, record
 from phalanx.errors import PhalanxError
 from phalanx.ledger.entry import JobEntry, read_archive, write_archive
@@ -82,7 +82,7 @@ def export(
             raise PhalanxError(f"{file} cannot be written: {error.strerror or error}") from error
         finally:
             part.unlink(missing_ok=True)
-    note(f"{file}: {count} jobs")
+    note(f"{file}: {counted(count, 'job')}")
 
 
 @ledger.command
@@ -100,7 +100,7 @@ def archive(file: Annotated[Path, Parameter(name="FILE")], /, *, before: str, da
     file
         The file to write, compressed with gzip: each line is a JSON object for one job. The file must not exist.
     before
-        Move jobs that ended before this time: an age (365d) or a day (2026-01-01, UTC).
+        Move jobs that ended before this time: an age (365d) or a day (2026-01-01, in the time zone of this machine).
     database
         The URL of the ledger. [default: $PHALANX_LEDGER, else the ledger beside the file $KUBECONFIG, else the ledger
         in the default data directory]
@@ -115,7 +115,7 @@ def archive(file: Annotated[Path, Parameter(name="FILE")], /, *, before: str, da
     with Ledger.open(database or find_ledger(os.environ)) as book:
         count = write_archive(file, book.jobs(Selection(ended_before_s=before_s)))
         book.purge(before_s)
-    note(f"{file}: {count} jobs, which are no longer in the ledger")
+    note(f"{file}: {counted(count, 'job')}, no longer in the ledger")
 
 
 @ledger.command
@@ -139,7 +139,7 @@ def load(file: Annotated[Path, Parameter(name="FILE")], /, *, database: Database
         for entries in _batches(read_archive(file), 500):
             book.put(entries)
             count += len(entries)
-    note(f"{count} jobs of {file} are in the ledger")
+    note(f"in the ledger: {counted(count, 'job')} of {file}")
 
 
 @ledger.command
@@ -153,7 +153,7 @@ def purge(*, before: str, yes: bool = False, database: Database = None) -> None:
     Parameters
     ----------
     before
-        Delete jobs that ended before this time: an age (730d) or a day (2026-01-01, UTC).
+        Delete jobs that ended before this time: an age (730d) or a day (2026-01-01, in the time zone of this machine).
     yes
         Confirm the deletion. Deleted jobs cannot be restored.
     database
@@ -166,7 +166,7 @@ def purge(*, before: str, yes: bool = False, database: Database = None) -> None:
             "purged jobs cannot be restored. Nothing was changed. Add --yes, or archive the jobs instead."
         )
     with Ledger.open(database or find_ledger(os.environ)) as book:
-        note(f"{book.purge(before_s)} jobs were deleted from the ledger")
+        note(f"deleted from the ledger: {counted(book.purge(before_s), 'job')}")
 
 
 # --- tables ---------------------------------------------------------------------------------------------------------
