@@ -6,7 +6,6 @@ import contextlib
 import json
 import multiprocessing
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -16,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from phalanx.cli.commands.one_machine.install import install
 from phalanx.cli.commands.one_machine.login import login
 from phalanx.cli.local.local_cluster import LocalMachines
 from phalanx.errors import PhalanxError
@@ -190,33 +188,6 @@ def test_who_is_not_let_in_is_told_why(tmp_path: Path) -> None:
     with pytest.raises(PhalanxError, match=r"no server lets users log in at .*phalanx up --shared"):
         login(login_socket=tmp_path / "none.sock", output=tmp_path / "kubeconfig")
     assert not (tmp_path / "kubeconfig").exists()
-
-
-def test_the_service_starts_a_shared_cluster_and_leaves_pods_alone(tmp_path: Path) -> None:
-    install(units=tmp_path, data=Path("/srv/my jobs"), port=7443)
-    lines = (tmp_path / "phalanx.service").read_text().splitlines()
-    assert next(line for line in lines if line.startswith("ExecStart=")).endswith(
-        "-m phalanx.cli.app up --shared --data '/srv/my jobs' --port 7443"
-    )
-    assert {"KillMode=process", "Delegate=yes", "Restart=always", "StartLimitIntervalSec=0"} <= set(lines)
-    with pytest.raises(PhalanxError, match="cannot be written"):
-        install(units=tmp_path / "none")
-
-
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed here")
-@pytest.mark.parametrize("data", ["/var/lib/phalanx", "/srv/my jobs/50%"])
-def test_systemd_understands_the_service(tmp_path: Path, data: str) -> None:
-    install(units=tmp_path, data=Path(data))
-    words = ("systemd-analyze", "verify", str(tmp_path / "phalanx.service"))
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.parametrize("data", ["jobs", "/srv/$HOME", "/srv/a'b", "/srv/a\nUser=x"])
-def test_a_directory_that_systemd_would_read_otherwise_is_refused(tmp_path: Path, data: str) -> None:
-    with pytest.raises(PhalanxError, match="must be an absolute path"):
-        install(units=tmp_path, data=Path(data))
-    assert not (tmp_path / "phalanx.service").exists()
 
 
 @as_root

@@ -1,0 +1,46 @@
+"""The API of `tests.kube.double` in place of the cluster to which a command connects."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from phalanx.client.kind import Kind
+from tests.kube.double import Api, Client, Object
+
+
+class Selecting(Client):
+    """A connection with the label selectors that commands use: `KEY=VALUE` and `KEY`."""
+
+    server = "https://double"
+
+    async def list(self, kind: Kind, namespace: str = "", **selectors: str) -> Object:
+        found = await super().list(kind, namespace, **selectors)
+        terms = [term for term in selectors.get("labelSelector", "").split(",") if term]
+        return {"items": [each for each in found["items"] if _is_in(each, namespace) and _selects(terms, each)]}
+
+
+def _is_in(obj: Object, namespace: str) -> bool:
+    return namespace in ("", obj["metadata"].get("namespace", ""))
+
+
+def _selects(terms: list[str], obj: Object) -> bool:
+    labels = obj["metadata"].get("labels") or {}
+    pairs = (term.partition("=") for term in terms)
+    return all(key in labels and (not equals or labels[key] == value) for key, equals, value in pairs)
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, api: Api, *commands: ModuleType) -> None:
+    """Let the commands of these modules connect to `api`, which has no ledger."""
+
+    @asynccontextmanager
+    async def connected(target: Any) -> AsyncIterator[Client]:
+        yield Selecting(api)
+
+    for module in commands:
+        monkeypatch.setattr(module, "connected", connected)
+        monkeypatch.setattr(module, "find_ledger_of", lambda target, environment: None)
