@@ -27,15 +27,28 @@ Send = Callable[[bytes], Awaitable[None]]
 
 
 class Line:
-    """A connection to a port of the pod. `given`: the queue of data from the client; None in it marks the end of the
-    data."""
+    """A connection to a port of the pod. `give` takes data from the client; None marks the end of the data."""
 
     def __init__(self, address: str, port: int) -> None:
         self._address, self._port = address, port
-        self.given: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING_PIECES)
+        self._given: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING_PIECES)
+        self._is_over = False
+
+    async def give(self, data: bytes | None) -> None:
+        """Pass data on to the pod. Wait while the pod reads slowly. Data after the end of the connection is dropped."""
+        if not self._is_over:
+            await self._given.put(data)
 
     async def run(self, send: Send, fail: Send) -> None:
         """Pass data in both directions until both sides have ended. `fail` sends the text of an error to the client."""
+        try:
+            await self._connect(send, fail)
+        finally:
+            self._is_over = True
+            while not self._given.empty():  # so that `give` does not wait for a connection that has ended
+                self._given.get_nowait()
+
+    async def _connect(self, send: Send, fail: Send) -> None:
         try:
             async with asyncio.timeout(_CONNECT_S):
                 reader, writer = await asyncio.open_connection(self._address, self._port)
@@ -53,7 +66,7 @@ class Line:
 
     async def _up(self, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError):
-            while (piece := await self.given.get()) is not None:
+            while (piece := await self._given.get()) is not None:
                 writer.write(piece)
                 await writer.drain()
             writer.write_eof()
@@ -102,11 +115,11 @@ class _Tunnel:
                 case spdy.SpdyOpened():
                     await self._open(frame)
                 case spdy.Data() if frame.stream in self._lines:
-                    given = self._lines[frame.stream].given
+                    line = self._lines[frame.stream]
                     if frame.data:
-                        await given.put(frame.data)
+                        await line.give(frame.data)
                     if frame.last:
-                        await given.put(None)
+                        await line.give(None)
                 case spdy.Reset() if frame.stream in self._tasks:
                     self._tasks[frame.stream].cancel()
                 case spdy.Pinged():
@@ -175,7 +188,7 @@ async def _hear_ports(channels: Channels, lines: list[Line]) -> None:
     async for channel, data in channels.messages():
         place, is_error = divmod(channel, 2)
         if not is_error and place < len(lines):
-            await lines[place].given.put(data)
+            await lines[place].give(data)
 
 
 async def _all_channels(channels: Channels, lines: list[Line], ports: list[int]) -> None:
