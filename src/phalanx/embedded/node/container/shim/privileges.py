@@ -67,13 +67,16 @@ def _keep_capabilities(kept: list[int]) -> None:
 
 
 def _of_image(said: str, group: int | None, groups: list[int] | None) -> tuple[int, int, list[int]]:
-    """Return the numbers of the user, the group and the further groups of `USER[:GROUP]`, which may be names or numbers
-    (OCI image-spec, config.md)."""
+    """Return the numbers of the user, the group and the further groups of `USER[:GROUP]`, which may be names or
+    numbers. An image that names a group gives the user no further groups (OCI image-spec, config.md)."""
     name, _, group_name = said.partition(":")
     user = _number(name or "0", "/etc/passwd", 7)
     row = next((row for row in _accounts("/etc/passwd", 7) if row[2] == str(user)), None)
+    by_image = group is None
     if group is None:
         group = _number(group_name or (row[3] if row is not None else "0"), "/etc/group", 4)
+    if not groups and by_image and group_name:
+        groups = [group]
     if not groups:
         own = row[0] if row is not None else None
         groups = [group, *(int(one[2]) for one in _accounts("/etc/group", 4) if own in one[3].split(","))]
