@@ -36,11 +36,17 @@ class Log:
         self._size = os.fstat(self._file).st_size
 
     def write(self, data: bytes) -> None:
-        with suppress(OSError):  # if the disk is full, output is lost, but the program continues
-            while data:
-                written = os.write(self._file, data)
-                data = data[written:]
-                self._size += written
+        """Append whole lines. If the disk is full, these lines are lost, but the program continues."""
+        before = self._size
+        with suppress(OSError):
+            try:
+                while data:
+                    written = os.write(self._file, data)
+                    data = data[written:]
+                    self._size += written
+            except OSError:
+                os.ftruncate(self._file, before)  # a part of a line would join the next line
+                self._size = before
             if self._size > _LOG_BYTES:
                 self._turn()
 
