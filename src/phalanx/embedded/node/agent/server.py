@@ -189,7 +189,8 @@ def _options(request: web.Request) -> LogOptions:
     if moment := request.query.get("sinceTime"):
         since = since_text(dt.datetime.fromisoformat(moment))
     elif (seconds := _number(request, "sinceSeconds")) is not None:
-        since = since_text(dt.datetime.now(dt.UTC) - dt.timedelta(seconds=seconds))
+        now = dt.datetime.now(dt.UTC)
+        since = since_text(now - dt.timedelta(seconds=min(seconds, now.timestamp())))
     return LogOptions(
         follow=_flag(request, "follow"),
         tail_lines=_number(request, "tailLines"),

@@ -37,7 +37,7 @@ class LogOptions:
 
 def since_text(moment: dt.datetime) -> str:
     """Return the time in the format of the log, so that it can be compared with the times of lines."""
-    return moment.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
+    return moment.astimezone(dt.UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "000Z"
 
 
 async def read(path: Path, options: LogOptions, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
