@@ -50,7 +50,7 @@ from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, install_dialect, served
 from phalanx.kube.install.installation import install_all
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.world import open_world
+from phalanx.kube.world.opening import open_world
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
 

@@ -50,7 +50,7 @@ from phalanx.embedded.controllers.run import run_controllers
 from phalanx.kube.install.definitions import install, install_dialect
 from phalanx.kube.read.wire import WIRE_TYPES
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.world import open_world
+from phalanx.kube.world.opening import open_world
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
 

@@ -33,7 +33,7 @@ from phalanx.client.kind import JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.read.wire import WIRE_TYPES
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.world import KubeWorld
+from phalanx.kube.world.kube_world import KubeWorld
 from phalanx.model.event import Event
 from phalanx.model.plan import Plan
 from phalanx.model.policy import Policy

@@ -24,7 +24,7 @@ from phalanx.dialects.kueue.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.world import KubeWorld
+from phalanx.kube.world.kube_world import KubeWorld
 from phalanx.model.event import Adopted, RunTold
 from phalanx.model.job import Phase, Placement, Slot
 

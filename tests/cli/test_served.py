@@ -20,7 +20,7 @@ from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.dialects.kueue.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.world import KubeWorld
+from phalanx.kube.world.kube_world import KubeWorld
 from phalanx.ledger.entry import JobEntry, ReasonEntry, url_of
 from phalanx.ledger.store import Ledger
 from phalanx.model.event import PolicySeen, Ticked

@@ -15,7 +15,7 @@ from phalanx.clusters.dispatch import Dispatcher
 from phalanx.clusters.workers.mirror import mirrored
 from phalanx.clusters.workers.state import State, Why
 from phalanx.dialects.kueue import kinds
-from phalanx.kube.world import KubeWorld
+from phalanx.kube.world.capacity_sources import ManagerWorld
 from phalanx.model.node import Node
 from tests.clusters.plays import PLAYS, Play
 from tests.dialects.kueue.written import named
@@ -62,6 +62,15 @@ class Worker:
         return mirrored(self.name, nodes, pods, frozenset(), reachable=self.active)
 
 
+class Reported(Dispatcher):
+    """A dispatcher that adds its reports about jobs to `told` instead of writing Events."""
+
+    told: list[str]
+
+    def join(self, world: ManagerWorld) -> None:
+        super().join(replace(world, report=lambda job, reason, text: self.told.append(f"{reason}: {text}")))
+
+
 class Manager:
     """A manager with a ClusterQueue of `cpu` that sends its jobs to workers with the given cpus. `most`: the highest
     number of copies of one job that ever existed at a time."""
@@ -81,7 +90,7 @@ class Manager:
             self.apis[name].put(NODES, node("n", cpus))
         self.fault: Callable[[str], str | None] = lambda write: None
         self.stage.fault = lambda write: self.fault(write)
-        self.stage.opened = self._opened
+        self.stage.clusters = self._connected
         self.away: set[str] = set()
         self.away_since_s = 0.0
         self.told: list[str] = []
@@ -95,20 +104,16 @@ class Manager:
         self.api.put(JOBS, found)
         self.stage.controller.skips.add(name)
 
-    def _opened(self, world: KubeWorld) -> None:
-        client, stage = world.effects.writer, self.stage
-        assert client is not None
-        self.dispatcher = Dispatcher(world._api, stage.caches, lambda: stage.now_s)
+    def _connected(self, client: Client) -> Reported:
+        stage = self.stage
+        self.dispatcher = Reported(client, stage.caches, lambda: stage.now_s)  # type: ignore[arg-type]  # a double
+        self.dispatcher.told = self.told
         for name, api in self.apis.items():
             worker = Worker(name, api, lambda write: self.fault(write), self.dispatcher.keys.put)
             self.dispatcher.fleet.workers[name] = worker  # type: ignore[assignment]  # a double
             if name in self.away:
                 self._lose(worker)
-        world.join(self.dispatcher)
-        self.dispatcher.manager.world = replace(
-            self.dispatcher.manager.world,
-            report=lambda job, reason, text: self.told.append(f"{reason}: {text}"),
-        )
+        return self.dispatcher
 
     def _lose(self, worker: Worker) -> None:
         worker.state = State(Why.FAILED, "it cannot be reached", since_s=self.away_since_s)

@@ -26,7 +26,7 @@ from phalanx.dialects.kueue.tree.checks import SENDING, is_active
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.world import open_world
+from phalanx.kube.world.opening import open_world
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
 from tests.clusters.plays import PLAYS, Play, complete, open_definition

@@ -27,7 +27,7 @@ from phalanx.dialects.kueue import kinds
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.errors import PhalanxError
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.world import open_world
+from phalanx.kube.world.opening import open_world
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
 from tests.clusters.plays import OF_KIND, complete, open_definition

@@ -15,7 +15,7 @@ from phalanx.clusters.sending.sent_jobs import SentJobs
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.gang.lifecycle.stages import Waiting
 from phalanx.kube.read.records import StartRecord
-from phalanx.kube.routing.watch import ManagerWorld
+from phalanx.kube.world.capacity_sources import ManagerWorld
 from tests.kube.gang.recorded_effects import running
 
 KEY = Key(JOBS, "default/j")

@@ -14,7 +14,8 @@ from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.installation import Installation
 from phalanx.kube.read.records import RecordKey
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.world import KubeWorld
+from phalanx.kube.world.capacity_sources import NodeProvisioning, OtherClusters
+from phalanx.kube.world.kube_world import KubeWorld
 from phalanx.model.job import Phase
 from phalanx.model.plan import Action, Plan
 from phalanx.model.policy import Policy
@@ -40,7 +41,8 @@ class Stage:
         self.actions: list[Action] = []
         self.killed = False
         self.key = RecordKey(secret=b"of these tests", since_s=0.0)
-        self.opened: Callable[[KubeWorld], None] = lambda world: None  # called before it reads anything
+        self.provisioning: NodeProvisioning | None = None
+        self.clusters: Callable[[Client], OtherClusters | None] = lambda client: None
         self.events: Callable[[], None] = lambda: None  # what else happens in a turn, where a test plays it
         self.pace_s = 0.0  # how far the time goes on then
         self.api.put(QUEUES, {"metadata": {"name": "default"}, "spec": {"gang": gang}})
@@ -72,8 +74,9 @@ class Stage:
             None,
             installed,
             lambda: len(self.cluster.breaches),
+            self.provisioning,
+            self.clusters(client),
         )
-        self.opened(self.world)
         await self.world.sync()
         writing = asyncio.ensure_future(self.world.effects.writer.run())
         self._client, self._writing = client, writing

@@ -11,7 +11,7 @@ from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
 from phalanx.dialects.enabled import RIVALS
 from phalanx.kube.install.rivals import refuse_beside_rivals
-from phalanx.kube.world import open_world
+from phalanx.kube.world.opening import open_world
 
 
 class Stopped(Exception):

@@ -36,7 +36,8 @@ async def report(stage: Stage, until: int | Callable[[], bool]) -> None:
 
 def quick(stage: Stage) -> None:
     budget = ReportRate(settle_s=0.001, writes_per_s=10_000.0)
-    stage.world.effects.reporter = EventReporter(stage._client, lambda: stage.now_s, budget)  # type: ignore[arg-type]  # a double
+    asks = stage.provisioning is None
+    stage.world.effects.reporter = EventReporter(stage._client, lambda: stage.now_s, budget, asks_autoscalers=asks)  # type: ignore[arg-type]  # a double
 
 
 def condition(found: Object) -> Object:
@@ -279,9 +280,9 @@ def test_where_phalanx_requests_nodes_itself_no_autoscaler_is_asked() -> None:
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 2)])
         stage.put(pod("p", "3"))
+        stage.provisioning = Provisioning([], lambda: stage.now_s)
         async with stage.scheduler():
             quick(stage)
-            stage.world.provide(Provisioning([], lambda: stage.now_s))
             await settle(stage)
             await report(stage, 1)
             assert condition(stage.api.objects[PODS]["default/p"])["reason"] == "PhalanxQueued"

@@ -17,7 +17,7 @@ from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.kube.install.definitions import crds_of
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.world import open_world
+from phalanx.kube.world.opening import open_world
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
 from tests.dialects.kueue.written import cluster_queue, group, local_queue, named

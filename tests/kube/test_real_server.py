@@ -18,7 +18,7 @@ from phalanx.client.kind import EVENTS, JOBS, NODES, PODS, RESOURCE_QUOTAS
 from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, install
-from phalanx.kube.world import open_world
+from phalanx.kube.world.opening import open_world
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
 from tests.embedded.apiserver.process import ServerProcess

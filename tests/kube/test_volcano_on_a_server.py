@@ -17,7 +17,7 @@ from phalanx.dialects.volcano.kinds import POD_GROUPS, QUEUES
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.kube.install.definitions import install_dialect
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.world import open_world
+from phalanx.kube.world.opening import open_world
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
 from tests.embedded.apiserver.process import ServerProcess

@@ -21,7 +21,8 @@ from phalanx.client.kind import EVENTS, JOBS, NODES, PODS
 from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.kube.install.definitions import QUEUES
-from phalanx.kube.world import KubeWorld, open_world
+from phalanx.kube.world.kube_world import KubeWorld
+from phalanx.kube.world.opening import open_world
 from phalanx.model.policy import Policy
 from phalanx.model.reason import ReasonCode
 from phalanx.providers.autoscaler import GROUP, AutoscalerGroup, AutoscalerProvider

@@ -49,7 +49,7 @@ from phalanx.dialects.kueue.tree.checks import is_active
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.gang.spec.elsewhere import Choose, ClusterChoice, Sought
 from phalanx.kube.read.labels import DATA, PREFERRED_DATA
-from phalanx.kube.routing.watch import ManagerWorld
+from phalanx.kube.world.capacity_sources import ManagerWorld
 from phalanx.model.event import Event, NodeSeen
 from phalanx.model.reason import Reason, ReasonCode
 
@@ -339,7 +339,7 @@ class Choices:
 
 
 class FiguredClusters:
-    """The other clusters of a snapshot. The class implements `kube.routing.watch.OtherClusters`. `clusters`: returns
+    """The other clusters of a snapshot. The class implements `OtherClusters` of `kube.world`. `clusters`: returns
     the MultiKueueClusters by name."""
 
     def __init__(self, clusters: Callable[[], Mapping[str, dict[str, Any]]]) -> None:

@@ -30,7 +30,7 @@ from phalanx.clusters.workers.worker import Worker
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.gang.spec.elsewhere import Choose
-from phalanx.kube.routing.watch import ManagerWorld
+from phalanx.kube.world.capacity_sources import ManagerWorld
 from phalanx.model.event import Event
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ AT_ONCE = 32  # the most jobs that are reconciled concurrently
 
 
 class Dispatcher:
-    """Implements `kube.world.OtherClusters` for one manager. `api`, `informers`: the manager's API and its caches.
+    """Implements `OtherClusters` of `kube.world` for one manager. `api`, `informers`: the manager's API and its caches.
     `fence`: see `Connection.fence`."""
 
     def __init__(

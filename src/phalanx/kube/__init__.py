@@ -12,5 +12,5 @@ are listed before it):
     leader      the Lease: one scheduler at a time, and the fence past which nothing is written
     routing/    map changed objects to the gangs that they belong to
     status/     publish the status of queues and PodGroups, and past usage
-    world       `World` of `phalanx.loop`: events in, plans out
+    world/      `World` of `phalanx.loop`: events in, plans out
 """

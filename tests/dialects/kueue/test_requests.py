@@ -23,7 +23,8 @@ from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.kube.install.definitions import served
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.world import KubeWorld, open_world
+from phalanx.kube.world.kube_world import KubeWorld
+from phalanx.kube.world.opening import open_world
 from phalanx.model.policy import Policy
 from phalanx.model.reason import ReasonCode
 from phalanx.state.cluster import Cluster

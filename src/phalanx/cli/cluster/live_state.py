@@ -39,7 +39,7 @@ from phalanx.kube.read.wire import epoch_s
 from phalanx.kube.read.workload.adapter import JobAdapter
 from phalanx.kube.read.workload.batch_job import read_job
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.world import KubeWorld
+from phalanx.kube.world.kube_world import KubeWorld
 from phalanx.ledger.store import Ledger, LedgerError
 from phalanx.ledger.usage import MOST, past_runs, with_past_runs
 from phalanx.model.event import Event, PolicySeen, QueueSeen, RunTold, Ticked
@@ -228,8 +228,8 @@ async def look(connection: Connection, namespace: str = "", ledger: str | None =
     async with asyncio.TaskGroup() as group:
         informers = Informers(connection, group, namespace=namespace if partial else "")
         how = KubeSettings(default_queue=policy.default_queue, dialects=settings.dialects, patient=False)
-        world = KubeWorld(connection, informers, how, time.time)
-        world.join(FiguredClusters(lambda: clusters_in(world)))
+        clusters = FiguredClusters(lambda: clusters_in(world))
+        world = KubeWorld(connection, informers, how, time.time, clusters=clusters)
         try:
             async with asyncio.timeout(_LISTING_S):
                 await world.sync()

@@ -31,7 +31,9 @@ from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.status.queue_status import StatusSource, keep_queue_statuses
 from phalanx.kube.status.unattended_pods import unattended_pods
 from phalanx.kube.status.usage import keep_usage
-from phalanx.kube.world import KubeWorld, NodeProvisioning, open_world
+from phalanx.kube.world.capacity_sources import NodeProvisioning
+from phalanx.kube.world.kube_world import KubeWorld
+from phalanx.kube.world.opening import open_world
 from phalanx.metrics.decisions import Decisions, Measured
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason

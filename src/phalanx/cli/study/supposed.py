@@ -33,7 +33,7 @@ from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.workload.batch_job import read_job
 from phalanx.kube.routing.caches import LOOKED_UP, REQUIRED
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.world import KubeWorld
+from phalanx.kube.world.kube_world import KubeWorld
 from phalanx.model.event import (
     Event,
     Finished,

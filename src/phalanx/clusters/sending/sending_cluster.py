@@ -15,7 +15,7 @@ from phalanx.clusters.copies.sendable import SENDABLE, Key
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, MultiKueue, configuration
 from phalanx.kube.read.labels import FIELD_MANAGER
-from phalanx.kube.routing.watch import ManagerWorld
+from phalanx.kube.world.capacity_sources import ManagerWorld
 
 _OWN = "kube-system"  # the namespace whose uid identifies a cluster
 

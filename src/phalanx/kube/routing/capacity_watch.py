@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from phalanx.client.connection import Object
@@ -23,9 +24,10 @@ class CapacityWatch:
     """The conversion of changes of nodes, queues, flavors and reservations into events for the core. `with_places`: a
     function that returns a node with the number of volumes that CSI drivers can attach to it. `tell`: a function that
     passes events to the core. `queue_changed`: a function that is called with the name of a changed queue. `dialects`:
-    the enabled dialects. `objects`: the definitions of these dialects, by kind. `gang_changed`: a function that is
-    called with a gang that a dialect claims. `note`: a function that is called with settings of an object that have no
-    effect. `invalid`: a function that is called with a definition that cannot be read."""
+    the enabled dialects. `group_labels`: a map from a label (key, value) of nodes to their node group. `objects`: the
+    definitions of these dialects, by kind. `gang_changed`: a function that is called with a gang that a dialect claims.
+    `note`: a function that is called with settings of an object that have no effect. `invalid`: a function that is
+    called with a definition that cannot be read."""
 
     def __init__(
         self,
@@ -35,13 +37,13 @@ class CapacityWatch:
         tell: Callable[[tuple[Event, ...]], None],
         queue_changed: Callable[[str], None],
         dialects: Iterable[Dialect[Any]] = (),
+        group_labels: Mapping[tuple[str, str], str] = MappingProxyType({}),
         objects: Callable[[Kind], Mapping[str, Object] | None] = lambda kind: None,
         gang_changed: Callable[[str], None] = lambda gang: None,
         note: Callable[[Kind, Object, str], None] = lambda kind, obj, text: None,
         invalid: Callable[[Kind, Object, str], None] = lambda kind, obj, text: None,
     ) -> None:
         self.allocations, self.queues = NodeAllocations(), QueueCache()
-        self.group_labels: Mapping[tuple[str, str], str] = {}  # label (key, value) of nodes -> their node group
         self.dialects = DialectWatch(
             dialects,
             self.queues,
@@ -52,6 +54,7 @@ class CapacityWatch:
             invalid=invalid,
             tell=tell,
         )
+        self._group_labels = group_labels
         self._with_places, self._clock, self._tell, self._queue_changed = with_places, clock, tell, queue_changed
         self._largest: dict[str, int] | None = None
         self._parts: dict[str, tuple[str, ...]] = {}  # node -> its parts that were reported to the core
@@ -87,7 +90,7 @@ class CapacityWatch:
 
     def _grouped(self, node: Node) -> Node:
         """Return the node with its node group, if one of the node's labels names a group."""
-        found = next((group for label, group in self.group_labels.items() if label in node.labels), node.group)
+        found = next((group for label, group in self._group_labels.items() if label in node.labels), node.group)
         return node if found == node.group else replace(node, group=found)
 
     def _lose_nodes(self, names: Iterable[str]) -> None:

@@ -7,6 +7,8 @@ not checked either, because they need not start whole, and the Job controller it
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change
 from phalanx.kube.capacity.resource_quota import PodQuotaUsage, QuotaDemand, ResourceQuotas, pod_quota_usage
@@ -21,36 +23,40 @@ from phalanx.model.reason import Reason, ReasonCode
 
 
 class QuotaHeadroom:
+    """The ResourceQuotas of all namespaces, and what gangs have reserved of them. `limited`: the namespaces with a
+    ResourceQuota."""
+
     def __init__(self, caches: ObjectCaches) -> None:
-        self.quotas = ResourceQuotas()
+        self._quotas = ResourceQuotas()
+        self.limited: Collection[str] = self._quotas.limited
         self._caches = caches
         self._pods: dict[str, dict[str, Object]] = {}  # namespace -> its pods, by uid
 
     def on_quota(self, change: Change) -> None:
         if change.new is not None:
             namespace = change.new["metadata"]["namespace"]
-            self.quotas.see_quota(change.new, lambda: self._pods.get(namespace, {}).values())
+            self._quotas.see_quota(change.new, lambda: self._pods.get(namespace, {}).values())
         elif change.old is not None:
-            self.quotas.lose_quota(change.old)
+            self._quotas.lose_quota(change.old)
 
     def on_pod(self, change: Change) -> None:
         meta = (change.new or change.old or {})["metadata"]
         pods = self._pods.setdefault(meta["namespace"], {})
         if change.new is not None:
             pods[meta["uid"]] = change.new
-            if meta["namespace"] in self.quotas.limited:
-                self.quotas.see_pod(change.new)
+            if meta["namespace"] in self.limited:
+                self._quotas.see_pod(change.new)
             return
         pods.pop(meta["uid"], None)
         if not pods:
             del self._pods[meta["namespace"]]
-        self.quotas.lose_pod(meta["namespace"], meta["uid"])
+        self._quotas.lose_pod(meta["namespace"], meta["uid"])
 
     def obstacle(self, needs: PodsToCreate) -> Reason | None:
         """Return the reason for which the ResourceQuotas of the namespace would refuse to create these pods now, or
         None."""
         namespace = needs[0][0].namespace if needs else ""
-        return self.quotas.obstacle(namespace, self._demand(needs)) if namespace in self.quotas.limited else None
+        return self._quotas.obstacle(namespace, self._demand(needs)) if namespace in self.limited else None
 
     def refusal(self, gang: GangLifecycle) -> Reason | None:
         """Return the reason for which the ResourceQuotas would refuse the gang's pods now, or None. This is called
@@ -61,15 +67,22 @@ class QuotaHeadroom:
         """Update the quota that is reserved for the gang, or the quota for which the gang waits. This is called
         whenever one of the two may have changed."""
         namespace = gang.id.partition("/")[0]
-        if namespace not in self.quotas.limited:
+        if namespace not in self.limited:
             return
         promised: PodsToCreate = []
         if isinstance(gang.state, Starting) and gang.state.parts.start.record.gang:
             promised = _not_created(gang, gang.state.parts.start.seats)
-        self.quotas.reserve(namespace, gang.id, self._demand(promised))
+        self._quotas.reserve(namespace, gang.id, self._demand(promised))
         blocked = gang.spec.job.blocked if isinstance(gang.state, Waiting) and gang.spec is not None else None
         waits = blocked is not None and blocked.code is ReasonCode.QUOTA
-        self.quotas.wait(namespace, gang.id, self._demand(_needed(gang)) if waits else ())
+        self._quotas.wait(namespace, gang.id, self._demand(_needed(gang)) if waits else ())
+
+    def unblocked_gangs(self) -> Iterable[str]:
+        """Return the gangs that waited for quota which was released since the last call."""
+        return self._quotas.unblocked_gangs()
+
+    def has_changes(self) -> bool:
+        return self._quotas.has_changes
 
     def _demand(self, needs: PodsToCreate) -> QuotaDemand:
         return tuple((self._footprint(job), count) for job, count in needs if count > 0)

@@ -44,6 +44,11 @@ class GangReconciler:
         self._marked[gang] = None
         self._wake()
 
+    def mark_known(self, gang: str) -> None:
+        """Mark the gang if it exists."""
+        if gang in self._gangs:
+            self.mark(gang)
+
     @property
     def next_s(self) -> float | None:
         """Return the time at which the next timer of a gang expires, in seconds since the epoch; None if no timer is

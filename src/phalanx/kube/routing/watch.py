@@ -7,15 +7,13 @@ Each change becomes an event for the core, or is passed to the gang of the chang
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
-from phalanx.kube.gang.effects import Member
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
-from phalanx.kube.gang.spec.elsewhere import Choose
+from phalanx.kube.gang.spec.elsewhere import Choose, any_cluster
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, SubmissionTime
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.routing.caches import STORAGE, ObjectCaches
@@ -25,42 +23,6 @@ from phalanx.kube.routing.quota_headroom import QuotaHeadroom
 from phalanx.kube.routing.volume_users import VolumeUsers
 from phalanx.kube.routing.workload_watch import WorkloadWatch
 from phalanx.model.event import Event
-from phalanx.model.reason import Reason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagerWorld:
-    """The functions by which other clusters report changes to the cluster that sends jobs to them. `wake`: called when
-    there are events. `give_back`: called to take back a start, with four arguments: the gang; the number of its start;
-    the reason; and a map from each cluster to which the gang is not sent for a while to the length of that time in
-    seconds. `report`: writes an Event about a job, with its reason and text. `kinds`: returns the kinds of jobs that
-    are read. `mark`: called with a gang for which another cluster may be chosen now."""
-
-    wake: Callable[[], None] = lambda: None
-    give_back: Callable[[str, int, Reason, Mapping[str, float]], None] = lambda *about: None
-    report: Callable[[Member, str, str], None] = lambda *about: None
-    kinds: Callable[[], Iterable[Kind]] = lambda: (JOBS,)
-    mark: Callable[[str], None] = lambda gang: None
-
-
-class OtherClusters(Protocol):
-    """The clusters to which jobs are sent (implemented by `clusters.dispatch`). `choose`: a function that returns the
-    clusters to which a gang may be sent."""
-
-    choose: Choose
-
-    def join(self, world: ManagerWorld) -> None:
-        """Report changes of these clusters to `world` from now on."""
-
-    def events(self) -> Sequence[Event]:
-        """Return the events about nodes of these clusters since the last call."""
-
-    def saw(self, gang: GangLifecycle) -> None:
-        """Note the present state of a gang, so that it can be sent to another cluster, and its copy there can be
-        updated or deleted."""
-
-    async def run(self) -> None:
-        """Send jobs to the clusters and follow their state, until cancelled."""
 
 
 class ClusterWatch:
@@ -68,7 +30,8 @@ class ClusterWatch:
     function that creates a gang. `tell`: a function that passes events to the core. `mark`: a function that marks a
     gang to be reconciled. `wake`: a function that is called after a change that may affect the core or a gang.
     `invalid`: a function that is called with an object that cannot be read, and the error. `note`: a function that is
-    called with settings of an object that have no effect, and the reason."""
+    called with settings of an object that have no effect, and the reason. `group_labels`: a map from a label (key,
+    value) of nodes to their node group. `choose`: a function that returns the clusters to which a gang may be sent."""
 
     def __init__(
         self,
@@ -83,6 +46,8 @@ class ClusterWatch:
         invalid: Report,
         note: Report,
         submitted_s: SubmissionTime = lambda text, uid, created_s: created_s,
+        group_labels: Mapping[tuple[str, str], str] = MappingProxyType({}),
+        choose: Choose = any_cluster,
     ) -> None:
         self._caches, self._gangs = caches, gangs
         self._tell, self._mark, self._wake = tell, mark, wake
@@ -96,6 +61,7 @@ class ClusterWatch:
             tell=self._tell_now,
             queue_changed=self._on_queue_told,
             dialects=caches.settings.others,
+            group_labels=group_labels,
             objects=lambda kind: caches.objects(kind) if caches.watches(kind) else None,
             gang_changed=self._mark_known,
             note=note,
@@ -127,11 +93,8 @@ class ClusterWatch:
             claim=self.capacity.dialects.claim,
             dialects=bool(self.capacity.dialects.dialects),
             submitted_s=submitted_s,
+            choose=choose,
         )
-
-    def choose_clusters(self, choose: Choose) -> None:
-        """From now on, call `choose` to find the clusters to which a gang may be sent."""
-        self.defaults = replace(self.defaults, choose=choose)
 
     def subscribe(self) -> None:
         """Route every change from now on. The objects that already exist are routed at once."""

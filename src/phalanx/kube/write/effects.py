@@ -38,6 +38,7 @@ class ApiEffects:
         flavors: Mapping[str, Flavor],
         timeouts: GangTimeouts,
         report_rate: ReportRate,
+        asks_autoscalers: bool,
         writes: int,
         clock: Callable[[], float],
         fence: Callable[[], float] | None,
@@ -47,11 +48,19 @@ class ApiEffects:
     ) -> None:
         """Connect gangs to the API. `writes`: the number of concurrent writes. `clock`: a function that returns seconds
         since the epoch. `fence`: a function that returns the event loop's time after which no write may be sent; None
-        if no other scheduler runs. `key`: the key with which the records of starts are signed."""
+        if no other scheduler runs. `key`: the key with which the records of starts are signed. `asks_autoscalers`: see
+        `EventReporter`."""
         self.allocations, self.timeouts = allocations, timeouts
         self.writer = Writer(api, fence, writes)
         self.may_write = _may_write(fence)
-        self.reporter = EventReporter(api, clock, report_rate, self.may_write, lambda: self.writer.unsent > 0)
+        self.reporter = EventReporter(
+            api,
+            clock,
+            report_rate,
+            self.may_write,
+            is_busy=lambda: self.writer.unsent > 0,
+            asks_autoscalers=asks_autoscalers,
+        )
         self.jobs = JobWrites(self.writer, informers, flavors, conclude, key)
         self.pods = PodWrites(self.writer, informers, conclude, key, dialects)
         self.now_s, self.emit_event, self._conclude = clock, tell, conclude

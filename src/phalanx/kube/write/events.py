@@ -82,7 +82,6 @@ class EventReporter:
     `on_demand`: the queues for which Phalanx requests nodes itself in any case.
     `admitted`: a function that gets gangs and returns those of them that can all start within their quotas together."""
 
-    asks_autoscalers = True
     on_demand: frozenset[str] = frozenset()
 
     def __init__(
@@ -92,7 +91,10 @@ class EventReporter:
         budget: ReportRate | None = None,
         may_write: Callable[[], bool] = lambda: True,
         is_busy: Callable[[], bool] = lambda: False,
+        *,
+        asks_autoscalers: bool = True,
     ) -> None:
+        self._asks_autoscalers = asks_autoscalers
         self._api, self._clock, self._budget, self._may_write = api, clock, budget or ReportRate(), may_write
         self._is_busy = is_busy
         self.admitted: Callable[[Collection[str]], frozenset[str]] = frozenset
@@ -206,7 +208,7 @@ class EventReporter:
 
     def _may_ask(self, gang: GangLifecycle) -> bool:
         """Return whether the gang could use nodes that an autoscaler adds for its pods."""
-        return self.asks_autoscalers and not _is_sent(gang) and gang.queue not in self.on_demand
+        return self._asks_autoscalers and not _is_sent(gang) and gang.queue not in self.on_demand
 
     def _judge(self) -> None:
         """Determine which gangs the quotas admit together, and write the reason of each gang again for which the answer

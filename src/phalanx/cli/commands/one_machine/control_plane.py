@@ -57,7 +57,7 @@ from phalanx.kube.install.admission_policy import install_policy, records_polici
 from phalanx.kube.install.definitions import install, install_dialect
 from phalanx.kube.leader import Lease, LeaseDurations
 from phalanx.kube.read.node import read_node
-from phalanx.kube.world import KubeWorld
+from phalanx.kube.world.kube_world import KubeWorld
 from phalanx.ledger.entry import url_of
 from phalanx.metrics.address import address
 from phalanx.metrics.collector import Scheduler

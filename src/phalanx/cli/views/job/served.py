@@ -33,7 +33,7 @@ from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
 from phalanx.dialects.enabled import DIALECTS
 from phalanx.kube.install.definitions import QUEUES
-from phalanx.kube.world import KubeWorld
+from phalanx.kube.world.kube_world import KubeWorld
 from phalanx.ledger.entry import JobEntry
 from phalanx.model.job import Phase
 from phalanx.model.plan import Nominate, Plan, Wait

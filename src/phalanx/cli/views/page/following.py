@@ -42,7 +42,7 @@ from phalanx.kube.leader import NAME, NAMESPACE
 from phalanx.kube.routing.caches import REQUIRED, ObjectCaches
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.status.usage import load_usage
-from phalanx.kube.world import KubeWorld
+from phalanx.kube.world.kube_world import KubeWorld
 from phalanx.ledger.store import LedgerError
 from phalanx.model.event import Event, RunTold
 from phalanx.report.status import queue_statuses

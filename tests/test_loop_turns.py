@@ -5,19 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-import pytest
-
 from phalanx import loop
-from phalanx.kube import world as kube_world
 from phalanx.model.event import Event, NodeSeen
 from phalanx.model.node import Node
-from phalanx.model.plan import Plan, Wait
+from phalanx.model.plan import Plan
 from phalanx.model.policy import Policy
-from phalanx.model.reason import Reason, ReasonCode
 from phalanx.state.cluster import Cluster
 from tests import clockwork
-from tests.kube.double import job, node
-from tests.kube.stage import Stage
 
 
 class Turns:
@@ -60,28 +54,5 @@ def test_the_first_events_of_a_large_cluster_are_folded_in_many_turns() -> None:
         assert len(cluster.columns.row_of) == 10 * loop.FOLDED
         for task in (other, running):
             task.cancel()
-
-    clockwork.run(scene())
-
-
-def test_a_large_plan_is_carried_out_while_the_world_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene() -> None:
-        stage = Stage(nodes=[node("n1")])
-        stage.put(*(job(f"j{number}", 1) for number in range(6)))
-        async with stage.scheduler():
-            await stage.turn()
-            told: list[str] = []
-            monkeypatch.setattr(stage.world.effects.reporter, "waits", lambda gang, reason: told.append(gang.id))
-            monkeypatch.setattr(kube_world, "_MANY", 4)
-            why = Reason(code=ReasonCode.BACKOFF, text="later")
-            plan = Plan(actions=tuple(Wait(f"default/j{number}", why) for number in range(6)))
-            stage.world.apply(plan)
-            assert told == []
-            stage.world._reconciler.mark("default/j0")
-            await stage.world.wait(None)
-            assert told == [f"default/j{number}" for number in range(6)]
-            stage.world.apply(plan)
-            stage.world.events()  # or at the latest then
-            assert len(told) == 12
 
     clockwork.run(scene())

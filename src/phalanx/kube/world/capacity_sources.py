@@ -1,0 +1,72 @@
+"""Where capacity beyond the present nodes of the cluster comes from: node groups, which can add nodes, and other
+clusters, to which jobs are sent.
+
+`providers.provision` implements the node groups, and `clusters.dispatch` the other clusters. This module defines what
+the world needs of them, and what they may ask of the world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from phalanx.client.kind import JOBS, Kind
+from phalanx.kube.gang.effects import Member
+from phalanx.kube.gang.lifecycle.gang import GangLifecycle
+from phalanx.kube.gang.spec.elsewhere import Choose
+from phalanx.model.event import Event
+from phalanx.model.plan import ReleaseNodes, RequestNodes
+from phalanx.model.reason import Reason
+
+
+class NodeProvisioning(Protocol):
+    """The node groups of a cluster, which can add and remove nodes (implemented by `providers.provision`). `wake`: a
+    function that the node groups call when they have events. `group_labels`: a map from a label (key, value) of nodes
+    to the name of their group, in addition to the label `phalanx.dev/node-group`."""
+
+    wake: Callable[[], None]
+    group_labels: Mapping[tuple[str, str], str]
+
+    def events(self) -> Sequence[Event]:
+        """Return the events since the last call. The events about groups come first."""
+
+    def apply(self, action: RequestNodes | ReleaseNodes) -> None:
+        """Execute the action in the background."""
+
+    async def run(self) -> None:
+        """Call the cloud providers until this task is cancelled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerWorld:
+    """The functions by which other clusters report changes to the cluster that sends jobs to them. `wake`: called when
+    there are events. `give_back`: called to take back a start, with four arguments: the gang; the number of its start;
+    the reason; and a map from each cluster to which the gang is not sent for a while to the length of that time in
+    seconds. `report`: writes an Event about a job, with its reason and text. `kinds`: returns the kinds of jobs that
+    are read. `mark`: called with a gang for which another cluster may be chosen now."""
+
+    wake: Callable[[], None] = lambda: None
+    give_back: Callable[[str, int, Reason, Mapping[str, float]], None] = lambda *about: None
+    report: Callable[[Member, str, str], None] = lambda *about: None
+    kinds: Callable[[], Iterable[Kind]] = lambda: (JOBS,)
+    mark: Callable[[str], None] = lambda gang: None
+
+
+class OtherClusters(Protocol):
+    """The clusters to which jobs are sent (implemented by `clusters.dispatch`). `choose`: a function that returns the
+    clusters to which a gang may be sent."""
+
+    choose: Choose
+
+    def join(self, world: ManagerWorld) -> None:
+        """Report changes of these clusters to `world` from now on."""
+
+    def events(self) -> Sequence[Event]:
+        """Return the events about nodes of these clusters since the last call."""
+
+    def saw(self, gang: GangLifecycle) -> None:
+        """Note the present state of a gang, so that it can be sent to another cluster, and its copy there can be
+        updated or deleted."""
+
+    async def run(self) -> None:
+        """Send jobs to the clusters and follow their state, until cancelled."""

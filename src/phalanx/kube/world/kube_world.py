@@ -1,0 +1,254 @@
+"""The `World` of a Kubernetes API: turn changes of objects into events, and carry out decisions.
+
+Everything that this module stores can be read again from the API server. Informers report every change of an object.
+`routing` finds the gang that the changed object belongs to, and marks that gang. `events` reconciles the marked gangs,
+so that many changes at once reconcile each gang only once. `apply` passes each decision to its gang
+(`plan_execution`), and the gang requests the writes to the API. When the API server answers a write, the gang is
+marked again. The cost of a change does not depend on the number of all objects; only the start of the scheduler takes
+longer with more objects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+from phalanx.client.connection import ApiError, Connection, Object
+from phalanx.client.kind import Kind
+from phalanx.kube.capacity.breaches import BreachRelist
+from phalanx.kube.gang.lifecycle.gang import GangLifecycle
+from phalanx.kube.gang.spec.elsewhere import any_cluster
+from phalanx.kube.install.installation import Installation
+from phalanx.kube.routing.caches import Informers, ObjectCaches
+from phalanx.kube.routing.reconciler import GangReconciler
+from phalanx.kube.routing.settings import KubeSettings
+from phalanx.kube.routing.watch import ClusterWatch
+from phalanx.kube.status.dependency_outcomes import DependencyOutcomes
+from phalanx.kube.status.dialect_answers import DialectAnswers
+from phalanx.kube.status.usage import load_usage
+from phalanx.kube.world.capacity_sources import ManagerWorld, NodeProvisioning, OtherClusters
+from phalanx.kube.world.plan_execution import PlanExecution
+from phalanx.kube.world.slices import MANY, run_in_slices, without_collection
+from phalanx.kube.write.effects import ApiEffects
+from phalanx.model.event import Event
+from phalanx.model.plan import Plan
+
+
+class KubeWorld:
+    """A Kubernetes cluster as the `World` of `phalanx.loop`. `gangs`: all gangs, by id. `fence`: a function that
+    returns the event loop's time after which no write may be sent; None if no other scheduler runs. `installed`: the
+    result of installing Phalanx's kinds and policies. Its key signs the annotations that record the starts of gangs,
+    and verifies them when the scheduler restarts. Without a key, the scheduler accepts all records. `breaches`: a
+    function that returns how many decisions so far overcommitted a node. `nodes`, `clusters`: the node groups, and the
+    other clusters; None means that there are none."""
+
+    def __init__(
+        self,
+        api: Connection,
+        informers: Informers,
+        settings: KubeSettings,
+        clock: Callable[[], float],
+        fence: Callable[[], float] | None = None,
+        installed: Installation | None = None,
+        breaches: Callable[[], int] = lambda: 0,
+        nodes: NodeProvisioning | None = None,
+        clusters: OtherClusters | None = None,
+    ) -> None:
+        self.gangs: dict[str, GangLifecycle] = {}
+        self.installed = installed or Installation()
+        key = self.installed.record_key
+        self._api, self._clock, self._clusters = api, clock, clusters
+        self._sources = tuple(source for source in (clusters, nodes) if source is not None)
+        self._out: list[Event] = []  # the events that the core has not read yet
+        self._news = asyncio.Event()  # set when the loop has something to do
+        self._routed = False  # True when changes are routed as they arrive
+        self._reconciler = GangReconciler(self.gangs, clock, key, self._news.set, self._settle)
+        self.caches = ObjectCaches(informers, settings)
+        self.watch = ClusterWatch(
+            self.caches,
+            clock,
+            gangs=self.gangs,
+            new_gang=lambda name: GangLifecycle(name, self.effects),
+            tell=self._out.append,
+            mark=self._reconciler.mark,
+            wake=self._news.set,
+            invalid=self._report_invalid,
+            note=self._report_unused,
+            submitted_s=self.installed.submitted_s,
+            group_labels=nodes.group_labels if nodes is not None else {},
+            choose=clusters.choose if clusters is not None else any_cluster,
+        )
+        self.queues, self._headroom = self.watch.capacity.queues, self.watch.headroom
+        self._dialects = self.watch.capacity.dialects
+        self.effects = ApiEffects(
+            api,
+            informers,
+            allocations=self.watch.capacity.allocations,
+            dialects=self._dialects,
+            flavors=self.queues.flavors,
+            timeouts=settings.timeouts,
+            report_rate=settings.report_rate,
+            asks_autoscalers=nodes is None,
+            writes=settings.writes,
+            clock=clock,
+            fence=fence,
+            key=key,
+            tell=self._out.append,
+            conclude=self._reconciler.mark,
+        )
+        self.answers = DialectAnswers(
+            api,
+            self._dialects,
+            self.gangs,
+            informers,
+            gang_of_pod=self.watch.workloads.gang_of_pod,
+            served=self.caches.watches,
+            now_s=clock,
+            effects=self.effects,
+        )
+        self._dialects.news = self.answers.defined
+        self._outcomes = DependencyOutcomes(self.gangs, self.effects.annotate)
+        self._execution = PlanExecution(
+            self.gangs,
+            is_whole=self.queues.gang,
+            headroom=self._headroom,
+            effects=self.effects,
+            answers=self.answers,
+            outcomes=self._outcomes,
+            nodes=nodes,
+            breaches=BreachRelist(breaches),
+            mark=self._reconciler.mark,
+        )
+        if nodes is not None:
+            nodes.wake = self._news.set
+        if clusters is not None:
+            clusters.join(self._as_manager())
+
+    def _as_manager(self) -> ManagerWorld:
+        """Return what the other clusters may ask of this world."""
+        return ManagerWorld(
+            wake=self._news.set,
+            give_back=self._execution.give_back,
+            report=lambda job, reason, text: self.effects.report(job, reason, text, warning=True),
+            kinds=lambda: self.caches.job_kinds,
+            mark=self._reconciler.mark_known,
+        )
+
+    async def sync(self) -> None:
+        """Wait until all kinds that decisions depend on are listed, the listed objects are routed to their gangs, and
+        the past usage is read. Other tasks run during the wait, so that the Lease is renewed."""
+        with without_collection():
+            _, past = await asyncio.gather(self.caches.sync(self._api), load_usage(self._api))
+            await self.watch.follow()
+            self._routed = True
+            await run_in_slices(self.watch.workloads.read_again())
+            self._define()
+            self._out += past  # reported after the queues, which define how usage counts, and before running jobs
+            for steps in (self._reconciler.reconcile(self.watch.defaults), self._see_foreign_pods()):
+                await run_in_slices(steps)
+        self._news.set()
+
+    async def look_for_more(self, pause_s: float = 5.0) -> None:
+        """Look every `pause_s` seconds for kinds that were defined while this world is open (because a framework was
+        installed), and read their objects from then on."""
+        while True:
+            await asyncio.sleep(pause_s)
+            with contextlib.suppress(ApiError):  # asked again in the next round
+                if more := await self.caches.look_for_more(self._api):
+                    await self.watch.follow_more(more)
+                    self._news.set()
+
+    def tasks(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+        """Return the tasks that run as long as this world is open."""
+        found = [self.effects.writer.run, self.effects.reporter.run]
+        if self.caches.settings.dialects:
+            found.append(self.look_for_more)
+        if self._dialects.dialects:
+            found.append(self.answers.run)
+        return [*found, *(source.run for source in self._sources)]
+
+    # --- World ----------------------------------------------------------------------------------------------------
+
+    def events(self) -> Sequence[Event]:
+        self._news.clear()
+        if not self._routed:
+            self._routed = True
+            self.watch.subscribe()
+        if self._execution.left:
+            self._execution.finish()
+        for _ in self.watch.workloads.read_again():
+            pass
+        self._define()
+        first = [*chain.from_iterable(source.events() for source in self._sources)]
+        quotas = self._headroom
+        unblocked = quotas.unblocked_gangs() if quotas.limited else ()
+        for _ in self._reconciler.reconcile(self.watch.defaults, unblocked):
+            pass
+        for _ in self._see_foreign_pods():
+            pass
+        if quotas.limited and quotas.has_changes():
+            self._news.set()
+        out = [*first, *self._out]
+        self._out.clear()
+        return self._outcomes.hear(out)
+
+    def apply(self, plan: Plan) -> None:
+        self._execution.apply(plan)
+
+    async def wait(self, timeout_s: float | None) -> None:
+        await self._execution.finish_in_slices(self.caches.list_again)
+        await self._until_news(timeout_s)
+        await run_in_slices(self.watch.workloads.read_again())
+        if len(self._reconciler) > MANY:
+            await run_in_slices(self._reconciler.reconcile(self.watch.defaults))
+
+    async def _until_news(self, timeout_s: float | None) -> None:
+        if (at_s := self._reconciler.next_s) is not None:
+            until_s = max(0.0, at_s - self._clock())
+            timeout_s = until_s if timeout_s is None else min(until_s, timeout_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    # --- what changes bring about ---------------------------------------------------------------------------------
+
+    def _define(self) -> None:
+        """Queue the events about changed definitions of dialects. (A dialect is the part of Phalanx that reads another
+        scheduler's objects.)"""
+        if self._dialects.stale:
+            self._out += list(self._dialects.events())
+            self.effects.reporter.on_demand = self._dialects.on_demand()
+            self.answers.defined()
+
+    def _see_foreign_pods(self) -> Iterator[None]:
+        """Report the changes of foreign pods (pods that Phalanx does not schedule) to the core, pod by pod."""
+        foreign_pods = self.watch.workloads.foreign_pods
+        for event in foreign_pods.events() if foreign_pods.touched else ():
+            self._out.append(event)
+            yield
+
+    def _report_invalid(self, kind: Kind, obj: Object, why: str) -> None:
+        self.effects.tell_invalid(kind, obj, why)
+
+    def _report_unused(self, kind: Kind, obj: Object, what: str) -> None:
+        self.effects.tell_unused(kind, obj, what)
+
+    def _settle(self, name: str, gang: GangLifecycle | None) -> None:
+        """Update everything that depends on the state of a gang, after the gang was reconciled. `gang`: the gang; None
+        if it no longer exists."""
+        if name in self._dialects.claimed:
+            self.answers.touch(name)
+        if gang is None:
+            return
+        if self._headroom.limited:
+            self._headroom.settle(gang)
+        if self._clusters is not None:
+            self._clusters.saw(gang)
+        if gang.done:
+            self.gangs.pop(gang.id, None)
+            self.effects.reporter.forget(gang.id)
