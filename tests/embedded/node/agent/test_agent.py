@@ -12,8 +12,8 @@ import pytest
 
 from phalanx.client.connection import ApiRefusal
 from phalanx.client.kind import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, SECRETS
-from phalanx.embedded.node.agent import pod as pod_module
-from phalanx.embedded.node.agent.status_writer import PodStatusWriter
+from phalanx.embedded.node.agent.pod import agent_pod
+from phalanx.embedded.node.agent.pod.status_writer import PodStatusWriter
 from phalanx.embedded.node.container.image import read_images
 from phalanx.embedded.node.container.isolation import Isolation
 from phalanx.embedded.node.machine.settings import Patience
@@ -92,7 +92,7 @@ def test_a_program_of_a_moment_has_one_status(api_server: ServerProcess, monkeyp
         return await write(self, pod, status)
 
     monkeypatch.setattr(PodStatusWriter, "write", count)
-    monkeypatch.setattr(pod_module, "_MOMENT_S", 60.0)  # for a busy machine
+    monkeypatch.setattr(agent_pod, "_MOMENT_S", 60.0)  # for a busy machine
 
     async def test(api: Client) -> None:
         await api.run(shell("exit 3"))

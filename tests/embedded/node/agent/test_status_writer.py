@@ -1,4 +1,4 @@
-"""`agent/status_writer.py`: a status is written once, and a pod whose object is gone is noticed."""
+"""`agent/pod/status_writer.py`: a status is written once, and a pod whose object is gone is noticed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import ApiRefusal, Object
-from phalanx.embedded.node.agent.status_writer import PodStatusWriter
+from phalanx.embedded.node.agent.pod.status_writer import PodStatusWriter
 from phalanx.embedded.node.container.attempt import REBOOT
 from phalanx.embedded.node.pod.lifecycle import BackOff, Known
 from phalanx.embedded.node.pod.record import PodRecord

@@ -4,7 +4,6 @@ disk            disk usage
 starting        what the start of a pod and of its containers needs
 attempt_watch   watch one attempt (one start of a container) while it runs
 container       manage one container over all its attempts
-status_writer   the status of one pod, written to the API server
 pod             manage one pod, with a task of its own
 agent           admit pods, and manage all pods of the node
 usage           CPU and memory usage

@@ -17,7 +17,8 @@ from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import NODES, PODS
 from phalanx.client.quantity import QuantityError, amount
 from phalanx.embedded.node.agent import disk
-from phalanx.embedded.node.agent.pod import AgentPod, keep_logs
+from phalanx.embedded.node.agent.pod.agent_pod import AgentPod
+from phalanx.embedded.node.agent.pod.removal import keep_logs
 from phalanx.embedded.node.container.attempt import RunningAttempt, attempts
 from phalanx.embedded.node.container.cgroup import remove
 from phalanx.embedded.node.machine.cpus import allot_cpus, machine_cpus

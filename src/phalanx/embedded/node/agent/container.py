@@ -42,7 +42,7 @@ class Container:
     def __init__(
         self, name: str, pod: Object, record: PodRecord, around: Surroundings, changed: Callable[[], None]
     ) -> None:
-        self.name, self.pod, self.known = name, pod, Known()
+        self.name, self._pod, self.known = name, pod, Known()
         self._record, self._around, self._changed = record, around, changed
         self._attempt: Attempt | None = None
         self._watch: AttemptWatch | None = None  # None if no attempt runs
@@ -58,7 +58,7 @@ class Container:
 
     @property
     def spec(self) -> Object:
-        return next(one for one in every_container(self.pod["spec"]) if one["name"] == self.name)
+        return next(one for one in every_container(self._pod["spec"]) if one["name"] == self.name)
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -167,14 +167,21 @@ class Container:
         self.known = replace(self.known, waiting=waiting)
         return None
 
-    def image_changed(self) -> None:
-        self.known = replace(self.known, waiting=None)
+    def see_pod(self, pod: Object) -> None:
+        """Take in the pod's present object. With a new image, the container does not wait for the old one any more."""
+        image, self._pod = self.spec["image"], pod
+        if self.spec["image"] != image:
+            self.known = replace(self.known, waiting=None)
+
+    def wait(self, waiting: Waiting) -> None:
+        """Set the reason for which the container waits."""
+        self.known = replace(self.known, waiting=waiting)
 
     def _wait(self, reason: str, message: str) -> None:
         if self.known.waiting is None or self.known.waiting.message != message:
             self._tell("Failed", f"Error: {message}", kind="Warning")
         retry_s = time.time() + self._around.settings.patience.config_retry_s
-        self.known = replace(self.known, waiting=Waiting(reason=reason, message=message, retry_s=retry_s))
+        self.wait(Waiting(reason=reason, message=message, retry_s=retry_s))
 
     def move(self) -> None:
         """Restrict the container to the shared CPUs, unless it has exclusive CPUs."""
@@ -205,7 +212,7 @@ class Container:
             self._tell("Started", f"Started container {self.name}")
 
     def _tell(self, reason: str, message: str, *, kind: str = "Normal") -> None:
-        self._around.tell.tell(self.pod, reason, message, kind=kind, container=field_path(self.pod, self.name))
+        self._around.tell.tell(self._pod, reason, message, kind=kind, container=field_path(self._pod, self.name))
 
 
 def _forget_old(folder: Path, number: int) -> None:

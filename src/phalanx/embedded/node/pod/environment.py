@@ -52,6 +52,12 @@ def command_line(container: Object, known: Mapping[str, str], image: Image = HOS
     return argv
 
 
+def with_addresses(pod: Object, pod_ip: str, host_ip: str) -> dict[str, Any]:
+    """Return the pod as the downward API shows it, with its addresses, even if its status was not written yet."""
+    addresses = {"hostIP": host_ip, "hostIPs": [{"ip": host_ip}], "podIP": pod_ip, "podIPs": [{"ip": pod_ip}]}
+    return {**pod, "status": {**(pod.get("status") or {}), **addresses}}
+
+
 async def environment(
     container: Object, pod: Object, allocatable: Mapping[str, str], look_up: Lookup
 ) -> dict[str, str]:

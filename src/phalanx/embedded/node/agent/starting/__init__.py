@@ -1,5 +1,6 @@
 """Prepare the start of a pod and of its containers.
 
+peers        the wait until the pod's peers have addresses
 pod_volumes  the volumes and the tokens of a pod
 root         the files of a container's image
 user         the user and the group of a container's processes

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.node.agent.pod import AgentPod
+from phalanx.embedded.node.agent.pod.agent_pod import AgentPod
 from phalanx.embedded.node.pod.record import PodRecord
 from tests.embedded.node.objects import pod
 
