@@ -1,14 +1,19 @@
-"""The jobs of the simulated cluster, from submission to end: their phases, their pods, and the events about them."""
+"""The jobs of the simulated cluster, from submission to end: their phases, their pods, and the events about them.
+
+`Live` has the transitions of one job. `SimulatedJobs` decides when each of them happens, and which events report it.
+A happening that is planned for later (a start, an end, the end of a grace period) has the number of the job's start.
+If the job was stopped meanwhile, the happening is outdated and has no effect."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from phalanx.model.event import Event, Finished, Opened, Refused, Released, Started, Submitted
 from phalanx.model.job import Outcome, Phase, Placement, Slot
-from phalanx.model.plan import Preempt, Shrink
+from phalanx.model.plan import Place, Preempt, Shrink, Start, Wait
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.simulator.cluster.agenda import Agenda, AgendaKind
 from phalanx.simulator.cluster.arrivals import Arrivals, Estimator
@@ -22,6 +27,7 @@ GIVEN_UP_AFTER = 1000  # after this many node failures in a row without saved wo
 NODE_LOST = Reason(code=ReasonCode.BACKOFF, text="a node that it ran on was lost")
 GAVE_WAY = Reason(code=ReasonCode.PREEMPTED, text="it gave way to another job")
 NO_NODE = Reason(code=ReasonCode.BACKOFF, text="a node that it was to run on is not there")
+ROUND_OVER = Reason(code=ReasonCode.PREEMPTED, text="the round is over: all that ran stands in line again")
 
 
 class SimulatedJobs:
@@ -60,31 +66,47 @@ class SimulatedJobs:
 
     # --- decisions ----------------------------------------------------------------------------------------------------
 
+    def apply(self, action: Start | Place | Wait | Preempt | Shrink) -> None:
+        """Carry out a decision about a job. If the end of the job is not yet reported to the scheduler, the decision
+        has no effect."""
+        live = self.live.get(action.job)
+        if live is None:
+            return
+        match action:
+            case Start():
+                live.limit_s = action.limit_s
+                self.start(live, action.attempt, action.placements)
+            case Place():
+                self._place(live, action.placements)
+            case Wait():
+                live.fate.told = action.reason
+            case Preempt():
+                self._preempt(live, action)
+            case Shrink():
+                self._shrink(live, action)
+
     def start(self, live: Live, attempt: int, placements: tuple[Placement, ...]) -> None:
-        live.attempt, live.number = attempt, live.number + 1
-        live.phase, live.placed, live.since_s = Phase.STARTING, placements, self._agenda.now_s
+        live.start(attempt, placements, self._agenda.now_s)
         if live.fate.task.active_s is not None:
             self._later(live.fate.task.active_s, partial(self._expire, live, live.number), AgendaKind.END)
         if self._pods.is_slow or not placements:
             self._pods.create(live)
         elif not all(placement.node in self._nodes for placement in placements):
-            self._later(0.0, partial(self.go_back, live, live.number, NO_NODE))
+            self._later(0.0, partial(self._go_back, live, live.number, NO_NODE))
         else:
             self._begin_soon(live)
 
-    def place(self, live: Live, placements: tuple[Placement, ...]) -> None:
+    def _place(self, live: Live, placements: tuple[Placement, ...]) -> None:
         if live.phase is Phase.QUEUED:
             return  # the job was stopped meanwhile, and that event has not reached the scheduler yet
         self.work.record(live)
-        live.placed = (*live.placed, *placements)
-        for placement in placements:
-            live.open.pop(Slot(placement.role, placement.ordinal), None)
+        live.add(placements)
         if live.phase is Phase.RUNNING:
             self.work.go_on(live)
         elif live.phase is Phase.STARTING and live.has_minimum():
             self._begin_soon(live)
 
-    def preempt(self, live: Live, action: Preempt) -> None:
+    def _preempt(self, live: Live, action: Preempt) -> None:
         if live.phase is Phase.QUEUED or live.attempt != action.attempt:
             return
         if live.phase is not Phase.STOPPING:  # if its phase is STOPPING, it was already preempted for another job
@@ -92,9 +114,9 @@ class SimulatedJobs:
             live.fate.cascade = 1 + (preemptor.fate.cascade if preemptor is not None else 0)
             self.cascades.append(live.fate.cascade)
         live.phase = Phase.STOPPING
-        self._later(action.grace_s or 0.0, partial(self.go_back, live, live.number, GAVE_WAY))
+        self._later(action.grace_s or 0.0, partial(self._go_back, live, live.number, GAVE_WAY))
 
-    def shrink(self, live: Live, action: Shrink) -> None:
+    def _shrink(self, live: Live, action: Shrink) -> None:
         if live.phase is not Phase.QUEUED:
             self._later(action.grace_s or 0.0, partial(self._release, live, live.number, action.slots))
 
@@ -118,7 +140,7 @@ class SimulatedJobs:
         now_s, fate = self._agenda.now_s, live.fate
         if live.since_s < now_s:
             self.work.record(live)
-        live.phase, live.began_s, live.since_s = Phase.RUNNING, now_s, now_s
+        live.run(now_s)
         self.running[live.job.id] = live
         fate.starts += 1
         if fate.start_s is None:
@@ -131,26 +153,21 @@ class SimulatedJobs:
         return (*self._tell(live.job.id, Started(live.job.id, live.attempt)), *self._open_missing(live))
 
     def _open_missing(self, live: Live) -> Sequence[Event]:
-        """Open the slots of the elastic job that have no node, which means that the scheduler may now place pods
-        there."""
-        if not (missing := live.missing()):
-            return ()
-        live.open.update(dict.fromkeys(missing))
-        return self._tell(live.job.id, Opened(live.job.id, missing))
+        opened = live.open_missing()
+        return self._tell(live.job.id, Opened(live.job.id, opened)) if opened else ()
 
     def _release(self, live: Live, number: int, slots: tuple[Slot, ...]) -> Sequence[Event]:
         if live.number != number:
             return ()
         self.work.record(live)
-        gone = set(slots)
-        live.placed = tuple(placed for placed in live.placed if (placed.role, placed.ordinal) not in gone)
+        live.release(slots)
         if live.phase is Phase.RUNNING:
             self.work.go_on(live)
         return (*self._tell(live.job.id, Released(live.job.id, slots)), *self._open_missing(live))
 
     # --- back to the queue --------------------------------------------------------------------------------------------
 
-    def go_back(self, live: Live, number: int, reason: Reason) -> Sequence[Event]:
+    def _go_back(self, live: Live, number: int, reason: Reason) -> Sequence[Event]:
         """Stop all pods of the job, so that the job waits in its queue again."""
         if live.number != number or live.phase is Phase.QUEUED:
             return ()
@@ -158,12 +175,22 @@ class SimulatedJobs:
             self.work.lose(live)
         else:
             self.work.record(live)
-        live.phase, live.number, live.plan = Phase.QUEUED, live.number + 1, live.plan + 1
-        live.placed, live.rate = (), 0.0
+        live.stop()
         live.fate.preemptions += reason.code is ReasonCode.PREEMPTED
-        live.open.clear()
         self.running.pop(live.job.id, None)
         return self._tell(live.job.id, Refused(live.job.id, live.attempt, reason, self._agenda.now_s))
+
+    def end_round(self, priority: Callable[[Live], int]) -> Sequence[Event]:
+        """Save the work of all running jobs, stop the jobs, and submit them again. `priority`: a function that returns
+        the new priority of a job."""
+        self.has_changed = False
+        events: list[Event] = []
+        for live in list(self.running.values()):
+            self.work.save(live)
+            events += self._go_back(live, live.number, ROUND_OVER)
+            live.job = replace(live.job, priority=priority(live))
+            events.append(Submitted(live.job))
+        return events
 
     def lose_node(self, node: str) -> Sequence[Event]:
         """Stop each job with a pod on the lost node as a whole; it waits again. Delete a job that was stopped
@@ -172,7 +199,7 @@ class SimulatedJobs:
         for live in list(self.live.values()):
             if any(placed.node == node for placed in live.placed):
                 saved_s = live.kept_s
-                events += self.go_back(live, live.number, NODE_LOST)
+                events += self._go_back(live, live.number, NODE_LOST)
                 live.fruitless = live.fruitless + 1 if live.kept_s == saved_s else 0
                 if live.fruitless >= GIVEN_UP_AFTER:
                     text = f"{live.fruitless} times a node of it failed before anything that it did was saved"
@@ -180,7 +207,18 @@ class SimulatedJobs:
                     events += self._leave(live, Outcome.DELETED)
         return events
 
+    def forget_attempts(self) -> None:
+        """Count the starts of pending jobs from 0 again, as a new scheduler process does."""
+        for live in self.live.values():
+            if live.phase is Phase.QUEUED:
+                live.attempt = 0
+
     # --- the end ------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Record the work of all jobs up to now."""
+        for live in self.live.values():
+            self.work.record(live)
 
     def _expire(self, live: Live, number: int) -> Sequence[Event]:
         """Fail the job at its `activeDeadlineSeconds`, whether or not all its pods ran."""
@@ -199,7 +237,7 @@ class SimulatedJobs:
         self.running.pop(live.job.id, None)
         if self._disturbance is not None:
             self.outcomes[live.job.id] = outcome
-        live.number, live.plan = live.number + 1, live.plan + 1
+        live.outdate()
         self._arrivals.expect_followers(live.job.id)
         self.has_changed = True
         self.ended += 1

@@ -54,6 +54,50 @@ class Live:
         self.limit_s = job.limit_s
         self.began_s = self.since_s = self.worked_s = self.kept_s = self.rate = self.ends_s = 0.0
 
+    # --- transitions ------------------------------------------------------------------------------------------------
+
+    def start(self, attempt: int, placements: tuple[Placement, ...], now_s: float) -> None:
+        self.attempt, self.number = attempt, self.number + 1
+        self.phase, self.placed, self.since_s = Phase.STARTING, placements, now_s
+
+    def run(self, now_s: float) -> None:
+        """Run, because all required pods run now."""
+        self.phase, self.began_s, self.since_s = Phase.RUNNING, now_s, now_s
+
+    def add(self, placements: Iterable[Placement]) -> None:
+        """Add pods, whose slots are no longer open."""
+        self.placed = (*self.placed, *placements)
+        for placement in placements:
+            self.open.pop(Slot(placement.role, placement.ordinal), None)
+
+    def release(self, slots: Iterable[Slot]) -> None:
+        """Remove the pods of these slots."""
+        gone = set(slots)
+        self.placed = tuple(placed for placed in self.placed if (placed.role, placed.ordinal) not in gone)
+
+    def open_missing(self) -> tuple[Slot, ...]:
+        """Open the slots of an elastic job that have no node, which means that the scheduler may now place pods there.
+        Return them."""
+        missing = self.missing()
+        self.open.update(dict.fromkeys(missing))
+        return missing
+
+    def stop(self) -> None:
+        """Stop all pods and wait in the queue. What was planned for the pods is outdated."""
+        self.outdate()
+        self.phase, self.placed, self.rate = Phase.QUEUED, (), 0.0
+        self.open.clear()
+
+    def outdate(self) -> None:
+        """Make all happenings outdated that were planned for the job."""
+        self.number, self.plan = self.number + 1, self.plan + 1
+
+    # --- questions --------------------------------------------------------------------------------------------------
+
+    def left_s(self) -> float:
+        """Return the work that is left, in seconds of the whole job."""
+        return self.fate.work_s - self.worked_s
+
     def has_minimum(self) -> bool:
         return all(
             sum(placed.role == at for placed in self.placed) >= role.minimum for at, role in enumerate(self.job.roles)

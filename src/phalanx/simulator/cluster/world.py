@@ -24,17 +24,14 @@ leads to one scheduling pass. `agenda` has the order of the happenings, `disturb
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from math import inf
 from typing import TypeAlias
 
-from phalanx.model.event import Event, NodeGone, Submitted
-from phalanx.model.job import Phase
+from phalanx.model.event import Event, NodeGone
 from phalanx.model.node import Node, Reservation
 from phalanx.model.plan import Place, Plan, Preempt, ReleaseNodes, RequestNodes, Shrink, Start, Wait
 from phalanx.model.pod import CPU
 from phalanx.model.queue import Queue
-from phalanx.model.reason import Reason, ReasonCode
 from phalanx.simulator.cluster.agenda import Agenda, AgendaKind
 from phalanx.simulator.cluster.arrivals import Arrivals, Estimator
 from phalanx.simulator.cluster.disturbance import Disturbance, Faults, Messages, NodeFaults
@@ -46,8 +43,6 @@ from phalanx.simulator.schedule import Fate
 from phalanx.simulator.workload import MILLI_CPU, Formula, Rounds, SimulatedGroup
 
 Happening: TypeAlias = Callable[[], Sequence[Event]]
-
-ROUND_OVER = Reason(code=ReasonCode.PREEMPTED, text="the round is over: all that ran stands in line again")
 
 
 class SimulatedWorld:
@@ -132,26 +127,12 @@ class SimulatedWorld:
         return faults is not None and self.agenda.left() == faults.coming and not self.messages.has_kept
 
     def apply(self, plan: Plan) -> None:
-        """Apply the plan. An action for a job whose end is not yet reported to the scheduler has no effect."""
         for action in plan.actions:
-            if isinstance(action, RequestNodes | ReleaseNodes):
-                self.provider.apply(action)
-                continue
-            live = self.jobs.live.get(action.job)
-            if live is None:
-                continue
             match action:
-                case Start():
-                    live.limit_s = action.limit_s
-                    self.jobs.start(live, action.attempt, action.placements)
-                case Place():
-                    self.jobs.place(live, action.placements)
-                case Wait():
-                    live.fate.told = action.reason
-                case Preempt():
-                    self.jobs.preempt(live, action)
-                case Shrink():
-                    self.jobs.shrink(live, action)
+                case RequestNodes() | ReleaseNodes():
+                    self.provider.apply(action)
+                case Start() | Place() | Wait() | Preempt() | Shrink():
+                    self.jobs.apply(action)
         wake_s = inf if plan.wake_s is None else plan.wake_s
         if wake_s != self._wake_s:
             self._wake_s = wake_s
@@ -161,22 +142,14 @@ class SimulatedWorld:
     def close(self) -> None:
         """End the run: record the allocations of running jobs, and the bill, up to now."""
         self.provider.close()
-        for live in self.jobs.live.values():
-            self.jobs.work.record(live)
+        self.jobs.close()
 
     # --- happenings ---------------------------------------------------------------------------------------------------
 
     def _end_round(self, rounds: Rounds) -> Sequence[Event]:
-        """Save and stop all running jobs, and queue them again with a priority by their remaining work."""
-        self.jobs.has_changed = False
-        events: list[Event] = []
-        for live in list(self.jobs.running.values()):
-            self.jobs.work.save(live)
-            events += self.jobs.go_back(live, live.number, ROUND_OVER)
-            left_s = live.fate.work_s - live.worked_s
-            live.job = replace(live.job, priority=rounds.priority(live.fate.task, left_s, *self._counted))
-            events.append(Submitted(live.job))
-        return events
+        """Queue all running jobs again, with a priority by their remaining work."""
+        counted = self._counted
+        return self.jobs.end_round(lambda live: rounds.priority(live.fate.task, live.left_s(), *counted))
 
     def _lose(self, node: str) -> Sequence[Event]:
         """Remove the node, with the pods on it."""
@@ -189,9 +162,7 @@ class SimulatedWorld:
         assert self.disturbance is not None
         self.agenda.put(self.now_s + self.disturbance.restart_after_s(), AgendaKind.RESTART, self._restart)
         self.messages.restart()
-        for live in self.jobs.live.values():
-            if live.phase is Phase.QUEUED:
-                live.attempt = 0  # the new scheduler counts starts from 0
+        self.jobs.forget_attempts()
         return everything(
             *(self.nodes.values(), self.queues, self.reservations, self.jobs.live.values(), self.jobs.outcomes),
             self.provider.listing(),
