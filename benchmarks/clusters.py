@@ -50,6 +50,7 @@ from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, install_dialect, served
 from phalanx.kube.install.installation import install_all
 from phalanx.kube.routing.settings import KubeSettings
+from phalanx.kube.world.capacity_sources import CapacitySources
 from phalanx.kube.world.opening import open_world
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
@@ -258,7 +259,7 @@ async def manage(manager: Server, arguments: argparse.Namespace, labels: dict[st
 
         informers(JOBS).subscribe(on_job)
         clusters = Dispatcher(api, informers, time.time)
-        async with open_world(api, informers, SETTINGS, clusters=clusters) as world:
+        async with open_world(api, informers, SETTINGS, sources=CapacitySources(clusters=clusters)) as world:
             informers(kinds.MULTI_CLUSTERS).subscribe(on_cluster)
             deciding = asyncio.ensure_future(loop.run(world, Cluster(), Policy(), time.time))
             await active.wait()

@@ -33,6 +33,7 @@ from phalanx.client.kind import JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.read.wire import WIRE_TYPES
 from phalanx.kube.routing.settings import KubeSettings
+from phalanx.kube.status.usage import load_usage
 from phalanx.kube.world.kube_world import KubeWorld
 from phalanx.model.event import Event
 from phalanx.model.plan import Plan
@@ -167,7 +168,7 @@ async def start(port: int) -> dict[str, object]:
     async with Connection(f"http://127.0.0.1:{port}", headers={}, tls=None) as connection, asyncio.TaskGroup() as group:
         informers = Informers(connection, group, WIRE_TYPES)
         world = KubeWorld(connection, informers, KubeSettings(), time.time)
-        syncing = asyncio.ensure_future(world.sync())
+        syncing = asyncio.ensure_future(world.sync(load_usage(connection)))
         await informers(PODS).synced.wait()
         listed_s, listed_mib = time.perf_counter() - began_s, peak_mib()
         turns.doing = "route"

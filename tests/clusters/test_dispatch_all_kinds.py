@@ -26,6 +26,7 @@ from phalanx.dialects.kueue.tree.checks import SENDING, is_active
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.kube.routing.settings import KubeSettings
+from phalanx.kube.world.capacity_sources import CapacitySources
 from phalanx.kube.world.opening import open_world
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
@@ -96,7 +97,9 @@ async def scheduling(api: Connection, clusters: Any = None) -> AsyncIterator[Sha
     """A scheduler. `clusters`: makes its other clusters of its caches."""
     async with SharedInformers(api) as informers:
         others = clusters(informers) if clusters is not None else None
-        async with open_world(api, informers, KubeSettings(dialects=ON), clusters=others) as world:
+        async with open_world(
+            api, informers, KubeSettings(dialects=ON), sources=CapacitySources(clusters=others)
+        ) as world:
             deciding = asyncio.ensure_future(loop.run(world, Cluster(), Policy(), time.time))
             try:
                 yield informers

@@ -27,6 +27,7 @@ from phalanx.dialects.kueue import kinds
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.errors import PhalanxError
 from phalanx.kube.routing.settings import KubeSettings
+from phalanx.kube.world.capacity_sources import CapacitySources
 from phalanx.kube.world.opening import open_world
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
@@ -155,7 +156,8 @@ def test_each_job_runs_once_over_a_link_that_delays_and_cuts(tmp_path: Path, mon
             made: set[str] = set()
             playing = asyncio.ensure_future(play_worker(there, made))
             clusters = Dispatcher(user, informers, time.time)
-            async with open_world(user, informers, KubeSettings(dialects=ON), clusters=clusters) as world:
+            sources = CapacitySources(clusters=clusters)
+            async with open_world(user, informers, KubeSettings(dialects=ON), sources=sources) as world:
                 deciding = asyncio.ensure_future(loop.run(world, Cluster(), Policy(), time.time))
                 for number in range(JOBS_SENT):
                     await submit(user, f"j{number}", KINDS[number % 2])

@@ -14,7 +14,8 @@ from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.installation import Installation
 from phalanx.kube.read.records import RecordKey
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.world.capacity_sources import NodeProvisioning, OtherClusters
+from phalanx.kube.status.usage import load_usage
+from phalanx.kube.world.capacity_sources import CapacitySources, NodeProvisioning, OtherClusters
 from phalanx.kube.world.kube_world import KubeWorld
 from phalanx.model.job import Phase
 from phalanx.model.plan import Action, Plan
@@ -74,10 +75,9 @@ class Stage:
             None,
             installed,
             lambda: len(self.cluster.breaches),
-            self.provisioning,
-            self.clusters(client),
+            CapacitySources(nodes=self.provisioning, clusters=self.clusters(client)),
         )
-        await self.world.sync()
+        await self.world.sync(load_usage(client))  # type: ignore[arg-type]  # a double
         writing = asyncio.ensure_future(self.world.effects.writer.run())
         self._client, self._writing = client, writing
         dialects = self.world.watch.capacity.dialects.dialects

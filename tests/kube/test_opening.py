@@ -22,8 +22,8 @@ class Opened:
     def __init__(self, api: object, informers: object, settings: KubeSettings, *others: object) -> None:
         self.settings, self.others, self.is_listed, self.running = settings, others, False, False
 
-    async def sync(self) -> None:
-        self.is_listed = True
+    async def sync(self, usage: object) -> None:
+        self.is_listed = usage == "past usage"
 
     def tasks(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         return [self._run]
@@ -46,6 +46,7 @@ def _doubles(monkeypatch: pytest.MonkeyPatch) -> None:
         return Installation(unread=frozenset({"volcano"}))
 
     monkeypatch.setattr(opening, "install_all", install_all)
+    monkeypatch.setattr(opening, "load_usage", lambda api: "past usage")
     monkeypatch.setattr(opening, "KubeWorld", Opened)
 
 

@@ -21,6 +21,7 @@ from phalanx.client.kind import EVENTS, JOBS, NODES, PODS
 from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.world.capacity_sources import CapacitySources
 from phalanx.kube.world.kube_world import KubeWorld
 from phalanx.kube.world.opening import open_world
 from phalanx.model.policy import Policy
@@ -63,7 +64,7 @@ async def scheduler(user: Connection, groups: Any) -> AsyncIterator[tuple[Shared
     cluster = Cluster()
     async with SharedInformers(user) as informers, asyncio.TaskGroup() as tasks:
         nodes = await provisioning(groups, user, informers, tasks)
-        async with open_world(user, informers, nodes=nodes) as world:
+        async with open_world(user, informers, sources=CapacitySources(nodes=nodes)) as world:
             parts = [
                 asyncio.ensure_future(loop.run(world, cluster, Policy(), time.time)),
                 asyncio.ensure_future(run_controllers(user, informers)),

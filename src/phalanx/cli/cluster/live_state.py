@@ -39,6 +39,8 @@ from phalanx.kube.read.wire import epoch_s
 from phalanx.kube.read.workload.adapter import JobAdapter
 from phalanx.kube.read.workload.batch_job import read_job
 from phalanx.kube.routing.settings import KubeSettings
+from phalanx.kube.status.usage import load_usage
+from phalanx.kube.world.capacity_sources import CapacitySources
 from phalanx.kube.world.kube_world import KubeWorld
 from phalanx.ledger.store import Ledger, LedgerError
 from phalanx.ledger.usage import MOST, past_runs, with_past_runs
@@ -228,11 +230,11 @@ async def look(connection: Connection, namespace: str = "", ledger: str | None =
     async with asyncio.TaskGroup() as group:
         informers = Informers(connection, group, namespace=namespace if partial else "")
         how = KubeSettings(default_queue=policy.default_queue, dialects=settings.dialects, patient=False)
-        clusters = FiguredClusters(lambda: clusters_in(world))
-        world = KubeWorld(connection, informers, how, time.time, clusters=clusters)
+        sources = CapacitySources(clusters=FiguredClusters(lambda: clusters_in(world)))
+        world = KubeWorld(connection, informers, how, time.time, sources=sources)
         try:
             async with asyncio.timeout(_LISTING_S):
-                await world.sync()
+                await world.sync(load_usage(connection))
         except TimeoutError as error:
             raise not_listed(connection, _LISTING_S) from error
         snapshot = think(world, informers, time.time(), policy, past_runs_of(ledger))

@@ -31,7 +31,7 @@ from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.status.queue_status import StatusSource, keep_queue_statuses
 from phalanx.kube.status.unattended_pods import unattended_pods
 from phalanx.kube.status.usage import keep_usage
-from phalanx.kube.world.capacity_sources import NodeProvisioning
+from phalanx.kube.world.capacity_sources import CapacitySources, NodeProvisioning
 from phalanx.kube.world.kube_world import KubeWorld
 from phalanx.kube.world.opening import open_world
 from phalanx.metrics.decisions import Decisions, Measured
@@ -110,7 +110,8 @@ async def _lead(
         return len(cluster.breaches)
 
     clusters = Dispatcher(connection, informers, clock, lease.fence) if KUEUE in policies.dialects else None
-    async with open_world(connection, informers, settings, clock, lease.fence, breaches, nodes, clusters) as world:
+    sources = CapacitySources(nodes=nodes, clusters=clusters)
+    async with open_world(connection, informers, settings, clock, lease.fence, breaches, sources) as world:
         admits(world.installed.admission)
         world.effects.reporter.admitted = lambda jobs: admitted_together(cluster, policy, clock(), jobs)
         glance = Glance(cluster, now_s=clock)

@@ -13,7 +13,7 @@ from typing import Protocol
 from phalanx.client.kind import JOBS, Kind
 from phalanx.kube.gang.effects import Member
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
-from phalanx.kube.gang.spec.elsewhere import Choose
+from phalanx.kube.gang.spec.elsewhere import Choose, any_cluster
 from phalanx.model.event import Event
 from phalanx.model.plan import ReleaseNodes, RequestNodes
 from phalanx.model.reason import Reason
@@ -70,3 +70,31 @@ class OtherClusters(Protocol):
 
     async def run(self) -> None:
         """Send jobs to the clusters and follow their state, until cancelled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacitySources:
+    """The node groups and the other clusters of one world; None means that there are none."""
+
+    nodes: NodeProvisioning | None = None
+    clusters: OtherClusters | None = None
+
+    @property
+    def all(self) -> tuple[NodeProvisioning | OtherClusters, ...]:
+        """Return those that there are, in the order in which their events are reported."""
+        return tuple(source for source in (self.clusters, self.nodes) if source is not None)
+
+    @property
+    def group_labels(self) -> Mapping[tuple[str, str], str]:
+        return self.nodes.group_labels if self.nodes is not None else {}
+
+    @property
+    def choose(self) -> Choose:
+        return self.clusters.choose if self.clusters is not None else any_cluster
+
+    def join(self, world: ManagerWorld) -> None:
+        """Report changes to `world` from now on."""
+        if self.nodes is not None:
+            self.nodes.wake = world.wake
+        if self.clusters is not None:
+            self.clusters.join(world)

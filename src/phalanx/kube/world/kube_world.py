@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
-from phalanx.client.connection import ApiError, Connection, Object
-from phalanx.client.kind import Kind
-from phalanx.kube.capacity.breaches import BreachRelist
+from phalanx.client.connection import ApiError, Connection
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
-from phalanx.kube.gang.spec.elsewhere import any_cluster
 from phalanx.kube.install.installation import Installation
 from phalanx.kube.routing.caches import Informers, ObjectCaches
 from phalanx.kube.routing.reconciler import GangReconciler
@@ -28,8 +26,7 @@ from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.routing.watch import ClusterWatch
 from phalanx.kube.status.dependency_outcomes import DependencyOutcomes
 from phalanx.kube.status.dialect_answers import DialectAnswers
-from phalanx.kube.status.usage import load_usage
-from phalanx.kube.world.capacity_sources import ManagerWorld, NodeProvisioning, OtherClusters
+from phalanx.kube.world.capacity_sources import CapacitySources, ManagerWorld
 from phalanx.kube.world.plan_execution import PlanExecution
 from phalanx.kube.world.slices import MANY, run_in_slices, without_collection
 from phalanx.kube.write.effects import ApiEffects
@@ -42,8 +39,8 @@ class KubeWorld:
     returns the event loop's time after which no write may be sent; None if no other scheduler runs. `installed`: the
     result of installing Phalanx's kinds and policies. Its key signs the annotations that record the starts of gangs,
     and verifies them when the scheduler restarts. Without a key, the scheduler accepts all records. `breaches`: a
-    function that returns how many decisions so far overcommitted a node. `nodes`, `clusters`: the node groups, and the
-    other clusters; None means that there are none."""
+    function that returns how many decisions so far overcommitted a node. `sources`: the node groups and the other
+    clusters."""
 
     def __init__(
         self,
@@ -54,14 +51,13 @@ class KubeWorld:
         fence: Callable[[], float] | None = None,
         installed: Installation | None = None,
         breaches: Callable[[], int] = lambda: 0,
-        nodes: NodeProvisioning | None = None,
-        clusters: OtherClusters | None = None,
+        sources: CapacitySources | None = None,
     ) -> None:
         self.gangs: dict[str, GangLifecycle] = {}
         self.installed = installed or Installation()
         key = self.installed.record_key
-        self._api, self._clock, self._clusters = api, clock, clusters
-        self._sources = tuple(source for source in (clusters, nodes) if source is not None)
+        sources = sources or CapacitySources()
+        self._api, self._clock, self._sources, self._clusters = api, clock, sources.all, sources.clusters
         self._out: list[Event] = []  # the events that the core has not read yet
         self._news = asyncio.Event()  # set when the loop has something to do
         self._routed = False  # True when changes are routed as they arrive
@@ -78,8 +74,8 @@ class KubeWorld:
             invalid=self._report_invalid,
             note=self._report_unused,
             submitted_s=self.installed.submitted_s,
-            group_labels=nodes.group_labels if nodes is not None else {},
-            choose=clusters.choose if clusters is not None else any_cluster,
+            group_labels=sources.group_labels,
+            choose=sources.choose,
         )
         self.queues, self._headroom = self.watch.capacity.queues, self.watch.headroom
         self._dialects = self.watch.capacity.dialects
@@ -91,7 +87,7 @@ class KubeWorld:
             flavors=self.queues.flavors,
             timeouts=settings.timeouts,
             report_rate=settings.report_rate,
-            asks_autoscalers=nodes is None,
+            asks_autoscalers=sources.nodes is None,
             writes=settings.writes,
             clock=clock,
             fence=fence,
@@ -118,30 +114,26 @@ class KubeWorld:
             effects=self.effects,
             answers=self.answers,
             outcomes=self._outcomes,
-            nodes=nodes,
-            breaches=BreachRelist(breaches),
+            nodes=sources.nodes,
+            breaches=breaches,
             mark=self._reconciler.mark,
         )
-        if nodes is not None:
-            nodes.wake = self._news.set
-        if clusters is not None:
-            clusters.join(self._as_manager())
-
-    def _as_manager(self) -> ManagerWorld:
-        """Return what the other clusters may ask of this world."""
-        return ManagerWorld(
-            wake=self._news.set,
-            give_back=self._execution.give_back,
-            report=lambda job, reason, text: self.effects.report(job, reason, text, warning=True),
-            kinds=lambda: self.caches.job_kinds,
-            mark=self._reconciler.mark_known,
+        sources.join(
+            ManagerWorld(
+                wake=self._news.set,
+                give_back=self._execution.give_back,
+                report=partial(self.effects.report, warning=True),
+                kinds=lambda: self.caches.job_kinds,
+                mark=self._reconciler.mark_known,
+            )
         )
 
-    async def sync(self) -> None:
+    async def sync(self, usage: Awaitable[Iterable[Event]]) -> None:
         """Wait until all kinds that decisions depend on are listed, the listed objects are routed to their gangs, and
-        the past usage is read. Other tasks run during the wait, so that the Lease is renewed."""
+        the past usage is read. Other tasks run during the wait, so that the Lease is renewed. `usage`: returns the
+        events about the past usage."""
         with without_collection():
-            _, past = await asyncio.gather(self.caches.sync(self._api), load_usage(self._api))
+            _, past = await asyncio.gather(self.caches.sync(self._api), usage)
             await self.watch.follow()
             self._routed = True
             await run_in_slices(self.watch.workloads.read_again())
@@ -232,11 +224,11 @@ class KubeWorld:
             self._out.append(event)
             yield
 
-    def _report_invalid(self, kind: Kind, obj: Object, why: str) -> None:
-        self.effects.tell_invalid(kind, obj, why)
+    def _report_invalid(self, *about: Any) -> None:
+        self.effects.tell_invalid(*about)
 
-    def _report_unused(self, kind: Kind, obj: Object, what: str) -> None:
-        self.effects.tell_unused(kind, obj, what)
+    def _report_unused(self, *about: Any) -> None:
+        self.effects.tell_unused(*about)
 
     def _settle(self, name: str, gang: GangLifecycle | None) -> None:
         """Update everything that depends on the state of a gang, after the gang was reconciled. `gang`: the gang; None

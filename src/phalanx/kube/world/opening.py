@@ -15,7 +15,8 @@ from phalanx.client.connection import Connection
 from phalanx.kube.install.installation import install_all
 from phalanx.kube.routing.caches import LISTED_FIRST, Informers
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.world.capacity_sources import NodeProvisioning, OtherClusters
+from phalanx.kube.status.usage import load_usage
+from phalanx.kube.world.capacity_sources import CapacitySources
 from phalanx.kube.world.kube_world import KubeWorld
 
 
@@ -27,8 +28,7 @@ async def open_world(
     clock: Callable[[], float] = time.time,
     fence: Callable[[], float] | None = None,
     breaches: Callable[[], int] = lambda: 0,
-    nodes: NodeProvisioning | None = None,
-    clusters: OtherClusters | None = None,
+    sources: CapacitySources | None = None,
 ) -> AsyncIterator[KubeWorld]:
     """Yield a running world. The first events that it reports describe the whole cluster.
 
@@ -36,17 +36,16 @@ async def open_world(
     `fence`: a function that returns the event loop's time after which no write may be sent (see `leader`). None means
     that no other scheduler runs. `breaches`: a function that returns how many decisions so far violated an invariant,
     such as the capacity of a node.
-    `nodes`: the node groups; None means that there are none. `clusters`: the other clusters to which jobs are sent;
-    None means that no job is sent to another cluster.
+    `sources`: the node groups, and the other clusters to which jobs are sent.
     """
     settings = settings or KubeSettings()
     for kind in LISTED_FIRST:  # the API server sends the long lists while the definitions are installed
         informers(kind)
     installed = await install_all(api, clock, settings.others)
     settings = replace(settings, dialects=settings.dialects - installed.unread)
-    world = KubeWorld(api, informers, settings, clock, fence, installed, breaches, nodes, clusters)
+    world = KubeWorld(api, informers, settings, clock, fence, installed, breaches, sources)
     async with asyncio.TaskGroup() as group:
-        await world.sync()
+        await world.sync(load_usage(api))
         tasks = [group.create_task(run()) for run in world.tasks()]
         try:
             yield world

@@ -28,8 +28,8 @@ from phalanx.model.reason import Reason
 class PlanExecution:
     """The execution of plans. `left`: the decided actions that are not carried out yet. `gangs`: all gangs, by id.
     `is_whole`: a function that gets a queue and returns whether jobs of the queue start whole or not at all. `nodes`:
-    the node groups; None means that there are none. `breaches`: the check whether objects must be listed again. `mark`:
-    a function that marks a gang to be reconciled."""
+    the node groups; None means that there are none. `breaches`: a function that returns how many decisions so
+    far overcommitted a node. `mark`: a function that marks a gang to be reconciled."""
 
     def __init__(
         self,
@@ -41,12 +41,12 @@ class PlanExecution:
         answers: DialectAnswers,
         outcomes: DependencyOutcomes,
         nodes: NodeProvisioning | None,
-        breaches: BreachRelist,
+        breaches: Callable[[], int],
         mark: Callable[[str], None],
     ) -> None:
         self._gangs, self._is_whole, self._headroom = gangs, is_whole, headroom
         self._effects, self._answers, self._outcomes = effects, answers, outcomes
-        self._nodes, self._breaches, self._mark = nodes, breaches, mark
+        self._nodes, self._breaches, self._mark = nodes, BreachRelist(breaches), mark
         self.left: deque[Action] = deque()
 
     def apply(self, plan: Plan) -> None:

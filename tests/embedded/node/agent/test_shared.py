@@ -138,7 +138,7 @@ def test_probes_and_hooks_run_as_the_user_too(api_server: ServerProcess, tmp_pat
     async def test(api: Client) -> None:
         await owned(api)
         check = {"exec": {"command": ["sh", "-c", "id -u; grep NoNewPrivs /proc/self/status; exit 1"]}}
-        probe = {**check, "periodSeconds": 1, "failureThreshold": 1}
+        probe = {**check, "periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 60}
         await api.run(container("main", "sleep", "1000", livenessProbe=probe), terminationGracePeriodSeconds=1)
         message = (await api.phase("Failed"))["status"]["message"]
         assert f"{ADA}\nNoNewPrivs:\t1" in message, message
