@@ -1,10 +1,11 @@
 """Start, watch and stop pods.
 
-disk            disk usage
+allocation      whether a pod fits on the node, and which devices and CPUs it gets
 starting        what the start of a pod and of its containers needs
 attempt_watch   watch one attempt (one start of a container) while it runs
 container       manage one container over all its attempts
 pod             manage one pod, with a task of its own
+disk            measure the disk usage of pods, and evict pods that use too much
 agent           admit pods, and manage all pods of the node
 usage           CPU and memory usage
 server          serve logs, and streams into pods, over HTTPS

@@ -13,17 +13,24 @@ texts and ranks: pkg/kubelet/eviction (eviction_manager.go, helpers.go).
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from phalanx.client.quantity import amount
+from phalanx.embedded.node.agent.pod.agent_pod import AgentPod
+from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.pod.admission import limits, requests
 
+log = logging.getLogger(__name__)
+
 Object = Mapping[str, Any]
+DISK_PRESSURE = "DiskPressure"
 STORAGE = "ephemeral-storage"
 _DU_S = 60.0  # the longest time for counting the files of one pod
 _RESERVE_BYTES, _RESERVE_PART = 1 << 30, 20  # the disk is nearly full if less than 1 GiB and 1/20 is free
@@ -50,6 +57,41 @@ class EvictionCandidate:
         """Return the sort key of evictions: the candidate with the smallest key is evicted first."""
         excess = self.scratch.total - sum(requests(one).get(STORAGE, 0) for one in self.pod["spec"]["containers"])
         return excess <= 0, int(self.pod["spec"].get("priority") or 0), -excess
+
+
+class DiskGuard:
+    """The guard of one node's disk. `pods`: the pods of the node, by uid."""
+
+    def __init__(self, around: Surroundings, pods: Mapping[str, AgentPod]) -> None:
+        self._around, self._pods = around, pods
+
+    async def look(self, told: Callable[[], Awaitable[None]]) -> None:
+        """Measure the disk once, and evict pods if necessary. `told`: a function that writes the pressure conditions of
+        the node into its status."""
+        settings, pressures = self._around.settings, self._around.pressures
+        free_bytes, low = await asyncio.to_thread(room, settings.pods_dir, settings.disk_reserve_bytes)
+        pressures.add(DISK_PRESSURE) if low else pressures.discard(DISK_PRESSURE)
+        await told()
+        await asyncio.to_thread(self._around.kept_logs.prune, time.time(), low=low)
+        candidates = [
+            EvictionCandidate(pod=one.pod, scratch=await self._scratch(one))
+            for one in list(self._pods.values())
+            if one.holds and (low or is_limited(one.pod))
+        ]
+        for candidate in candidates:
+            if why := over_limit(candidate.pod, candidate.scratch):
+                self._evict(candidate, why, disrupted=False)
+        if low and (first := first_to_go(candidates)) is not None:
+            self._evict(first, low_disk_message(first, free_bytes), disrupted=True)
+
+    async def _scratch(self, pod: AgentPod) -> Scratch:
+        folder = self._around.pod_dir(pod.record.uid)
+        return await measure(folder, folder / VOLUMES, pod.pod)
+
+    def _evict(self, candidate: EvictionCandidate, why: str, *, disrupted: bool) -> None:
+        if (pod := self._pods.get(candidate.pod["metadata"]["uid"])) is not None:
+            log.info("pod %s/%s evicted: %s", pod.record.namespace, pod.record.name, why)
+            pod.evict(why, disrupted=disrupted)
 
 
 def is_limited(pod: Object) -> bool:

@@ -1,4 +1,4 @@
-"""Delete the object of a pod that has ended, and keep the logs of a deleted pod."""
+"""Delete the object of a pod that has ended, keep the logs of a deleted pod, and end the processes of an orphan."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from enum import Enum, auto
 from phalanx.client.connection import ApiError, ApiRefusal, Object
 from phalanx.client.kind import PODS
 from phalanx.client.moment import read_moment
+from phalanx.embedded.node.container.attempt import RunningAttempt, attempts
+from phalanx.embedded.node.container.cgroup import remove
 from phalanx.embedded.node.container.log.kept import KeptPod
-from phalanx.embedded.node.machine.surroundings import Surroundings
+from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.pod.record import PodRecord
+from phalanx.embedded.node.pod.volumes import remove as remove_volumes
 
 log = logging.getLogger(__name__)
 
@@ -58,3 +61,19 @@ def keep_logs(around: Surroundings, record: PodRecord) -> None:
         around.kept_logs.keep(kept, around.pod_dir(record.uid))
     except OSError as error:
         log.warning("the logs of pod %s/%s could not be kept: %s", record.namespace, record.name, error)
+
+
+async def end_orphan(around: Surroundings, record: PodRecord) -> None:
+    """End the processes of an orphan, a pod whose object was deleted while no agent ran. Keep its logs, and remove its
+    files."""
+    folder = around.pod_dir(record.uid)
+    for container in (path for path in folder.iterdir() if path.is_dir() and path.name != VOLUMES):
+        for attempt in attempts(container)[-1:]:
+            if isinstance(attempt.settle(), RunningAttempt):
+                log.info("pod %s/%s was deleted; its processes are ended", record.namespace, record.name)
+                attempt.kill()
+                await attempt.ended()
+            remove(attempt.spec.cgroup_dirs)
+    remove_volumes(folder / VOLUMES)
+    keep_logs(around, record)
+    remove_volumes(folder)

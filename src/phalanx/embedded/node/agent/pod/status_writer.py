@@ -1,24 +1,28 @@
-"""Compute the status of one pod from its containers, and write it to the API server if it has changed."""
+"""Compute the status of one pod from its containers, and write it to the API server if it has changed. Write the status
+of a pod that the node rejects."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from phalanx.client.connection import STRATEGIC_PATCH, ApiRefusal, Object
+from phalanx.client.connection import STRATEGIC_PATCH, ApiRefusal, ApiUnknown, Object
 from phalanx.client.kind import PODS
 from phalanx.embedded.node.container.attempt import LOST, REBOOT, Exited
 from phalanx.embedded.node.machine.surroundings import Surroundings
-from phalanx.embedded.node.pod.admission import is_ephemeral
+from phalanx.embedded.node.pod.admission import Rejection, is_ephemeral
 from phalanx.embedded.node.pod.cause import pod_cause
 from phalanx.embedded.node.pod.lifecycle import Known
 from phalanx.embedded.node.pod.record import PodRecord
-from phalanx.embedded.node.pod.status import Place, pod_status
+from phalanx.embedded.node.pod.status import Place, pod_status, rejected
 
 log = logging.getLogger(__name__)
+
+_RETRY_S = 1.0
 
 
 class PodStatusWriter:
@@ -74,6 +78,28 @@ class PodStatusWriter:
             meta, part = pod["metadata"], f"spec.containers{{{one['name']}}}"
             text = f"Back-off restarting failed container {one['name']} in pod {meta['name']}_{meta['namespace']}"
             self._around.tell.tell(pod, "BackOff", f"{text}({meta['uid']})", kind="Warning", container=part)
+
+
+async def write_rejection(around: Surroundings, pod: Object, rejection: Rejection) -> None:
+    """Report by an Event and by the status of the pod that the node rejects the pod. The write is repeated until the
+    API server answers."""
+    meta = pod["metadata"]
+    around.tell.tell(pod, rejection.reason, rejection.message, kind="Warning")
+    status = rejected(pod, rejection.reason, rejection.message, time.time())
+    body = {"metadata": {"uid": meta["uid"]}, "status": status}
+    while True:
+        try:
+            answer = await around.connection.patch(
+                PODS, meta["name"], body, meta["namespace"], "status", STRATEGIC_PATCH
+            )
+            around.observe(answer)
+            return
+        except ApiRefusal as error:
+            if error.code not in (404, 409):
+                log.warning("rejecting pod %s/%s: %s", meta["namespace"], meta["name"], error)
+            return
+        except ApiUnknown:
+            await asyncio.sleep(_RETRY_S)
 
 
 def _disruption(record: PodRecord, known: Mapping[str, Known]) -> str:
