@@ -49,10 +49,8 @@ class ClusterWatch:
         group_labels: Mapping[tuple[str, str], str] = MappingProxyType({}),
         choose: Choose = any_cluster,
     ) -> None:
-        self._caches, self._gangs = caches, gangs
-        self._tell, self._mark, self._wake = tell, mark, wake
-        self.headroom = QuotaHeadroom(caches)
-        self._fence = Fence(invalid)
+        self._caches, self._gangs, self._tell, self._mark, self._wake = caches, gangs, tell, mark, wake
+        self.headroom, self._fence = QuotaHeadroom(caches), Fence(invalid)
         self._takes: dict[Kind, Take] = {}
         self._storage = VolumeUsers(caches, self._takes)
         self.capacity = CapacityWatch(

@@ -63,38 +63,10 @@ class KubeWorld:
         self._routed = False  # True when changes are routed as they arrive
         self._reconciler = GangReconciler(self.gangs, clock, key, self._news.set, self._settle)
         self.caches = ObjectCaches(informers, settings)
-        self.watch = ClusterWatch(
-            self.caches,
-            clock,
-            gangs=self.gangs,
-            new_gang=lambda name: GangLifecycle(name, self.effects),
-            tell=self._out.append,
-            mark=self._reconciler.mark,
-            wake=self._news.set,
-            invalid=self._report_invalid,
-            note=self._report_unused,
-            submitted_s=self.installed.submitted_s,
-            group_labels=sources.group_labels,
-            choose=sources.choose,
-        )
+        self.watch = self._watch_all(clock, sources)
         self.queues, self._headroom = self.watch.capacity.queues, self.watch.headroom
         self._dialects = self.watch.capacity.dialects
-        self.effects = ApiEffects(
-            api,
-            informers,
-            allocations=self.watch.capacity.allocations,
-            dialects=self._dialects,
-            flavors=self.queues.flavors,
-            timeouts=settings.timeouts,
-            report_rate=settings.report_rate,
-            asks_autoscalers=sources.nodes is None,
-            writes=settings.writes,
-            clock=clock,
-            fence=fence,
-            key=key,
-            tell=self._out.append,
-            conclude=self._reconciler.mark,
-        )
+        self.effects = self._write_to(api, informers, settings, clock, fence, sources)
         self.answers = DialectAnswers(
             api,
             self._dialects,
@@ -118,15 +90,63 @@ class KubeWorld:
             breaches=breaches,
             mark=self._reconciler.mark,
         )
-        sources.join(
-            ManagerWorld(
-                wake=self._news.set,
-                give_back=self._execution.give_back,
-                report=partial(self.effects.report, warning=True),
-                kinds=lambda: self.caches.job_kinds,
-                mark=self._reconciler.mark_known,
-            )
+        sources.join(self._as_manager())
+
+    # --- the parts ------------------------------------------------------------------------------------------------
+
+    def _watch_all(self, clock: Callable[[], float], sources: CapacitySources) -> ClusterWatch:
+        return ClusterWatch(
+            self.caches,
+            clock,
+            gangs=self.gangs,
+            new_gang=lambda name: GangLifecycle(name, self.effects),
+            tell=self._out.append,
+            mark=self._reconciler.mark,
+            wake=self._news.set,
+            invalid=self._report_invalid,
+            note=self._report_unused,
+            submitted_s=self.installed.submitted_s,
+            group_labels=sources.group_labels,
+            choose=sources.choose,
         )
+
+    def _write_to(
+        self,
+        api: Connection,
+        informers: Informers,
+        settings: KubeSettings,
+        clock: Callable[[], float],
+        fence: Callable[[], float] | None,
+        sources: CapacitySources,
+    ) -> ApiEffects:
+        return ApiEffects(
+            api,
+            informers,
+            allocations=self.watch.capacity.allocations,
+            dialects=self._dialects,
+            flavors=self.queues.flavors,
+            timeouts=settings.timeouts,
+            report_rate=settings.report_rate,
+            asks_autoscalers=sources.nodes is None,
+            writes=settings.writes,
+            clock=clock,
+            fence=fence,
+            key=self.installed.record_key,
+            tell=self._out.append,
+            conclude=self._reconciler.mark,
+        )
+
+    def _as_manager(self) -> ManagerWorld:
+        """Return what other clusters may ask of this world."""
+        return ManagerWorld(
+            wake=self._news.set,
+            give_back=self._execution.give_back,
+            report=partial(self.effects.report, warning=True),
+            kinds=lambda: self.caches.job_kinds,
+            mark=self._reconciler.mark_known,
+        )
+
+    # --- reading all objects --------------------------------------------------------------------------------------
 
     async def sync(self, usage: Awaitable[Iterable[Event]]) -> None:
         """Wait until all kinds that decisions depend on are listed, the listed objects are routed to their gangs, and

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.node.agent.allocation import Allocation, HeldResources, allocate
+from phalanx.embedded.node.agent.allocation import HeldResources, PodAllocation, allocate
 from phalanx.embedded.node.pod.admission import GPU, Rejection
 from phalanx.embedded.node.pod.record import PodRecord
 from tests.embedded.node.objects import Object, asking, container, node, pod
@@ -22,11 +22,13 @@ def record(**more: Any) -> PodRecord:
     return PodRecord(uid="u", namespace="default", name="p", pod_ip="10.0.0.1", start_time="", **more)
 
 
-def given(wanted: Object, *records: PodRecord, specs: Sequence[Object] = (), gpus: int = 2) -> Allocation | Rejection:
+def given(
+    wanted: Object, *records: PodRecord, specs: Sequence[Object] = (), gpus: int = 2
+) -> PodAllocation | Rejection:
     """Return the answer of a node with 4 CPUs of which each may be exclusive, GPUs, and two network cards."""
     pool: Any = SimpleNamespace(resources=(NIC,), free=lambda resource, used: sorted({"a", "b"} - set(used)))
     around: Any = SimpleNamespace(
-        allocatable={"cpu": "4", "memory": "1Gi", "pods": "10", GPU: str(gpus), NIC: "2"},
+        allocatable={"cpu": "4", "memory": "1Gi", "pods": "10", GPU: "2", NIC: "2"},
         device_ids=lambda: [str(number) for number in range(2)],
         devices=pool,
         settings=SimpleNamespace(static_cpus=True),
@@ -39,15 +41,15 @@ def guaranteed(cpu: str) -> Object:
 
 
 def test_a_pod_without_requests_gets_nothing_of_its_own() -> None:
-    assert given(pod()) == Allocation(devices={"main": ()})
+    assert given(pod()) == PodAllocation(devices={"main": ()})
 
 
 def test_devices_and_cpus_that_others_hold_are_left_out() -> None:
     held = record(devices={"main": ("0",)}, named={"main": {NIC: ("a",)}}, cpus={"main": (0,)})
     found = given(pod(asking(**{GPU: "1", NIC: "1"})), held)
-    assert found == Allocation(devices={"main": ("1",)}, named={"main": {NIC: ("b",)}})
+    assert found == PodAllocation(devices={"main": ("1",)}, named={"main": {NIC: ("b",)}})
     found = given(guaranteed("1"), held)
-    assert isinstance(found, Allocation)
+    assert isinstance(found, PodAllocation)
     assert found.cpus == {"main": (1,)}
 
 
@@ -77,7 +79,7 @@ def test_what_is_held_is_not_given_again(wanted: Object, held: Mapping[str, Any]
 
 def test_the_requests_of_all_pods_must_fit_together() -> None:
     other = pod(asking(cpu="3"))["spec"]
-    assert isinstance(given(pod(asking(cpu="1")), specs=[other]), Allocation)
+    assert isinstance(given(pod(asking(cpu="1")), specs=[other]), PodAllocation)
     rejection = given(pod(asking(cpu="2")), specs=[other])
     assert isinstance(rejection, Rejection)
     assert rejection.reason == "OutOfcpu"

@@ -19,8 +19,9 @@ from phalanx.embedded.node.pod.record import PodRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allocation:
-    """What a pod gets, by container: `devices`: GPUs; `named`: its other devices; `cpus`: exclusive CPUs."""
+class PodAllocation:
+    """The share of a node that a pod gets, by container. `devices`: GPUs; `named`: its other devices; `cpus`: exclusive
+    CPUs."""
 
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     named: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
@@ -29,7 +30,7 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldResources:
-    """What the pods hold whose requests count against the node's resources."""
+    """The specs and the records of the pods whose requests count against the node's resources."""
 
     specs: Sequence[Object] = ()
     records: Sequence[PodRecord] = ()
@@ -61,7 +62,7 @@ class HeldResources:
 
 def allocate(
     pod: Object, node: Object, held: HeldResources, around: Surroundings, cpus: Sequence[tuple[int, ...]]
-) -> Allocation | Rejection:
+) -> PodAllocation | Rejection:
     """Return what the pod gets, or the reason for which the node rejects it. `node`: the Node object. `cpus`: the
     machine's CPUs by NUMA node."""
     allocatable = {name: amount(name, text) for name, text in around.allocatable.items()}
@@ -84,7 +85,7 @@ def allocate(
     except LookupError as error:
         asked, free = error.args
         return _unexpected(f"not enough cpus available to satisfy request: requested={asked}, available={free}")
-    return Allocation(devices=devices, named=named, cpus=exclusive)
+    return PodAllocation(devices=devices, named=named, cpus=exclusive)
 
 
 def _too_few_devices(which: str) -> str:
