@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +12,7 @@ from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, NODES, PODS, RESOURCE_QUOTAS, VOLUME_CLAIMS, Kind
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.gang.lifecycle.reconcile import advance
-from phalanx.kube.gang.spec.elsewhere import ClusterChoice, Sought
+from phalanx.kube.gang.spec.elsewhere import Choose, ClusterChoice, Sought, any_cluster
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.routing.caches import ObjectCaches
 from phalanx.kube.routing.settings import KubeSettings
@@ -34,6 +34,7 @@ class Watched:
     marked: list[str] = field(default_factory=list)
     woken: list[None] = field(default_factory=list)
     invalid: list[tuple[str, str]] = field(default_factory=list)
+    choose: Choose = any_cluster
 
     def __post_init__(self) -> None:
         self.informers = Caches(self.api)
@@ -53,6 +54,7 @@ class Watched:
             wake=lambda: self.woken.append(None),
             invalid=lambda kind, obj, text: self.invalid.append((obj["metadata"]["name"], text)),
             note=lambda kind, obj, text: None,
+            choose=self.choose,
         )
 
     def put(self, kind: Kind, obj: Object) -> None:
@@ -168,11 +170,9 @@ def test_a_changed_queue_marks_the_gangs_that_wait_in_it() -> None:
     assert set(watched.marked) == {"default/in-q"}
 
 
-def test_the_clusters_for_gangs_can_be_chosen_later() -> None:
-    watched = Watched()
-    before = watched.watch.defaults
+def test_gangs_choose_among_the_clusters_that_the_watch_is_given() -> None:
     choice = ClusterChoice(clusters=("east",))
-    watched.watch.choose_clusters(lambda sought: choice)
-    after = watched.watch.defaults
-    assert after == replace(before, choose=after.choose)
-    assert after.choose(Sought(gang="g", options={}, roles=(), priority=0, limit_s=None, clusters=None)) is choice
+    watched = Watched(choose=lambda sought: choice)
+    sought = Sought(gang="g", options={}, roles=(), priority=0, limit_s=None, clusters=None)
+    assert watched.watch.defaults.choose(sought) is choice
+    assert Watched().watch.defaults.choose(sought) == ClusterChoice(clusters=None)
