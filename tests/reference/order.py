@@ -10,7 +10,7 @@ from phalanx.model.job import Phase
 from phalanx.model.queue import QueueOrder
 
 from .facts import Facts, Work, times
-from .quota import charges, is_within, share
+from .quota import charges, is_within, part_used, share
 from .tree import ROOT, Amounts
 
 
@@ -128,10 +128,26 @@ class Contest:
         """R7: the place of a child among the children of `queue`: by share, or within the guarantee first; then R6."""
         asks, order = request.asks, order_of(self.facts, queue)
         last = (rank(order, request, growth_last=self.growth_last), request.name)
-        if order is QueueOrder.FAIR or self.by_share:
-            return (share(self.facts, self.usage, child, asks, is_own=is_own), last)
+        other = 0 if is_own else -self.facts.queues[child].priority
+        if self.by_share or order in (QueueOrder.FAIR, QueueOrder.TIERED):
+            amount = share(self.facts, self.usage, child, asks, is_own=is_own)
+            return (amount > (0, 0.0), other, amount, last) if order is QueueOrder.TIERED else (amount, other, last)
+        if order is QueueOrder.FILL:
+            best = request.work.job.priority if is_own else seen(self.facts, request.work, child)
+            return (-best, part_used(self.facts, self.usage, child, is_own=is_own), last)
         counting = [at for at in self.facts.tree.counting[queue] if asks[at]]
         return (bool(counting) and (is_own or not is_within(self.facts, self.usage, child, asks, counting)), last)
+
+
+def seen(facts: Facts, work: Work, child: str) -> int:
+    """R7, `fill`: return the priority of a job as the queue above `child` sees it: each queue on the path adds its own,
+    and for a fenced queue only that of the queue counts."""
+    priority = work.job.priority
+    for queue in map(facts.queues.__getitem__, facts.tree.path[work.queue]):
+        priority = queue.priority + (0 if queue.fenced else priority)
+        if queue.name == child:
+            break
+    return priority
 
 
 def strict_above(facts: Facts, queue: str) -> list[str]:

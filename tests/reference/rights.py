@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from phalanx.model.queue import QueueOrder, ReclaimFloor, ReclaimWithinCohort, Strategy, WithinQueue
 
 from .facts import HOUR_S, Facts, Work, times
-from .order import Kind, Request
+from .order import Kind, Request, order_of, seen
 from .quota import Share, Usage, charges, is_within, share, used
 from .tree import Amounts
 
@@ -73,8 +73,9 @@ def comes_before(facts: Facts, left: Work, right: Work) -> bool:
 def has_right(facts: Facts, usage: Usage, request: Request, victim: Work, loss: Amounts) -> bool:
     """R15: return whether the request may preempt the victim, which then loses `loss`, where queues use `usage`."""
     work, queue = request.work, facts.queues[request.work.queue]
-    rule, lower = queue.preemption, victim.job.priority < request.work.job.priority
+    rule = queue.preemption
     if victim.queue == work.queue:
+        lower = victim.job.priority < work.job.priority
         later = victim.job.priority == work.job.priority and victim.job.submitted_s > work.job.submitted_s
         newer = rule.within is WithinQueue.LOWER_OR_NEWER and later
         is_allowed = request.kind is Kind.JOB and rule.within is not WithinQueue.NEVER and (lower or newer)
@@ -83,7 +84,10 @@ def has_right(facts: Facts, usage: Usage, request: Request, victim: Work, loss: 
     if any(is_within(facts, usage, name, facts.zero, counting) for name in way):
         return False
     is_due = is_within(facts, usage, mine, request.asks, counting)
-    equal = victim.job.priority == request.work.job.priority
+    priorities = victim.job.priority, work.job.priority
+    if order_of(facts, facts.queues[mine].parent) is QueueOrder.FILL:
+        priorities = seen(facts, victim, way[-1]), seen(facts, work, mine)
+    lower, equal = priorities[0] < priorities[1], priorities[0] == priorities[1]
     if (
         rule.reclaim is ReclaimWithinCohort.ANY
         or (rule.reclaim is not ReclaimWithinCohort.NEVER and lower)
@@ -105,7 +109,9 @@ def is_poorer(facts: Facts, usage: Usage, request: Request, mine: str, theirs: s
     rank, amount = share(facts, usage, mine, request.asks)
     poor: Share = (rank, amount * 2**request.work.preempted)
     is_final = facts.queues[request.work.queue].preemption.strategy is Strategy.FINAL_SHARE
-    is_below = poor < share(facts, usage, theirs, facts.zero)
+    is_below, ours, other = poor < share(facts, usage, theirs, facts.zero), facts.queues[mine], facts.queues[theirs]
+    if order_of(facts, ours.parent) is QueueOrder.TIERED and ours.priority != other.priority:
+        is_below = ours.priority > other.priority
     return is_below and (not is_final or poor <= share(facts, usage, theirs, times(loss, -1)))
 
 

@@ -84,6 +84,10 @@ def queue_words(queue: Queue) -> Iterator[str]:
         yield "strict"
     if queue.weight != 1:
         yield f"weight={queue.weight:g}"
+    if queue.priority:
+        yield f"priority={queue.priority}"
+    if queue.fenced:
+        yield "fenced"
     if queue.borrow is not Queue(name="").borrow:
         yield f"borrow={queue.borrow}"
     for quota in queue.quotas:

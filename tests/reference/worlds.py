@@ -4,7 +4,7 @@ seed is one world; it plays through the real loop, and its trace can be played a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -44,6 +44,7 @@ from phalanx.state.cluster import Cluster
 from .replay import Turn
 
 TWO = 1_000_000  # the first seed of the worlds in which queues guarantee memory as well
+THREE = 3_000_000  # the first seed of the worlds in which inner queues have the orders `tiered` and `fill` as well
 ORDERS = (QueueOrder.PRIORITY, QueueOrder.FIFO, QueueOrder.FAIR)
 CPU, GIB = 1000, 2**30
 
@@ -108,7 +109,15 @@ class World:
                 below = [each for each in names if name in self.above(parents, each)]
                 guaranteed[name] = (guaranteed[name] or 0) + sum(guaranteed[each] or 0 for each in below)
         queues = [self.queue(name, parents[name], guaranteed[name]) for name in names]
-        return queues if self.seed < TWO else list(self.with_memory(queues))[::-1]
+        queues = queues if self.seed < TWO else list(self.with_memory(queues))[::-1]
+        return queues if self.seed < THREE else [self.with_priority(queue, parents.values()) for queue in queues]
+
+    def with_priority(self, queue: Queue, inner: Collection[str]) -> Queue:
+        """Return the queue with a priority; most inner queues get the order `tiered` or `fill`."""
+        random, order = self.random, queue.order
+        if queue.name in inner and random.random() < 0.8:
+            order = random.choice([QueueOrder.TIERED, QueueOrder.FILL])
+        return replace(queue, order=order, priority=random.choice([0, 0, 1, 2]), fenced=random.random() < 0.2)
 
     def with_memory(self, queues: list[Queue]) -> Iterator[Queue]:
         """Yield the queues, the last first, some with a guarantee, a limit, or a lending limit of memory as well."""

@@ -205,34 +205,29 @@ class PreemptionPolicy:
 
     def _bound(self, rule: PreemptionRule, queue: str) -> int:
         """Return the highest priority that victims in the other queue may have under the rule."""
-        lower = clamped_priority(self._seen_in(self._tie(queue))) - 1
+        tie, wants = self._tie(queue), self.preemption
         if rule is PreemptionRule.BORROWING:
-            threshold = self.preemption.borrowing_threshold
-            return lower if threshold is None else min(lower, clamped_priority(threshold))
-        match self.preemption.reclaim:
-            case ReclaimWithinCohort.ANY:
-                return ANYBODY
-            case ReclaimWithinCohort.LOWER_OR_EQUAL:
-                return lower + 1
-            case _:
-                return lower
+            threshold = wants.borrowing_threshold
+            return min(self._lower(tie), ANYBODY if threshold is None else clamped_priority(threshold))
+        if wants.reclaim is ReclaimWithinCohort.ANY:
+            return ANYBODY
+        return self._lower(tie, or_equal=wants.reclaim is ReclaimWithinCohort.LOWER_OR_EQUAL)
 
-    def _seen_in(self, tie: QueueRelation) -> int:
-        """Return the priority of the preemptor with which the priorities of jobs of the other queue are compared. In
+    def _lower(self, tie: QueueRelation, *, or_equal: bool = False) -> int:
+        """Return the highest priority of jobs of the other queue that is lower than the preemptor's (or equal). In
         `FILL` order each queue on the preemptor's path adds its own priority, up to the queue below the common
         ancestor; a fenced queue replaces the priority by its own. On the path down to the other queue, each queue
         subtracts its own priority. If a queue on this path is fenced, all jobs below it are compared by the priority of
         that queue."""
         seen = self.job.priority
-        if tie.ours is None or tie.ours.parent is None or tie.ours.parent.order is not QueueOrder.FILL:
-            return seen
-        seen = share.seen_priority(self.branch, tie.ours, seen)
-        for branch in reversed(tie.way):
-            offset = 0 if branch.queue is None else branch.queue.priority
-            if branch.queue is not None and branch.queue.fenced:
-                return ANYBODY if offset <= seen else NOBODY
-            seen -= offset
-        return seen
+        if tie.ours is not None and tie.ours.parent is not None and tie.ours.parent.order is QueueOrder.FILL:
+            seen = share.seen_priority(self.branch, tie.ours, seen)
+            for branch in reversed(tie.way):
+                offset = 0 if branch.queue is None else branch.queue.priority
+                if branch.queue is not None and branch.queue.fenced:
+                    return ANYBODY if offset < seen + or_equal else NOBODY
+                seen -= offset
+        return clamped_priority(seen) - (not or_equal)
 
     def _budget(self, queue: str) -> int:
         """Return how many more of the queue's jobs may be preempted in this hour."""

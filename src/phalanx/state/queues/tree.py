@@ -187,13 +187,15 @@ def _join_arena(branch: Branch) -> None:
     """Set the arena of the branch to the arena of its parent, if one order alone decides which job of the parent's
     children is next. Otherwise the branch is an arena itself. One order alone does not decide if shares or usage decide
     (FAIR and similar orders, USAGE), if a child has a guarantee, or if the branch is a strict queue, which stops
-    competing when its head must wait."""
-    parent = branch.parent
+    competing when its head must wait. Nor if a FILL queue above sees the jobs of the branch by the priority of the
+    branch (`shares.seen_priority`)."""
+    parent, queue = branch.parent, branch.queue
     if parent is None:
         return
-    strict = branch.queue is not None and branch.queue.strict
-    alike = parent.order is branch.order and branch.order not in BY_HOLDINGS
-    if alike and not parent.quota.contested and not strict:
+    alike = parent.order is branch.order and branch.order not in BY_HOLDINGS and not parent.quota.contested
+    if queue is not None and (queue.priority or queue.fenced):
+        alike = alike and all(each.order is not QueueOrder.FILL for each in parent.path)
+    if alike and not (queue is not None and queue.strict):
         branch.arena = parent.arena
     else:
         parent.arena.split = True
