@@ -76,6 +76,7 @@ class Service:
         self._poll.register(self._listener, select.POLLIN)
         while not self._stopping:
             self._turn(wake, _WAKE_MS)
+        self._poll.unregister(self._listener)  # a closed socket would end every `poll` at once
         self._listener.close()
         until_s = time.monotonic() + _FAREWELL_S
         while self._calls and (left_s := until_s - time.monotonic()) > 0:
@@ -87,15 +88,17 @@ class Service:
         self._stopping = True
 
     def _turn(self, wake: int, patience_ms: int) -> None:
-        for handle, _ in self._poll.poll(patience_ms):
-            if handle == wake:
-                with suppress(BlockingIOError):
-                    os.read(wake, 4096)
-                self._reap()
-            elif handle in self._calls:
-                self._abandon(handle)
-            elif not self._stopping:
-                self._take()
+        """Wait for events, and handle them. A new connection comes last, because it may get the descriptor of a
+        connection that was closed in the same turn, for which there may be another event."""
+        events = {handle for handle, _ in self._poll.poll(patience_ms)}
+        if wake in events:
+            with suppress(BlockingIOError):
+                os.read(wake, 4096)
+            self._reap()
+        for handle in events & self._calls.keys():
+            self._abandon(handle)
+        if self._listener.fileno() in events and not self._stopping:
+            self._take()
 
     def _take(self) -> None:
         """Accept a connection and fork a child process for it. Close the connection if this user, or all users
