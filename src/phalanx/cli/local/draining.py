@@ -62,7 +62,8 @@ async def drain(connection: Connection, tell: Callable[[str], None]) -> tuple[in
     left = await _outlast(connection)
     if left:
         names = ", ".join(pod["metadata"]["name"] for pod in left)
-        tell(f"{len(left)} pods are still ending after {_PATIENCE_S:g} s: {names}")
+        are = "1 pod is" if len(left) == 1 else f"{len(left)} pods are"
+        tell(f"{are} still ending after {_PATIENCE_S:g} s: {names}")
     return len(pods) - len(left), nodes
 
 

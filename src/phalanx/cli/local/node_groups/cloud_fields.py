@@ -70,6 +70,8 @@ async def _template(group: GroupInFile, of: str, service: CloudService) -> Node:
         content = b""
     node = message("Node").FromString(content)
     has = {each.key: amount(each.key, each.value.string) for each in node.status.allocatable or node.status.capacity}
+    if negative := [name for name, value in has.items() if value < 0]:
+        raise ValueError(f"its node has an amount of {negative[0]} below 0")
     if "allocatable" not in group.given and not has:
         raise ValueError("it does not state the resources of a node; write `allocatable` of a node into the file")
     labels = {each.key: each.value for each in node.metadata.labels if each.key not in OWN_LABELS}

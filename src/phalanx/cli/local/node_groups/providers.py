@@ -8,6 +8,7 @@ same annotations to scale a group from zero. The second part creates the provide
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -52,6 +53,7 @@ RESOURCES = {
     "ephemeral-storage": ((f"{CAPACITY}/ephemeral-disk", ""),),
     PODS: ((f"{CAPACITY}/maxPods", ""), (f"{OPENSHIFT}/maxPods", "")),
 }
+_WHOLE = re.compile(r"-?[0-9]{1,9}")
 GPU_COUNT, GPU_TYPE, GPU = (f"{CAPACITY}/gpu-count", f"{OPENSHIFT}/GPU"), f"{CAPACITY}/gpu-type", "nvidia.com/gpu"
 
 
@@ -69,22 +71,20 @@ async def complete(group: GroupInFile, of: MachineSet, connection: Connection) -
     noted = owner["metadata"].get("annotations") or {}
     try:
         return _completed(group, of, noted, instance_type(owner))
-    except (ValueError, QuantityError) as error:
+    except ValueError as error:
         raise PhalanxError(f"{name}: the annotations of {of} cannot be used: {error}") from None
 
 
 def _completed(group: GroupInFile, of: MachineSet, noted: Mapping[str, str], machine_type: str) -> GroupInFile:
-    """Return the group, completed from the annotations `noted` and the machine type. Raises ValueError or
-    QuantityError."""
+    """Return the group, completed from the annotations `noted` and the machine type. Raises ValueError."""
     assert isinstance(group.provider, MachineProvider)
     found, template = group.group, group.group.template
     has = template.allocatable if "allocatable" in group.given else capacity(noted)
     if not has:
         raise ValueError(f"there is no {CAPACITY}/cpu; write `allocatable` of a node into the file")
-    least = int(noted.get(f"{of.kind.group}/{BOUND}-min-size", found.min_nodes))
-    most = int(noted.get(f"{of.kind.group}/{BOUND}-max-size", found.max_nodes))
-    least = found.min_nodes if "min" in group.given else least
-    most = found.max_nodes if "max" in group.given else most
+    bound = f"{of.kind.group}/{BOUND}"
+    least = found.min_nodes if "min" in group.given else _bound(noted, f"{bound}-min-size", found.min_nodes)
+    most = found.max_nodes if "max" in group.given else _bound(noted, f"{bound}-max-size", found.max_nodes)
     if not 0 <= least <= most:
         raise ValueError(f"the minimum of {least} and the maximum of {most} nodes are no bounds")
     typed = {INSTANCE_TYPE: machine_type} if machine_type else {}
@@ -97,6 +97,13 @@ def _completed(group: GroupInFile, of: MachineSet, noted: Mapping[str, str], mac
     return replace(group, group=replace(found, template=template, min_nodes=least, max_nodes=most))
 
 
+def _bound(noted: Mapping[str, str], key: str, default: int) -> int:
+    text = noted.get(key, str(default))
+    if not _WHOLE.fullmatch(text):
+        raise ValueError(f"{key}: {text!r} is not a whole number")
+    return int(text)
+
+
 def instance_type(owner: Object) -> str:
     """Return the machine type of an OpenShift MachineSet; "" if it names none."""
     spec = ((owner.get("spec") or {}).get("template") or {}).get("spec") or {}
@@ -106,16 +113,26 @@ def instance_type(owner: Object) -> str:
 
 def capacity(noted: Mapping[str, str]) -> Amounts:
     """Return the amounts of a node that the annotations state; empty if they do not state the CPU. Raises
-    QuantityError."""
+    ValueError."""
     found: dict[str, int] = {}
     for resource, keys in RESOURCES.items():
         key, unit = next(((key, unit) for key, unit in keys if key in noted), ("", ""))
         if key:
-            found[resource] = amount(resource, noted[key] + (unit if noted[key].isdecimal() else ""))
-    gpus = next((noted[key] for key in GPU_COUNT if key in noted), "0")
-    if count := amount(GPU, gpus):
+            found[resource] = _amount(resource, key, noted[key] + (unit if noted[key].isdecimal() else ""))
+    gpus = next((key for key in GPU_COUNT if key in noted), "")
+    if gpus and (count := _amount(GPU, gpus, noted[gpus])):
         found[noted.get(GPU_TYPE, GPU)] = count
     return amounts({PODS: PODS_OF_A_NODE, **found}) if "cpu" in found else ()
+
+
+def _amount(resource: str, key: str, text: str) -> int:
+    try:
+        found = amount(resource, text)
+    except QuantityError as error:
+        raise ValueError(f"{key}: {error}") from None
+    if found < 0:
+        raise ValueError(f"{key}: {text!r} is below 0")
+    return found
 
 
 def _labels(noted: Mapping[str, str]) -> Iterator[tuple[str, str]]:
