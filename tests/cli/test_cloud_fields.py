@@ -46,7 +46,7 @@ def groups(known: dict[str, tuple[int, int]]) -> Any:
 
 
 def node(made: Any = NODE) -> Callable[..., Any]:
-    return lambda id: SimpleNamespace(nodeBytes=made.SerializeToString())
+    return lambda **_: SimpleNamespace(nodeBytes=made.SerializeToString())
 
 
 def price(of: float) -> Callable[..., Any]:
@@ -127,7 +127,7 @@ INVALID = "node group gpu: the values of its provider cannot be used: "
         (", min: 6", {}, "the minimum of 6 and the maximum of 5 nodes"),
         ("", {"NodeGroupTemplateNodeInfo": node(template("a", cpu="many"))}, "'many' is not a quantity"),
         ("", {"NodeGroupTemplateNodeInfo": node(template("a", cpu="-2"))}, "its node has an amount of cpu below 0"),
-        ("", {"NodeGroupTemplateNodeInfo": lambda id: SimpleNamespace(nodeBytes=b"\xff\xff")}, ""),
+        ("", {"NodeGroupTemplateNodeInfo": lambda **_: SimpleNamespace(nodeBytes=b"\xff\xff")}, ""),
         ("", {"PricingNodePrice": price(-1.0)}, "-1.0 is no valid price"),
         ("", {"PricingNodePrice": price(float("nan"))}, "nan is no valid price"),
         ("", {"PricingNodePrice": price(float("inf"))}, "inf is no valid price"),

@@ -1,4 +1,4 @@
-"""`cli/local/node_groups/providers.py`: the fields of a group from the annotations of its machines, and its provider."""
+"""`cli/local/node_groups/providers.py`: fields of a group from the annotations of its machines; its provider."""
 
 from __future__ import annotations
 
