@@ -56,14 +56,14 @@ def share(facts: Facts, usage: Usage, queue: str, more: Amounts, *, is_own: bool
 
 
 def part_used(facts: Facts, usage: Usage, queue: str, *, is_own: bool = False) -> float:
-    """R7, `fill`: return the largest part of its guarantee that the queue uses of any resource. Without a guarantee,
-    the nearest limit counts, then the cluster's capacity; of a guarantee of 0, every usage is the whole."""
+    """R7, `fill`: return the largest part of its guarantee that the queue uses of any resource. If it states none, the
+    nearest limit counts, then the cluster's capacity; of a guarantee of 0, every usage is the whole."""
     tree, most = facts.tree, 0.0
     for at, amount in enumerate(usage[queue] if is_own else used(facts, usage, queue)):
         limits = [tree.limit[name][at] for name in tree.path[queue]]
         whole = next((limit for limit in limits if limit is not None), facts.capacity[at])
-        if not is_own and tree.guaranteed[queue][at] is not None:
-            whole = tree.guaranteed[queue][at] or amount
+        if not is_own and tree.stated[queue][at] is not None:
+            whole = tree.stated[queue][at] or amount
         if amount > 0:
             most = max(most, amount / whole if whole else float("inf"))
     return most

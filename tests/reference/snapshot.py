@@ -14,6 +14,8 @@ def facts_of(cluster: Cluster, now_s: float) -> Facts:
     """Return the facts of a state into which all events are folded, before the cycle decides."""
     ranks = {job: rank for rank, job in enumerate(cluster.nominated)}
     asked = {resource for record in cluster.jobs.values() for resource, _ in record.job.roles[0].shape.requests}
+    quotas = (quota for queue in cluster.queues.values() for quota in queue.quotas)
+    asked |= {resource for quota in quotas for resource, _ in (*quota.guaranteed, *quota.limit)}
     resources = tuple(sorted(asked))
     works = {name: work_of(cluster, record, ranks.get(name, 0), resources) for name, record in cluster.jobs.items()}
     nodes = {}

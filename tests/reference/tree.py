@@ -14,12 +14,14 @@ Amounts = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """`path`: queue -> the queue and those above it, the root excluded. `guaranteed`, `limit`, `keeps`: by queue.
+    """`path`: queue -> the queue and those above it, the root excluded. `guaranteed`, `limit`, `keeps`: by queue;
+    `stated`: the guarantees that queues state themselves.
     `counting`: queue -> the resources that count among its children. `lendable`: what a queue's children share."""
 
     children: dict[str, list[str]]
     path: dict[str, list[str]]
     guaranteed: dict[str, Bounds]
+    stated: dict[str, Bounds]
     limit: dict[str, Bounds]
     keeps: dict[str, Amounts]
     counting: dict[str, list[int]]
@@ -30,14 +32,15 @@ def tree_of(queues: Mapping[str, Queue], resources: tuple[str, ...], capacity: A
     """Return the tree. `capacity`: the amounts of all nodes."""
     below = {name: [each.name for each in queues.values() if each.parent == name] for name in (ROOT, *queues)}
     guaranteed = {name: _guaranteed(queues, below, resources, name) for name in queues}
+    stated = {name: _bounds(queue, "guaranteed", resources) for name, queue in queues.items()}
     lendable = {ROOT: capacity}
-    for name, queue in queues.items():
-        stated = _bounds(queue, "guaranteed", resources)
-        lendable[name] = tuple(has if own is None else own for own, has in zip(stated, capacity, strict=True))
+    for name, bounds in stated.items():
+        lendable[name] = tuple(has if own is None else own for own, has in zip(bounds, capacity, strict=True))
     return Tree(
         children=below,
         path={name: _path(queues, name) for name in queues},
         guaranteed=guaranteed,
+        stated=stated,
         limit={name: _bounds(queue, "limit", resources) for name, queue in queues.items()},
         keeps={name: _keeps(queue, resources) for name, queue in queues.items()},
         counting={name: _counting([guaranteed[child] for child in below[name]], len(resources)) for name in below},

@@ -169,10 +169,19 @@ class Search:
         return allows(after, usage, victim, victim.minimum)
 
     def is_right(self, gangs: Gangs, surplus: Victims) -> bool:
-        victims = {**self.whole(gangs), **surplus}
-        return self.is_enough(victims) and (
+        """Return whether the set is undisputed: no pod goes only to satisfy R20."""
+        is_permitted = self.is_enough({**self.whole(gangs), **surplus}) and (
             self.is_permitted(gangs, surplus, strictly=True) and self.rests(gangs, surplus, strictly=True)
         )
+        return is_permitted and next(self.needless(gangs, surplus), None) is None
+
+    def needless(self, gangs: Gangs, surplus: Victims) -> Iterator[tuple[str, int]]:
+        """R18: yield the surplus pods (job, ordinal) without which the request would fit as well."""
+        for name, pods in surplus.items():
+            for ordinal in pods:
+                fewer = {**self.whole(gangs), **surplus, name: pods - {ordinal}}
+                if self.is_enough({each: lost for each, lost in fewer.items() if lost}):
+                    yield name, ordinal
 
     def answer(self, gangs: Gangs) -> Victims | None:
         """Return surplus pods that together with these gangs are a right set; None if there are none."""
@@ -263,11 +272,8 @@ def _needless(search: Search, gangs: Gangs, surplus: Victims) -> Iterator[tuple[
     for name in gangs:
         if search.answer(gangs - {name}) is not None:
             yield "R18", f"{search.request.name} need not preempt {name} ({sorted(gangs)} go)"
-    for name, pods in surplus.items():
-        for ordinal in pods:
-            fewer = {**search.whole(gangs), **surplus, name: pods - {ordinal}}
-            if search.is_enough({each: lost for each, lost in fewer.items() if lost}):
-                yield "R18", f"{search.request.name} need not preempt pod {ordinal} of {name}"
+    for name, ordinal in search.needless(gangs, surplus):
+        yield "R18", f"{search.request.name} need not preempt pod {ordinal} of {name}"
 
 
 def _dear(search: Search, gangs: Gangs, surplus: Victims) -> Iterator[tuple[str, str]]:
@@ -279,7 +285,10 @@ def _dear(search: Search, gangs: Gangs, surplus: Victims) -> Iterator[tuple[str,
     found = [(each, lost) for each, lost in search.sets() if each]
     least = [(each, lost) for each, lost in found if not any(other < each for other, _ in found)]
     queues = sorted(works[name].queue for name in gangs)
+    others = {each: lost for each, lost in least if all(works[name].queue != queue for name in each)}
     for other, lost in least:
+        if fairest and other in others and next(_unfair(search, other, lost, others), None):
+            continue  # only fair sets are compared
         theirs = {name for name in other if works[name].queue == queue}
         if own and not theirs:
             yield "R18", f"{sorted(gangs)} go, though {sorted(other)} of other queues are enough"
@@ -293,14 +302,13 @@ def _dear(search: Search, gangs: Gangs, surplus: Victims) -> Iterator[tuple[str,
                 yield "R19", f"{sorted(gangs)} go, though {sorted(other)} cost less"
                 return
     if fairest and not own:
-        others = {each: lost for each, lost in least if all(works[name].queue != queue for name in each)}
         yield from _unfair(search, gangs, surplus, others)
 
 
 def _unfair(
     search: Search, gangs: Gangs, surplus: Victims, least: Mapping[Gangs, Victims]
 ) -> Iterator[tuple[str, str]]:
-    """R19, fairest: no queue loses a gang while a queue that is richer at that moment could lose one instead. The
+    """R19, fairest: no queue loses a gang while a queue that is richer at that moment could lose one instead (R15). The
     surplus pods of both sets are gone at that moment, because they go first (R18)."""
     works = search.facts.works
     for name in gangs:
@@ -311,7 +319,8 @@ def _unfair(
                 usage = less(usage, works[each], works[each].charged())
             if gangs - other == {name} and len(more) == 1:
                 victim = works[next(iter(more))]
-                if richer(search.facts, usage, victim.queue, works[name].queue):
+                may_go = has_right(search.facts, usage, search.request, victim, all_of(victim))
+                if may_go and richer(search.facts, usage, victim.queue, works[name].queue):
                     yield "R19", f"{works[name].queue} loses {name}, though {victim.queue} is richer ({victim.job.id})"
                     return
 

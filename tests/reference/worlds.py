@@ -97,12 +97,16 @@ class World:
         return Node(name=name, allocatable=tuple(sorted(has.items())))
 
     def tree(self) -> list[Queue]:
-        """One to four queues, in a tree of depth three at most; guarantees fit into those above."""
+        """One to five queues in a tree; guarantees fit into those above."""
         random = self.random
         names = [f"q{number}" for number in range(random.choice([1, 2, 2, 3, 4]))]
         parents: dict[str, str] = {}
+        if self.seed >= THREE:  # most queues compete below the first
+            names = [f"q{number}" for number in range(random.choice([3, 4, 5]))]
         for at, name in enumerate(names):
             parents[name] = random.choice(["", "", *names[:at]]) if random.random() < 0.6 else ""
+            if self.seed >= THREE and at:
+                parents[name] = random.choice(["q0", "q0", "q0", names[at - 1]])
         guaranteed = {name: random.choice([None, None, 1, 2, 3, 4]) for name in names}
         for name in names:  # an inner queue is guaranteed at least what its children are
             if guaranteed[name] is not None and name in parents.values():
