@@ -61,6 +61,11 @@ JSON_PATCHES = {
         "[{op: add, path: /l/-, value: c}, {op: add, path: /l/1, value: x}]",
         "{l: [a, x, b, c]}",
     ),
+    "the index after the last item appends": (
+        "{l: [a], e: []}",
+        "[{op: add, path: /l/1, value: b}, {op: add, path: /e/0, value: x}]",
+        "{l: [a, b], e: [x]}",
+    ),
     "an index removes; a negative one counts from the end": (
         "{l: [a, b, c]}",
         "[{op: remove, path: /l/0}, {op: remove, path: /l/-1}]",
@@ -83,7 +88,8 @@ def test_json_patch(before: str, patch: str, after: str) -> None:
         "{op: remove, path: /data/none}",
         "{op: add, path: /none/k, value: 1}",
         "{op: replace, path: /none/k, value: 1}",
-        "{op: add, path: /l/9, value: 1}",
+        "{op: add, path: /l/2, value: 1}",
+        "{op: add, path: /l/-/k, value: 1}",
         "{op: move, from: /data/none, path: /data/x}",
         "{op: shuffle, path: /data/k}",
         "{op: add}",

@@ -59,9 +59,10 @@ def _cost(document: Any, operation: Mapping[str, Any]) -> int:
     if op == "test":
         return 1
     cost, at = len(path), document
-    for part in path:
+    for number, part in enumerate(path, 1):
         cost += len(at) if isinstance(at, list | dict) else 0
-        at = _step(at, part) if isinstance(at, dict) or (isinstance(at, list) and part != "-") else None
+        if number < len(path):  # the last part may name a place after the items of a list
+            at = _step(at, part) if isinstance(at, list | dict) else None
     moved = op in ("copy", "move")
     value = _get(document, _parts(operation["from"])) if moved else operation.get("value")
     values, levels = extent(value, _WORK)
