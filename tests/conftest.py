@@ -16,6 +16,7 @@ from importlib import import_module
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from tests.cli.upstart import Up, started
 from tests.embedded.apiserver.process import ServerProcess
@@ -35,6 +36,15 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQU
 # Modules and the thousands of tests are there until the end: the collector need not walk them, nor look for garbage
 # among them while they are made.
 gc.disable()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the examples of property tests the same, whichever modules a run imports.
+
+    Hypothesis takes some examples from the constants in the source of all imported modules, and each worker would parse
+    a thousand modules for them. `make fuzz` does so."""
+    if config.getoption("hypothesis_profile") is None:
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 @pytest.hookimpl(tryfirst=True)
