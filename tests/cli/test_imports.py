@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.seeds import mostly_slow
-
 FRAME = {"phalanx.dialects.frame.dialect"}  # the protocol of dialects
 HEAVY = ("numpy", "phalanx.core", "phalanx.state", "sqlalchemy")
 
@@ -43,13 +41,22 @@ def test_version_and_overview_import_next_to_nothing(words: tuple[str, ...]) -> 
     assert not {"cyclopts", "rich", "asyncio", "msgspec"} & found
 
 
-@pytest.mark.parametrize("command", mostly_slow(COMMANDS, fast=4))
-def test_it_imports_no_scheduler_and_no_database(command: str) -> None:
-    program = f"import sys, phalanx.cli.commands.{command}; print(*sys.modules)"
-    modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    assert f"phalanx.cli.commands.{command}" in modules
-    assert not {one for one in modules if one.startswith(HEAVY)}
-    assert len(modules) < 420
+def test_they_import_no_scheduler_and_no_database() -> None:
+    """One process forks a child for each command. So what all commands import is imported only once."""
+    program = """import asyncio, importlib, msgspec, os, sys
+for command in sys.argv[1:]:
+    if not os.fork():
+        importlib.import_module(f"phalanx.cli.commands.{command}")
+        print(command, *sys.modules, flush=True)
+        os._exit(0)
+    os.wait()"""
+    done = subprocess.run([sys.executable, "-c", program, *COMMANDS], capture_output=True, text=True, check=True)
+    found = [line.split() for line in done.stdout.splitlines()]
+    assert [command for command, *_ in found] == COMMANDS, done.stderr
+    for command, *modules in found:
+        assert f"phalanx.cli.commands.{command}" in modules
+        assert not {one for one in modules if one.startswith(HEAVY)}, command
+        assert len(modules) < 420, command
 
 
 def test_where_the_ledger_lies_is_known_without_a_database(tmp_path: Path) -> None:
