@@ -42,8 +42,8 @@ ARROWS: dict[str, set[str]] = {
 NOT_YET_FEW_ROOMS: dict[str, str] = {}
 NOT_YET_LISTED: dict[str, str] = {}
 NOT_YET_ONE_WAY: dict[tuple[str, str], str] = {}
-# Outside of the packages of `PACKAGES`, a module imports at most 16 modules. The ones that import more, with their number,
-# which only falls: most of them put a program or a command together.
+# Outside of `PACKAGES`, a module imports at most 16 modules. `WIDE`: the modules that import more, with their number,
+# which only falls. Most of them put a program or a command together.
 FAN_OUT_ELSEWHERE = 16
 WIDE = {
     "phalanx.embedded.apiserver.app": 39,

@@ -74,7 +74,7 @@ def change(stage: Stage, alter: Callable[[Object], Object]) -> None:
 
 
 def remembered(stage: Stage) -> set[str]:
-    return set(stage.world.watch.capacity.dialects.claimed)
+    return set(stage.world.watch.capacity.dialects.claims.claimed)
 
 
 def counted(stage: Stage) -> tuple[int, int]:

@@ -236,9 +236,9 @@ def test_pods_without_quota_and_group_are_answered_nothing_until_there_is_a_quot
         async with stage.scheduler():
             watch = stage.world.watch.capacity.dialects
             await stage.until(lambda: {"p", "gone"} <= set(stage.api.bound()))
-            assert watch.silent == {"default/pod:p", "default/pod:gone"}
+            assert watch.claims.silent == {"default/pod:p", "default/pod:gone"}
             stage.api.drop(PODS, "default/gone")
-            await stage.until(lambda: set(watch.claimed) == watch.silent == {"default/pod:p"})
+            await stage.until(lambda: set(watch.claims.claimed) == watch.claims.silent == {"default/pod:p"})
             stage.api.put(
                 kinds.ELASTIC_QUOTAS, {"metadata": {"name": "q", "namespace": "default"}, "spec": {"min": {"cpu": 1}}}
             )
@@ -248,7 +248,7 @@ def test_pods_without_quota_and_group_are_answered_nothing_until_there_is_a_quot
             await stage.until(lambda: "later" in stage.api.bound())
             stage.finish("later", "Running")
             await stage.until(lambda: quota["default/q"].get("status") == {"used": {"cpu": "1"}})
-            assert watch.silent == {"default/pod:p"}
+            assert watch.claims.silent == {"default/pod:p"}
 
     play(scene())
 

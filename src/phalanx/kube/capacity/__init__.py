@@ -5,5 +5,8 @@ foreign_pods        the usage of pods that belong to no gang
 resource_quota      the ResourceQuotas of namespaces, and the usage of each quota
 breaches            list objects again after a decision that overcommitted a node
 node_parts          reserved parts of nodes
+definition_reader   read the definitions of a dialect, with the errors in single definitions
+definition_overlay  nodes and pods as definitions change them
+dialect_claims      which dialect claims which gang
 dialect_watch       the definitions of other schedulers, and their settings for a gang
 """

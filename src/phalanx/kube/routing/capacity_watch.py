@@ -59,6 +59,7 @@ class CapacityWatch:
         self._largest: dict[str, int] | None = None
         self._parts: dict[str, tuple[str, ...]] = {}  # node -> its parts that were reported to the core
         self._objects = objects
+        self.overlay = self.dialects.overlay
         self.dialects.places_changed = self._look_at_nodes_again
 
     def largest(self) -> dict[str, int]:
@@ -74,8 +75,8 @@ class CapacityWatch:
             name = change.old["metadata"]["name"]
             self._lose_nodes((name, *self._parts.pop(name, ())))
             return
-        whole = self.dialects.with_places(self._with_places(self._grouped(read_node(change.new))))
-        node, *parts = self.dialects.split(whole)
+        whole = self.overlay.with_places(self._with_places(self._grouped(read_node(change.new))))
+        node, *parts = self.overlay.split(whole)
         for each in (node, *parts):
             if self.allocations.nodes.get(each.name) != each:
                 self.allocations.see_node(each)

@@ -75,7 +75,7 @@ class ClusterWatch:
             gangs=gangs,
             new_gang=new_gang,
             changed=mark,
-            as_defined=self.capacity.dialects.as_defined,
+            as_defined=self.capacity.overlay.as_defined,
         )
         around = self._fence.around
         self._takes[JOBS] = around(self.workloads.on_job)

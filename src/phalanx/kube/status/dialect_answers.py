@@ -51,7 +51,8 @@ class DialectAnswers:
         now_s: Callable[[], float],
         effects: ApiEffects,
     ) -> None:
-        self._watch, self._gangs, self._informers, self._served = watch, gangs, informers, served
+        self._watch, self._claims = watch, watch.claims
+        self._gangs, self._informers, self._served = gangs, informers, served
         self._now_s, self._may_write = now_s, effects.may_write
         self._views = GangViews(watch, gangs, self._cache, gang_of_pod)
         self.reports = DialectReports(watch, self._views, self._objects, effects.reporter, now_s)
@@ -62,16 +63,16 @@ class DialectAnswers:
 
     def touch(self, gang: str) -> None:
         """Note that some object of the gang, or its stage, has changed."""
-        if gang in self._watch.silent:
+        if gang in self._claims.silent:
             if gang not in self._gangs or self._gangs[gang].done:
                 self._watch.forget(gang)
-        elif gang in self._watch.claimed:
+        elif gang in self._claims.claimed:
             self._touched[gang] = None
             self._news.set()
 
     def waits(self, gang: str, reason: Reason) -> None:
         """Note that the gang waits, and the reason for which it waits."""
-        if gang in self._watch.claimed and gang not in self._watch.silent:
+        if gang in self._claims.claimed and gang not in self._claims.silent:
             self._views.wait(gang, reason)
             self.touch(gang)
 
@@ -105,7 +106,7 @@ class DialectAnswers:
                 group.create_task(writer())
 
     def _answers(self, id: str) -> Iterable[Answer]:
-        name = self._watch.claimed.get(id)
+        name = self._claims.claimed.get(id)
         if name is None or name not in self._watch.defined:
             return ()
         before = self._views.told[name].get(id)

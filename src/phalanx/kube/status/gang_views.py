@@ -37,7 +37,7 @@ class GangViews:
 
     def of(self, gang: str) -> tuple[str, Told | None]:
         """Return the dialect of the gang, and its latest view of the gang."""
-        name = self._watch.claimed.get(gang, "")
+        name = self._watch.claims.claimed.get(gang, "")
         return name, self.told.get(name, {}).get(gang)
 
     def wait(self, gang: str, reason: Reason) -> None:
@@ -81,8 +81,8 @@ class GangViews:
         there, cache = [], self._cache(PODS)
         for key, uid in known.items():
             obj = cache.get(key)
-            if uid in self._watch.stand_ins:
-                there.append(as_pod(self._watch.stand_ins[uid][1].pod))
+            if uid in self._watch.overlay.stand_ins:
+                there.append(as_pod(self._watch.overlay.stand_ins[uid][1].pod))
             elif obj is not None and obj["metadata"]["uid"] == uid:
                 there.append(as_pod(obj))
         return there

@@ -123,7 +123,7 @@ class KubeWorld:
             api,
             informers,
             allocations=self.watch.capacity.allocations,
-            dialects=self._dialects,
+            overlay=self._dialects.overlay,
             flavors=self.queues.flavors,
             timeouts=settings.timeouts,
             report_rate=settings.report_rate,
@@ -253,7 +253,7 @@ class KubeWorld:
     def _settle(self, name: str, gang: GangLifecycle | None) -> None:
         """Update everything that depends on the state of a gang, after the gang was reconciled. `gang`: the gang; None
         if it no longer exists."""
-        if name in self._dialects.claimed:
+        if name in self._dialects.claims.claimed:
             self.answers.touch(name)
         if gang is None:
             return

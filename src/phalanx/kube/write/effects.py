@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from phalanx.client.connection import Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
-from phalanx.kube.capacity.dialect_watch import DialectWatch
+from phalanx.kube.capacity.definition_overlay import DefinitionOverlay
 from phalanx.kube.capacity.node_allocations import NodeAllocations
 from phalanx.kube.gang.effects import GangTimeouts, Member
 from phalanx.kube.read.pod import Pod
@@ -34,7 +34,7 @@ class ApiEffects:
         informers: Callable[[Kind], Informer],
         *,
         allocations: NodeAllocations,
-        dialects: DialectWatch,
+        overlay: DefinitionOverlay,
         flavors: Mapping[str, Flavor],
         timeouts: GangTimeouts,
         report_rate: ReportRate,
@@ -62,7 +62,7 @@ class ApiEffects:
             asks_autoscalers=asks_autoscalers,
         )
         self.jobs = JobWrites(self.writer, informers, flavors, conclude, key)
-        self.pods = PodWrites(self.writer, informers, conclude, key, dialects)
+        self.pods = PodWrites(self.writer, informers, conclude, key, overlay)
         self.now_s, self.emit_event, self._conclude = clock, tell, conclude
         self.drop_wait_reason = self.reporter.forget
         self._told: dict[str, set[str]] = {}  # object uid -> what was reported about its settings

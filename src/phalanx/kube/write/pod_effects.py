@@ -21,7 +21,7 @@ from typing import Any
 from phalanx.client.connection import STRATEGIC_PATCH, ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import DISRUPTION_BUDGETS, PODS, VOLUME_CLAIMS, Kind
-from phalanx.kube.capacity.dialect_watch import DialectWatch
+from phalanx.kube.capacity.definition_overlay import DefinitionOverlay
 from phalanx.kube.capacity.node_parts import node_and_part
 from phalanx.kube.gang.effects import Answered, WriteOutcome
 from phalanx.kube.read import labels
@@ -194,8 +194,8 @@ log = logging.getLogger(__name__)
 
 class PodWrites:
     """The writes to pods that gangs request. This class implements the protocol `PodEffects`. `conclude`: a function
-    that gets the id of a gang and reconciles the gang after the answer to a write. `dialects`: a function that returns
-    the annotations that dialects add to a placed pod."""
+    that gets the id of a gang and reconciles the gang after the answer to a write. `overlay`: the annotations and
+    stand-ins that the definitions of dialects declare."""
 
     def __init__(
         self,
@@ -203,23 +203,23 @@ class PodWrites:
         informers: Callable[[Kind], Informer],
         conclude: Callable[[str], None],
         key: RecordKey | None,
-        dialects: DialectWatch,
+        overlay: DefinitionOverlay,
     ) -> None:
         self._writer, self._informers, self._conclude, self._key = writer, informers, conclude, key
-        self._dialects = dialects
+        self._overlay = overlay
         # Preemptor -> the running check of its victims' budgets, and the callbacks that wait for it.
         self._budgets: dict[str, tuple[ReadDisruptionBudgets, list[Callable[[str], None]]]] = {}
 
     def bind(
         self, gang: str, pod: Pod, node: str, devices: tuple[str, ...], record: StartRecord | None, answered: Answered
     ) -> None:
-        if pod.stands_in and (placed := self._dialects.placed(pod.uid, node)) is not None:
+        if pod.stands_in and (placed := self._overlay.placed(pod.uid, node)) is not None:
             self._writer.put(PlaceStandIn(*placed), self._done(gang, answered, placed[0].kind))
             return
         if record is not None and self._key is not None:
             record = self._key.sign(record, pod.uid)
         obj, (machine, part) = self._informers(PODS).objects.get(pod.key, {}), node_and_part(node)
-        said = self._dialects.at_binding(obj, machine, part, devices) if part or devices else NOTHING
+        said = self._overlay.at_binding(obj, machine, part, devices) if part or devices else NOTHING
         pin = PinPod(pod, machine, obj, devices) if pod.pinned else None
         self._writer.put(pin or BindPod(pod, machine, record, devices, said), self._done(gang, answered))
 

@@ -1,0 +1,65 @@
+"""Read all definitions of a dialect (such as its queues) together. An error in one definition affects neither the other
+definitions nor other users' jobs.
+
+A definition that cannot be read is reported, and its last readable version stays in effect. If only the combination of
+definitions causes an error, all of them stay as they were."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from phalanx.client.connection import Object
+from phalanx.client.kind import Kind
+from phalanx.dialects.frame.dialect import Definitions, Dialect, Objects
+
+log = logging.getLogger(__name__)
+
+
+class DefinitionReader:
+    """The reader of definitions. `objects`: a function that returns the objects of a kind, or None if the API server
+    does not serve the kind. `invalid`: a function that is called with a definition that cannot be read."""
+
+    def __init__(
+        self,
+        objects: Callable[[Kind], Mapping[str, Object] | None],
+        invalid: Callable[[Kind, Object, str], None],
+    ) -> None:
+        self._objects, self._invalid = objects, invalid
+        self._last: dict[str, Objects] = {}  # dialect -> the objects with its definitions
+
+    def read(self, dialect: Dialect[Any]) -> Definitions | None:
+        """Return the definitions of the dialect as the cluster has them now; None if the earlier definitions stay in
+        effect. An error in one definition affects neither the other definitions nor other users' jobs."""
+        there = ((kind, self._objects(kind)) for kind in dialect.definition_kinds)
+        found = {kind: objects for kind, objects in there if objects is not None}
+        defined: Definitions
+        try:
+            defined = dialect.define(found)
+        except Exception:  # this definition reveals a defect of the dialect
+            log.exception("of the definitions of %s some cannot be read: the others count", dialect.name)
+            try:
+                found = {kind: dict(self._readable(dialect, kind, found)) for kind in found}
+                defined = dialect.define(found)
+            except Exception:  # only the combination of definitions causes an error
+                log.exception("the definitions of %s stay as they were: they cannot be read together", dialect.name)
+                return None
+        self._last[dialect.name] = {kind: dict(objects) for kind, objects in found.items()}
+        return defined
+
+    def _readable(self, dialect: Dialect[Any], kind: Kind, found: Objects) -> Iterator[tuple[str, Object]]:
+        """Yield the objects of the kind. If an object cannot be read even when it is the only one, report it and yield
+        its last readable version."""
+        nothing: Objects = {each: {} for each in found}
+        before = self._last.get(dialect.name, nothing).get(kind, {})
+        for key, obj in found[kind].items():
+            try:
+                dialect.define({**nothing, kind: {key: obj}})
+            except Exception as error:  # the definition with the error
+                why = f"it cannot be read: {type(error).__name__}: {error}"
+                self._invalid(kind, obj, f"it counts {'as it was before' if key in before else 'as absent'}: {why}")
+                if key in before:
+                    yield key, before[key]
+            else:
+                yield key, obj

@@ -1,0 +1,55 @@
+"""Remember which gangs the dialects claim. A *claim* is the set of settings that a dialect declares for a gang.
+
+`DialectWatch` notes each claim when it reads a gang's settings. The writers of answers read here which dialect answers
+about a gang."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from phalanx.client.kind import Kind
+from phalanx.dialects.frame.dialect import Claim
+
+
+class DialectClaims:
+    """The claims of all gangs. `claimed`: a map from a gang to its dialect. `silent`: the gangs on whose objects their
+    dialect writes no status."""
+
+    def __init__(self) -> None:
+        self.claimed: dict[str, str] = {}
+        self.silent: set[str] = set()
+        # Gang -> an answer object (`Claim.about`) whose changes also concern it.
+        self._about: dict[str, tuple[Kind, str]] = {}
+        self._gangs_about: dict[tuple[Kind, str], set[str]] = {}
+
+    def note(self, gang: str, dialect: str, claim: Claim) -> None:
+        """Note the claim of the dialect on the gang."""
+        self.claimed[gang] = dialect
+        (self.silent.add if claim.silent else self.silent.discard)(gang)
+        self._note_about(gang, claim.about)
+
+    def forget(self, gang: str) -> None:
+        """Forget a gang that was deleted."""
+        self.claimed.pop(gang, None)
+        self.silent.discard(gang)
+        self._note_about(gang, None)
+
+    def of(self, dialect: str) -> list[str]:
+        """Return the gangs that the dialect claims."""
+        return [gang for gang, name in self.claimed.items() if name == dialect]
+
+    def about(self, kind: Kind, key: str) -> Collection[str]:
+        """Return the gangs whose claim is about this object."""
+        return self._gangs_about.get((kind, key), ())
+
+    def _note_about(self, gang: str, about: tuple[Kind, str] | None) -> None:
+        """Record which object the claim on the gang is about (`Claim.about`), so that the object is found by the gang
+        and the gang by the object."""
+        before = self._about.pop(gang, None)
+        if before is not None:
+            self._gangs_about[before].discard(gang)
+            if not self._gangs_about[before]:
+                del self._gangs_about[before]
+        if about is not None:
+            self._about[gang] = about
+            self._gangs_about.setdefault(about, set()).add(gang)
