@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,7 @@ ANA = Viewer(name="ana")
 
 def unavailable() -> str:
     """Why there can be no browser here; empty: there can."""
-    try:
-        import playwright.sync_api  # noqa: F401 (it is only looked for)
-    except ImportError:
+    if find_spec("playwright") is None:
         return "Playwright for Python is not installed (requirements-dev.txt)"
     if CHROMIUM is None:
         return "there is no Chromium (Debian: apt-get install chromium)"

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes import client as official
-from kubernetes import config, stream
 
 from phalanx.client.kind import PODS
 from tests.embedded.apiserver.process import ServerProcess
@@ -207,6 +205,9 @@ def test_a_port_is_forwarded_by_kubectl(api_server: ServerProcess, env: dict[str
 
 
 def test_the_official_python_client_does_the_same(api_server: ServerProcess) -> None:
+    from kubernetes import client as official  # at the top: 3 % of the time to collect all tests
+    from kubernetes import config, stream
+
     def ask(namespace: str, port: str) -> tuple[str, int, bytes]:
         core = official.CoreV1Api(config.new_client_from_config(str(api_server.kubeconfig)))
         how: dict[str, Any] = {"stdin": False, "stdout": True, "stderr": True, "tty": False}
