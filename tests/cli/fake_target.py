@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import ModuleType
@@ -13,14 +14,17 @@ from phalanx.client.kind import Kind
 from tests.kube.double import Api, Client, Object
 
 
+_TERM = re.compile(r"[^,( ]+(?: in \([^)]*\))?")
+
+
 class Selecting(Client):
-    """A connection with the label selectors that commands use: `KEY=VALUE` and `KEY`."""
+    """A connection with the label selectors that commands use: `KEY=VALUE`, `KEY` and `KEY in (VALUES)`."""
 
     server = "https://double"
 
     async def list(self, kind: Kind, namespace: str = "", **selectors: str) -> Object:
         found = await super().list(kind, namespace, **selectors)
-        terms = [term for term in selectors.get("labelSelector", "").split(",") if term]
+        terms = _TERM.findall(selectors.get("labelSelector", ""))
         return {"items": [each for each in found["items"] if _is_in(each, namespace) and _selects(terms, each)]}
 
 
@@ -30,8 +34,13 @@ def _is_in(obj: Object, namespace: str) -> bool:
 
 def _selects(terms: list[str], obj: Object) -> bool:
     labels = obj["metadata"].get("labels") or {}
-    pairs = (term.partition("=") for term in terms)
-    return all(key in labels and (not equals or labels[key] == value) for key, equals, value in pairs)
+    for term in terms:
+        key, _, several = term.partition(" in ")
+        key, equals, value = key.partition("=")
+        values = several.strip("()").split(",") if several else [value] if equals else [labels.get(key)]
+        if key not in labels or labels[key] not in values:
+            return False
+    return True
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, api: Api, *commands: ModuleType) -> None:
