@@ -13,7 +13,6 @@ import pytest
 from phalanx.client.kind import Kind
 from tests.kube.double import Api, Client, Object
 
-
 _TERM = re.compile(r"[^,( ]+(?: in \([^)]*\))?")
 
 

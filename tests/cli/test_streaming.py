@@ -219,10 +219,19 @@ def test_an_error_of_the_port_is_returned() -> None:
 
 def test_what_the_local_program_writes_reaches_the_pod() -> None:
     class Slow(Socket):
+        """It receives a message only after the first piece was sent."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self._was_sent = asyncio.Event()
+
         async def __aiter__(self) -> AsyncIterator[Any]:
-            while not self.sent:  # until the first piece was sent
-                await asyncio.sleep(0)
+            await self._was_sent.wait()
             yield SimpleNamespace(data=b"\0P\0")
+
+        async def send_bytes(self, data: bytes) -> None:
+            await super().send_bytes(data)
+            self._was_sent.set()
 
     socket = Slow()
     forwarded(socket, b"typed")
