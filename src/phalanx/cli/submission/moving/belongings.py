@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from phalanx.cli.submission.moving.ends import Ends
 from phalanx.cli.submission.moving.images import Replacement
-from phalanx.cli.submission.moving.portable import Copier, find, objects
+from phalanx.cli.submission.moving.portable import Copier, contains, find, objects, portable
 from phalanx.cli.submission.moving.surroundings import ROLE_BINDINGS, ROLES
 from phalanx.client.connection import Object
 from phalanx.client.kind import CONFIG_MAPS, JOBS, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES, Kind
@@ -53,18 +53,24 @@ async def belongings(ends: Ends, moving: Iterable[tuple[str, str, str]]) -> list
 
 async def copy_belongings(copier: Copier, found: Iterable[Belonging], images: Replacement) -> None:
     for one in found:
-        body = dict(one.obj)
-        if one.kind is SECRETS:
-            body["data"] = images.environment(body.get("data") or {})
-        if one.kind is SERVICES:
-            spec = one.obj["spec"]
-            headless = {"clusterIP": "None"} if spec.get("clusterIP") == "None" else {}
-            body["spec"] = {key: value for key, value in spec.items() if key not in _OF_NODES} | headless
-        await copier.copy(one.kind, body, _title(one.kind), theirs_wins=True)
+        await copier.copy(one.kind, _body(one, images), _title(one.kind), theirs_wins=True)
 
 
-async def own(ends: Ends, found: Iterable[Belonging]) -> None:
-    """Set the owners of the copied objects at the target: the copies of their original owners."""
+def _body(one: Belonging, images: Replacement) -> Object:
+    """Return the content of the copy."""
+    body = dict(one.obj)
+    if one.kind is SECRETS:
+        body["data"] = images.environment(body.get("data") or {})
+    if one.kind is SERVICES:
+        spec = one.obj["spec"]
+        headless = {"clusterIP": "None"} if spec.get("clusterIP") == "None" else {}
+        body["spec"] = {key: value for key, value in spec.items() if key not in _OF_NODES} | headless
+    return body
+
+
+async def own(ends: Ends, found: Iterable[Belonging], images: Replacement) -> None:
+    """Set the owners of the copied objects at the target: the copies of their original owners. An object of the target
+    with other content is no copy and gets no owner, because the garbage collector would delete it with the job."""
     uids: dict[tuple[str, str, str], str] = {}
     for one in found:
         meta = one.obj["metadata"]
@@ -76,7 +82,7 @@ async def own(ends: Ends, found: Iterable[Belonging]) -> None:
             if uids[key]:
                 refs.append(_reference(one.obj, kind, name, uids[key]))
         there = await find(ends.target, one.kind, meta["name"], meta["namespace"])
-        if there is None or not refs:
+        if there is None or not refs or not contains(there, portable(one.kind, _body(one, images))):
             continue
         uids[one.kind.name, meta["namespace"], meta["name"]] = there["metadata"]["uid"]
         has: list[Mapping[str, str]] = there["metadata"].get("ownerReferences") or []

@@ -75,7 +75,7 @@ class Transfer:
         found = await belongings(self._ends, _objects(held))
         await copy_belongings(copier, found, self._images)
         copied = await self._step(held, self._copy)
-        await own(self._ends, _of(found, copied))
+        await own(self._ends, _of(found, copied), self._images)
         gone = [move for move in await for_each(copied, self._delete) if move is not None]
         self._tally.row("job").moved += len(gone)
         await self.release(await marked(self._ends))
