@@ -27,10 +27,11 @@ _SELECTOR_CHECKS = {
         '(e.operator in ["Exists", "DoesNotExist"] && (!has(e.values) || size(e.values) == 0)))'
     ),
 }
+_WEIGHT = "quantity(string(object.spec.fairSharing.weight))"
 _QUOTA_CHECKS = {
     "fairSharing.weight is 0 or above 1e-9": (
         "!has(object.spec.fairSharing) || !has(object.spec.fairSharing.weight) || "
-        'quantity(string(object.spec.fairSharing.weight)).compareTo(quantity("0")) >= 0'
+        f'{_WEIGHT}.compareTo(quantity("0")) == 0 || {_WEIGHT}.compareTo(quantity("1n")) > 0'
     ),
     "a resource is in one resource group": (
         f"!{_GROUPS} || object.spec.resourceGroups.all(g, g.coveredResources.all(r, "
