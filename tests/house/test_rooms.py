@@ -74,7 +74,6 @@ WIDE = {
     "phalanx.cli.commands.administer.move": 18,
     "phalanx.api.aio": 18,
     "phalanx.slurm.commands.cluster.verbs.update_asked": 17,
-    "phalanx.dialects.kueue.answers.workloads": 17,
     "phalanx.cli.commands.status.dashboard": 17,
     "phalanx.cli.commands.administer.doctor": 17,
 }

@@ -9,7 +9,7 @@ import pytest
 from phalanx.dialects.frame.dialect import Object, Stage
 from phalanx.dialects.kueue import gangs
 from phalanx.dialects.kueue.answers.conditions import Conditions, lost, pods_ready, replaced
-from tests.dialects.kueue.test_answers_workloads import told
+from tests.dialects.kueue.test_workload_status import told
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
 

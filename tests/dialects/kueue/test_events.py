@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.dialects.frame.dialect import Object, Stage
 from phalanx.dialects.kueue.events import occurrences
-from tests.dialects.kueue.test_answers_workloads import told
+from tests.dialects.kueue.test_workload_status import told
 
 GANG = told(Stage.RUNNING)
 

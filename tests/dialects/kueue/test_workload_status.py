@@ -1,4 +1,4 @@
-"""The conditions of a Workload that follow how its pods do, and why it waits."""
+"""`answers/workload_status.py`: the conditions of a Workload that follow how its pods do, and why it waits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from phalanx.dialects.frame.dialect import Eviction, Object, PodSet, Stage, Told
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.answers.workloads import workload_status
+from phalanx.dialects.kueue.answers.workload_status import workload_status
 from phalanx.model.reason import Reason, ReasonCode
 from tests.dialects.kueue.written import cluster_queue, defined, group, local_queue, named
 
