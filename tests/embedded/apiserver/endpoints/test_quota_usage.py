@@ -14,11 +14,17 @@ from phalanx.embedded.apiserver.endpoints.reconcilers import quota_usage
 from tests.embedded.apiserver.inprocess import InProcess, Scene, played
 
 
+@pytest.fixture(scope="module")
+def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Scene], None]]:
+    with pytest.MonkeyPatch.context() as patch, played(tmp_path_factory.mktemp("api")) as playing:
+        patch.setattr(quota_usage, "_PAUSE_S", 0.0)
+        yield playing
+
+
 @pytest.fixture
-def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Scene], None]]:
-    monkeypatch.setattr(quota_usage, "_PAUSE_S", 0.0)
-    with played(tmp_path / "data") as played_here:
-        yield played_here
+def a(request: pytest.FixtureRequest) -> str:
+    """The name of a namespace of this test alone."""
+    return f"a{abs(hash(request.node.name)) % 10**9}"
 
 
 async def counted(server: InProcess) -> None:
@@ -53,50 +59,50 @@ async def used(server: InProcess, namespace: str) -> Any:
     return (await quota(server, namespace)).get("status", {}).get("used")
 
 
-def test_a_new_quota_shows_what_is_used_and_its_limits(play: Callable[[Scene], None]) -> None:
+def test_a_new_quota_shows_what_is_used_and_its_limits(a: str, play: Callable[[Scene], None]) -> None:
     async def scene(server: InProcess) -> None:
-        await space(server, "a", pods="3", requests_cpu="8")
+        await space(server, a, pods="3", requests_cpu="8")
         await counted(server)
-        status = (await quota(server, "a"))["status"]
+        status = (await quota(server, a))["status"]
         assert status == {"hard": {"pods": "3", "requests.cpu": "8"}, "used": {"pods": "0", "requests.cpu": "0"}}
 
     play(scene)
 
 
-def test_the_usage_follows_pods_that_come_and_end_and_go(play: Callable[[Scene], None]) -> None:
+def test_the_usage_follows_pods_that_come_and_end_and_go(a: str, play: Callable[[Scene], None]) -> None:
     async def scene(server: InProcess) -> None:
-        await space(server, "a", pods="3", requests_cpu="8")
+        await space(server, a, pods="3", requests_cpu="8")
         for name, cpu in (("p", "1500m"), ("q", "2")):
-            await server.make(path("a", "pods"), pod(name, cpu))
-        assert await used(server, "a") == {"pods": "2", "requests.cpu": "3500m"}
+            await server.make(path(a, "pods"), pod(name, cpu))
+        assert await used(server, a) == {"pods": "2", "requests.cpu": "3500m"}
         done = {"status": {"phase": "Succeeded"}}
-        await server.ask("PATCH", path("a", "pods", "q") + "/status", done, "application/merge-patch+json")
-        assert await used(server, "a") == {"pods": "1", "requests.cpu": "1500m"}
-        await server.ask("DELETE", path("a", "pods", "p") + "?gracePeriodSeconds=0")
-        assert await used(server, "a") == {"pods": "0", "requests.cpu": "0"}
+        await server.ask("PATCH", path(a, "pods", "q") + "/status", done, "application/merge-patch+json")
+        assert await used(server, a) == {"pods": "1", "requests.cpu": "1500m"}
+        await server.ask("DELETE", path(a, "pods", "p") + "?gracePeriodSeconds=0")
+        assert await used(server, a) == {"pods": "0", "requests.cpu": "0"}
 
     play(scene)
 
 
-def test_a_changed_limit_is_repeated_in_the_status(play: Callable[[Scene], None]) -> None:
+def test_a_changed_limit_is_repeated_in_the_status(a: str, play: Callable[[Scene], None]) -> None:
     async def scene(server: InProcess) -> None:
-        await space(server, "a", pods="3")
+        await space(server, a, pods="3")
         change = {"spec": {"hard": {"pods": "5"}}}
-        await server.ask("PATCH", path("a", "resourcequotas", "q"), change, "application/merge-patch+json")
+        await server.ask("PATCH", path(a, "resourcequotas", "q"), change, "application/merge-patch+json")
         await counted(server)
-        assert (await quota(server, "a"))["status"]["hard"] == {"pods": "5"}
+        assert (await quota(server, a))["status"]["hard"] == {"pods": "5"}
 
     play(scene)
 
 
-def test_a_status_that_stays_the_same_is_not_written(play: Callable[[Scene], None]) -> None:
+def test_a_status_that_stays_the_same_is_not_written(a: str, play: Callable[[Scene], None]) -> None:
     async def scene(server: InProcess) -> None:
-        await space(server, "a", pods="3")
+        await space(server, a, pods="3")
         await counted(server)
-        before = (await quota(server, "a"))["metadata"]["resourceVersion"]
-        await server.make(path("a", "configmaps"), {"metadata": {"name": "m"}})
+        before = (await quota(server, a))["metadata"]["resourceVersion"]
+        await server.make(path(a, "configmaps"), {"metadata": {"name": "m"}})
         await counted(server)
-        assert (await quota(server, "a"))["metadata"]["resourceVersion"] == before
+        assert (await quota(server, a))["metadata"]["resourceVersion"] == before
 
     play(scene)
 
@@ -111,13 +117,14 @@ def test_namespaces_without_quotas_are_not_counted(play: Callable[[Scene], None]
 
 
 def test_a_status_that_cannot_be_written_stops_no_other_quota(
-    play: Callable[[Scene], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    a: str, play: Callable[[Scene], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scene(server: InProcess) -> None:
-        for name in ("a", "b", "c"):
+        spaces = [a, *(f"{a}-{at}" for at in range(5))]
+        for name in spaces:
             await space(server, name, pods="3")
         await counted(server)
-        update, refused = server.api.writer.update, ["a", "c"]
+        update, refused = server.api.writer.update, [*spaces]
 
         async def failing(target: Any, *about: Any) -> Any:
             if target.resource.plural == "resourcequotas" and target.namespace in refused:
@@ -125,29 +132,33 @@ def test_a_status_that_cannot_be_written_stops_no_other_quota(
             return await update(target, *about)
 
         monkeypatch.setattr(server.api.writer, "update", failing)
-        await asyncio.gather(*(server.make(path(name, "pods"), pod("p")) for name in ("a", "b", "c")))
-        assert [await used(server, name) for name in ("a", "b", "c")] == [{"pods": "0"}, {"pods": "1"}, {"pods": "0"}]
+        for name in spaces:
+            await server.make(path(name, "pods"), pod("p"))
+        assert [await used(server, name) for name in spaces] == [{"pods": "0"}] * 6
+        refused.remove(spaces[3])
+        server.api.quota_usage._look_at({*spaces})  # as after writes in all of them at the same time
+        assert [await used(server, name) for name in spaces] == [{"pods": str(int(at == 3))} for at in range(6)]
         assert "the usage of a quota is not written yet: no space left on device" in caplog.text
         refused.clear()
-        await server.make(path("a", "configmaps"), {"metadata": {"name": "m"}})
-        assert await used(server, "a") == {"pods": "1"}, "it is counted again after the next write in the namespace"
+        await server.make(path(a, "configmaps"), {"metadata": {"name": "m"}})
+        assert await used(server, a) == {"pods": "1"}, "it is counted again after the next write in the namespace"
 
     play(scene)
 
 
 @pytest.mark.parametrize("code", [404, 409])
 def test_a_quota_that_was_deleted_or_changed_meanwhile_is_no_error(
-    play: Callable[[Scene], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: int
+    a: str, play: Callable[[Scene], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: int
 ) -> None:
     async def scene(server: InProcess) -> None:
-        await space(server, "a", pods="3")
+        await space(server, a, pods="3")
         await counted(server)
 
         async def gone(*about: Any) -> Any:
             raise ApiError(code, "x", "y")
 
         monkeypatch.setattr(server.api.writer, "update", gone)
-        await server.make(path("a", "pods"), pod("p"))
+        await server.make(path(a, "pods"), pod("p"))
         await counted(server)
         assert caplog.text == ""
 
