@@ -14,7 +14,7 @@ from phalanx.core.fold import charging
 from phalanx.core.fold.charging import queue_charge, submitted_jobs
 from phalanx.core.placement.filters import matching as fit
 from phalanx.core.placement.filters import node_resources
-from phalanx.core.placement.node_order import NodeOrder, ordered_nodes
+from phalanx.core.placement.node_order import NodeOrder, ordered_nodes, usable_rows
 from phalanx.core.quota import shares
 from phalanx.model.job import Phase, pods_by_role
 from phalanx.model.pod import Amount, Amounts
@@ -337,7 +337,7 @@ def room_is_true(cluster: Cluster) -> Iterator[str]:
     known, columns = cluster.pending.capacity, cluster.columns
     if known.counted_at != (columns.described, len(columns.free)) or columns.recharged:
         return
-    rows = (columns.attributes.ready & node_resources.not_overcommitted(columns)).nonzero()[0]
+    rows = usable_rows(columns)
     for number, demand in enumerate(known.demands):
         if demand is not None and number not in known.uncounted:
             matching = rows[fit.matching(columns.attributes, demand.where)[rows]]

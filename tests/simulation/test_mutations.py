@@ -22,9 +22,9 @@ from phalanx.core.cycle.preempt import evict
 from phalanx.core.fold import fold, job_dependencies, transitions
 from phalanx.core.fold.transitions import LATE
 from phalanx.core.order.next_job import Tournament
-from phalanx.core.placement import capacity, gang, packing
+from phalanx.core.placement import capacity, gang, node_order, packing
 from phalanx.core.placement.draft import Draft
-from phalanx.core.placement.filters import matching, node_resources
+from phalanx.core.placement.filters import matching
 from phalanx.core.preemption import policy
 from phalanx.core.quota import ledger
 from phalanx.model.plan import Nominate
@@ -73,15 +73,14 @@ def nothing_that_happened_is_noticed(patch: pytest.MonkeyPatch) -> None:
 
 
 def need_is_off_by_one(patch: pytest.MonkeyPatch) -> None:
-    fits = known.fits
+    begin = known.KnownFailures.begin
 
-    def stricter(classes):
-        classes.capacity.room -= 1
-        found = fits(classes)
-        classes.capacity.room += 1
-        return found
+    def stricter(self):
+        self.classes.capacity.room -= 1
+        begin(self)
+        self.classes.capacity.room += 1
 
-    patch.setattr(known, "fits", stricter)
+    patch.setattr(known.KnownFailures, "begin", stricter)
 
 
 def room_counts_once_per_node(patch: pytest.MonkeyPatch) -> None:
@@ -99,7 +98,7 @@ def late_answers_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def overfull_nodes_are_used(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(node_resources, "not_overcommitted", lambda columns: columns.attributes.ready | True)
+    patch.setattr(node_order, "usable_rows", lambda columns: columns.attributes.ready.nonzero()[0])
 
 
 def taints_are_overlooked(patch: pytest.MonkeyPatch) -> None:
@@ -239,7 +238,13 @@ def never_holds_up_all_the_same(patch: pytest.MonkeyPatch) -> None:
 
 
 def queues_stand_by_whoever_waits(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(known, "fits", lambda classes: bytearray(b"\1" * len(classes.by_number) + b"\0"))
+    begin = known.KnownFailures.begin
+
+    def all_open(self):
+        begin(self)
+        self.open[:-1] = b"\1" * len(self.classes.by_number)
+
+    patch.setattr(known.KnownFailures, "begin", all_open)
 
 
 # In which worlds, and the first seed to notice it when this was written: where the search begins.

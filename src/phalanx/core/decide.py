@@ -73,6 +73,4 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
                 cycle.deny(candidate, offers, lacks)
 
     # 8. Return the plan, the time of the next cycle, and the memory for that cycle.
-    decision = conclude.decision(cycle)
-    cycle.state.close()
-    return decision
+    return conclude.decision(cycle)

@@ -149,7 +149,7 @@ def test_a_class_that_is_done_is_not_tried_again() -> None:
     cycle = one_queue(QueueOrder.PRIORITY, asks("a", 1), asks("b", 2))
     done = cycle.pending.columns.request_classes[0]
     assert done is not None
-    cycle.state.is_done[done.number] = 1
+    cycle.state.known.is_done[done.number] = 1
     assert not cycle.field.may_be_tried(done)
     assert len(cycle.field.tryable_classes()) == 1
     assert done.number not in cycle.field.tryable_classes()
@@ -165,7 +165,7 @@ def test_whether_a_class_of_some_priority_may_be_tried() -> None:
     cycle = one_queue(QueueOrder.PRIORITY, asks("a", 1, priority=3), asks("b", 2, priority=1))
     assert [cycle.field.any_from(priority) for priority in (0, 3, 4)] == [True, True, False]
     for each in cycle.pending.request_classes.values():
-        cycle.state.is_done[each.number] = 1
+        cycle.state.known.is_done[each.number] = 1
     assert not cycle.field.any_from(0)
 
 

@@ -29,7 +29,7 @@ def with_a_job_that_waits(cpus: int) -> tuple[Cluster, RequestClass, PlacementCl
 def known_of(book: Cluster) -> KnownFailures:
     """Return the reasons of a cycle that has begun."""
     state = CycleState(book, Policy(), 2.0)
-    state.begin()
+    state.known.begin()
     return state.known
 
 

@@ -70,7 +70,7 @@ class Candidates:
         tree.subjects.clear()
         self.state.search_classes = frozenset(self.columns.preempts.nonzero()[0].tolist())
         self.state.left_at_first = tuple(pending.headroom.left)
-        self.state.begin()
+        self.state.known.begin()
         self.reserving.may_reserve = self.reserving.could_reserve()
 
     def fill(self, tournament: Tournament) -> None:
@@ -90,7 +90,7 @@ class Candidates:
         """Return whether the request class may be tried. `tryable_mask` computes the same result for many classes at
         once."""
         state, number = self.state, request_class.number
-        if state.is_done[number]:
+        if state.known.is_done[number]:
             return False
         if request_class.strict or number in state.search_classes:
             return True
@@ -125,7 +125,7 @@ class Candidates:
             found |= self.columns.reported_blocker[numbers] == Blocker.NONE_REPORTED
         if state.search_classes:
             found |= np.isin(numbers, list(state.search_classes))
-        return found & (placement_class >= 0) & ~np.frombuffer(state.is_done, np.bool_)[numbers]
+        return found & (placement_class >= 0) & ~np.frombuffer(state.known.is_done, np.bool_)[numbers]
 
     def tryable_classes(self) -> Numbers:
         """Return the request classes that may be tried."""

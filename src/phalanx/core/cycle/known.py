@@ -21,7 +21,7 @@ capacity."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -70,11 +70,13 @@ class KnownFailures:
 
     Set by `begin`:
 
+    `is_done`: a byte for each request class: 1 if it is not tried again in this cycle.
     `open`: a byte for each class: 1 if no known failure shows that the class cannot start. One more byte, for no class,
-        follows at the end.
+        follows at the end. `opened`: its value when the cycle began.
     `had_room`: a byte for each class: 1 if, when the cycle began, the free amounts were enough for the class by
         counting, and no trial of the class had failed."""
 
+    is_done: bytearray
     open: bytearray
     had_room: bytearray
     open_mask: Mask
@@ -90,10 +92,20 @@ class KnownFailures:
         self._noted = 0  # the number of entries of `placed` that are already in `grants`
 
     def begin(self) -> None:
-        """Open the classes that fit by counting."""
-        self.open = fits(self.classes)
-        self._opened = bytes(self.open)
-        self.had_room = bytearray(self._opened)
+        """Let the cycle try every request class, and open the placement classes that fit by counting. After the
+        beginning of the cycle, the caller does this when free capacity has grown, because pods that this cycle had
+        placed were taken back, or when a reservation has become possible."""
+        classes, room = self.classes, self.classes.capacity.room
+        count, composite = len(classes.by_number), classes.composite
+        self.is_done = bytearray(len(self.cluster.pending.columns.request_classes))
+        self.open = bytearray((room[classes.demand[:count]] >= classes.need[:count]).tobytes() + b"\0")
+        for each in composite:
+            self.open[each.number] = all(room[demand] >= need for demand, need in each.demands)
+        for each in composite:  # a class with flavors has no demands
+            if each.flavor_classes:
+                self.open[each.number] = any(self.open[way.number] for way in each.flavor_classes)
+        self.opened = bytes(self.open)
+        self.had_room = bytearray(self.opened)
         self.open_mask = np.frombuffer(self.open, np.bool_)  # the same memory as `open`, so it shows later changes
         for each in self.classes.failed:
             self.had_room[each.number] = 0
@@ -102,17 +114,6 @@ class KnownFailures:
         self._parents = [each for each in self.classes.composite if each.flavor_classes]
 
     # What may start
-
-    def closed(self, *, all_of_them: bool) -> Iterator[PlacementClass]:
-        """Yield the classes that were closed in this cycle. `all_of_them`: yield every class that is closed now."""
-        if not all_of_them and self.open == self._opened:
-            return
-        at = self.open.find(0)
-        while at >= 0:
-            found = self.classes.by_number[at] if at < len(self.classes.by_number) else None
-            if found is not None and (all_of_them or self._opened[at]):
-                yield found
-            at = self.open.find(0, at + 1)
 
     def counted(self, found: PlacementClass, grants: int) -> bool:
         """Return whether the class has capacity by counting, and no trial of it has failed; otherwise close the class.
@@ -244,7 +245,11 @@ class KnownFailures:
             return lack.reason
         if isinstance(lack, Reason):
             return lack
-        reason = explain.why_not(self.cluster, self.draft, gang, lack, self.granted_so_far())
+        grants = self.grants = self.grants or CycleGrants()
+        for grant in self.placed[self._noted :]:
+            grants.note(*grant)  # a reason names the largest consumers of a resource, and grants of this cycle count
+        self._noted = len(self.placed)
+        reason = explain.why_not(self.cluster, self.draft, gang, lack, grants)
         for counts in (True, False):
             if (key := PlacementClassKey(gang, counts=counts)) in self.classes.of_key:
                 self.explained[key] = reason
@@ -296,29 +301,6 @@ class KnownFailures:
         if not is_whole or explain.may_get_nodes(self.cluster, queue, offer.gang):
             return None
         return explain.never(self.cluster, self.draft, offer.gang)
-
-    def granted_so_far(self) -> CycleGrants:
-        """Return the grants of the cycle so far. Reasons name the largest consumers of a resource, and these grants
-        count among the consumers."""
-        grants = self.grants = self.grants or CycleGrants()
-        for gang, job, placements in self.placed[self._noted :]:
-            grants.note(gang, job, placements)
-        self._noted = len(self.placed)
-        return grants
-
-
-def fits(classes: PlacementClasses) -> bytearray:
-    """Return a byte for each class: 1 if the class has capacity by counting, else 0. One more byte, 0, follows after
-    the last class."""
-    count, room = len(classes.by_number), classes.capacity.room
-    found = bytearray((room[classes.demand[:count]] >= classes.need[:count]).tobytes() + b"\0")
-    for each in classes.composite:
-        if not each.key.flavors:
-            found[each.number] = all(room[demand] >= need for demand, need in each.demands)
-    for each in classes.composite:
-        if each.key.flavors:
-            found[each.number] = not each.flavor_classes or any(found[way.number] for way in each.flavor_classes)
-    return found
 
 
 def forget_mended_failures(classes: PlacementClasses) -> None:

@@ -12,7 +12,6 @@ from math import inf, nextafter
 from phalanx.core.backfill import advance
 from phalanx.core.cycle.preempt import excess
 from phalanx.core.cycle.preempt.search import DELAYED
-from phalanx.core.cycle.state import CycleState
 from phalanx.core.cycle.steps import Cycle
 from phalanx.core.fold import job_dependencies
 from phalanx.core.fold.memory import Decision, Memory
@@ -22,7 +21,7 @@ from phalanx.model.reason import NEVER, Reason, ReasonCode
 from phalanx.state.cluster import Cluster
 from phalanx.state.nodes.pod_index import arrival_may_help
 from phalanx.state.pending.pending import NEVER_S, Deadline
-from phalanx.state.pending.request_class import Blocker, Request, RequestClassKey, Search
+from phalanx.state.pending.request_class import Blocker, Request
 
 UNTRIED = -2  # a value of `Search.changes`: running jobs have changed, and the request was not tried since then
 
@@ -41,6 +40,13 @@ def decision(cycle: Cycle) -> Decision:
     actions += state.starts
     actions += state.actions
     actions += map(Wait, waits.keys(), waits.values())
+    # Running jobs have changed since these searches failed, and this cycle did not repeat them. The next cycle that
+    # tries such a request repeats its search. Until then it may wait behind the head of a strict queue.
+    untried = [
+        (key, search._replace(changes=UNTRIED))
+        for key, search in state.pending.searched.items()
+        if key not in state.searched and search.changes not in (DELAYED, UNTRIED, state.pending.changes)
+    ]
     memory = Memory(
         version=cycle.pending.version,
         received=tuple(state.received),
@@ -53,11 +59,12 @@ def decision(cycle: Cycle) -> Decision:
         renewed=reporter.renewed,
         failed=tuple([found.key for found in state.known.failed]),
         first=cycle.reserving.first(),
-        searched=tuple(failed_searches(state)),
+        searched=(*untried, *state.searched.items()),
         has_postponed=state.has_postponed,
         exceeding=tuple(state.exceeding.items()),
     )
     wake_s = min(wake_times_s(cycle, memory), default=None)
+    state.draft.leave()
     return Decision(Plan(tuple(actions), wake_s, memory.first), memory)
 
 
@@ -65,7 +72,7 @@ def withdrawals(cycle: Cycle) -> Decision:
     """Return the plan of a cycle that only withdraws nominations. The next cycle follows at once and decides everything
     else."""
     found = Plan(tuple(cycle.state.actions), cycle.now_s, cycle.pending.reserved)
-    cycle.state.close()
+    cycle.state.draft.leave()
     return Decision(found)
 
 
@@ -102,16 +109,6 @@ def wake_times_s(cycle: Cycle, memory: Memory) -> Iterator[float]:
     for job, placements in placed.items():
         if cluster.jobs[job].gang.tree is not None and len(cluster.jobs[job].open) > len(placements):
             yield now_s  # the nodes of the placed pods determine the domains of the open slots
-
-
-def failed_searches(state: CycleState) -> Iterator[tuple[RequestClassKey, Search]]:
-    """Yield (request class, its failed search for victims) for the next cycle. If running jobs have changed since a
-    search, and this cycle did not repeat the search, the search is marked as UNTRIED. A cycle then repeats it as soon
-    as it tries the request, which may first wait behind the head of a strict queue."""
-    for key, search in state.pending.searched.items():
-        if key not in state.searched and search.changes not in (DELAYED, UNTRIED, state.pending.changes):
-            yield key, search._replace(changes=UNTRIED)
-    yield from state.searched.items()
 
 
 def frees_array_slot(cycle: Cycle, job: str, reason: Reason) -> bool:

@@ -145,7 +145,10 @@ class ReasonReporter:
         `RENEWED` cycles. After a node has changed, it is done for all classes."""
         pending = self.pending
         left = RENEWED_AT_ONCE if pending.renews else EXPLAINED
-        for found in self.known.closed(all_of_them=pending.renews):
+        closed = ~self.known.open_mask & (pending.renews | np.frombuffer(self.known.opened, np.bool_))
+        for number in closed[:-1].nonzero()[0].tolist():
+            if (found := pending.placement_classes.by_number[number]) is None:
+                continue
             stale = self.stale[found.key] = found.stale + self.known.had_room[found.number]
             known = (
                 found.reason is not None

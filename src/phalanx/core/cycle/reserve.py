@@ -172,8 +172,9 @@ class Reserving:
     def cannot_start_now(self, request_class: RequestClass) -> bool:
         """Return whether counting shows that no request of the class can start in this cycle any more."""
         state, found = self.state, request_class.placement_class
-        if state.is_done[request_class.number] or request_class.number in state.search_classes:
-            return bool(state.is_done[request_class.number])
+        is_done = bool(state.known.is_done[request_class.number])
+        if is_done or request_class.number in state.search_classes:
+            return is_done
         if not state.known.open[found.number]:
             return True
         alone = request_class.key.kind == Kind.JOB and found.single and found.key.whole

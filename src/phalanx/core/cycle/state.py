@@ -67,10 +67,8 @@ class CycleState:
 
     Set when the cycle begins (`Candidates.refresh`):
 
-    `is_done`: a byte for each request class: 1 if it is not tried again in this cycle.
     `search_classes`: request classes that may search for victims. `left_at_first`: `Headroom.left` at that time."""
 
-    is_done: bytearray
     search_classes: frozenset[int]
     left_at_first: Sequence[float]
 
@@ -109,18 +107,6 @@ class CycleState:
                 cluster.columns.node_order = self.draft.node_order  # nothing was placed, so the next cycle can use it
                 self.draft = wider
         self.known = KnownFailures(cluster, self.draft, self.ledger, self.placed)
-
-    def begin(self) -> None:
-        """Let the cycle try every request class. After the beginning of the cycle, the caller does this when free
-        capacity has grown, because pods that this cycle had placed were taken back, or when a reservation has become
-        possible."""
-        self.known.begin()
-        self.is_done = bytearray(len(self.pending.columns.request_classes))
-
-    def close(self) -> None:
-        """End the cycle. Store the order of the draft's nodes for the next cycle."""
-        if self.draft.columns is self.cluster.columns:
-            self.draft.leave()
 
     @cached_property
     def leaving(self) -> LeavingPods:
@@ -171,17 +157,6 @@ class CycleState:
             self.pending.headroom.charged(charge, self.without_returns.account)
             self.cluster.tree.note_charged(charge)
 
-    def ledger_for(self, request_class: RequestClass, record: JobRecord) -> QuotaLedger:
-        """Return the ledger that this request is checked against. A request that may preempt may use the charges that
-        victims return at once; all other requests may use them from the next cycle on (rule R21)."""
-        key = request_class.key
-        may_preempt = request_class.number in self.search_classes and key.kind != Kind.GROWTH
-        delay_s = self.cluster.queues[key.queue].preemption.delay_s if may_preempt else 0.0
-        if delay_s > 0:
-            since_s = record.short_since_s
-            may_preempt = since_s is not None and since_s + delay_s <= self.now_s
-        return self.ledger if may_preempt else self.without_returns
-
     # Request classes
 
     def within_limits(
@@ -217,7 +192,12 @@ class CycleState:
             given = tuple(
                 record.flavors[role] for role in replacement.roles_together(self.cluster, record, request.slot)
             )
-        ledger = self.ledger_for(candidate.request_class, record)
+        # A request that may preempt may use the charges that victims return at once; all other requests may use them
+        # from the next cycle on (rule R21).
+        may_preempt = candidate.request_class.number in self.search_classes and key.kind != Kind.GROWTH
+        if may_preempt and (delay_s := self.cluster.queues[key.queue].preemption.delay_s) > 0:
+            may_preempt = record.short_since_s is not None and record.short_since_s + delay_s <= self.now_s
+        ledger = self.ledger if may_preempt else self.without_returns
         return flavor_assignment.flavor_assignments(self.cluster, ledger, key, record, given)
 
     # Waiting requests

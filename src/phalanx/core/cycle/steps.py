@@ -241,7 +241,7 @@ class Cycle:
             if other and (self.preempting.is_delayed(head) or self.gets_something(other)):
                 self.tournament.accept_head(following)
                 return
-        self.state.is_done[head.request_class.number] = 1
+        self.known.is_done[head.request_class.number] = 1
         self.tournament.reject_head(holds_up=holds_up)
 
     def reserve_or_block(self, head: Candidate, *, holds_up: bool = True) -> None:
@@ -330,7 +330,7 @@ class Cycle:
             state.remaining[request_class] = islice(request_class, 1, None)  # the first is being tried already
         remaining = state.remaining[request_class]
         following = next((entry for entry in remaining if state.still_waits(entry.request)), None)
-        state.is_done[request_class.number] = following is None
+        self.known.is_done[request_class.number] = following is None
         self.tournament.accept_head(following)
 
     def prefers_preemption(self, candidate: Candidate, offer: FlavorAssignment) -> bool:
@@ -356,16 +356,16 @@ class Cycle:
         self.advance(candidate)
         if self.reserving.victims_leave() or self.preempting.has_taken_back:
             self.preempting.has_taken_back = False
-            self.state.begin()
+            self.known.begin()
         while self.kept_out:
-            self.state.is_done[self.kept_out.pop()] = 0
+            self.known.is_done[self.kept_out.pop()] = 0
         self.try_again(across=False)
         return True
 
     def try_again(self, *, across: bool) -> None:
         """Let request classes with a failed search for victims be tried again, because a decision of this cycle may let
         their searches succeed. `across`: True to do this only for classes that may preempt jobs of other queues."""
-        over, preempting = self.state.is_done, self.preempting
+        over, preempting = self.known.is_done, self.preempting
         again = [
             number for number in self.state.search_classes if over[number] and preempting.may_try_again(number, across)
         ]

@@ -266,9 +266,10 @@ class Draft:
     def settle(self) -> None:
         """Make the changes final. Earlier marks are void."""
         self._taken += len(self._log)
-        self._note_strayed()
-        if self._given:
-            self._given.clear()
+        if len(self.node_order.strayed) <= MOVED:
+            self.node_order.strayed += [entry[0] for entry in self._log if not isinstance(entry, partial)]
+        self._log.clear()
+        self._given.clear()
         if self._taken * RENEW_PART > len(self.rows) > 1:
             self.node_order.renew()
             self._allowed.clear()
@@ -281,14 +282,8 @@ class Draft:
 
     def leave(self) -> None:
         """End the draft, and store its packing order in the node table for the next cycle."""
-        self._note_strayed()
+        self.settle()
         self.columns.node_order = self.node_order
-
-    def _note_strayed(self) -> None:
-        if self._log:
-            if len(self.node_order.strayed) <= MOVED:
-                self.node_order.strayed += [entry[0] for entry in self._log if not isinstance(entry, partial)]
-            self._log.clear()
 
     def allowed(self, where: NodeConstraints) -> fit.Rows | None:
         """Return the mask of positions whose nodes match the constraints; None if all nodes of the draft match."""

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.core.placement.filters import matching, node_resources
+from phalanx.core.placement.filters import matching
 from phalanx.model.pod import CPU, MEMORY, PODS, Amounts
 from phalanx.state.classes import Demand
 from phalanx.state.nodes.table import NodeTable
@@ -87,8 +87,10 @@ class NodeOrder:
     `loosened`: a counter that grows with each sort, and when a node may have regained capacity."""
 
     def __init__(self, columns: NodeTable, *, packed: bool) -> None:
-        self.columns, self.packed, self.scales = columns, packed, scales(columns)
-        self.rows = usable_rows(columns).copy()
+        self.columns, self.packed = columns, packed
+        # The largest amount of each resource on one node, at least 1.
+        self.scales = {name: max(1, int(column.max(initial=0))) for name, column in columns.allocatable.items()}
+        self.rows = usable_rows(columns)
         self.few = len(self.rows) <= FEW
         self.free: dict[str, Column] = {name: column[self.rows] for name, column in columns.free.items()}
         self.strayed: list[int] = []  # positions that have lost capacity; at most about `MOVED` are noted
@@ -177,9 +179,7 @@ class NodeOrder:
     def first(self, least: float) -> int:
         """Return the first position with a looseness of at least `least` at the last sort. Nodes have only lost
         capacity since then, so no earlier node reaches `least`."""
-        if self.grown or not len(self._looseness):
-            return 0
-        return bisect_left(self._looseness, least)
+        return 0 if self.grown else bisect_left(self._looseness, least)
 
     def crowd(self) -> None:
         """Note that a node had the amounts for one more pod, but too many pods. From now on the number of pods is
@@ -276,23 +276,9 @@ def ordered_nodes(columns: NodeTable, *, packed: bool) -> NodeOrder:
 
 
 def usable_rows(columns: NodeTable) -> NDArray[np.intp]:
-    """Return the rows of nodes that may take pods."""
-    rows: NDArray[np.intp] | None = columns.attributes.derived.get(usable_rows)
-    if rows is None:
-        rows = columns.attributes.ready.nonzero()[0]
-        matching.cache_answer(columns.attributes, usable_rows, rows)
-    if (
-        len(rows) <= FEW
-        and min([min(each[rows].tolist(), default=0) for each in columns.free.values()], default=0) >= 0
-    ):
-        return rows
-    return (columns.attributes.ready & node_resources.not_overcommitted(columns)).nonzero()[0]
-
-
-def scales(columns: NodeTable) -> dict[str, int]:
-    """Return resource -> its largest amount on one node, at least 1. The answer is cached with the node attributes."""
-    known: dict[str, int] | None = columns.attributes.derived.get(scales)
-    if known is None or len(known) != len(columns.allocatable):
-        known = {name: max(1, int(column.max(initial=0))) for name, column in columns.allocatable.items()}
-        matching.cache_answer(columns.attributes, scales, known)
-    return known
+    """Return the rows of nodes that may take pods. The world can overcommit a node; such a node takes no further
+    pods."""
+    usable = columns.attributes.ready.copy()
+    for column in columns.free.values():
+        usable &= column >= 0
+    return usable.nonzero()[0]

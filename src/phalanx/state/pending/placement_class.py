@@ -179,25 +179,22 @@ class PlacementClasses:
                 if number == len(self.need):
                     self.demand = np.concatenate((self.demand, np.zeros_like(self.demand)))
                     self.need = np.concatenate((self.need, np.zeros_like(self.need)))
-            found = self.by_number[number] = self.of_key[key] = self._described(number, key)
-            self.demand[number], self.need[number] = found.demands[0] if found.demands else (0, -1.0)
-            if key.flavors or len(found.demands) > 1:
+            gang, needed = key.gang, set(key.gang.required_roles)
+            # A class with flavors has no demands of its own; `core.cycle.known` finds its flavor classes.
+            roles = range(len(gang.roles)) if key.whole and not key.flavors else ()
+            demands = tuple(
+                (self.capacity.refer(gang.demands[at]), float(gang.minimums[at] if at in needed else 0)) for at in roles
+            )
+            heeds = any(not demand.unconstrained or demand.kind is not None for demand in gang.demands)
+            single = len(gang.roles) == 1 and gang.simple and bool(demands) and demands[0][1] > 0
+            found = PlacementClass(number, key, demands, single=single, depends_on_other_pods=heeds)
+            self.by_number[number] = self.of_key[key] = found
+            self.demand[number], self.need[number] = demands[0] if demands else (0, -1.0)
+            if key.flavors or len(demands) > 1:
                 self.composite[found] = None
             self._costly.add(number)
         found.references += 1
         return found
-
-    def _described(self, number: int, key: PlacementClassKey) -> PlacementClass:
-        gang = key.gang
-        if key.flavors:
-            return PlacementClass(number, key, ())  # `core.cycle.known` finds its flavor classes
-        needed, roles = set(gang.required_roles), range(len(gang.roles)) if key.whole else ()
-        demands = tuple(
-            (self.capacity.refer(gang.demands[at]), float(gang.minimums[at] if at in needed else 0)) for at in roles
-        )
-        heeds = any(not demand.unconstrained or demand.kind is not None for demand in gang.demands)
-        single = len(gang.roles) == 1 and gang.simple and bool(demands) and demands[0][1] > 0
-        return PlacementClass(number, key, demands, single=single, depends_on_other_pods=heeds)
 
     def add_flavor_classes(self, found: PlacementClass, ways: Iterable[PlacementClassKey]) -> None:
         """Store the flavor classes of the class `found`, one for each choice of flavors. They exist as long as `found`

@@ -46,9 +46,3 @@ def rows_that_fit(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, allow
             return np.zeros(0, np.intp)
         fits = fits & (column >= amount)
     return fits.nonzero()[0]
-
-
-def not_overcommitted(columns: NodeTable) -> Rows:
-    """Return the mask of rows that are not overcommitted. The world can overcommit a node; such a node takes no further
-    pods."""
-    return columns.lowest_free() >= 0
