@@ -96,7 +96,7 @@ def test_a_function_orders_waiting_jobs_from_what_it_sees_of_them() -> None:
     assert seen_by(more_pods_first) == ["large", "small"]
     assert seen_by(lambda waiting: -waiting.pods) == ["small", "large"]
     large = seen["large"]
-    assert (large.queue, large.pods, dict(large.requests)) == ("q", 2, {"cpu": 4.0})  # of its minimum, in cores
+    assert (large.queue, large.pods, dict(large.requests)) == ("q", 2, {"cpu": 4.0, "pods": 2})  # in cores
     assert (large.waited_s, large.limit_s, large.estimate_s) == (90.0, None, None)
 
 
