@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -197,11 +196,11 @@ def test_a_job_without_a_queue_is_in_the_default_queue() -> None:
 
 
 @pytest.fixture
-def limited() -> Iterator[Cluster]:
+def limited() -> Cluster:
     found = cluster()
     parent = Queue(name="parent", order=QueueOrder.USAGE, per_job=Limits(wall_s=100.0))
     fold(found, [QueueSeen(parent), QueueSeen(Queue(name="child", parent="parent")), QueueSeen(Queue(name="own"))])
-    yield found
+    return found
 
 
 def test_the_time_limit_of_a_job_is_its_own_or_that_of_its_queues(limited: Cluster) -> None:
