@@ -27,7 +27,7 @@ from phalanx.dialects.schema.policy import read_flavor, read_reservation
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.read.labels import ADMITTED, PARALLELISM, PREEMPTED, REASON, REASON_NUMBERS, TEMPLATE, USER
-from phalanx.kube.read.node import read_node
+from phalanx.kube.read.node import is_closed, read_node
 from phalanx.kube.read.queue import read_queue
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.workload.batch_job import read_job
@@ -204,6 +204,8 @@ def _require_readable(document: Document, kind: Kind, obj: Object) -> None:
 
 HOSTNAME = "kubernetes.io/hostname"
 MOST_NODES = 100_000
+# prefixes of taints by which Kubernetes and clouds mark the condition of a single node
+_CONDITIONS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 _POOL = re.compile(r"(\d+)(?:x(.+))?")
 
 
@@ -258,9 +260,11 @@ def nodes_of(book: Cluster) -> dict[str, Node]:
 
 
 def _another(node: Node, name: str) -> Node:
-    """Return a copy of the node with another name. The copy is empty, ready and schedulable."""
+    """Return a copy of the node with another name. The copy is empty, ready and schedulable. So it lacks the taints of
+    a node that is cordoned, not ready or under pressure, or that an autoscaler removes."""
     labels = tuple((key, name if key == HOSTNAME else text) for key, text in node.labels)
-    return replace(node, name=name, labels=labels, unschedulable=False, ready=True, used=())
+    taints = tuple(one for one in node.taints if not (one.key.startswith(_CONDITIONS) or is_closed(one)))
+    return replace(node, name=name, labels=labels, taints=taints, unschedulable=False, ready=True, used=())
 
 
 def _without_node(book: Cluster, name: str) -> Iterator[Event]:

@@ -33,7 +33,7 @@ _PROTECTED = ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter
 def read_node(obj: Object) -> Node:
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     taints = tuple(Taint(taint["key"], taint.get("value") or "", taint["effect"]) for taint in spec.get("taints") or ())
-    leaving = bool(meta.get("deletionTimestamp")) or any(_is_closed(taint) for taint in taints)
+    leaving = bool(meta.get("deletionTimestamp")) or any(is_closed(taint) for taint in taints)
     annotations = meta.get("annotations") or {}
     return Node(
         name=meta["name"],
@@ -49,7 +49,7 @@ def read_node(obj: Object) -> Node:
     )
 
 
-def _is_closed(taint: Taint) -> bool:
+def is_closed(taint: Taint) -> bool:
     """Return whether the taint marks a node that an autoscaler removes or has not finished starting."""
     return taint.key in _LEAVING or (taint.key.startswith(_STARTING) and taint.effect in HARD)
 
