@@ -47,7 +47,7 @@ async def visible(
     streaming: set[asyncio.Task[None]] = set()
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        group, *path = (part for part in request.match_info["path"].split("/") if part)
+        group, *path = [part for part in request.match_info["path"].split("/") if part] or [""]
         if (lines := streams(group, tuple(path), dict(request.query))) is not None:
             return await _followed(request, lines, streaming)
         return await asyncio.shield(look(request, group, tuple(path)))  # a thread cannot be cancelled: wait for its end
