@@ -213,7 +213,7 @@ def test_an_unknown_object_cannot_be_deleted(name: str, complaint: str) -> None:
 
 
 def added(*pools: str, like: str | None = None, state: Cluster | None = None) -> list[Any]:
-    return [event.node for event in additions(state or book(), pools, like)]  # type: ignore[union-attr]
+    return [event.node for event in additions(state or book(), pools, like) if isinstance(event, NodeSeen)]
 
 
 def test_copies_of_a_node_have_names_of_their_own() -> None:
