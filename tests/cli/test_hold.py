@@ -65,8 +65,11 @@ def test_no_job_is_held_if_one_of_them_cannot_be(api: Api, names: tuple[str, ...
     assert held(api) == []
 
 
-def test_a_running_job_can_be_released(api: Api) -> None:
+def test_a_running_job_can_be_released(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    api.job("runs")["metadata"]["annotations"] = {HOLD: "true"}
     asyncio.run(hold.change(["runs"], Filters(), DEFAULT, None, held=False, json=False))
+    assert held(api) == []
+    assert capsys.readouterr().out == "job default/runs released\n"
 
 
 def test_jobs_are_chosen_by_filters(api: Api, capsys: pytest.CaptureFixture[str]) -> None:

@@ -160,12 +160,15 @@ def test_jobs_of_a_deleted_queue_wait_with_another_reason() -> None:
     assert book.reason("j") != before
 
 
-def test_usage_of_a_queue_is_forgotten_with_the_queue() -> None:
+def test_usage_in_a_deleted_queue_decays_as_the_policy_states() -> None:
     terms = UsageTerms(half_life_s=60.0, billing=(("cpu", 1.0),))
     book = settled(QueueSeen(Queue(name="q", usage=terms)))
     fold(book, [UsageTold("q", "ada", 5.0, 0.0)])
-    fold(book, [QueueGone("q"), QueueSeen(Queue(name="q", usage=terms))])
-    check_invariants(book)
+    assert book.usage.of("q", "ada", 60.0) == 2.5
+    fold(book, [QueueGone("q")])
+    assert book.usage.of("q", "ada", 60.0) > 4.9, "the half-life of the policy is a week"
+    fold(book, [QueueSeen(Queue(name="q", usage=terms))])
+    assert book.usage.of("q", "ada", 60.0) == 2.5
 
 
 # --- flavors, topologies, reservations --------------------------------------------------------------------------------

@@ -169,6 +169,8 @@ def test_after_the_last_number_those_of_jobs_are_skipped(play: Callable[[Scene],
         assert await draw(drawing) == 8
         await server.make(JOBS, job(9))
         await server.ask("DELETE", f"{JOBS}/slurm-9?propagationPolicy=Background")
+        assert drawing._job_counts is not None
+        assert 9 not in drawing._job_counts, "the number of a deleted Job takes no memory"
         assert await draw(drawing) == 9, "the number of a deleted Job is free"
         change = {"metadata": {"labels": {NUMBER: "10"}}}
         await server.ask("PATCH", f"{JOBS}/slurm-7", change, MERGE)  # an administrator may do so

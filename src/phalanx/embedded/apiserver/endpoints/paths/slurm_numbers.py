@@ -88,7 +88,7 @@ class SlurmNumbers:
         self._firsts: list[int] = []  # the first numbers of all draws, in ascending order
         self._by_age: deque[_Draw] = deque()
         self._unused = Counter[str]()  # user -> the count of drawn numbers that no Job has
-        self._borne: Counter[int] | None = None  # number -> the count of its Jobs; None before the first draw
+        self._job_counts: Counter[int] | None = None  # number -> the count of its Jobs; None before the first draw
         store.subscribe(self._heard)
 
     async def answer(self, request: Request) -> Response:
@@ -177,11 +177,19 @@ class SlurmNumbers:
                 continue
             before = _number(event.old.obj) if event.type == "MODIFIED" and event.old is not None else ""
             now = _number(event.new.obj)
-            if self._borne is not None and before != now:
-                self._borne.subtract([int(before)] if before.isdecimal() else ())
-                self._borne.update({int(now): -1 if event.type == "DELETED" else 1} if now.isdecimal() else ())
+            if before != now:
+                self._count(before, -1)
+                self._count(now, -1 if event.type == "DELETED" else 1)
             if event.type == "ADDED" and now.isdecimal():
                 self._use(int(now))
+
+    def _count(self, number: str, change: int) -> None:
+        """Add `change` to the count of the number's Jobs. A number without Jobs takes no memory."""
+        if self._job_counts is None or not number.isdecimal():
+            return
+        self._job_counts[int(number)] += change
+        if not self._job_counts[int(number)]:
+            del self._job_counts[int(number)]
 
     def _use(self, number: int) -> None:
         """Mark the number as used. Forget its draw if all numbers of the draw are used."""
@@ -215,13 +223,13 @@ class SlurmNumbers:
 
     def _past_jobs(self, first: int, count: int) -> int:
         """Return the first of `count` consecutive numbers from `first` on that no Job has."""
-        if self._borne is None:
+        if self._job_counts is None:
             texts = (_number(stored.obj) for stored in self._store.scan(JOBS))
-            self._borne = Counter(int(text) for text in texts if text.isdecimal())
+            self._job_counts = Counter(int(text) for text in texts if text.isdecimal())
         number = first
         while number < first + count:
             number += 1
-            if self._borne[number - 1] > 0:
+            if self._job_counts[number - 1] > 0:
                 first = number
         return first
 
