@@ -258,8 +258,8 @@ class BackfillForecast:
 
     @contextmanager
     def without(self, request: Request) -> Iterator[None]:
-        """Let the block see the forecast without the reservation of the request: what the request would take is not
-        counted twice."""
+        """Remove the reservation of the request from the forecast while the block runs. So the capacity that the
+        request would take is not counted twice."""
         taken = self.take_out(request)
         yield
         if taken is not None:
@@ -269,8 +269,8 @@ class BackfillForecast:
                 self.profile.take(hold.run)
 
     def take_out(self, request: Request) -> tuple[int, BackfillReservation] | None:
-        """Take the reservation of the request out of the forecast. Return its place among the reservations and the
-        reservation; None if the request has none."""
+        """Take the reservation of the request out of the forecast. Return its index and the reservation; None if the
+        request has no reservation."""
         found = next((pair for pair in enumerate(self.reservations) if pair[1].request == request), None)
         if found is not None:
             at, hold = found

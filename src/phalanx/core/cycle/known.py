@@ -72,7 +72,7 @@ class KnownFailures:
 
     `is_done`: a byte for each request class: 1 if it is not tried again in this cycle.
     `open`: a byte for each class: 1 if no known failure shows that the class cannot start. One more byte, for no class,
-        follows at the end. `opened`: its value when the cycle began.
+        follows at the end. `opened`: the value of `open` when the cycle began.
     `had_room`: a byte for each class: 1 if, when the cycle began, the free amounts were enough for the class by
         counting, and no trial of the class had failed."""
 
@@ -93,8 +93,8 @@ class KnownFailures:
 
     def begin(self) -> None:
         """Let the cycle try every request class, and open the placement classes that fit by counting. After the
-        beginning of the cycle, the caller does this when free capacity has grown, because pods that this cycle had
-        placed were taken back, or when a reservation has become possible."""
+        beginning of the cycle, the caller calls `begin` again when free capacity has grown, because pods that this
+        cycle had placed were taken back, or when a reservation has become possible."""
         classes, room = self.classes, self.classes.capacity.room
         count, composite = len(classes.by_number), classes.composite
         self.is_done = bytearray(len(self.cluster.pending.columns.request_classes))

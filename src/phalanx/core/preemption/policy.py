@@ -214,11 +214,11 @@ class PreemptionPolicy:
         return self._lower(tie, or_equal=wants.reclaim is ReclaimWithinCohort.LOWER_OR_EQUAL)
 
     def _lower(self, tie: QueueRelation, *, or_equal: bool = False) -> int:
-        """Return the highest priority of jobs of the other queue that is lower than the preemptor's (or equal). In
-        `FILL` order each queue on the preemptor's path adds its own priority, up to the queue below the common
-        ancestor; a fenced queue replaces the priority by its own. On the path down to the other queue, each queue
-        subtracts its own priority. If a queue on this path is fenced, all jobs below it are compared by the priority of
-        that queue."""
+        """Return the highest priority of jobs of the other queue that is lower than the preemptor's. `or_equal`: count
+        an equal priority as lower. In `FILL` order each queue on the preemptor's path adds its own priority, up to the
+        queue below the common ancestor; a fenced queue replaces the priority by its own. On the path down to the other
+        queue, each queue subtracts its own priority. If a queue on this path is fenced, all jobs below it are compared
+        by the priority of that queue."""
         seen = self.job.priority
         if tie.ours is not None and tie.ours.parent is not None and tie.ours.parent.order is QueueOrder.FILL:
             seen = share.seen_priority(self.branch, tie.ours, seen)

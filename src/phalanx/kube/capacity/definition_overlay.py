@@ -44,7 +44,7 @@ class DefinitionOverlay:
         self._about_pods: tuple[Definitions, ...] = ()  # definitions that add options to single pods
 
     def refresh(self) -> None:
-        """Take in the present definitions. The caller calls this method whenever one of them has changed."""
+        """Read the current definitions again. The caller calls this method whenever one of them has changed."""
         self._about_pods = tuple(each for each in self._defined.values() if each.about_pods)
         self._parts = {part.name: part for each in self._defined.values() for part in each.parts}
 

@@ -4,8 +4,8 @@ settings that a dialect declares for a gang.
 
 When a definition changes, its dialect is marked as changed. All definitions of this dialect are then read again, only
 once for several changes, and the core gets events about the differences. After that, the gangs that the dialect claims
-are reconciled. `definition_reader` reads the definitions, `definition_overlay` has their effect on nodes and pods, and
-`dialect_claims` the claims on gangs.
+are reconciled. `definition_reader` reads the definitions, `definition_overlay` applies them to nodes and pods, and
+`dialect_claims` stores the claims on gangs.
 """
 
 from __future__ import annotations

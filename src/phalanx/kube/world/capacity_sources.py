@@ -1,8 +1,8 @@
 """Where capacity beyond the present nodes of the cluster comes from: node groups, which can add nodes, and other
 clusters, to which jobs are sent.
 
-`providers.provision` implements the node groups, and `clusters.dispatch` the other clusters. This module defines what
-the world needs of them, and what they may ask of the world."""
+`providers.provision` implements the node groups, and `clusters.dispatch` the other clusters. This module defines the
+interfaces that they implement, and the functions of the world that they may call."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class CapacitySources:
 
     @property
     def all(self) -> tuple[NodeProvisioning | OtherClusters, ...]:
-        """Return those that there are, in the order in which their events are reported."""
+        """Return the sources that exist, in the order in which their events are reported."""
         return tuple(source for source in (self.clusters, self.nodes) if source is not None)
 
     @property

@@ -137,7 +137,7 @@ class KubeWorld:
         )
 
     def _as_manager(self) -> ManagerWorld:
-        """Return what other clusters may ask of this world."""
+        """Return the functions of this world that other clusters may call."""
         return ManagerWorld(
             wake=self._news.set,
             give_back=self._execution.give_back,
@@ -227,7 +227,7 @@ class KubeWorld:
         except TimeoutError:
             return
 
-    # --- what changes bring about ---------------------------------------------------------------------------------
+    # --- effects of changes ---------------------------------------------------------------------------------------
 
     def _define(self) -> None:
         """Queue the events about changed definitions of dialects. (A dialect is the part of Phalanx that reads another

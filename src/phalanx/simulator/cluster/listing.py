@@ -83,13 +83,13 @@ class Live:
         return missing
 
     def stop(self) -> None:
-        """Stop all pods and wait in the queue. What was planned for the pods is outdated."""
+        """Stop all pods, and queue the job again. All planned happenings of the job become outdated."""
         self.outdate()
         self.phase, self.placed, self.rate = Phase.QUEUED, (), 0.0
         self.open.clear()
 
     def outdate(self) -> None:
-        """Make all happenings outdated that were planned for the job."""
+        """Make all planned happenings of the job outdated."""
         self.number, self.plan = self.number + 1, self.plan + 1
 
     # --- questions --------------------------------------------------------------------------------------------------

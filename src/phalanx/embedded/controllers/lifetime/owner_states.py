@@ -18,8 +18,8 @@ class UnknownKind(ApiError):
 
 
 class OwnerStates:
-    """The states of owners. An owner that the server has reported absent is not asked for again, because an uid is
-    never used again."""
+    """The states of owners. If the server has reported an owner as absent, it is not asked again, because a uid is
+    never used twice."""
 
     def __init__(self, graph: OwnerGraph, kinds: WatchedKinds, calls: Calls) -> None:
         self._graph, self._kinds, self._calls = graph, kinds, calls

@@ -1,7 +1,7 @@
 """Decide whether a pod fits on this node, and which devices and exclusive CPUs it gets.
 
-The decision depends on the pod, the Node object, and what the pods on this node hold. It changes nothing: the caller
-keeps the allocation in the record of the pod."""
+The decision depends on the pod, the Node object, and the resources that the pods on this node hold. `allocate` changes
+nothing: the caller stores the allocation in the record of the pod."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class HeldResources:
 def allocate(
     pod: Object, node: Object, held: HeldResources, around: Surroundings, cpus: Sequence[tuple[int, ...]]
 ) -> PodAllocation | Rejection:
-    """Return what the pod gets, or the reason for which the node rejects it. `node`: the Node object. `cpus`: the
-    machine's CPUs by NUMA node."""
+    """Return the allocation of the pod, or the reason for which the node rejects the pod. `node`: the Node object.
+    `cpus`: the machine's CPUs by NUMA node."""
     allocatable = {name: amount(name, text) for name, text in around.allocatable.items()}
     try:
         if rejection := admit(pod, node, allocatable, held.amounts()):

@@ -168,7 +168,7 @@ class Container:
         return None
 
     def see_pod(self, pod: Object) -> None:
-        """Take in the pod's present object. With a new image, the container does not wait for the old one any more."""
+        """Store the pod's current object. If the image has changed, stop waiting for the old image."""
         image, self._pod = self.spec["image"], pod
         if self.spec["image"] != image:
             self.known = replace(self.known, waiting=None)

@@ -63,7 +63,7 @@ class QuotaUsage:
             for stored in self._store.scan(KEY, namespace):
                 try:
                     await self._update(decode(stored.data))
-                except ApiError as error:  # counted again after the next write in the namespace, or at the next start
+                except ApiError as error:  # the next write in the namespace, or the next start, repeats the count
                     _log.warning("the usage of a quota is not written yet: %s", error)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -1,5 +1,5 @@
-"""Decide why a pod must end, when, and how much time its programs get to stop. Pure: the facts are the pod's object,
-the record of the pod on this node, and whether the object still exists.
+"""Decide why a pod must end, when, and how much time its programs get to stop. The decisions depend only on the pod's
+object, on the record of the pod on this node, and on whether the object still exists.
 
 A pod must end if its object is deleted, if the node has ended it (because of its deadline or its disk usage), or if
 another component has ended it (a drain, a lost node)."""

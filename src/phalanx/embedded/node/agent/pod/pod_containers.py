@@ -1,5 +1,5 @@
-"""The containers of one pod as a group: take in changes of the spec, start, stop and restart containers, and answer
-questions about all of them."""
+"""The containers of one pod as a group: follow changes of the spec, start, stop and restart containers, and report the
+state of all of them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class PodContainers:
         self.take_in(pod)
 
     def take_in(self, pod: Object) -> None:
-        """Take in the pod's present object. Ephemeral containers are added to the spec while the pod runs. A container
-        with a new image does not wait for the old image any more."""
+        """Store the pod's current object, and create a `Container` for each new container. Ephemeral containers are
+        added to the spec while the pod runs. A container with a new image stops waiting for the old image."""
         for spec in every_container(pod["spec"]):
             if (container := self.by_name.get(spec["name"])) is None:
                 self.by_name[spec["name"]] = Container(spec["name"], pod, self._record, self._around, self._changed)
