@@ -162,7 +162,7 @@ class CapacityProfile:
         known = self.counts.get(demand)
         if known is None:
             rows = matching.matching(self.cluster.columns.attributes, demand.where).nonzero()[0]
-            if self.draft.few:
+            if self.draft.node_order.few:
                 return self.count(demand, some, rows)
             places = np.arange(len(next(iter(self.free.values()))))
             known = self.counts[demand] = self.count(demand, places, rows)

@@ -52,7 +52,6 @@ class Draft:
     ) -> None:
         self.columns, self.topologies, self.score, self.expected = columns, topologies, score, expected
         self.node_order = NodeOrder(columns, packed=score is ScoringStrategy.PACK) if layout is None else layout
-        self.few = self.node_order.few
         self.rows, self.free, self.views = self.node_order.rows, self.node_order.free, self.node_order.views
         self._allowed: dict[NodeConstraints, fit.Rows | None] = {}
         # An entry of the undo log is (position, requests, pods), or a function that undoes a change.
@@ -307,15 +306,6 @@ class Draft:
     def room(self, demand: Demand, within: fit.Rows | None = None) -> int:
         """Return the total number of pods of the demand that fit. `within`: the mask of positions that may be used;
         None: all."""
-        if self.few and within is None and self.allowed(demand.where) is None:
-            asked = self.node_order.asked(demand)
-            if asked is None:
-                return 0
-            total = 0
-            for at in range(len(self.rows)):
-                pods = min([view[at] // amount for view, amount in asked.each])
-                total += max(pods, 0)
-            return total
         columns = self.asked(demand)
         if columns is None:
             return 0
@@ -346,31 +336,22 @@ class Draft:
     def most_free(self, demand: Demand) -> list[int]:
         """Return, for each requested resource, the largest free amount on one matching node."""
         allowed = self.allowed(demand.where)
-        if self.few and allowed is None:
-            views = self.views
-            return [max([0, *views[name]]) if name in views else 0 for name, _ in demand.asks]
+        rows = slice(None) if allowed is None else allowed
         columns = [self.free.get(name) for name, _ in demand.asks]
-        return [0 if column is None else int(within_rows(column, allowed).max(initial=0)) for column in columns]
+        return [0 if column is None else int(column[rows].max(initial=0)) for column in columns]
 
     def free_in_all(self, demand: Demand) -> list[int]:
         """Return, for each requested resource, the free amount on all matching nodes."""
         allowed = self.allowed(demand.where)
-        if self.few and allowed is None:
-            views = self.views
-            return [sum([has for has in views[name] if has > 0]) if name in views else 0 for name, _ in demand.asks]
+        rows = slice(None) if allowed is None else allowed
         columns = [self.free.get(name) for name, _ in demand.asks]
-        return [0 if column is None else int(np.maximum(within_rows(column, allowed), 0).sum()) for column in columns]
+        return [0 if column is None else int(np.maximum(column[rows], 0).sum()) for column in columns]
 
     def overfull(self, where: NodeConstraints) -> int:
         """Return the number of matching nodes that are overcommitted: those that the draft leaves out or has closed."""
         matching = fit.matching(self.columns.attributes, where)
         left_out = np.count_nonzero(matching) - np.count_nonzero(matching[self.rows])
         return int(left_out + matching[self.overcommitted].sum()) if self.overcommitted else int(left_out)
-
-
-def within_rows(column: Column, rows: fit.Rows | None) -> Column:
-    """Return the entries of the column inside the mask; None: the whole column."""
-    return column if rows is None else column[rows]
 
 
 def prefers_some_nodes(columns: NodeTable) -> bool:
