@@ -145,6 +145,7 @@ def test_usage_is_shown(node: Node) -> None:
         ("?sinceTime=2026-01-01T00:00:01Z", "two\nthree\n"),
         ("?sinceTime=2026-01-01T02:00:01%2B02:00", "two\nthree\n"),
         ("?sinceTime=0926-01-01T00:00:00Z", "one\ntwo\nthree\n"),
+        ("?sinceTime=0001-01-01T00:00:00%2B02:00", "one\ntwo\nthree\n"),
         ("?sinceSeconds=1", ""),
         ("?sinceSeconds=9223372036854775807", "one\ntwo\nthree\n"),
         ("?tailLines=1&timestamps=true", "2026-01-01T00:00:02.000000000Z three\n"),

@@ -37,7 +37,9 @@ class LogOptions:
 
 def since_text(moment: dt.datetime) -> str:
     """Return the time in the format of the log, so that it can be compared with the times of lines."""
-    return moment.astimezone(dt.UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "000Z"
+    with suppress(OverflowError):  # a time in the year 1 or 9999 may be in no year of `datetime` in UTC
+        moment = moment.astimezone(dt.UTC)
+    return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "000Z"
 
 
 async def read(path: Path, options: LogOptions, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
