@@ -177,7 +177,7 @@ def test_output_that_takes_too_long_is_given_up(api: Api, monkeypatch: pytest.Mo
 
 
 class Reviewer:
-    """A connection whose server answers the question who asks. `closed`: True if it was closed."""
+    """A connection whose server answers a SelfSubjectReview. `closed`: True if it was closed."""
 
     def __init__(self, answer: Any) -> None:
         self._answer, self.closed = answer, False
@@ -218,7 +218,7 @@ def test_a_viewer_has_the_name_that_the_server_knows_and_sees_nothing_at_first(c
     assert reviewer.identity in ("secret", ("ada", ("team",)))
     assert not reviewer.closed
     asyncio.run(viewer.agent.close())
-    assert reviewer.closed  # with the session of the viewer
+    assert reviewer.closed  # the connection ends with the viewer's session
 
 
 @pytest.mark.parametrize("answer", [ApiRefusal(401, "", "no"), ApiRefusal(403, "", "no"), review("system:anonymous")])

@@ -1,4 +1,4 @@
-"""`cli/commands/attend/attach.py`: in which way `phalanx attach` follows a job, and what it says at the end."""
+"""`cli/commands/attend/attach.py`: how `phalanx attach` follows a job, and its message at the end."""
 
 from __future__ import annotations
 

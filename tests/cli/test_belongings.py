@@ -127,7 +127,7 @@ def test_without_the_job_at_the_target_an_object_gets_no_owner() -> None:
     copied(target, *CHAIN)
     owned(target, *CHAIN)
     assert refs(target, SECRETS, "script") == []
-    owned(Server("target", (JOBS, made("train"))), *CHAIN)  # and an object that is gone is no error
+    owned(Server("target", (JOBS, made("train"))), *CHAIN)  # an object that does not exist any more is no error
 
 
 def test_another_object_of_that_name_does_not_become_the_jobs() -> None:

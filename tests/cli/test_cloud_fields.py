@@ -27,7 +27,7 @@ KNOWN = {"g": (1, 5), "h": (0, 1)}
 
 
 class Service:
-    """A provider that answers each call by a function; a missing one is not offered."""
+    """A provider that answers each call with a function. It does not offer calls without a function."""
 
     def __init__(self, **answers: Callable[..., Any]) -> None:
         self.asked: dict[str, dict[str, Any]] = {}

@@ -20,7 +20,7 @@ PYTORCH = next(each.kind for each in TRAINING if each.kind.name == "PyTorchJob")
 
 
 class Machine(Client):
-    """A cluster whose Job controller takes a turn whenever pods are listed."""
+    """A cluster whose Job controller runs whenever pods are listed."""
 
     def __init__(self, api: Api, fault: Callable[[str], str | None] = lambda write: None) -> None:
         super().__init__(api, fault)

@@ -42,7 +42,7 @@ def test_version_and_overview_import_next_to_nothing(words: tuple[str, ...]) -> 
 
 
 def test_they_import_no_scheduler_and_no_database() -> None:
-    """One process forks a child for each command. So what all commands import is imported only once."""
+    """One process forks a child for each command. So modules that all commands import are imported only once."""
     program = """import asyncio, importlib, msgspec, os, sys
 for command in sys.argv[1:]:
     if not os.fork():

@@ -1,4 +1,4 @@
-"""`cli/submission/moving/surroundings.py`: what a move copies besides jobs, what it leaves, and why."""
+"""`cli/submission/moving/surroundings.py`: objects that a move copies besides jobs or leaves behind."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def changed(
 
 
 def refused(policies: Policies, kind: Kind, obj: Object, *, old: Object | None = None) -> str:
-    """Return what the validating policies say against the object; "" if nothing."""
+    """Return the error of the validating policies; "" if they allow the object."""
     try:
         validate(_review(kind, obj, old, ADA), _reader(policies, {}))
     except ApiError as error:

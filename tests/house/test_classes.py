@@ -1,4 +1,4 @@
-"""A class is one noun that is read in one sitting: how many classes have more methods or attributes may only fall.
+"""A class is short and stands for one noun. The number of classes with many methods or attributes may only fall.
 
 An attribute is a name that the class body annotates, or that a method stores in `self`. Records are left out: a class
 with at most ten methods may have as many fields as the thing that it describes."""

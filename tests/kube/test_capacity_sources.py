@@ -21,7 +21,7 @@ WORKER = NodeSeen(Node(name="worker", allocatable=()))
 
 @dataclass
 class Groups:
-    """Node groups of which the pool `a` is one. `applied`: the actions that they got."""
+    """Node groups, one of which is the pool `a`. `applied`: the actions that they got."""
 
     news: list[Event] = field(default_factory=lambda: [NodeGroupSeen(GROUP)])
     applied: list[RequestNodes | ReleaseNodes] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Groups:
 
 @dataclass
 class Clusters:
-    """One other cluster. `seen`: the gangs whose state it was told."""
+    """One other cluster. `seen`: the gangs whose state was reported to it."""
 
     choose: Choose = any_cluster
     world: ManagerWorld = field(default_factory=ManagerWorld)

@@ -121,7 +121,7 @@ def test_a_victim_loses_what_this_cycle_has_given_it() -> None:
 
 
 def test_nothing_is_charged_twice_or_lost() -> None:
-    """The draft and the ledger of the cycle end as the state after the plan."""
+    """At the end of the cycle, its draft and its ledger equal the state after the plan."""
     book = cluster(
         queue(limit=8),
         node("a", cpu=4),

@@ -1,4 +1,4 @@
-"""`core/cycle/intake/receive.py`: a request waits with a reason, or is added to the class of its equals."""
+"""`core/cycle/intake/receive.py`: a request waits with a reason, or is added to the class of equal requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`core/cycle/steps.py`: who is tried, in which order, and whom a request that cannot start blocks."""
+"""`core/cycle/steps.py`: the order in which requests are tried, and the requests that a failed one blocks."""
 
 from __future__ import annotations
 

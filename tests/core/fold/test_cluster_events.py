@@ -42,7 +42,7 @@ POLICY = Policy()
 
 
 def settled(*news: Any) -> Cluster:
-    """Return a cluster after a cycle: what waits is known to wait."""
+    """Return a cluster after one cycle, in which each waiting job got its reason."""
     book = cluster(*news)
     step(book)
     return book

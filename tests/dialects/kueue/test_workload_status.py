@@ -1,4 +1,4 @@
-"""`answers/workload_status.py`: the conditions of a Workload that follow how its pods do, and why it waits."""
+"""`answers/workload_status.py`: the conditions of a Workload about its pods and about its wait."""
 
 from __future__ import annotations
 

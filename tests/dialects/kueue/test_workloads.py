@@ -1,4 +1,4 @@
-"""`answers/workloads.py`: the Workload of a job, and what ends it."""
+"""`answers/workloads.py`: the Workload of a job, and the events that end it."""
 
 from __future__ import annotations
 

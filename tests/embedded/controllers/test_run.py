@@ -1,4 +1,4 @@
-"""`controllers/run.py`: all controllers in one event loop, none of which decides before its caches are filled."""
+"""`controllers/run.py`: all controllers run in one event loop, and none decides before its caches are filled."""
 
 from __future__ import annotations
 

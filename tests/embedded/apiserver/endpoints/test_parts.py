@@ -1,4 +1,4 @@
-"""`endpoints/parts.py`: the calls by which the engine uses the modules about kinds."""
+"""`endpoints/parts.py`: the functions by which the engine calls modules about single kinds."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Scene],
 
 @pytest.fixture
 def a(request: pytest.FixtureRequest) -> str:
-    """The name of a namespace of this test alone."""
+    """The name of a namespace that only this test uses."""
     return f"a{abs(hash(request.node.name)) % 10**9}"
 
 

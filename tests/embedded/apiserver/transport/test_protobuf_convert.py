@@ -114,7 +114,7 @@ KINDS = sorted(
 
 
 def full(node: schema.Type, depth: int = 0) -> Any:
-    """A value of a type in which every field says something."""
+    """Return a value of the type in which every field is set."""
     match node.shape:
         case "object":
             below = depth + (node.kind == "JSONSchemaProps")

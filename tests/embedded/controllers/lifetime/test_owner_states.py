@@ -1,4 +1,4 @@
-"""`lifetime/owner_states.py`: an owner is absent only if the server says so."""
+"""`lifetime/owner_states.py`: an owner is absent only if the server reports that."""
 
 from __future__ import annotations
 

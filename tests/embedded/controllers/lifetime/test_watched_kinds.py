@@ -1,4 +1,4 @@
-"""`lifetime/watched_kinds.py`: which kinds are watched, and what is waited for, without a server."""
+"""`lifetime/watched_kinds.py`: the watched kinds, and the wait for their first lists, without a server."""
 
 from __future__ import annotations
 

@@ -264,7 +264,7 @@ def test_a_program_has_no_descriptor_of_its_supervisor(attempt: Attempt) -> None
 
 @real
 def test_supervisors_outlive_the_agent_and_the_process_that_forked_them(tmp_path: Path) -> None:
-    """The agent is killed in the moment in which its container is on record."""
+    """The agent is killed at the moment at which the start of the container is recorded."""
     code = (
         "import asyncio, os, sys\n"
         "from pathlib import Path\n"

@@ -94,7 +94,7 @@ async def hangs_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 async def test_a_client_does_not_wait_for_a_program_that_has_hung_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the whole tunnel would wait, with all of its other connections."""
+    """Otherwise the whole tunnel would wait, with all of its other connections."""
     monkeypatch.setattr(forward, "_WAITING_PIECES", 2)
     async with program(hangs_up) as port:
         line, heard = Line(HERE, port), Heard()
