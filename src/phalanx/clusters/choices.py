@@ -6,10 +6,10 @@ scheduler can answer when it would start a gang, it is asked once for all equal 
 while such a gang waits. The gang waits until each worker has answered once, has failed, or has not answered for
 `ASK_S`. When an answer changes the choice for a gang, the gang is marked, so that the manager reads it again.
 
-A worker gets one question at a time. At most `MOST` different questions are kept. A worker that does not serve such
-questions (Kueue, an older Phalanx, or this user has no right) is not asked again over the same connection. A worker
-that does not answer in time is not asked for `REST_S`. The choice then assumes that such a worker would start the gang
-as soon as the worker's nodes have enough free capacity.
+A worker gets one question at a time. At most `MOST` different questions are kept. A worker may refuse questions,
+because it runs Kueue or an older Phalanx, or because this user has no right to ask. It is then not asked again over the
+same connection. A worker that does not answer in time is not asked for `REST_S`. If there is no answer, the choice
+assumes that the worker would start the gang as soon as its nodes have enough free capacity.
 
 The order of the clusters for one gang depends on three values, the most important first: the time at which the
 cluster's scheduler expects to start the job, the amount of preferred data that the cluster has, and the price of the
@@ -53,7 +53,7 @@ from phalanx.kube.world.capacity_sources import ManagerWorld
 from phalanx.model.event import Event, NodeSeen
 from phalanx.model.reason import Reason, ReasonCode
 
-LATE_S = 300.0  # a job is not sent yet to a cluster that would start it later than this
+LATE_S = 300.0  # a job is not sent yet to a cluster that would start it after a longer wait than this
 SOON_S = 60.0  # start times are compared in steps of this length
 SEEN_BY_THE_CORE: Final = frozenset({ReasonCode.NO_ROOM, ReasonCode.PREEMPTING})
 
@@ -82,7 +82,8 @@ def gist(outlook: StartOutlook | None, now_s: float) -> Gist:
 
 
 def rank(sought: Sought, candidates: Iterable[ClusterCandidate], now_s: float) -> ClusterChoice:
-    """Return the choice for the gang. `now_s`: seconds since the epoch."""
+    """Return the clusters that may get the gang, with their ranks, or the reason why the gang is not sent to any of
+    them yet. `now_s`: seconds since the epoch."""
     try:
         required = data_names(sought.options.get(DATA, ""))
         preferred = data_names(sought.options.get(PREFERRED_DATA, ""))
@@ -158,8 +159,8 @@ _ASKING = Reason(code=ReasonCode.BACKOFF, text="the clusters are being asked whe
 @dataclass(slots=True)
 class _Equals:
     """A class of equal gangs. `answers`: cluster -> its outlook, that is, when it expects to start the gang; None if
-    the cluster gave no outlook. `asked_s`: cluster -> when it was asked.
-    `gists`: cluster -> the part of its answer on which the present choice is based."""
+    the cluster gave no outlook. `asked_s`: cluster -> when it was asked. `gists`: cluster -> the part of its answer on
+    which the present choice is based."""
 
     namespace: str
     text: str
@@ -261,7 +262,7 @@ class Choices:
 
     def _trouble(self, name: str, cluster: dict[str, Any]) -> str:
         worker = self._workers.get(name)
-        if worker is None or worker.state is None:  # this process has no connection to the worker yet, or any more
+        if worker is None or worker.state is None:  # this process is not connected to the worker
             return "" if is_active(cluster) else "not ready"
         return "" if worker.active else str(worker.state.text)[:200]
 
@@ -299,8 +300,8 @@ class Choices:
             await asyncio.gather(*asking.values(), return_exceptions=True)
 
     async def _ask_all(self, name: str) -> None:
-        """Ask one worker about each class of equal gangs (`_Equals`) for which its answer is missing or
-        old. If the worker does not answer, the choice for these gangs is made without an answer."""
+        """Ask one worker about each class of equal gangs (`_Equals`) for which its answer is missing or old. If the
+        worker does not answer, the choice for these gangs is made without an answer."""
         for equals in list(self._equals.values()):
             if not self._may_be_asked(name):
                 break

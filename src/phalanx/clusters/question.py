@@ -35,7 +35,7 @@ from phalanx.model.pod import CPU, MEMORY
 from phalanx.model.reason import NEVER, ReasonCode
 
 API: Final = "/apis/visibility.phalanx.dev/v1"
-_LONGEST, _LONGEST_TEXT = 3000, 300  # the most characters of a question, which is a part of a URL, and of a reason
+_LONGEST, _LONGEST_TEXT = 3000, 300  # the most characters of a question, because it is part of a URL; of a reason
 _OPTIONS: Final = (
     *(labels.QUEUE, "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class", labels.GROUP, labels.QOS),
     *(labels.ESTIMATE, labels.PREEMPTIBLE, labels.RESERVATION, labels.DEADLINE),
@@ -146,15 +146,15 @@ def _span(seconds: float) -> str:
 PRICE: Final = "phalanx.dev/cluster-price"
 DATA_PREFIX: Final = "data.phalanx.dev/"
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_UNITS: Final = {CPU: 1000, MEMORY: 2**30, "ephemeral-storage": 2**30}  # the model's amount of one priced unit
+_UNITS: Final = {CPU: 1000, MEMORY: 2**30, "ephemeral-storage": 2**30}  # the amount to which a price applies
 _MOST_NAMES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOffer:
     """The prices and the data that a cluster offers. `prices`: resource -> the price of a unit for an hour. `data`: the
-    names of the data that the cluster has.
-    `wrong`: the values that cannot be read, and how to correct them; empty if all values can be read."""
+    names of the data that the cluster has. `wrong`: the values that cannot be read, and how to correct them; empty if
+    all values can be read."""
 
     prices: Mapping[str, float] = field(default_factory=dict)
     data: frozenset[str] = frozenset()

@@ -19,7 +19,7 @@ from phalanx.model.plan import Action, Place, Preempt, Start, Wait
 from phalanx.model.pod import PODS
 from phalanx.model.reason import ReasonCode
 
-# A job with one of these reasons could not run even on an empty cluster: Slurm calls it not eligible.
+# A job with one of these reasons could not run even on an empty cluster. Slurm calls such a job not eligible.
 _NOT_ELIGIBLE = {
     ReasonCode.BEGIN_TIME,
     ReasonCode.DEPENDENCY,
@@ -100,8 +100,9 @@ class Accountant:
         self._inherited = set()
 
     def planned(self, actions: Sequence[Action], first: str = "") -> bool:
-        """Record the actions of a plan. Return True if any of them starts a job, because the caller must write a start
-        to the ledger before it is executed. `first`: the job with the first reservation; empty if no job has one."""
+        """Record the actions of a plan. Return True if any action starts a job; the caller must then write the entries
+        to the ledger before it executes the plan. `first`: the job with the first reservation; empty if no job has
+        one."""
         starts = False
         for action in actions:
             match action:
@@ -195,8 +196,8 @@ class Accountant:
         self._keep(self._waiting(replace(entry, eligible_s=eligible_s), code))
 
     def _reserved(self, job: str) -> None:
-        """Record that the job has the first backfill reservation. This is recorded only once in each wait of the
-        job."""
+        """Record that the job has the first backfill reservation, once for each time that the job waits in the
+        queue."""
         entry = self.live.get(job)
         if entry is None or entry.state is not State.PENDING:
             return
@@ -247,8 +248,8 @@ class Accountant:
         return "/".join(reversed(path))
 
     def _allocated(self, entry: JobEntry, placements: Sequence[Placement], *, anew: bool) -> JobEntry:
-        """Return the entry with the nodes and amounts of its last start. If `anew`, the placements replace the earlier
-        nodes and amounts of the start; otherwise they are added to these."""
+        """Return the entry with the nodes and amounts of the placements in its last start. If `anew`, they replace the
+        earlier nodes and amounts of the start; otherwise they are added to the earlier ones."""
         sizes, start = self._sizes.get(entry.job, ()), entry.starts[-1]
         placed = [one for one in placements if one.role < len(sizes)]
         found = _sum((tuple(sizes[one.role].items()), 1) for one in placed)
@@ -297,7 +298,8 @@ def _ended_start(entry: JobEntry, state: State, end_s: float, why: str, by: str 
 
 
 def _lost(start: StartEntry, next_s: float) -> StartEntry:
-    """Return a start that ended while no scheduler ran, at the latest when the next one began (`next_s`)."""
+    """Mark a start as ended that ended while no scheduler ran. `next_s`: the time of the job's next start, which is
+    recorded as the end, because the exact end is unknown."""
     return replace(start, state=State.REQUEUED, end_s=max(start.at_s, next_s))
 
 

@@ -49,7 +49,7 @@ class LedgerWriter:
         self._ledger = ledger
         self._change = threading.Condition()
         self._waiting: dict[str, JobEntry] = {}
-        self._given = self._written = 0  # numbers of batches
+        self._given = self._written = 0  # the numbers of the last queued and the last written batch
         self._failing = self._closing = False
         self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
         self._thread.start()

@@ -167,7 +167,7 @@ class JobEntry:
         return max(0.0, next(end for end in ends if end is not None) - self.start_s)
 
     def held_s(self, now_s: float) -> float:
-        """Return the sum of the times for which its starts held their allocations."""
+        """Return for how many seconds the job had allocations, summed over its starts."""
         ends = ((start, start.end_s if start.end_s is not None else self.end_s) for start in self.starts)
         return sum(max(0.0, (now_s if end is None else end) - start.at_s) for start, end in ends)
 

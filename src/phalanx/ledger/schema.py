@@ -1,7 +1,7 @@
 """The tables of a ledger, and the migrations from older versions.
 
-`MIGRATIONS[n]` leads from version n to version n + 1. A new ledger runs all of them, so the newest version is the
-number of migrations. Each migration and its version number are written in one transaction. So if the process dies
+`MIGRATIONS[n]` changes a ledger of version n to version n + 1. A new ledger runs all of them, so the newest version is
+the number of migrations. Each migration and its version number are written in one transaction. So if the process dies
 during a migration, the ledger still has the old version. If the ledger has a newer version than this program, the
 program refuses to use it.
 

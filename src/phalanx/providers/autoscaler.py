@@ -24,7 +24,7 @@ from phalanx.providers.provider import ProviderError, Requested, Status
 
 log = logging.getLogger(__name__)
 
-SCHEDULER_NAME = "phalanx-node-request"  # the schedulerName of these pods, which no scheduler has
+SCHEDULER_NAME = "phalanx-node-request"  # the schedulerName of these pods; no scheduler has this name
 GROUP, REQUEST = "phalanx.dev/node-request-group", "phalanx.dev/node-request"  # labels: group; first node of a request
 GIVEN_UP = {"NotTriggerScaleUp", "FailedScheduling"}  # reasons of Events: the autoscaler adds no node for the pod
 MESSAGE = "Phalanx requests a node for a job that waits"
@@ -138,7 +138,7 @@ class AutoscalerProvider:
                 raise found
 
     def _note(self, here: AutoscalerGroup, meta: Object) -> None:
-        """Store the request for a node that a pod stands for. `meta`: the pod's metadata."""
+        """Store the request that the pod represents: one pod requests one node. `meta`: the pod's metadata."""
         name = meta["name"]
         self._firsts[name] = str((meta.get("labels") or {}).get(REQUEST, name))
         self._requests[here.group.name][name] = Requested(name, read_moment(meta["creationTimestamp"]))

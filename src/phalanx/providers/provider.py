@@ -144,7 +144,8 @@ class EmptyNodes:
 
 
 def keeps_node(pod: Object) -> bool:
-    """Return True if the pod's node must not be removed because of this pod."""
+    """Return True if the pod prevents the removal of its node. Ended pods, static pods and pods of DaemonSets do
+    not."""
     meta = pod["metadata"]
     owners = meta.get("ownerReferences") or ()
     resident = any(one.get("kind") == "DaemonSet" for one in owners) or MIRROR in (meta.get("annotations") or {})

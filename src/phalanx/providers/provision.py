@@ -1,7 +1,7 @@
 """Make the calls to the providers of node groups, and report the answers of the providers as events.
 
 The calls for one group are made one after the other, so that the removal of a node never overtakes the request for this
-node. A call that fails is repeated with a pause. After `TRIES` attempts the requested nodes count as failed, and the
+node. A call that fails is repeated after a pause. After `TRIES` attempts the requested nodes count as failed, and the
 job tries the next group. The provider is then also asked to remove these nodes, because it may have carried out a call
 whose answer was lost. A removal is repeated until it succeeds, because a node that is not removed costs money. Other
 calls are made in the meantime. As long as requested nodes have not arrived, the provider is asked for their status
@@ -30,8 +30,7 @@ CALL_S = 60.0  # the timeout of one call
 class Provisioning:
     """The node groups of one cluster. `groups`: each group with its provider. `now_s`: a function that returns the
     seconds since the epoch. `group_labels`: label (key, value) of nodes -> their group, in addition to the label
-    `phalanx.dev/node-group`.
-    `wake`: a function that is called when there are events."""
+    `phalanx.dev/node-group`. `wake`: a function that is called when there are events."""
 
     def __init__(
         self,
@@ -74,8 +73,8 @@ class GroupCalls:
         self.group, self._provider, self._now_s, self._tell = group, provider, now_s, tell
         self._actions: asyncio.Queue[RequestNodes | ReleaseNodes] = asyncio.Queue()
         self._until_s: dict[str, float] = {}  # requested node -> the time from which its request counts as failed
-        self._removals: list[tuple[str, ...]] = []  # for each call, the nodes that must still be removed
-        self._again_s, self._pause_s = 0.0, FIRST_PAUSE_S  # when nodes are removed again (clock of the event loop)
+        self._removals: list[tuple[str, ...]] = []  # the removal calls to repeat, each with its nodes
+        self._again_s, self._pause_s = 0.0, FIRST_PAUSE_S  # when removals are repeated (event loop's clock)
 
     def add(self, action: RequestNodes | ReleaseNodes) -> None:
         """Add an action to the calls to be made."""
@@ -110,7 +109,7 @@ class GroupCalls:
 
     async def _resume(self) -> None:
         """Wait until the provider answers. Then report the nodes that an earlier scheduler process has requested, and
-        continue the removals that it has begun."""
+        continue the removals that the earlier process has begun."""
         status = await self._asked_again()
         if status.removing:
             self.add(ReleaseNodes("", self.group.name, status.removing))

@@ -62,7 +62,7 @@ class Sendable:
         return bool((self._shown(obj).get("spec") or {}).get("suspend"))
 
     def has_started(self, obj: Object) -> bool:
-        """Return whether the object is not suspended and runs by its status."""
+        """Return True if the object is not suspended, and its status shows that it runs."""
         return not self.is_suspended(obj) and self.runs(obj.get("status") or {})
 
     def status_of(self, obj: Object) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Sendable:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendablePods(Sendable):
     """Bare pods, with or without a group. A pod has no field for its manager. A pod is sent if its queue sends jobs to
-    other clusters. The pod on the manager only gets the record of its start, and no node."""
+    other clusters. The pod on the manager gets the record of its start, but is never bound to a node."""
 
     def is_over(self, obj: Object) -> bool:
         return (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed")

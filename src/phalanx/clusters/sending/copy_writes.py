@@ -1,5 +1,5 @@
-"""Create and delete the copies of jobs in other clusters. A job has two copies only if one of the clusters does not
-answer, because the copy in that cluster cannot be deleted."""
+"""Create and delete the copies of jobs in other clusters. A job has two copies only if the cluster of the older
+copy does not answer, so that this copy cannot be deleted."""
 
 from __future__ import annotations
 

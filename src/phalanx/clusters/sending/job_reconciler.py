@@ -1,5 +1,5 @@
-"""Reconcile one job after the other with its copies in other clusters: create a missing copy, follow the copy of the
-present start, and delete all other copies.
+"""Reconcile jobs with their copies in other clusters: create a missing copy, follow the copy of the present start, and
+delete all other copies.
 
 The writes about one job are made one after the other. Each step depends only on the job and its copies, so the work
 continues correctly after a restart."""

@@ -1,10 +1,9 @@
 """Report the warnings of a worker about a copy and its pods as Events of the job on the manager.
 
 A copy is in trouble if it has failed. It is also in trouble if, `LATE_S` after its start was decided, it has not
-started or some of its pods are not ready. Then the Events about the copy and about `PODS_ASKED` of its pods are listed,
-at most once in `AGAIN_S`. Each warning is reported once, and at most `MOST` warnings for one start. So a job without
-trouble costs no call and no Event.
-"""
+started or some of its pods are not ready. Then the Events about the copy and about up to `PODS_ASKED` of its pods are
+listed, at most once in `AGAIN_S`. Each warning is reported once, and at most `MOST` warnings for one start. So a job
+without trouble costs no call and no Event."""
 
 from __future__ import annotations
 
@@ -55,8 +54,8 @@ class Echo:
         self._asked_s: dict[tuple[str, str], float] = {}
 
     async def warnings(self, look: CopyLook, pods: Iterable[Object], calls: _Calls) -> list[tuple[str, str]]:
-        """Return (reason, message) of each warning that is not reported yet. `pods`: the worker's pods. `calls`:
-        returns the context of one call to the worker."""
+        """Return (reason, message) of each warning that is not reported yet. `pods`: the worker's pods. `calls`: a
+        function that returns the context manager of one call to the worker."""
         now_s, start, copied = self._now_s(), look.start, look.copied
         if not look.is_in_trouble(now_s) or now_s - self._asked_s.get(start, -AGAIN_S) < AGAIN_S:
             return []

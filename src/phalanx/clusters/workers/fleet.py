@@ -9,8 +9,8 @@ The module also limits the number of concurrent calls to each worker, so that a 
 other workers.
 
 If a worker has too many open calls, a further job that must call it waits in the worker's queue of callers. When a call
-ends, the first job in this queue is reconciled again. So every job gets its call in time, however many jobs wait for a
-slow worker."""
+ends, the first job in this queue is reconciled again. So every job gets its call in the end, however many jobs wait for
+a slow worker."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Fleet:
         self._states: dict[str, State | None] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._wrong: dict[str, State] = {}  # cluster whose kubeconfig cannot be used -> its state
-        self._told: dict[str, dict[str, Node]] = {}  # worker -> its nodes as the core knows them
+        self._told: dict[str, dict[str, Node]] = {}  # worker -> its nodes as last reported to the core
         self._written_s: dict[str, float] = {}  # worker -> when its figures were written (clock of the event loop)
         self._out: list[Event] = []
         self._stale: dict[str, None] = {}  # the clusters to check in the next turn

@@ -19,8 +19,8 @@ from phalanx.errors import PhalanxError
 
 
 def cluster_of(objects: Iterable[Mapping[str, Any]]) -> str:
-    """Return the name of the cluster that has the copies of these jobs; "" if the pods of the jobs are in this
-    cluster."""
+    """Return the name of the cluster that has the copies of these jobs; "" if the pods of the jobs are on the
+    manager."""
     found = (sent_to(obj) for obj in objects)
     return next((clusters[-1] for clusters in found if clusters), "")
 

@@ -26,7 +26,7 @@ from phalanx.errors import PhalanxError
 from phalanx.providers.counted.calls import MOST_BYTES, text_of
 from phalanx.providers.provider import ProviderError
 
-_LAST_BYTES = 4096  # how many of the last bytes of standard error a message quotes
+_LAST_BYTES = 4096  # how many bytes from the end of standard error are kept for messages
 
 
 class Program:

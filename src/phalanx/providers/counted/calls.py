@@ -1,10 +1,10 @@
-"""The two calls of providers whose backend is called with a number of nodes, and the JSON documents of these calls for
-programs and web servers.
+"""The two calls to backends that are called with a number of nodes, and the JSON documents of these calls for programs
+and web servers.
 
-`scale` has the number of nodes that the group should have, the names of the nodes to add, and the names of the nodes to
-remove. `status` returns the nodes of the group with their states. A provider that chooses the names of its nodes itself
-uses only the number. Each node that then starts is matched to one of the requested names, in their order.
-The page docs/guide/autoscaling.md shows both documents with examples."""
+The arguments of `scale` are the number of nodes that the group should have, the names of the nodes to add, and the
+names of the nodes to remove. `status` returns the nodes of the group with their states. A provider that chooses the
+names of its nodes itself uses only the number. Each node that then starts is matched to one of the requested names, in
+their order. The page docs/guide/autoscaling.md shows both documents with examples."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Scale(NamedTuple):
 
 class Backend(Protocol):
     """A provider that lists its nodes, and is called with the number of nodes that it should have. `counted`: the
-    states in which a node is part of this number."""
+    states in which a node counts towards this number."""
 
     counted: frozenset[str]
 
@@ -159,7 +159,7 @@ class CountedProvider:
         if self._last is not None:
             missing = [name for name in self._last.add if name not in found]
             started = [name for name in self._strangers(known) if name not in self._last.add][self._last.strangers :]
-            found |= zip(missing, reversed(started), strict=False)  # newest first, because they have no machine yet
+            found |= zip(missing, reversed(started), strict=False)  # the newest nodes first: they have no machine yet
         return {name: found.get(name, name) for name in names}
 
     def _strangers(self, known: Sequence[NodeState]) -> list[str]:

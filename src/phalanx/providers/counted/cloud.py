@@ -97,7 +97,7 @@ class Instances:
         before = self._since or {}
         self._since = {name: before.get(name, now) for name in listed}
         for names in (self._asked, self._deleted):
-            names -= self._since.keys() - before.keys()  # a new instance has this name again
+            names -= self._since.keys() - before.keys()  # a new instance may reuse the id of a deleted one
 
     async def _state(self, instance: Any, node: Object | None) -> NodeState:
         assert self._since is not None

@@ -1,5 +1,5 @@
-"""The client of cloud providers that serve the gRPC protocol `externalgrpc` of the Cluster Autoscaler. The module has
-the address of such a service with its TLS files, the messages of the protocol, and its calls.
+"""The client of cloud providers that serve the gRPC protocol `externalgrpc` of the Cluster Autoscaler. The module
+defines the address of such a service with its TLS files, the messages of the protocol, and its calls.
 
 The names and numbers of the messages are those of
 cluster-autoscaler/cloudprovider/externalgrpc/protos/externalgrpc.proto of kubernetes/autoscaler 1.36.1. The message of

@@ -47,8 +47,8 @@ class MachineSet(NamedTuple):
 
 class Machines:
     """The Machines of one object. `connection`: the connection to the cluster that has the object. `nodes`: the
-    connection to the cluster that the nodes join. `node`: returns a Node object, or None; without it no Node is
-    labelled."""
+    connection to the cluster that the nodes join. `node`: a function that returns the Node object with the given name,
+    or None if there is none. Without this function, no Node is labelled."""
 
     counted = frozenset((STARTING, RUNNING, FAILED))
 
@@ -85,7 +85,7 @@ class Machines:
         Machines. Without the wait, a later increase of the number could keep a marked Machine."""
         of = self._of
         try:
-            marked = [name for name in to.remove if "/" in name or await self._mark(name)]  # "/": has no Machine yet
+            marked = [name for name in to.remove if "/" in name or await self._mark(name)]  # "/": it has no Machine
             await self._connection.patch(of.kind, of.name, {"spec": {"replicas": to.total}}, of.namespace, "scale")
             while any([await self._is_alive(name) for name in marked if "/" not in name]):  # noqa: ASYNC110 (it is polled)
                 await asyncio.sleep(LOOK_S)
@@ -115,7 +115,8 @@ class Machines:
         return not found["metadata"].get("deletionTimestamp")
 
     def _leaves_first(self, machine: Object) -> tuple[bool, bool, float]:
-        """Return the key by which controllers choose Machines to delete: marked ones first, then those without Node."""
+        """Return the sort key for the order in which controllers delete Machines: marked Machines first, then Machines
+        without a Node, then the newest."""
         meta = machine["metadata"]
         is_marked = DELETE[self._of.kind.group] in (meta.get("annotations") or {})
         return not is_marked, bool(node_name(machine)), -read_moment(meta["creationTimestamp"])

@@ -2,7 +2,7 @@
 
 Each program is called as slurmctld calls it: with one argument, a hostlist expression of the nodes, as the user of
 slurmctld. If a program still runs after `ANSWER_S` seconds, the backend does not wait for the end of the program, but
-only for its nodes. The nodes have fixed names. Each requested node gets the first node that is switched off."""
+only for its nodes. The nodes have fixed names. Each request for a node gets the first node that is switched off."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from phalanx.providers.provider import ProviderError
 
 log = logging.getLogger(__name__)
 
-ANSWER_S = 20.0  # how long to wait for a program; the job does not learn of later failures
+ANSWER_S = 20.0  # how long to wait for a program; later failures are not reported to the job
 MINUTE_S = 60.0
 SITE, SITE_NAMESPACE = "phalanx-slurm", "kube-system"  # the ConfigMap that sinfo reads
-POWER = "power."  # the prefix of keys in it: power.NODE = `resuming SINCE REQUEST` or `suspending UNTIL`
+POWER = "power."  # prefix of the keys in this ConfigMap: power.NODE = `resuming SINCE REQUEST` or `suspending UNTIL`
 _GONE = 404
 
 
@@ -68,7 +68,7 @@ class PoweredNodes:
         self._off: dict[str, float] = {}  # node that was switched off -> time
         self._failed: dict[str, NodeState] = {}  # request -> the state of its node
         self._restored = False
-        self._calls: dict[str, deque[float]] = {}  # program -> for each node of its calls in the last minute, the time
+        self._calls: dict[str, deque[float]] = {}  # program -> call times of the last minute, one for each node
 
     async def nodes(self, group: str) -> Sequence[NodeState]:
         """Return the states of the nodes that are switched on or are being switched on."""
@@ -140,7 +140,8 @@ class PoweredNodes:
                 await self._note(dict.fromkeys(now))
 
     async def _suspend(self, names: Sequence[str]) -> None:
-        """Call SuspendProgram. Raises ProviderError if the rate or the program do not allow it yet."""
+        """Call SuspendProgram. Raises ProviderError if the program fails, or if the rate does not allow all nodes
+        yet."""
         settings = self._settings
         names = [name for name in names if name not in self._off]
         now, later = self._allowed(settings.suspend_program, settings.suspend_rate, names)
@@ -173,8 +174,8 @@ class PoweredNodes:
                     pass
 
     async def _note(self, states: Mapping[str, str | None]) -> None:
-        """Write the states of nodes into the ConfigMap, for sinfo and for the next scheduler process. If the scheduler
-        has no right to write the ConfigMap, only this information is missing."""
+        """Write the states of nodes into the ConfigMap, for sinfo and for the next scheduler process. If this
+        fails, nodes are switched all the same; only this information is missing."""
         body = {"data": {f"{POWER}{name}": text for name, text in states.items()}}
         try:
             await self._connection.patch(CONFIG_MAPS, SITE, body, SITE_NAMESPACE)
