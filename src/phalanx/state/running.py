@@ -12,8 +12,8 @@ is unknown. A job that is stopping ends as soon as it can, so its expected end i
 the list is updated so that it stays sorted. So no decision has to sort the running jobs. The run times of finished jobs
 are stored together with this list, for forecasts.
 
-*Largest consumers.* A reason why a job waits names the jobs that hold most of the missing resource. To find these jobs
-without visiting all running jobs, there is a heap of (-amount, job) for each resource whose largest consumers were
+*Largest consumers.* The reason of a waiting job names the jobs that hold most of the missing resource. To find these
+jobs without visiting all running jobs, there is a heap of (-amount, job) for each resource whose largest consumers were
 requested before. A change of a job's amount adds an entry; outdated entries are removed when they reach the top of the
 heap. The jobs that were found last are stored until a change may alter them.
 """

@@ -7,9 +7,9 @@ units) and the half-life H, the usage after t seconds is
 
     usage(t) = usage(0) * 2^(-t/H) + r * H/ln 2 * (1 - 2^(-t/H))        (H = 0: nothing decays, usage(0) + r * t)
 
-This is Slurm's decay (multifactor priority: usage *= 2^(-dt/H), plus the new usage) for dt towards 0. A usage is
-brought up to date only when the amounts of its user change. Amounts are stored as integers per resource and priced
-again at each change, so rates cannot drift, and are exactly zero when the user holds nothing.
+This is Slurm's decay (multifactor priority: usage *= 2^(-dt/H), plus the new usage) in the limit of dt towards 0. A
+usage is brought up to date only when the amounts of its user change. Amounts are stored as integers per resource and
+priced again at each change, so rates cannot drift, and are exactly zero when the user holds nothing.
 
 A queue may set its own prices and its own half-life. All other queues use the prices and the half-life of the policy.
 

@@ -97,7 +97,7 @@ class CapacityProfile:
         return bool(self.rooms(gang.demands[0], some).min() < gang.minimums[0])
 
     def take(self, run: PlannedRun) -> None:
-        """Reserve the run."""
+        """Reserve the capacity of the run."""
         self.change(run.held, run.start_s, run.end_s, -1)
 
     def least(self, job: Job, start: int, stop: int, end_s: float) -> Free:
@@ -309,7 +309,7 @@ class OneNodeProfile:
         return any(min(levels[:stop]) < amount for levels, amount in self.scarce(gang))
 
     def take(self, run: PlannedRun) -> None:
-        """Reserve the run."""
+        """Reserve the capacity of the run."""
         self.change(run.held, run.start_s, run.end_s, -1)
 
     def beside(self, job: Job, end_s: float) -> Free:

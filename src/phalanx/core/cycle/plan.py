@@ -1,8 +1,8 @@
 """End a cycle: build the plan, and compute the time at which the next cycle is due if no event comes before.
 
 The plan has the starts, the preemptions, and the reasons of waiting jobs. The memory has the results about pending
-requests that the next cycle uses. A decision of this cycle may itself bring about what other requests wait for. In that
-case the next cycle is due at once."""
+requests that the next cycle uses. If a decision of this cycle lets other requests start, the next cycle is due at
+once."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def wake_times_s(cycle: Cycle, memory: Memory) -> Iterator[float]:
             yield end_s
     for action in state.actions:
         if isinstance(action, Nominate):
-            yield action.until_s if action.placements else now_s  # a withdrawn job is decided again at once
+            yield action.until_s if action.placements else now_s  # a job without its nomination needs a new decision
     if state.victims and waits_for_quota(cycle):
         yield now_s  # victims return quota that pending jobs need
     if cluster.dependencies.arrays and any(frees_array_slot(cycle, *each) for each in state.waits.items()):

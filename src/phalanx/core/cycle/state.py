@@ -192,8 +192,8 @@ class CycleState:
             given = tuple(
                 record.flavors[role] for role in replacement.roles_together(self.cluster, record, request.slot)
             )
-        # A request that may preempt may use the charges that victims return at once; all other requests may use them
-        # from the next cycle on (rule R21).
+        # A request that may preempt may use at once the quota that victims return. All other requests may use this
+        # quota from the next cycle on (rule R21).
         may_preempt = candidate.request_class.number in self.search_classes and key.kind != Kind.GROWTH
         if may_preempt and (delay_s := self.cluster.queues[key.queue].preemption.delay_s) > 0:
             may_preempt = record.short_since_s is not None and record.short_since_s + delay_s <= self.now_s

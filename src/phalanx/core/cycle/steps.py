@@ -20,9 +20,9 @@ strict queue is ranked by its first class. Until all backfill reservations are m
 within its limits, because the first class that finds no capacity gets a reservation.
 
 Within a cycle the set of classes that may start only shrinks, for three reasons. Grants reduce the headroom of queues.
-Other requests may use the charges that victims return only in the next cycle. A placement class closes when one of its
-requests fails. So it does not matter at which moment the cycle skips a class, and the decisions follow from the state
-alone."""
+Quota that victims return is available to other requests only in the next cycle. A placement class closes when one of
+its requests fails. So it does not matter at which moment the cycle skips a class, and the decisions follow from the
+state alone."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ class Cycle:
         """Place pods above minimums for jobs with a higher priority than `head_priority`, the priority of the next
         request (None: no request is left). A job gets such pods only if no request of its priority or a higher one is
         left to try. As long as requests are left, jobs with `GangSize.IN_TURN` get their pods by `grow_in_turn`
-        instead. Return whether any job was served."""
+        instead. Return whether there was any job to place pods for."""
         due = self.surplus.priorities(in_turn=head_priority is None)
         if head_priority is not None:
             due = list(takewhile(lambda each: each > head_priority and not self.field.any_from(each), due))

@@ -58,7 +58,7 @@ def node_seen(cluster: Cluster, event: NodeSeen) -> None:
 
 def refresh_open_slots(cluster: Cluster, node: str) -> None:
     """Let the next cycle check again the open slots of gangs that have pods on the node. The node is gone, or its
-    labels have changed, so the topology domain in which these slots must be placed may be another now."""
+    labels have changed, so the topology domain in which these slots must be placed may have changed."""
     if not cluster.columns.charges[cluster.columns.row_of[node]]:
         return
     for job, record in cluster.jobs.items():

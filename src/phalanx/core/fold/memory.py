@@ -96,8 +96,8 @@ class Memory(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The decision of one cycle: the plan, which a world carries out, and the memory for the next cycle. None: there is
-    nothing to remember."""
+    """The decision of one cycle: the plan, which a world carries out, and the memory for the next cycle. `memory` None:
+    no results are stored for the next cycle."""
 
     plan: Plan
     memory: Memory | None = None

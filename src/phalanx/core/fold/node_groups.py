@@ -221,7 +221,7 @@ def renamed(record: JobRecord, slot: Slot, node: str, names: dict[str, str] | No
 
 
 def withdraw_nominations(cluster: Cluster, node: str) -> None:
-    """Withdraw all nominations that include the node. The jobs are decided again."""
+    """Withdraw all nominations that include the node. The next cycle decides about their jobs again."""
     for job in list(cluster.nominated):
         record = cluster.jobs[job]
         if node in record.nominated.values():

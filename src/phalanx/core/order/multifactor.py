@@ -188,7 +188,7 @@ class MultifactorPriority:
         return found
 
     def fair_share(self, job: Job) -> float:
-        """Return the fair-share factor of the job's user; 0 for a user without an association (the queue has no way to
+        """Return the fair-share factor of the job's user; 0 for a user without an association (the queue has no path to
         the root)."""
         return self._fair_shares.get((self.cluster.queue_of(job), job.user), 0.0)
 

@@ -261,7 +261,7 @@ class Tournament:
         return self.standing(cursor), cursor.branch.name, cursor
 
     def standing(self, cursor: QueueCursor) -> SortKey:
-        """Return the key by which the parent compares its children; lower is sooner."""
+        """Return the key by which the parent compares its children; the child with the lowest key comes first."""
         assert cursor.parent is not None
         parent, (_, (request_class, entry)) = cursor.parent.branch, cursor.last().candidates[0]
         key = request_class.key

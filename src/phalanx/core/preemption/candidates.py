@@ -2,7 +2,7 @@
 whole gang.
 
 Candidates are numbered: first all single pods, then all gangs. If the policy allows the eviction of a candidate,
-`evict` returns the candidate's charge in the ledger and frees its capacity on the draft. `restore` undoes this. The
+`evict` releases the candidate's charge in the ledger and frees its capacity on the draft. `restore` undoes this. The
 eviction of a gang includes its surplus pods that were not evicted before, and the pods that this cycle has placed for
 the gang.
 
@@ -39,8 +39,8 @@ LIGHT = 1e-3  # the weight of a pod above a minimum when candidates are counted
 class Victim:
     """A job that is preempted, shrunk or moved.
 
-    `slots`: the slots that the job releases; empty if it is preempted whole. `charge`: the charge that returns to its
-    queue. `place`: if the job is moved, its new placements, to which it is nominated."""
+    `slots`: the slots that the job releases; empty if it is preempted whole. `charge`: the charge that is released in
+    its queue. `place`: if the job is moved, its new placements, to which it is nominated."""
 
     job: str
     rule: PreemptionRule
@@ -342,7 +342,7 @@ class VictimCandidates:
         del self.going[candidate]
 
     def charge_of(self, candidate: int) -> Charge | None:
-        """Return the charge that the eviction returns to the queue. For a gang, leave out the charges of its pods that
+        """Return the charge that the eviction releases in the queue. For a gang, leave out the charges of its pods that
         were evicted as single candidates before."""
         record, number = self.record(candidate), int(self.field.job[candidate])
         if record.charge is None:
@@ -365,7 +365,7 @@ class VictimCandidates:
         return gang_cost(record.gang, pods, record.flavors, branch.rules.flavors)
 
     def _enter(self, candidate: int, sign: int) -> None:
-        """With `sign` -1, return the candidate's charge in the ledger, and count the eviction against the preemption
+        """With `sign` -1, release the candidate's charge in the ledger, and count the eviction against the preemption
         budget of its queue. With `sign` 1, undo both."""
         queue = self.queue(candidate)
         if self.rights.counts and (charge := self.charge_of(candidate)) is not None:
@@ -374,7 +374,7 @@ class VictimCandidates:
             self.rights.spent[queue] = self.rights.spent.get(queue, 0) - sign
 
     def _account(self, queue: str, charge: Charge, sign: int, *, gang: bool) -> None:
-        """Return (`sign` -1) or restore (`sign` 1) the charge of a victim in the ledger. `gang`: True if the victim is
+        """Release (`sign` -1) or restore (`sign` 1) the charge of a victim in the ledger. `gang`: True if the victim is
         a whole gang."""
         self.ledger.charge(charge, sign)
         self._lost.setdefault(queue, Counter()).update({key: -sign * amount for key, amount in charge.cost})

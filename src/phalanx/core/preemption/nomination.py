@@ -7,13 +7,13 @@ no other job is placed on them. Every cycle checks every nomination before all o
   ports or devices, or must be kept apart from it. The job needs no free capacity on the draft, because the nodes are
   already charged for it.
 - The nomination is *withdrawn* in four cases. The job runs and falls below its minimum. A node is gone, not ready or
-  reserved for other jobs. Pods that the job must be near now run on other nodes. The capacity of the terminating pods
-  is no longer enough: after a restart of the scheduler a victim may run on, or another scheduler has placed a pod on a
-  node. The next cycle then decides about the job again.
-- Otherwise the nomination is *kept*, and the job reports which victims it waits for. Once its time is over, the
-  nomination *moves* to other nodes as soon as all its pods fit there.
+  reserved for other jobs. The pods near which the job must run are now on other nodes. The capacity of the terminating
+  pods is no longer enough: after a restart of the scheduler a victim may run on, or another scheduler has placed a pod
+  on a node. The next cycle then decides about the job again.
+- Otherwise the nomination is *kept*, and the job reports which victims it waits for. Once the time of the nomination is
+  over, it *moves* to other nodes as soon as all of the job's pods fit there.
 
-A nomination to requested nodes is kept until all of them have arrived, or its time is over.
+A nomination to requested nodes is kept until all of these nodes have arrived, or until its time is over.
 
 Pods above the minimum of a running job are nominated too, and placed when the capacity is free. A queued job that is
 withdrawn or changed loses its nomination (`core.fold.fold`). A nominated pod above the minimum loses its nomination

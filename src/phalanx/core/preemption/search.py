@@ -46,7 +46,7 @@ from phalanx.state.cluster import minimum_gang
 from phalanx.state.queues.quota import Cost
 
 TRIALS = 20  # the largest number of trials; each trial evicts candidates for twice as many pods as the last
-TRIED_AGAIN = 64  # if more than amounts decide, at most this many candidates are tested by placing the gang again
+TRIED_AGAIN = 64  # if not only amounts decide, at most this many candidates are tested by placing the gang again
 FEW = 16  # with at most this number of candidates the test is always made
 
 

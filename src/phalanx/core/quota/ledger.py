@@ -33,8 +33,8 @@ RECLAIM_RULES = {Rule.LIMIT, Rule.GUARANTEE, Rule.POOL}  # if such a bound does 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaShortfall:
-    """A limit that does not allow a charge. `bound`: the limit. `allowed`, `used`: its amount, and how much of that is
-    charged. `asked`: the requested amount."""
+    """A limit that does not allow a charge. `bound`: the limit. `allowed`: the amount of the limit. `used`: the amount
+    that is charged already. `asked`: the requested amount."""
 
     bound: Bound
     asked: Amount
@@ -90,7 +90,7 @@ class QuotaLedger:
         return self._ending
 
     def charge(self, charge: Charge, sign: int = 1) -> None:
-        """Add the charge (`sign` 1), or return the charge of a victim (-1)."""
+        """Add the charge (`sign` 1), or release the charge of a victim (-1)."""
         self._log.append((charge, sign))
         self.version += 1
         self.had.clear()
@@ -112,7 +112,7 @@ class QuotaLedger:
         return other
 
     def since(self, mark: int) -> list[Charge]:
-        """Return the charges that were added or returned since `mark`."""
+        """Return the charges that were added or released since `mark`."""
         return [charge for charge, _ in self._log[mark:]]
 
     def rewind(self, mark: int) -> None:
@@ -144,7 +144,7 @@ class EmptyLedger(QuotaLedger):
     """A ledger for the cluster as if no job ran. A charge that this ledger does not allow can never be made."""
 
     def account(self, branch: Branch) -> QueueUsage:
-        """Return the usage of the branch when no job runs: only what queues keep for themselves."""
+        """Return the usage of the branch when no job runs: only the amounts that queues keep for themselves."""
         claimed = self.tree.keeps_claimed.get(branch.name)
         if not claimed:
             return UNCHARGED

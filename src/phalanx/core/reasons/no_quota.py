@@ -311,7 +311,7 @@ def gives_back(cluster: Cluster, ledger: QuotaLedger, bound: Bound, job: str) ->
     if not bound.key[1]:
         return int(record.charge is not None or job in ledger.of_jobs)
     given = use(cluster, ledger, job, bound.key)
-    if bound.rule is Rule.POOL and len(path) > 1:  # what the topmost queue on the path keeps for itself is not released
+    if bound.rule is Rule.POOL and len(path) > 1:  # the topmost queue keeps this amount for itself
         top = path[-2]
         beyond = ledger.account(top).total.get(bound.key, 0) - top.quota.kept.get(bound.key, 0)
         return max(0, min(given, beyond))

@@ -1,5 +1,5 @@
-"""Translate Kueue's labels and annotations on jobs and pods to Phalanx's *options*, which are the labels and
-annotations by which Phalanx's own users set the same.
+"""Translate Kueue's labels and annotations on jobs and pods to Phalanx's *options*, which are Phalanx's own labels and
+annotations for the same settings.
 
 A job with the label `kueue.x-k8s.io/queue-name` belongs to this dialect. If the job also has Phalanx's queue label,
 Phalanx's label counts and the job does not belong to this dialect. A *pod group* of Kueue is a gang of bare pods. It is

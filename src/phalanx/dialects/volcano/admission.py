@@ -1,8 +1,8 @@
 """Define admission policies, whose rules are CEL expressions, that replace Volcano's webhooks.
 
-Volcano's webhooks write defaults into objects. Here the Job controller applies the defaults when it reads a Job, so an
-object stays as its user wrote it. A policy cannot read other objects. So the policies do not refuse a job whose queue
-is closed, does not exist, or has child queues. The job then waits, and its reason names the problem.
+Volcano's webhooks write defaults into objects. Phalanx's own controller of Volcano Jobs applies the defaults when it
+reads a Job, so an object stays as its user wrote it. A policy cannot read other objects. So the policies do not refuse
+a job whose queue is closed, does not exist, or has child queues. The job then waits, and its reason names the problem.
 
 A policy finds a cycle of dependencies between tasks in rounds. The first round has the tasks without dependencies, and
 each further round adds the tasks that depend only on tasks of the round before. If a round adds no task although some

@@ -25,11 +25,11 @@ NO_UPDATE = PodUpdate()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangTimeouts:
-    """Time-outs of a gang, in seconds. `start_s` and `start_share_s` (the second for each pod): how long it may take
-    from the resume of the Jobs until all pods that must start together can be bound (the bind barrier). `place_s`: how
-    long a pod of a started gang may lack a node. `hold_s`: how long capacity is reserved for pods that a driver has yet
-    to create. `avoid_s`: how long other nodes are preferred to a node whose kubelet refused a pod. `regrow_s`: how long
-    an elastic gang that gave up pods waits before it requests more pods again. `guarded_s`: how long a job is not
+    """Time-outs of a gang, in seconds. `start_s`, plus `start_share_s` for each pod: how long it may take from the
+    resume of the Jobs until all pods that must start together can be bound (the bind barrier). `place_s`: how long a
+    pod of a started gang may lack a node. `hold_s`: how long capacity is reserved for pods that a driver has yet to
+    create. `avoid_s`: how long other nodes are preferred to a node whose kubelet refused a pod. `regrow_s`: how long an
+    elastic gang that gave up pods waits before it requests more pods again. `guarded_s`: how long a job is not
     preempted again after a PodDisruptionBudget protected it. `start_attempts`: how many starts may fail because the
     bound pods do not become ready in the time that the queue allows; then the gang is held. `backoff_s`: the pause
     after a failed start; it doubles with each further failure, up to `backoff_most_s`."""

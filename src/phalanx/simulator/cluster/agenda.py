@@ -36,7 +36,7 @@ class AgendaKind(IntEnum):
     POD = 3  # a job's pods are ready, or gone
     END = 4
     RESTART = 5  # the scheduler restarts
-    WAKE = 6  # the time at which the last plan asked for another pass
+    WAKE = 6  # the time for which the last plan requested another pass
 
 
 class Agenda(Generic[What]):

@@ -66,7 +66,7 @@ class NodeProvider:
                         )
 
     def listing(self) -> list[Event]:
-        """Return the events that describe the groups and the requested nodes to a scheduler that begins."""
+        """Return the events that describe the groups and the requested nodes to a starting scheduler."""
         groups: list[Event] = [NodeGroupSeen(each.group) for each in self.groups.values()]
         coming = [
             NodesComing(request.group, (name,), request.requested_s, request.expected_s, request.until_s)

@@ -6,8 +6,8 @@ the last end (the *window*) is divided into *rounds* of one day. Rounds are shor
 
 The first part computes the fair part of each party: its max-min fair part of the cluster, by the weights of the queue
 tree. The part of a queue is divided among its children in proportion to their weights. A child gets at most its demand;
-what it does not demand is divided among its siblings. A party that is not a queue of the policy (a user, or a queue of
-the trace under a policy with one queue) has weight 1 at the root. Guarantees and limits are ignored, because they are
+the rest of its part is divided among its siblings. A party that is not a queue of the policy (a user, or a queue of the
+trace under a policy with one queue) has weight 1 at the root. Guarantees and limits are ignored, because they are
 settings by which a policy tries to be fair, and not the goal.
 
 The second part measures the amount that each party got, relative to its fair part. In a round, a party's demand is the
@@ -46,7 +46,7 @@ from phalanx.model.queue import Queue
 from phalanx.simulator.schedule import Fate, Schedule, capacity, held, jain, mean, sizes, waits, window
 from phalanx.simulator.workload import Task, Workload
 
-LEAST = 1e-9  # a queue of weight 0 has this weight: it gets only what no other queue demands
+LEAST = 1e-9  # a queue of weight 0 has this weight: it gets only amounts that no other queue demands
 ITSELF = ("", 1.0)  # in the list of a queue's children, the entry (name, weight) for the queue's own jobs
 
 Child = TypeVar("Child", str, tuple[str, float])

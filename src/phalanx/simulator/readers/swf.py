@@ -7,7 +7,7 @@ used as follows:
 
 - *Size*: the requested processors (field 8), or the allocated processors (5) if the request is unknown. A record
   without both, or with a run time of 0 or unknown (cancelled before its start), is not a job that ran. Such records are
-  left out, and their number is reported. Users of the archive do the same.
+  left out, and their number is reported. Users of the archive usually leave such records out, too.
 - *Limit*: the requested time (9); unknown means no limit. If a job ran longer than its limit, the reader shortens its
   run time to the limit, because a simulation stops jobs at their limits.
 - User, group, queue (12, 13, 15; the partition 16 if there is no queue), and the recorded wait (3).

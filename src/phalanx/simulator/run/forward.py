@@ -135,7 +135,7 @@ class Ahead:
         return self.agenda.now_s
 
     def beginning(self) -> Sequence[Event]:
-        """Create the course of every job in the cluster state. Return the events that happen at the begin of the
+        """Create the course of every job in the cluster state. Return the events that happen at the beginning of the
         simulation."""
         events: list[Event] = []
         for name, coming in self.book.columns.groups.coming.items():
@@ -318,7 +318,7 @@ class Ahead:
         self._call_in(after_s, job, lambda: (event,), kind)
 
     def _call_in(self, after_s: float, job: str, what: Happening, kind: AgendaKind = AgendaKind.POD) -> None:
-        """Let `what` happen to the job after `after_s` seconds. The call is dropped if the job has started again or has
-        left the cluster by then."""
+        """Call `what`, which changes the job, after `after_s` seconds. The call is dropped if the job has started again
+        or has left the cluster by then."""
         number = self._number[job]
         self.agenda.put(self.now_s + after_s, kind, lambda: what() if self._number[job] == number else ())

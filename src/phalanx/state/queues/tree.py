@@ -188,7 +188,7 @@ def _join_arena(branch: Branch) -> None:
     children is next. Otherwise the branch is an arena itself. One order alone does not decide if shares or usage decide
     (FAIR and similar orders, USAGE), if a child has a guarantee, or if the branch is a strict queue, which stops
     competing when its head must wait. It does not decide either if the branch has a priority or is fenced, and a FILL
-    queue above compares the jobs of the branch by this priority (`share.seen_priority`)."""
+    queue above compares the jobs of the branch by this priority (`shares.seen_priority`)."""
     parent, queue = branch.parent, branch.queue
     if parent is None:
         return

@@ -27,10 +27,10 @@ from phalanx.state.queues.quota import gang_cost
 def settle(
     context: PreemptionContext, actions: list[Action], request: Request, found: PreemptionPlan, rights: PreemptionPolicy
 ) -> bool:
-    """Add the actions of the plan. Return the charges of the victims in the ledger, and charge the preemptor to its
-    queue and its nodes. Return True if the preemptor overcommits no node, so that it may start in the next cycle. In
-    that case the victims are evicted for another reason than amounts: they hold ports or devices, a reservation needs
-    the capacity, or the search for free nodes was cut off by its budget."""
+    """Add the actions of the plan. In the ledger, release the charges of the victims. Charge the preemptor to its queue
+    and its nodes. Return True if the preemptor overcommits no node, so that it may start in the next cycle. In that
+    case the victims are evicted for another reason than amounts: they hold ports or devices, a reservation needs the
+    capacity, or the search for free nodes was cut off by its budget."""
     cluster, now_s = context.cluster, context.now_s
     record = cluster.jobs[request.job]
     for victim in found.victims:
@@ -62,7 +62,7 @@ def grown(
     until_s: float,
 ) -> Nominate:
     """Return the nomination of a growing job. It has the new placements, and the job's earlier nominated placements,
-    except those that this cycle has carried out."""
+    except the placements of slots for which this cycle has placed pods."""
     placed = {(each.role, each.ordinal) for each in context.placed.get(record.job.id, ())}
     known = tuple(each for each in nominated_placements(record) if (each.role, each.ordinal) not in placed)
     for action in [each for each in actions if isinstance(each, Nominate) and each.job == record.job.id]:
@@ -73,7 +73,7 @@ def grown(
 
 def tell(context: PreemptionContext, actions: list[Action], victim: Victim, rights: PreemptionPolicy) -> None:
     """Evict the victim, whole or in part. If the victim moves to other nodes, nominate it to these nodes; otherwise
-    return its charge to its queue."""
+    release its charge to its queue."""
     record = context.cluster.jobs[victim.job]
     reason = preempted.preempted_reason(rights, record, victim.rule, len(victim.slots))
     evict(context, actions, record, victim.slots, rights.job.id, reason)
@@ -110,7 +110,7 @@ def evict(
 
 
 def give_back(context: PreemptionContext, record: JobRecord) -> None:
-    """Free the nominated capacity of the job on the draft, and return its charge in the ledger."""
+    """Free the nominated capacity of the job on the draft, and release its charge in the ledger."""
     nomination.vacate(context.cluster, context.draft, record, nominated_placements(record))
     if record.charge is not None:
         pods = pods_by_role(record.nominated, len(record.job.roles))

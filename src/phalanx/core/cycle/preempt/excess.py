@@ -31,8 +31,8 @@ Excess: TypeAlias = dict[Key, Amount]
 
 
 def exceeding(cluster: Cluster, now_s: float) -> dict[str, float]:
-    """Return a mapping: queue with usage above its limit that may be evicted -> the time since which it exceeds the
-    limit (seconds since the epoch)."""
+    """Return a mapping: queue -> the time since which its usage exceeds its limit (seconds since the epoch). Only
+    queues whose excess pods may be evicted are included."""
     branches, since = cluster.tree.branches, cluster.exceeding
     return {name: since.get(name, now_s) for name in sorted(cluster.tree.trimmed) if above_limit(branches[name])}
 

@@ -1,8 +1,8 @@
 """Compute the Workload of a job, which is the object that Kueue's users, tools and dashboards read.
 
-In Kueue, Workloads are what the scheduler admits. In Phalanx, they only show the scheduler's decisions about jobs. A
-Workload has the name, owner, pod sets and conditions that Kueue would give it. If a user changes a field of a Workload
-that users may change, Phalanx reads the new value (`dialect`). `workload_status` computes the status.
+Kueue's scheduler admits Workloads. In Phalanx, Workloads only show the scheduler's decisions about jobs. A Workload has
+the name, owner, pod sets and conditions that Kueue would give it. If a user changes a field of a Workload that users
+may change, Phalanx reads the new value (`dialect`). `workload_status` computes the status.
 
 Sources: pkg/controller/jobframework/reconciler.go, pkg/workload/workload.go of v0.19.2.
 """

@@ -22,8 +22,8 @@ are. The computation is exact. For each pod, the result is rounded up to whole u
 for placement, the scheduler uses the pods' requests.
 
 
-Sources: apis/config/v1beta2/configuration_types.go and pkg/workload/workload.go of v0.20.0-devel; of excluded inputs
-and multipliers the changelog of 0.20.0 (#15954, #16041)."""
+Sources: apis/config/v1beta2/configuration_types.go and pkg/workload/workload.go of v0.20.0-devel; for excluded inputs
+and multipliers: the changelog of 0.20.0 (#15954, #16041)."""
 
 from __future__ import annotations
 
@@ -141,7 +141,8 @@ class KueueConfiguration:
     `by_usage`: the settings for ClusterQueues that order jobs by the past usage of their LocalQueues; None if no
     ClusterQueue may do so.
     `finished_s`: the time for which finished Workloads are kept. `deactivated_s`: the time for which jobs are kept
-    whose Workloads were deactivated by Kueue's rules. If the value is None, they are not deleted.
+    whose Workloads were deactivated by Kueue's rules. If one of these values is None, such Workloads or jobs are not
+    deleted.
     `multi`: the settings of MultiKueue.
     `fault`: why the Configuration cannot be read. In this case all other fields have Kueue's defaults."""
 

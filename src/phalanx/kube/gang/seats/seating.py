@@ -45,7 +45,7 @@ class Seating:
             self._start.objects.changed_pods[heir] = None
 
     def _is_over(self, pod: Pod, slot: Slot) -> bool:
-        """Return True if the pod's seat ends with the pod: if it is a bare pod that nobody replaces, or if its seat was
+        """Return True if the pod's seat ends with the pod: if it is a bare pod that is not replaced, or if its seat was
         being given up. In the second case, a replacement gets a new node only after the jobs for which the pod was
         evicted have started."""
         return slot in self._start.leaving or pod.phase == "Succeeded" or not self._has_driver()
@@ -205,8 +205,8 @@ class Seating:
         self._start.emit_full_state()
 
     def _cut(self, held: int, pod: Pod) -> list[str]:
-        """Divide the capacity that role `held` reserves into seats for pods of this shape. Return the nodes, each as
-        often as such a pod fits into the reserved capacity on that node."""
+        """Divide the capacity that role `held` reserves into seats for pods of this shape. Return a list in which each
+        node occurs once for each such pod that fits into the reserved capacity on that node."""
         row = self._seats.rows[held]
         by_node: dict[str, int] = {}
         for seat in row.seats.values():

@@ -102,10 +102,11 @@ SubmissionTime: TypeAlias = Callable[[str, str, float], float]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangDefaults:
     """The defaults of all gangs: the queue of jobs that name no queue; whether a queue starts its jobs as gangs; the
-    largest amount of each resource on any node now; the reason for which a namespace's quotas would refuse pods of
-    these Jobs; how long a gang of a queue may run with only a part of its bare pods; and the settings that dialects
-    declare for a gang (`dialects`: True if any dialect is enabled). `submitted_s`: a function that returns when an
-    object was submitted. `choose`: a function that returns the clusters to which a gang may be sent."""
+    largest amount of each resource on any node now; the reason for which a namespace's quotas would refuse the pods
+    that given Jobs have yet to create; how long a gang of a queue may run with only a part of its bare pods; and the
+    settings that dialects declare for a gang (`dialects`: True if any dialect is enabled). `submitted_s`: a function
+    that returns when an object was submitted. `choose`: a function that returns the clusters to which a gang may be
+    sent."""
 
     default_queue: str = "default"
     gang: Callable[[str], bool] = lambda queue: True
@@ -123,7 +124,8 @@ RoleSource: TypeAlias = tuple[Role, PodSource]
 
 
 def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
-    """Return the job of these members (at least one). This never raises: an error goes into `job.blocked`."""
+    """Return the job of these members (at least one). The function never raises: `job.blocked` has the error, if there
+    is one."""
     blocked, rows, queue, said, sent = None, [], defaults.default_queue, dict[str, Any](), False
     theirs: Claim | None = None
     chosen: ClusterChoice | None = None
