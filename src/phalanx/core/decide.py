@@ -1,4 +1,4 @@
-"""Decide one scheduling cycle: read the cluster state, return a plan and what the next cycle should remember.
+"""Decide one scheduling cycle: read the cluster state, return a plan and the memory for the next cycle.
 
 The loop calls `decide` after it has folded all new events, that is, applied them to the cluster state. The plan lists
 which jobs start, which are preempted, and why the others wait. The loop then folds the plan into the state and hands

@@ -4,7 +4,7 @@ part that reads and answers one other scheduler's API is a *dialect*.
 Parts, lowest first:
 
     schema          Phalanx's own queues, flavors, reservations, policies and recordings, as users write them
-    frame           what a dialect is, and code that several dialects share
+    frame           the definition of a dialect, and code that several dialects share
     job_kinds       the job kinds of training and data frameworks, and AppWrapper
     kube_scheduler  kube-scheduler's own gangs, and schedulers built on it: scheduler-plugins, Koordinator
     kueue           kueue.x-k8s.io

@@ -11,9 +11,9 @@ the fence (10 s - 6 s) is the time that a write may take after it was sent.
 The module also logs which code runs when the event loop is blocked for too long.
 
 If the event loop is blocked, the process may fail to renew the Lease and lose the leadership. The API server may also
-disconnect a watch that the process does not read. Afterwards nobody can find out which code blocked the loop, unless
-its stack was logged at that time. So a separate thread checks the loop. For each stall, the thread logs the current
-stack once, and the length of the stall when it has ended.
+disconnect a watch that the process does not read. Afterwards an administrator cannot find out which code blocked the
+loop, unless its stack was logged at that time. So a separate thread checks the loop. For each stall, the thread logs
+the current stack once, and the length of the stall when it has ended.
 
 The module also gives the scheduler a time of day that never jumps.
 

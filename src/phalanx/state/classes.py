@@ -1,4 +1,4 @@
-"""Demands and gangs. A *demand* is what one pod requests of a node; a *gang* is what one job requests. Both are
+"""Demands and gangs. A *demand* is the request of one pod to a node; a *gang* is the request of one job. Both are
 interned: all pods (or jobs) with equal requests share one object.
 
 There is one `Demand` per distinct shape. All shapes with the same node constraints share one `NodeConstraints`, and all

@@ -1,9 +1,9 @@
 """Compute the shadow time (the earliest start of a gang) on a cluster of one node, with plain integers. Clusters of one
 node are laptops, and the machines of workload logs, which are simulated as one node.
 
-This module computes what `core.backfill.shadow_time` computes for many nodes. With one node, all holdings of a job are
-on that node (`Holders`), and capacity is one number per resource. A loop over the running jobs costs less than the
-creation of one array."""
+For one node, this module computes the same as `core.backfill.shadow_time` does for many nodes. With one node, all
+holdings of a job are on that node (`Holders`), and capacity is one number per resource. A loop over the running jobs
+costs less than the creation of one array."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class OneNode:
                 break
             for resource, by in held:
                 given_back = by.get(who, 0)
-                # Parts of devices (no whole numbers) are not released here: they may not form a whole device again.
+                # Parts of devices (fractions) are not added, because the parts may not form a whole device again.
                 if isinstance(given_back, int):
                     left[resource] += given_back
             if lacking:

@@ -6,7 +6,7 @@ reservation on certain nodes from its earliest start on, which is called its *sh
 only if it ends by that time, or fits beside the reservation at that time. *Conservative*: every job that cannot start
 gets a reservation, up to `Policy.backfill_depth`. *Greedy*: no job gets one.
 
-The exact rules are the following (docs/decisions/0008-backfill.md). They also settle what happens when two times are
+The exact rules are the following (docs/decisions/0008-backfill.md). They also cover the cases in which two times are
 equal:
 
 - A running job is expected to end at its time limit. If this time is now or past, the forecast treats the job's

@@ -2,7 +2,7 @@
 
 Parts, lowest first:
 
-    known       what is known not to start, and why
+    known       the placement classes that are known not to start, and the reasons
     state       the state that the parts of a cycle share
     reserve     which requests get a backfill reservation
     candidates  the request classes that take part in the job order

@@ -113,7 +113,7 @@ class KnownFailures:
         self._wheres: dict[NodeConstraints, int] = {}
         self._parents = [each for each in self.classes.composite if each.flavor_classes]
 
-    # What may start
+    # Classes that may start
 
     def counted(self, found: PlacementClass, grants: int) -> bool:
         """Return whether the class has capacity by counting, and no trial of it has failed; otherwise close the class.
@@ -191,7 +191,7 @@ class KnownFailures:
             number = self._wheres[where] = 0 if self.draft.allowed(where) is None else len(self._wheres) + 1
         return number
 
-    # What is known
+    # Known reasons
 
     def reason_of_placement_class(self, found: PlacementClass) -> Reason | None:
         return self.explained.get(found.key) or (None if found.key in self.disproved else found.reason)

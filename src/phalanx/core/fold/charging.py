@@ -1,13 +1,13 @@
-"""Charge what jobs hold: to their nodes, to the list of the largest consumers, to their queues, and to the past usage
-of their users.
+"""Charge the holdings of jobs: to their nodes, to the list of the largest consumers, to their queues, and to the past
+usage of their users.
 
 - A node is charged for a pod from the decision that places the pod until the pod is gone.
-- Queues are charged for what was decided. The queue of a started gang is charged for the pods that the gang has, and
-  for lost pods that it needs for its minimum. The queue of a nominated job is charged for the nomination. The queue of
-  a job that is being stopped is not charged for it, although the job's pods still hold their nodes.
+- Queues are charged according to the decisions. The queue of a started gang is charged for the pods that the gang has,
+  and for lost pods that it needs for its minimum. The queue of a nominated job is charged for the nomination. The queue
+  of a job that is being stopped is not charged for it, although the job's pods still hold their nodes.
 - Past usage: a user is charged from the moment at which a decision gives nodes to the pods until the world reports that
   the pods are gone, because no other job can use these nodes. A nomination is not charged to the user. This module
-  notes each change of what a job holds; `state.usage` computes the usage from these notes.
+  notes each change of a job's holdings; `state.usage` computes the usage from these notes.
 - After a restart the world sends the stored usage (`UsageTold`), and then the running jobs (`Adopted`). The usage of a
   job that is adopted counts from the start of the job on, except for the part that the stored usage already
   includes."""

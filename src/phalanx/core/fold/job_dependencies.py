@@ -1,5 +1,5 @@
-"""Check what a job waits for besides capacity: a time, other jobs, or a slot of its array. Also report missed
-deadlines.
+"""Check the conditions for the start of a job besides capacity: a time, other jobs, or a slot of its array. Also report
+missed deadlines.
 
 The rules are those of Slurm's --begin, --deadline, --dependency and --array=...%cap (man sbatch). The result of a
 check, `NotEligible`, has the reason. If the passing of time alone can change the result, it also has the time of the

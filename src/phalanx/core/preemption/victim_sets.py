@@ -346,7 +346,7 @@ class Choice:
             self._come_back()
             if not all(map(evict, self._permitted_order(members))):
                 return False
-        # The whole set decides about guarantees: a queue takes back only what it has lost of all resources.
+        # Rule R20 is checked for the whole set at once, because it depends on all amounts that a queue loses.
         is_taken_back = self.candidates.would_be_taken_back(self.candidates.going)
         return self.hunt.quota_short() is None and not is_taken_back
 

@@ -2,7 +2,7 @@
 with one entry for each candidate or node). A *demand* stands for equal pods: it has their requests and their node
 constraints.
 
-A *candidate* is what one eviction removes: a whole gang, or one pod above a gang's minimum. The columns describe the
+A *candidate* is a whole gang, or one pod above a gang's minimum, that one eviction removes. The columns describe the
 holdings of all candidates, with one entry for each candidate and node. For a demand that lacks capacity there are two
 kinds of
 *packages*. A single candidate is a package if its eviction alone frees capacity for one more pod somewhere. On each

@@ -1,4 +1,4 @@
-"""Reasons about preemption and nominations: why a victim was preempted, and what a nominated job waits for."""
+"""Reasons about preemption and nominations: why a victim was preempted, and why a nominated job has not started yet."""
 
 from __future__ import annotations
 

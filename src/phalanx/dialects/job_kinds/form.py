@@ -9,7 +9,7 @@ A framework's job need not own its pods directly (the pods of a JobSet belong to
 the role of a pod by the pod's labels (`role_of`).
 
 
-Sources: the API references of each kind; what their operators write is in docs/dialects/frameworks.md.
+Sources: the API references of each kind; docs/dialects/frameworks.md for the fields that their operators write.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 - A queue has two minimum runtimes, and the longer one protects a job from preemption. A queue inherits them from the
   queues above.
 - A queue whose parent does not exist is left out, together with all queues below it.
-- All queues without a parent become children of the queue `ROOT`, and divide the cluster as such.
+- All queues without a parent become children of the queue `ROOT`, which divides the cluster among them.
 - The quotas of child queues may exceed the quota of their parent. The scheduler checks each level separately, from the
   job's queue up.
 - Consolidation (moving running pods to make room) is off, because a moved pod without an owner would be lost. An

@@ -1,5 +1,5 @@
-"""Translate YuniKorn's labels and annotations on pods to Phalanx's *options*, which are the labels and annotations by
-which Phalanx's own users set the same.
+"""Translate YuniKorn's labels and annotations on pods to Phalanx's *options*, which are Phalanx's own labels and
+annotations for the same settings.
 
 A pod with `schedulerName: yunikorn` belongs to an application, which its labels or annotations name. If the first pod
 of the application has task groups, all pods of the application form one gang. The first pod starts only when the

@@ -168,8 +168,8 @@ def error(code: int, message: str) -> Object:
 
 
 def _counted(query: Mapping[str, str], name: str, least: int) -> tuple[int | None, Object | None]:
-    """Return the value of the query parameter `name`, or None if it is absent, and None. If the value is not a whole
-    number of at least `least`, return None and the error response."""
+    """Return (value of the query parameter `name`; None if it is absent, None). If the value is not a whole number of
+    at least `least`, return (None, error response)."""
     text = query.get(name, "")
     if not text:
         return None, None

@@ -116,7 +116,7 @@ def validated(body: bytes) -> Object:
     return {"allowed": True}
 
 
-# --- inside: what is seen ---------------------------------------------------------------------------------------------
+# --- inside: applications ---------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, kw_only=True)
@@ -294,7 +294,7 @@ def _enter(application: _Application, pod: Object, at_ns: int) -> None:
         application.requests.append({**shown, "placeholder": False})
 
 
-# --- inside: what is shown --------------------------------------------------------------------------------------------
+# --- inside: the responses --------------------------------------------------------------------------------------------
 
 
 def _in_partition(seen: _Seen, path: tuple[str, ...], query: Mapping[str, str]) -> Object | list[Object]:

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import msgspec
 
 _GO_DURATION = re.compile(r"(\d+(\.\d+)?(ms|s|m|h))+")
-SCHEDULER_NAME = "phalanx"  # spec.schedulerName of the pods that we bind
+SCHEDULER_NAME = "phalanx"  # spec.schedulerName of the pods that Phalanx binds
 OURS = frozenset({SCHEDULER_NAME})
 DEFAULT_SCHEDULER = "default-scheduler"  # the scheduler of pods that name none
-FIELD_MANAGER = "phalanx"  # our name in managedFields
+FIELD_MANAGER = "phalanx"  # Phalanx's name in managedFields
 UNSCHEDULABLE = "Unschedulable"  # the reason of the condition PodScheduled on which cluster autoscalers act
 
 # Set by users.
@@ -39,13 +39,13 @@ AFTER_ANY = "phalanx.dev/after-any"  # `true`: one met dependency is enough
 SINGLETON = "phalanx.dev/singleton"  # one of the user's jobs of that name at a time
 ARRAY = "phalanx.dev/array"  # the array of the job
 ARRAY_CAP = "phalanx.dev/array-cap"  # how many jobs of the array run at a time
-RESERVATION = "phalanx.dev/reservation"  # the reservation in which the job asks to run
+RESERVATION = "phalanx.dev/reservation"  # the reservation in which the job requests to run
 NICE = "phalanx.dev/nice"  # lowers the job's multifactor priority
 QOS = "phalanx.dev/qos"  # the QOS of the job, for multifactor priority
 CHECKPOINT = "phalanx.dev/checkpoint"  # the interval of checkpoints: a preemption loses at most this work
 PREEMPTIBLE = "phalanx.dev/preemptible"  # `false`: no job may preempt the job
 MOVABLE = "phalanx.dev/movable"  # `false`: consolidation does not move the job
-# Annotations by which pods tell autoscalers when to add nodes for the pod, and that the pod must not be evicted.
+# Annotations of a pod for autoscalers: when they may add nodes for the pod, and whether they may evict it.
 SCALE_UP_DELAY = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 NODES_AFTER = "phalanx.dev/nodes-after"  # how long the job must wait before nodes are requested for it
 DO_NOT_DISRUPT, SAFE_TO_EVICT = "karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/safe-to-evict"

@@ -21,7 +21,8 @@ from phalanx.kube.read.workload.adapter import PodOwner
 from phalanx.model.pod import Amounts, Shape
 from phalanx.model.reason import Reason
 
-# How the kubelet says that it would not run the pod: k8s.io/kubernetes/pkg/kubelet/lifecycle and kubelet.go.
+# The reasons in the status of a pod that the kubelet refused to run: k8s.io/kubernetes/pkg/kubelet/lifecycle and
+# kubelet.go.
 _REJECTIONS = (
     *("OutOf", "NodeAffinity", "NodeName", "NodePorts", "UnexpectedAdmissionError", "TopologyAffinityError", "Taint"),
     *("NodeShutdown", "Terminated", "Evicted", "Preempting", "VolumeAttachmentLimitExceeded"),

@@ -23,8 +23,8 @@ from phalanx.model.reason import Reason, ReasonCode
 
 
 class QuotaHeadroom:
-    """The ResourceQuotas of all namespaces, and what gangs have reserved of them. `limited`: the namespaces with a
-    ResourceQuota."""
+    """The ResourceQuotas of all namespaces, and the amounts of them that gangs have reserved. `limited`: the namespaces
+    with a ResourceQuota."""
 
     def __init__(self, caches: ObjectCaches) -> None:
         self._quotas = ResourceQuotas()

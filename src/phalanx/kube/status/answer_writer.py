@@ -1,6 +1,6 @@
 """Write a dialect's answer to an object of another scheduler's format: create the object, delete it, or patch the
-fields that differ. (A dialect is the part of Phalanx that reads another scheduler's objects; its *answer* is what that
-scheduler would write on them.)"""
+fields that differ. (A dialect is the part of Phalanx that reads another scheduler's objects; its *answer* has the
+objects and fields that the other scheduler would write.)"""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class AnswerWriter:
         try:
             return await self._put(about, answer, known)
         except ApiRefusal as error:
-            # After a conflict, or if the object was deleted, newer changes have not reached the caches yet. The answer
-            # may be right.
+            # After a conflict, or if the object was deleted, the caches lack newer changes. The answer may be right for
+            # the newer objects.
             log.info("%s %s was not written: %s", answer.kind.name, answer.key, error)
             if error.code == _CONFLICT:
                 return AGAIN_S

@@ -168,7 +168,7 @@ class KubeWorld:
         installed), and read their objects from then on."""
         while True:
             await asyncio.sleep(pause_s)
-            with contextlib.suppress(ApiError):  # asked again in the next round
+            with contextlib.suppress(ApiError):  # the request is repeated in the next round
                 if more := await self.caches.look_for_more(self._api):
                     await self.watch.follow_more(more)
                     self._news.set()

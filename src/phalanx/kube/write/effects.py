@@ -65,7 +65,7 @@ class ApiEffects:
         self.pods = PodWrites(self.writer, informers, conclude, key, overlay)
         self.now_s, self.emit_event, self._conclude = clock, tell, conclude
         self.drop_wait_reason = self.reporter.forget
-        self._told: dict[str, set[str]] = {}  # object uid -> what was reported about its settings
+        self._told: dict[str, set[str]] = {}  # object uid -> the reports about its settings
 
     def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
         if not (isinstance(about, Pod) and about.stands_in):  # the dialect itself reports on its object

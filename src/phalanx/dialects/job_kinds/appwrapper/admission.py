@@ -1,7 +1,7 @@
 """Admission policies that check and change AppWrappers as the webhook of AppWrapper does.
 
 One policy suspends each new AppWrapper. Another policy writes the user who created the AppWrapper into annotations that
-nobody can change. The controller (`embedded.controllers.operators.appwrapper`) creates the wrapped objects with the
+no user can change. The controller (`embedded.controllers.operators.appwrapper`) creates the wrapped objects with the
 rights of that user. So an AppWrapper cannot create an object that its user has no right to create. (AppWrapper's own
 webhook checks this right earlier, when the AppWrapper is created. In Phalanx the API server checks it when the
 controller creates the wrapped object.) The manifests of the wrapped objects cannot be changed.

@@ -141,8 +141,7 @@ class KueueConfiguration:
     `by_usage`: the settings for ClusterQueues that order jobs by the past usage of their LocalQueues; None if no
     ClusterQueue may do so.
     `finished_s`: the time for which finished Workloads are kept. `deactivated_s`: the time for which jobs are kept
-    whose Workloads were deactivated by Kueue's rules. If one of these values is None, such Workloads or jobs are not
-    deleted.
+    whose Workloads were deactivated by Kueue's rules. None: these objects are not deleted.
     `multi`: the settings of MultiKueue.
     `fault`: why the Configuration cannot be read. In this case all other fields have Kueue's defaults."""
 

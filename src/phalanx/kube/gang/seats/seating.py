@@ -205,8 +205,8 @@ class Seating:
         self._start.emit_full_state()
 
     def _cut(self, held: int, pod: Pod) -> list[str]:
-        """Divide the capacity that role `held` reserves into seats for pods of this shape. Return a list in which each
-        node occurs once for each such pod that fits into the reserved capacity on that node."""
+        """Divide the capacity that role `held` reserves into seats for pods of this shape. Return a list of nodes. Each
+        node is in the list once for each pod that fits into the reserved capacity on the node."""
         row = self._seats.rows[held]
         by_node: dict[str, int] = {}
         for seat in row.seats.values():

@@ -124,8 +124,7 @@ RoleSource: TypeAlias = tuple[Role, PodSource]
 
 
 def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
-    """Return the job of these members (at least one). The function never raises: `job.blocked` has the error, if there
-    is one."""
+    """Return the job of these members (at least one). Errors are not raised, but stored in `job.blocked`."""
     blocked, rows, queue, said, sent = None, [], defaults.default_queue, dict[str, Any](), False
     theirs: Claim | None = None
     chosen: ClusterChoice | None = None

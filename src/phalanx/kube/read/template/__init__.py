@@ -7,5 +7,5 @@ Parts, lowest first:
                     tolerations; fields that are not supported
     pod_shape       the shape of a pod, cached by the content of its spec; the requests of a pod
     volumes         the constraints on nodes that follow from a pod's volume claims
-    admission       what LimitRanges, RuntimeClasses and PriorityClasses add to a template
+    admission       the additions of LimitRanges, RuntimeClasses and PriorityClasses to a template
 """
