@@ -1,5 +1,5 @@
-"""A Kubernetes for one machine. Its API server, controllers and node agent talk to each other only through the API, as
-on a real cluster.
+"""A Kubernetes for one machine. Its API server, controllers and node agent communicate only through the API, as on a
+real cluster.
 
 trees         remove folders, whatever files users left in them
 endless       repeat a task that ended with an unexpected error

@@ -1,4 +1,4 @@
-"""Repeat a task for ever, even after an unexpected error, so that an error that one object causes does not end the
+"""Run a task for ever, and restart it after an unexpected error. So an error that one object causes does not end the
 service for all other objects."""
 
 from __future__ import annotations

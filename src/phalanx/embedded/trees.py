@@ -3,8 +3,8 @@ permissions.
 
 `shutil.rmtree` follows no link, but it is recursive, so a thousand nested folders end it with RecursionError. This
 module moves the subfolders of a folder to the top of the tree before it removes the folder. So the tree becomes flat,
-and every name is relative to an open folder. As root, the module does nothing to a file except to remove it.
-"""
+and every name is relative to an open folder. As root, the module changes no permissions; it only moves and removes
+entries."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ def _rename(name: str, folder: int, top: int, names: Iterator[int]) -> None:
 
 @contextmanager
 def _opened(name: str, folder: int | None) -> Iterator[int]:
-    """Open a folder. A caller without root first gives the owner of the folder all rights in it. Raises OSError."""
+    """Open a folder. If this process is not root, first give the owner of the folder all rights in it. Raises
+    OSError."""
     if os.geteuid() != 0:
         handle = os.open(name, _FOLDER | os.O_PATH, dir_fd=folder)
         try:

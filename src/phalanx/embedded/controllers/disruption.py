@@ -38,14 +38,14 @@ class Expected:
 
 
 def needs_scale(spec: Mapping[str, Any]) -> bool:
-    """Return True if the bound of the budget (minAvailable, maxUnavailable) refers to the number of replicas that the
-    pods' controllers want, and not to the number of existing pods."""
+    """Return True if the bound of the budget (minAvailable, maxUnavailable) refers to the desired replicas of the pods'
+    controllers, and not to the number of existing pods."""
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
 
 
 def expected(spec: Mapping[str, Any], pods: int, scale: int) -> Expected:
     """Return the expected and the required numbers of pods of a budget. `pods`: the number of matching pods; `scale`:
-    the sum of the replicas that their controllers want."""
+    the sum of the desired replicas of their controllers."""
     if (most := spec.get("maxUnavailable")) is not None:
         return Expected(pods=scale, healthy=max(0, scale - _number(most, scale)))
     least = spec.get("minAvailable", 1)
@@ -55,8 +55,8 @@ def expected(spec: Mapping[str, Any], pods: int, scale: int) -> Expected:
 
 
 def disrupted(budget: Object, pods: Sequence[Object], now_s: float) -> dict[str, str]:
-    """Return the evicted pods that must be counted as gone although they still exist and their deletion has not begun:
-    name -> time of the eviction. After `DISRUPTED_FOR_S` an eviction is ignored."""
+    """Return the evicted pods that must be counted as deleted although their deletion has not begun yet: name -> time
+    of the eviction. After `DISRUPTED_FOR_S` an eviction is ignored."""
     listed: dict[str, str] = budget.get("status", {}).get("disruptedPods") or {}
     staying = {pod["metadata"]["name"] for pod in pods if not is_deleting(pod)}
     return {name: at for name, at in listed.items() if name in staying and seconds(at) + DISRUPTED_FOR_S > now_s}
@@ -117,7 +117,7 @@ _BATCH_S = 0.2
 
 
 class NoScale(ApiError):
-    """Raised if the controller of a pod does not state how many pods it wants."""
+    """Raised if the controller of a pod does not state its desired number of replicas."""
 
 
 class DisruptionController:

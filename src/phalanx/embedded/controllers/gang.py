@@ -7,8 +7,8 @@ repeated creation makes no second object. The Job owns both objects, and its pod
 
 Source: KEP-5547 and pkg/controller/job of Kubernetes 1.36 (gate EnableWorkloadWithJob).
 
-The second part keeps a deleted PodGroup until no pod that has not ended names the group. Then it removes the group's
-finalizer.
+The second part keeps a deleted PodGroup as long as a pod that has not ended names the group. Then it removes the
+group's finalizer.
 
 Source: pkg/controller/scheduling/podgroupprotection of Kubernetes 1.36."""
 

@@ -71,7 +71,7 @@ def account_of(uid: int, gid: int) -> LoginAccount:
     for number in os.getgrouplist(entry.pw_name, entry.pw_gid):
         try:
             named.append(grp.getgrgid(number).gr_name)
-        except KeyError:  # skip a group without a name, because the cluster knows groups by name
+        except KeyError:  # skip a group without a name, because the cluster identifies groups by name
             continue
     groups = (USERS, *dict.fromkeys(named), *((MASTERS,) if uid == 0 else ()))
     return LoginAccount(uid=uid, gid=entry.pw_gid, name=entry.pw_name, groups=groups)

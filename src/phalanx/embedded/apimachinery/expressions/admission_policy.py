@@ -1,11 +1,11 @@
 """MutatingAdmissionPolicy and ValidatingAdmissionPolicy (admissionregistration.k8s.io/v1): admission rules that users
 write in CEL.
 
-A policy defines what to do (mutations or validations) and for which requests (`matchConstraints`, `matchConditions`). A
-policy takes effect only through bindings that name it. The `matchResources` of a binding may restrict the policy to
-fewer requests. Mutating policies run first. An ApplyConfiguration is merged into the object by the merge keys of the
-object's kind, and a JSONPatch is applied as it is. At the end of admission, the object must satisfy every validation.
-The binding determines whether a violation denies the request or only causes a warning.
+A policy defines its mutations or validations, and the requests to which they apply (`matchConstraints`,
+`matchConditions`). A policy takes effect only through bindings that name it. The `matchResources` of a binding may
+restrict the policy to fewer requests. Mutating policies run first. An ApplyConfiguration is merged into the object by
+the merge keys of the object's kind, and a JSONPatch is applied as it is. At the end of admission, the object must
+satisfy every validation. The binding determines whether a violation denies the request or only causes a warning.
 
 A kind may be served in several versions, and a rule names some of them. With `matchPolicy: Equivalent`, the default, a
 rule matches requests in any version, and expressions get the object in the version that the rule names. A write to a

@@ -1,5 +1,5 @@
-"""Server-side apply: a manager sends the fields of an object that it wants to set, and the server records the manager
-of each field.
+"""Server-side apply: a manager sends the fields of an object that it sets, and the server records the manager of each
+field.
 
 The sent configuration is merged into the live object. If another manager has set one of the fields to another value,
 the apply fails with a conflict, or, with `force`, takes over the field. A field that the manager applied before and

@@ -61,7 +61,7 @@ def _regex_error(message: str, pattern: str, *examples: str) -> str:
 
 def length_error(limit: int, unit: str = "characters") -> str:
     """Return the message about a text that is too long. Kube-apiserver counts bytes, but only its messages about labels
-    say so."""
+    state that unit."""
     return f"must be no more than {limit} {unit}"
 
 

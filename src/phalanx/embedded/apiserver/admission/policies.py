@@ -151,8 +151,8 @@ class Policies:
         return (stored.obj for stored in self._store.scan((GROUP, plural)))
 
     def _param(self, api_version: str, kind: str, namespace: str, name: str) -> Object | None:
-        """Return the parameter object with this kind and name; None if it does not exist. The store knows kinds by
-        their plural names only, so all kinds of the group are searched."""
+        """Return the parameter object with this kind and name; None if it does not exist. The store identifies kinds by
+        their plural names, so all kinds of the group are searched for this kind."""
         for key, space in ((key, space) for key in self._keys(api_version) for space in (namespace, "")):
             found = self._store.get(key, space, name)
             if found is not None and found.obj["kind"] == kind:

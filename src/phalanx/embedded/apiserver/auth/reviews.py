@@ -1,5 +1,5 @@
-"""Reviews are API objects. A client creates one to query who its own user is, what a user may do, or to which user a
-token belongs.
+"""Reviews are API objects. A client creates a review to query its own user, the rights of a user, or the user of a
+token.
 
 The server stores nothing: its response is the object with its `status` filled in (authentication.k8s.io,
 authorization.k8s.io).
@@ -97,7 +97,7 @@ class Reviewer:
         return {"authenticated": True, "user": _shown(found), "audiences": [ISSUER]}
 
     def _verdict(self, user: User, spec: Object) -> Object:
-        """Return whether a user may do what a review describes, and the binding that allows it."""
+        """Return whether a user may make the request that a review describes, and the binding that allows it."""
         return self._decision(user, spec) | _unread_selectors(spec.get("resourceAttributes") or {})
 
     def _decision(self, user: User, spec: Object) -> Object:

@@ -72,8 +72,8 @@ def form_of(
 
 
 def _check_partial(resource: Resource, as_kind: str, listing: bool) -> None:
-    """Check that a client which accepts metadata only has named the kind that fits the response: of one object or of a
-    list. Raises `ApiError` 406."""
+    """Check a request that accepts only metadata. The kind that it names must fit the response: one object, or a list.
+    Raises `ApiError` 406."""
     kind = f"{type_package(resource)}.{resource.kind}{'List' if listing else ''}"
     if listing and as_kind == "PartialObjectMetadata":
         why = f"is a list (*{kind})"

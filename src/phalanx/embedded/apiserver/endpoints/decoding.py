@@ -36,9 +36,9 @@ def _unheard(_: Iterable[str]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """The options of a write: what a request states in addition to the object. `validation`: Ignore, Warn or Strict.
-    `findings`: the messages about fields that occur twice in the body. `warn`: sends warnings to the client, even if
-    the write is refused later."""
+    """The options that a write request has in addition to the object. `validation`: Ignore, Warn or Strict. `findings`:
+    the messages about fields that occur twice in the body. `warn`: sends warnings to the client, even if the write is
+    refused later."""
 
     user: User
     manager: str
@@ -130,8 +130,8 @@ def from_applied(knowledge: parts.Knowledge, resource: Resource, applied: Object
 
 
 def _report(unknown: Sequence[str], intent: Intent) -> str:
-    """Warn the client of unknown and duplicate fields. If the client wants such a write to be refused, return the
-    reason, otherwise ""."""
+    """Warn the client of unknown and duplicate fields. With strict validation, return the reason for which the write
+    must be refused; otherwise ""."""
     found = [*intent.findings[:CAUSES], *(f'unknown field "{path}"' for path in unknown[:CAUSES])]
     if intent.validation == "Ignore" or not found:
         return ""

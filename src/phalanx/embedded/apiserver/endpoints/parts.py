@@ -2,9 +2,8 @@
 conversion.
 
 The *engine* is the part of the server that handles all kinds alike: the store, the watches, the pipelines of writes,
-and HTTP. It uses what the server knows about single kinds only by the functions here. So the modules about kinds do not
-depend on the engine, and this module shows all connections between the engine and these modules.
-"""
+and HTTP. The engine uses the rules of single kinds only through the functions of this module. So the modules about
+kinds do not depend on the engine, and this module shows all connections between the engine and these modules."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ the order of their versions, passes their events to the subscribers, and then re
 If a commit fails (disk full, I/O error), its writes fail, and so do later decisions that depend on these writes. Writes
 whose success was already reported are not affected. The next write tries the disk again. On a full disk the store
 accepts only writes that lead to a deletion, for which it uses reserved space (`reserve`). All other writes are refused
-until the disk has free space again. Meanwhile it keeps no history, so that a deletion frees more space than its record
-needs. Clients that resume a watch must then list again. The versions of failed writes are not used again while the
-server runs. The gaps in the sequence of versions do no harm.
+until the disk has free space again. Meanwhile the store keeps no history, so that a deletion frees more space than its
+record needs. Clients that resume a watch must then list again. The versions of failed writes are not used again while
+the server runs. The gaps in the sequence of versions do no harm.
 
 The history (a sequence of `Past`, oldest first) is stored as bytes, and `Retention` limits it. The history serves
 watches that resume, and snapshots. To compute a snapshot at an earlier version, the store undoes the later events on

@@ -1,4 +1,4 @@
-"""Decide the next actions for a Job: pods to create, pods to delete, or the end of the Job. Pure.
+"""Decide the next actions for a Job: pods to create, pods to delete, or the end of the Job. The functions are pure.
 
 The checks have the order of kube-controller-manager's syncJob, because the first check that applies determines the
 reported reason: an end that has already begun, the pod failure policy, the backoff limit, the deadline, failed indexes,

@@ -112,7 +112,7 @@ class NamespaceController:
         now = write_moment(self._clock())
         before = namespace.get("status", {}).get("conditions") or []
         if remains.nothing and not before:
-            return  # the namespace is about to be removed, and nobody would read its conditions
+            return  # the namespace is about to be removed, so no client would read its conditions
         conditions = merged(before, conditions_of(remains), now)
         if conditions != before:
             status = {**namespace.get("status", {}), "conditions": conditions}

@@ -1,7 +1,7 @@
 """Start, watch and stop pods.
 
-allocation      whether a pod fits on the node, and which devices and CPUs it gets
-starting        what the start of a pod and of its containers needs
+allocation      decide whether a pod fits on the node, and which devices and CPUs it gets
+starting        prepare the start of a pod and of its containers
 attempt_watch   watch one attempt (one start of a container) while it runs
 container       manage one container over all its attempts
 pod             manage one pod, with a task of its own

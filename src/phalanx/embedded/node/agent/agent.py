@@ -192,7 +192,7 @@ class Agent:
     # --- after a restart --------------------------------------------------------------------------------------------
 
     def _find_again(self, mine: dict[str, Object]) -> None:
-        """Manage the pods that have a record on disk again. If the object of such a pod does not exist any more, remove
+        """Manage again the pods that have a record on disk. If the object of such a pod does not exist any more, remove
         the pod's processes and files."""
         for record in records(self.around.settings.pods_dir):
             if record.uid in mine:

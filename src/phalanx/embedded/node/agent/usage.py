@@ -2,8 +2,8 @@
 
 The kernel counts the processor time of a control group since its creation, so a rate needs two readings. `Meter.look`
 is called every ten seconds, and keeps readings of each container. So a request is answered at once. The rate in the
-response is the mean since the last reading but one, which covers the last 10 to 20 s. The rate of a younger container
-is the mean since its start.
+response is the mean since the reading before the latest one, which covers the last 10 to 20 s. The rate of a younger
+container is the mean since its start.
 
 Memory is the working set as in the kubelet: the used memory without the inactive file pages, which the kernel reclaims
 first (cadvisor, `setMemoryStats`). A container without a control group is left out.

@@ -284,8 +284,8 @@ class Attempt:
 
 
 def _lost(state: RunningAttempt | Planned) -> dict[str, Any]:
-    """Return an exit record for a container whose shim has ended without writing one. It contains what is known about
-    the end."""
+    """Return an exit record for a container whose shim has ended without writing one. The record contains the known
+    facts about the end."""
     match state:
         case Planned():
             code, reason, message = 128, NEVER_STARTED, _NEVER

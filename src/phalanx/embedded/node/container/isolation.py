@@ -20,7 +20,7 @@ from phalanx.embedded.trees import remove_tree
 
 log = logging.getLogger(__name__)
 
-ROOT_PREFIX = ".root-"  # the folders of containers' own files have names that begin so; names of volumes cannot
+ROOT_PREFIX = ".root-"  # prefix of the folders of containers' own files; no name of a volume can begin with it
 _PROBE_S = 10.0
 
 

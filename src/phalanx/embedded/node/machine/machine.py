@@ -45,7 +45,7 @@ def capacity(data_dir: Path, gpus: tuple[Gpu, ...], max_pods: int, overrides: Ma
     machine."""
     memory_kib = int(Path("/proc/meminfo").read_text().split("MemTotal:")[1].split()[0])
     pages = huge_pages()
-    # Huge pages are reserved, and so are no ordinary memory.
+    # Huge pages are reserved, so ordinary memory does not include them.
     memory_kib -= sum(count * size_kib for size_kib, count in pages.items())
     found = {
         "cpu": str(os.cpu_count() or 1),

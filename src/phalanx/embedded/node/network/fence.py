@@ -1,10 +1,10 @@
 """Prevent users of a shared machine from connecting to each other's programs, by kernel rules (nft(8)).
 docs/decisions/0050 has the reasons.
 
-All pods share the machine's network, so every program can reach every listening address. But the kernel knows the owner
-of each socket. Each connection over the loopback device gets a mark that names the user of the client. When a listener
-of a *fenced* user answers (by the second packet of the TCP handshake), the kernel drops this packet unless the mark
-names the same user. So only processes of the same user can connect to the listener, whatever address it has.
+All pods share the machine's network, so every program can reach every listening address. But the kernel records the
+owner of each socket. Each connection over the loopback device gets a mark that names the user of the client. When a
+listener of a *fenced* user answers (by the second packet of the TCP handshake), the kernel drops this packet unless the
+mark names the same user. So only processes of the same user can connect to the listener, whatever address it has.
 
 Only a pod's user may answer at the address of the pod. Only root, which forwards connections, may answer at the address
 of a service. So a program of another user gets no connection at the address of a pod or service, even if it listens on
@@ -155,7 +155,8 @@ class NetworkFence:
 
     async def restore(self) -> None:
         """Load the rules again if another program deleted them. Rules of an earlier agent process stay unchanged until
-        the first pod is admitted, because some pods may be unknown before. Raises PhalanxError."""
+        the first pod is admitted, because until then this process may not know all running pods. Raises
+        PhalanxError."""
         async with self._lock:
             if self.refusal or not (self._pods or self._in_force):
                 return

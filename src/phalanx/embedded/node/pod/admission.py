@@ -21,7 +21,7 @@ from phalanx.client.quantity import amount
 
 Amounts = dict[str, int]  # resource -> amount: millicores of cpu, whole units of other resources
 GPU = "nvidia.com/gpu"
-_GUARANTEED_OOM, _WORST_OOM = -997, 1000  # oom_score_adj goes from -1000 to 1000
+_GUARANTEED_OOM, _WORST_OOM = -997, 1000  # oom_score_adj is between -1000 and 1000
 
 
 def demand(spec: Mapping[str, Any]) -> Amounts:

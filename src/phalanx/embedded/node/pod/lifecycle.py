@@ -33,7 +33,7 @@ class Waiting:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """The known facts about a container: the state of its newest attempt (None: it was never started), the attempt
-    before, and what prevents the next attempt."""
+    before, and the reason why the next attempt waits."""
 
     number: int = 0  # the number of the newest attempt, which is the restartCount
     state: State | None = None

@@ -1,6 +1,6 @@
 """Renew the token files of service accounts in pods, long before the tokens expire.
 
-The age of a token is the age of its file, so the agent knows the age even after a restart. The new file replaces the
+The age of a token is the age of its file, so it is known even after a restart of the agent. The new file replaces the
 old one atomically in the same directory, because the containers have mounted this directory.
 
 A token is renewed after four fifths of its lifetime, but at the latest after a day

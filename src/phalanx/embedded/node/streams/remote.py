@@ -164,8 +164,8 @@ async def _pass_on(channels: AnyChannels, attempt: Attempt, options: LogOptions)
 
 
 async def _until_gone(channels: AnyChannels, work: Awaitable[None], feed: Feed | None, *, once: bool) -> None:
-    """Run `work` until the client disconnects; the client's input goes to `feed`. `once`: end `feed` when the client
-    closes its input or disconnects (stdinOnce)."""
+    """Run `work` until the client disconnects; the client's input is passed to `feed`. `once`: end `feed` when the
+    client closes its input or disconnects (stdinOnce)."""
 
     async def listen() -> None:
         async for channel, data in channels.messages():

@@ -1,5 +1,5 @@
-"""Determine what a request asks for from its path alone, because the server checks rights before it knows whether the
-path exists.
+"""Determine the right that a request needs from its path alone, because the server checks rights before it looks up the
+path.
 
 Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go.
 """

@@ -18,9 +18,8 @@ The module also creates the Secret and the Job of a Slurm job in one request and
     POST /slurm/v1/submissions?namespace=NAMESPACE        {"secret": {...}, "job": {...}}
 
 The Job owns the Secret. Both objects pass the same checks as objects that are created one by one, with the rights of
-the user. After a refusal neither object exists.
-`sbatch` then creates the two objects one by one, and reports the error of the refused one. `sbatch` also creates them
-one by one if the API server is not Phalanx's."""
+the user. After a refusal neither object exists. `sbatch` then creates the two objects one by one, and reports the error
+of the refused one. `sbatch` also creates them one by one if the API server is not Phalanx's."""
 
 from __future__ import annotations
 

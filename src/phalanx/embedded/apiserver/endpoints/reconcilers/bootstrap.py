@@ -96,7 +96,7 @@ _OWN = {
 
 
 async def furnish(writer: ObjectWriter, registry: Registry, store: Store) -> None:
-    """Create those objects of a new cluster that do not exist."""
+    """Create the objects of a new cluster that do not exist yet."""
     for name in NAMESPACES:
         await _ensure(writer, registry, store, "", "namespaces", "", {"metadata": {"name": name}})
     for name, (value, description) in _PRIORITIES.items():

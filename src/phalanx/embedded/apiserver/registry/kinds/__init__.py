@@ -1,5 +1,5 @@
-"""The built-in kinds. Each kind has a strategy, which sets its defaults, validates it, and limits what an update may
-change.
+"""The built-in kinds. Each kind has a strategy, which sets its defaults, validates it, and limits the changes by an
+update.
 
 checks       checks that many kinds share
 generation   strategies that separate the status from the spec, and count metadata.generation

@@ -1,5 +1,5 @@
-"""Run AppWrappers like CodeFlare's controller; AppWrappers of the first generation (v1beta1) run like MCAD's controller
-runs them.
+"""Run AppWrappers like CodeFlare's controller; AppWrappers of the first generation (v1beta1) run as under MCAD's
+controller.
 
 A suspended AppWrapper has no components; the scheduler resumes it when all its pods have a node. The controller then
 creates each component (a wrapped object) in the name of the user who created the AppWrapper. An admission policy has

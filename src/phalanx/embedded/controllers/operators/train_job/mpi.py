@@ -35,7 +35,7 @@ _MOST_NODES = 10_000
 
 
 class Unsupported(ValueError):
-    """Raised if a policy requests a feature that is not supported. The text states what the user can do."""
+    """Raised if a policy requests a feature that is not supported. The text states a remedy."""
 
 
 def node_count(policy: Mapping[str, Any], said: Mapping[str, Any]) -> int | None:

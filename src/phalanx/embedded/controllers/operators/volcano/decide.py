@@ -2,10 +2,9 @@
 computes the new status and the actions to take. The phases and the order of their rules are those of
 pkg/controllers/job/state of Volcano v1.15.1.
 
-Two rules may surprise, but are Volcano's. First, every restart increments `retryCount`, even the restart of a single
-pod, and a restart that would make `retryCount` equal to `maxRetry` never happens. Second, in a job without policies a
-failed pod changes only the counts in the status, until all pods have ended.
-"""
+Two of Volcano's rules may surprise. First, every restart increments `retryCount`, even the restart of a single pod, and
+a restart that would make `retryCount` equal to `maxRetry` never happens. Second, in a job without policies a failed pod
+changes only the counts in the status, until all pods have ended."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ _WITH_SERVICE = frozenset({"tensorflow", "pytorch", "mpi", "ray"})
 
 
 class JobFault(Exception):
-    """Raised if a Job can never run as it is written. The text states what to write instead."""
+    """Raised if a Job can never run as it is written. The text states the error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,8 +269,8 @@ def _fits(policy: Mapping[str, Any], what: Happened) -> bool:
 def happenings(
     job: JobSpec, version: int, pods: Sequence[Object], evicted: Mapping[str, float], group_unknown_s: float | None
 ) -> Iterator[Happened]:
-    """Yield the events that follow from the job's pods. `evicted`: name of a pod that others deleted -> time of its
-    deletion. `group_unknown_s`: the time at which the PodGroup entered the phase Unknown; None: it is in another
+    """Yield the events that follow from the job's pods. `evicted`: name of a pod that another client deleted -> time of
+    its deletion. `group_unknown_s`: the time at which the PodGroup entered the phase Unknown; None: it is in another
     phase."""
     current = [pod for pod in pods if version_of(pod) >= version and not is_deleting(pod)]
     alive = {pod["metadata"]["name"] for pod in current if phase(pod) == "Running"}

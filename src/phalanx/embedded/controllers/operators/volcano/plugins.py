@@ -15,8 +15,8 @@ pytorch's master task, and the plugin ray replaces the command of every containe
 The plugin ssh gives all pods of the job one key, in a Secret that is mounted where ssh reads keys.
 
 The Secret `<job>-ssh` has the private key (RSA, 2048 bits, PKCS#1), its public line twice, as `id_rsa.pub` and
-`authorized_keys`, and a `config` with an entry for each pod. Source:
-pkg/controllers/job/plugins/ssh of Volcano v1.15.1.
+`authorized_keys`, and a `config` with an entry for each pod. Source: pkg/controllers/job/plugins/ssh of Volcano
+v1.15.1.
 
 The plugin svc makes a headless Service with the name of the job, so that its pods have host names, and gives the pods
 these names as files and variables.

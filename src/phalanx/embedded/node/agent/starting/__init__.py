@@ -4,6 +4,6 @@ peers        the wait until the pod's peers have addresses
 pod_volumes  the volumes and the tokens of a pod
 root         the files of a container's image
 user         the user and the group of a container's processes
-image_wait   the reason why a container waits whose image is not on this machine
+image_wait   the reason why a container waits if its image is not on this machine
 run_spec     the command, environment, user, files and limits of a container
 """

@@ -12,7 +12,7 @@ _MOST_S = 1.0  # the longest wait, from the moment when the agent manages the po
 
 
 class PeerWait:
-    """The wait of one pod for the addresses of its peers. It ends once and for all."""
+    """The wait of one pod for the addresses of its peers. After its end, the wait never begins again."""
 
     AGAIN_S = 0.02  # the pause between two reads
 

@@ -129,8 +129,8 @@ def root_of(
 
 
 def _forget_older(place: Path) -> None:
-    """Remove the files of earlier attempts of the container. The files of other containers stay, even if another name
-    begins with the name of this container (`a` and `a-b`)."""
+    """Remove the files of earlier attempts of the container. The files of other containers stay, even if their names
+    begin with the name of this container (`a` and `a-b`)."""
     own = re.compile(rf"{re.escape(place.name.rpartition('-')[0])}-[0-9]+")
     for older in list(place.parent.iterdir()) if place.parent.exists() else ():
         if own.fullmatch(older.name):

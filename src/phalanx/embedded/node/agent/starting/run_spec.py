@@ -155,7 +155,7 @@ def _target(start: ContainerStart) -> Process | None:
 def _mounts(start: ContainerStart, asked: Mapping[str, str], granted: GrantedDevices) -> tuple[Mount, ...]:
     """Return the mounts of the container. Raises EnvironmentFault, OSError."""
     around, pod, image, owner, root = start.around, start.pod, start.image, start.owner, start.folder / VOLUMES
-    files = () if image.layers else granted.files  # a root of its own gets them in its own /dev
+    files = () if image.layers else granted.files  # an image's root has them in its own /dev
     moved = tuple(Mount(source=one.source, target=one.target) for one in files if one.source != one.target)
     mounts = (*image.paths, *granted.mounts, *moved, *volumes.mounts(start.spec, pod, root, asked))
     if owner is not None:

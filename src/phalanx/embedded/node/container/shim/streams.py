@@ -1,4 +1,4 @@
-"""The program's input and output. Output goes to the log, in lines `TIME NAME F|P TEXT`, the format of container
+"""The program's input and output. Output is written to the log, in lines `TIME NAME F|P TEXT`, the format of container
 runtimes. Input comes from attached clients through a named pipe, in frames: one byte for the type, two bytes for the
 length (little-endian), and the content.
 

@@ -1,5 +1,5 @@
-"""The supervisor of one container, which is the main part of the shim. The node agent has it started. The supervisor
-outlives the agent, and knows nothing of Kubernetes.
+"""The supervisor of one container, which is the main part of the shim. The supervisor is started for the node agent,
+outlives the agent, and does not depend on Kubernetes.
 
 The agent has a process that forks supervisors (`serve`). This process has imported all modules that a supervisor needs.
 So the start of a supervisor takes only the time of a fork, and all supervisors share the memory of Python. The process
@@ -9,9 +9,9 @@ STEM is the common beginning of the paths of a container's files. STEM.spec.json
 writes three files, each atomically: STEM.run.json (the process and its start time; durable *before* the program
 starts), STEM.log (the output, in lines with time stamps, as container runtimes write it) and STEM.exit.json (the end).
 
-STEM.lock is held (flock(2)) from before the start until the end is recorded. A process that gets the lock knows that no
-shim runs, without relying on a process id. A shim that finds STEM.run.json starts no program, so a container is never
-started twice, however often the agent is killed.
+STEM.lock is held (flock(2)) from before the start until the end is recorded. So if a process gets the lock, no shim
+runs; no process id is needed to find that out. A shim that finds STEM.run.json starts no program, so a container is
+never started twice, however often the agent is killed.
 
 SIGTERM is forwarded to the program's process group; SIGUSR1 kills all processes. Orphaned processes of the program
 become children of the supervisor (PR_SET_CHILD_SUBREAPER), and end with the program, as in a container's PID namespace.
@@ -320,7 +320,7 @@ def serve() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps supervisors that end
     channel = socket.socket(fileno=0)
     gc.collect()
-    gc.freeze()  # so that the garbage collector of a supervisor leaves imported modules alone
+    gc.freeze()  # so that the garbage collector of a supervisor skips imported modules
     while True:
         message, handles, _, _ = socket.recv_fds(channel, _STEM_BYTES, 1)
         if not message:

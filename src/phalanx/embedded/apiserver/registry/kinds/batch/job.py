@@ -130,8 +130,8 @@ def _before_1_36(job: Object) -> TemplateChange:
 
 
 def _of_1_36_0(job: Object) -> TemplateChange:
-    """Return the allowed change of the template in 1.36.0: the directives and resources of a Job without pods whose
-    status says that it is suspended (KEP-5440)."""
+    """Return the allowed change of the template in 1.36.0: the directives and resources of a suspended Job that has the
+    condition Suspended and no active pods (KEP-5440)."""
     seen = job["spec"].get("suspend") and "Suspended" in job_status.true_conditions(job)
     return TemplateChange.DIRECTIVES_AND_RESOURCES if seen and _has_no_pods(job) else TemplateChange.NOTHING
 
