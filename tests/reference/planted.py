@@ -159,8 +159,8 @@ BUGS = (
         "R18",
         "victims that are not needed are not restored",
         "core/preemption/victim_sets.py",
-        "if not needed:",
-        "if False:",
+        "return not any(self._is_spare(candidate, chosen) for candidate in self._members(chosen))",
+        "return True",
     ),
     Bug(
         "R19",

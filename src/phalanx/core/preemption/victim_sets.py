@@ -233,6 +233,12 @@ class Choice:
         is_enough = self._go(chosen) and self._is_enough(chosen) and self._everybody_is_needed(chosen)
         return is_enough and self.hunt.comes_to_rest()
 
+    @property
+    def counts_quota(self) -> bool:
+        """Return whether the amounts of victims show how much quota their eviction returns. They do not if queues keep
+        a part of their guarantee for themselves."""
+        return not self.candidates.cluster.tree.keeps
+
     # Sets as bit masks
 
     def _number(self, candidates: Iterable[int]) -> int:
@@ -270,10 +276,7 @@ class Choice:
         if not self.hunt.at_once and not self.hunt.named:
             for role, demand in zip(self.hunt.gang.roles, self.hunt.gang.demands, strict=True):
                 enough &= self._room(demand) >= role.minimum
-        # If queues keep a part of their guarantee for themselves, the amounts of victims do not show how much quota
-        # their eviction returns.
-        keeps = self.candidates.cluster.tree.keeps
-        if not keeps and (short := self.hunt.quota_short()) is not None:
+        if self.counts_quota and (short := self.hunt.quota_short()) is not None:
             enough &= self._summed([self._charged(each, short) for each in self.pool], np.float64) >= missing_amount(
                 short
             )
@@ -412,14 +415,15 @@ class Choice:
         return self._placed[gone] is not None
 
     def _everybody_is_needed(self, chosen: int) -> bool:
-        for candidate in self._members(chosen):
-            rule = self.candidates.going[candidate]
-            self.candidates.restore(candidate)
-            needed = not self._is_enough(chosen ^ self.bit_of[candidate])
-            self.candidates.go(candidate, rule)
-            if not needed:
-                return False
-        return True
+        return not any(self._is_spare(candidate, chosen) for candidate in self._members(chosen))
+
+    def _is_spare(self, candidate: int, gone: int) -> bool:
+        """Return whether the evicted set `gone` is enough without this candidate."""
+        rule = self.candidates.going[candidate]
+        self.candidates.restore(candidate)
+        found = self._is_enough(gone ^ self.bit_of[candidate])
+        self.candidates.go(candidate, rule)
+        return found
 
     def _is_fair(self, chosen: int) -> bool:
         """Return whether no gang of the set could be replaced by gangs of richer queues and pods above minimums."""
@@ -451,7 +455,7 @@ class Choice:
         for each in self._members(rest):  # the whole gang may be evicted in place of its pods above the minimum
             at &= self.sets & (self.bit_of[each] | self._gang_bit(each)) > 0
         for each in self.pool:
-            if not self.candidates.is_gang(each) and not rest & self.bit_of[each]:
+            if not self.candidates.is_gang(each) and not rest & self.bit_of[each] and self.counts_quota:
                 at &= ~self._can_spare(self.bit_of[each])
         extras = (self.sets[at] & ~rest).tolist()
         yield from sorted(extras, key=lambda extra: extra.bit_count())
@@ -478,13 +482,12 @@ class Choice:
             if not (richer and self.candidates.evict(each)):
                 break
             went.append(each)
-        found = len(went) == extra.bit_count() and self._is_enough(
-            self._number(
-                each
-                for each in self.candidates.going.keys() & self.bit_of
-                if not self.candidates.goes_with_its_gang(each)
-            )
+        gone = self._number(
+            each for each in self.candidates.going.keys() & self.bit_of if not self.candidates.goes_with_its_gang(each)
         )
+        found = len(went) == extra.bit_count() and self._is_enough(gone)
+        if found and not self.counts_quota:
+            found = not any(self._is_spare(each, gone) for each in went if not self.candidates.is_gang(each))
         for each in reversed(went):
             self.candidates.restore(each)
         return found
