@@ -17,10 +17,10 @@ cluster. Clusters that are equal in all three values have the same rank. Among t
 which the job fits most tightly. Quota and free capacity do not affect this order. The core considers them, over the
 nodes of all clusters.
 
-A cluster is excluded if it lacks data that the job requires. It is also excluded if its scheduler would not start the
-job soon for a reason that the manager cannot see from the nodes, for example a quota in that cluster or a queue that
-does not exist there. If the reason is that nodes are full, the cluster is not excluded: the core sees this itself, and
-may preempt jobs.
+A cluster is excluded if it lacks data that the job requires. It is also excluded if its scheduler reports that the job
+would not start soon, and the reason is not visible in the cluster's nodes: for example, a quota in that cluster, or a
+missing queue. If the reason is that nodes are full, the cluster is not excluded: the core sees this itself, and may
+preempt jobs.
 
 Some commands run a cycle on a snapshot and have no connection to workers. For these commands, `FiguredClusters` makes
 one node for each worker, from the figures that the scheduler has written to the MultiKueueCluster."""
@@ -352,7 +352,8 @@ class FiguredClusters:
         """Do nothing, because no events about a snapshot occur."""
 
     def saw(self, gang: GangLifecycle) -> None:
-        """Add the requests of a gang that was sent to a worker. This is called once for each gang of a snapshot."""
+        """Add the requests of a gang that was sent to a worker. The caller calls this method once for each gang of a
+        snapshot."""
         if (record := gang.elsewhere) is None or gang.spec is None:
             return
         total = self._ours.setdefault(record.cluster, {})

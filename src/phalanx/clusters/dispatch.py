@@ -1,9 +1,8 @@
 """Send jobs to the clusters on whose nodes the core has placed them, follow their copies, and delete copies.
 
 The scheduler writes its choice of a cluster to the start record of the Job before this module writes anything (decision
-73). So after a crash between two writes, the objects show what is left to do. A missing copy is created, a copy of the
-present start is followed, and any other copy is deleted (`job_reconciler`).
-"""
+73). So after a crash between two writes, the objects show the remaining steps. A missing copy is created, a copy of the
+present start is followed, and any other copy is deleted (`job_reconciler`)."""
 
 from __future__ import annotations
 

@@ -174,8 +174,8 @@ class AutoscalerProvider:
             self._tasks.create_task(self._withdraw(here, first, names))
 
     async def _withdraw(self, here: AutoscalerGroup, first: str, names: Sequence[str]) -> None:
-        """Delete the pods of a request. They must be deleted before the job's pods are placed on the nodes. Otherwise
-        the autoscaler would add further nodes for the pods of the request."""
+        """Delete the pods of a request. The pods must be deleted before the job's pods are placed on the nodes.
+        Otherwise the autoscaler would add further nodes for the pods of the request."""
         try:
             while True:
                 try:

@@ -7,10 +7,10 @@ repeated call changes nothing. `status` returns the requested nodes that have no
 Nodes are removed only when they are empty (`EmptyNodes`). First the node is cordoned and checked for pods. Then the
 provider removes the node, and its Node object is deleted.
 
-The scheduler asks to remove a node only if it knows of no pod on the node. But another scheduler may bind a pod to the
-node at the same moment. So the node is cordoned first, and its pods are listed some time later. If the node has a pod
-by then, the node is kept and uncordoned. An annotation marks the nodes whose removal has begun, so that a restarted
-scheduler continues the removal."""
+The scheduler requests the removal of a node only if no pod is on the node in the scheduler's state. But another
+scheduler may bind a pod to the node at the same moment. So the node is cordoned first, and its pods are listed some
+time later. If the node has a pod by then, the node is kept and uncordoned. An annotation marks the nodes whose removal
+has begun, so that a restarted scheduler continues the removal."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@ sends jobs of all kinds.
 
 The suspension, the pod templates and the end of an object are read and changed through its adapter
 (`kube.read.workload.adapter`), as for a start in this cluster. This module adds further facts about each kind: the
-field that names the manager, the fields that make sense in only one cluster, how the status shows that the job runs,
-and the fields of the status that are copied.
+field that names the manager, the fields that make sense in only one cluster, the test of the status that shows whether
+the job runs, and the fields of the status that are copied.
 
 A Volcano Job has no field `managedBy`, but its `schedulerName` names the manager. TrainJobs and SparkApplications are
 not sent: a TrainJob has no roles before its operator creates a JobSet, and a SparkApplication has no field that names a

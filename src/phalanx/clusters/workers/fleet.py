@@ -3,7 +3,7 @@ nodes.
 
 A worker is created for each MultiKueueCluster, and replaced if its source changes. The state of a worker is written as
 the condition Active of its MultiKueueCluster, and its figures as an annotation. The core gets the nodes of a worker as
-events. When the worker is removed, events report to the core that these nodes are gone.
+events. When the worker is removed, events remove these nodes from the core.
 
 The module also limits the number of concurrent calls to each worker, so that a slow worker does not delay the jobs of
 other workers.

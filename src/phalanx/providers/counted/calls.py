@@ -171,7 +171,7 @@ class CountedProvider:
     def _names(self, known: Sequence[NodeState]) -> dict[str, str]:
         """Return the name in the provider's list -> the requested name, for each node that has not arrived. If the
         provider has chosen the node's name, the requested name is one that the provider does not list. The nodes that
-        have arrived are matched to the names that were requested first, so the last names are left for nodes that have
+        have arrived are matched to the names that were requested first, so the last names remain for nodes that have
         not arrived."""
         listed = {each.name for each in known}
         free = [name for name in self._requested if name not in listed]

@@ -1,5 +1,5 @@
 """Infer the types in CEL expressions, as far as they are certain. If an operator does not exist for any possible types
-of its operands, the user gets cel-go's error already when writing the expression, and not only at its evaluation.
+of its operands, the user gets cel-go's error when writing the expression, before any evaluation.
 
 The check reads the tokens of the expression once, by the precedence of operators, and gives each part a type. A part
 whose type is not known (a value without a schema, a struct, some function calls) has the type `dyn`, which every

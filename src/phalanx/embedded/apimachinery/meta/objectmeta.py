@@ -53,7 +53,8 @@ def later_text(at: dt.datetime, seconds: int) -> str:
 def new_uid() -> str:
     """Return a random UUID (version 4). This function is faster than uuid.uuid4, which creates an object for each UUID.
     A UUID must be unique but not secret, so a generator that the kernel seeded is enough. A call of the kernel for each
-    UUID would release the interpreter lock, and under load the journal's thread would then hold it for a long time."""
+    UUID would release the interpreter lock. Under load, the journal's thread would then keep the lock for a long
+    time."""
     raw = bytearray(random.getrandbits(128).to_bytes(16))
     raw[6] = raw[6] & 0x0F | 0x40
     raw[8] = raw[8] & 0x3F | 0x80

@@ -5,9 +5,9 @@ The sent configuration is merged into the live object. If another manager has se
 the apply fails with a conflict, or, with `force`, takes over the field. A field that the manager applied before and
 leaves out now is removed, unless another manager owns it as well. If no object has the name, the apply creates it.
 
-All functions here are pure functions of the live object and the configuration. They do not change their arguments, and
-their results share unchanged parts with the arguments. Sources: structured-merge-diff/v6/merge/update.go, KEP-555.
-"""
+All functions here are pure functions of the live object and the configuration. The functions do not change their
+arguments, and their results share unchanged parts with the arguments. Sources:
+structured-merge-diff/v6/merge/update.go, KEP-555."""
 
 from __future__ import annotations
 

@@ -145,8 +145,9 @@ def _priority_of(resource: Resource, pod: Object, reader: Reader) -> tuple[int, 
 
 def limited_priorities(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
     """Check pods with a system priority class (`system-cluster-critical`, `system-node-critical`). If kube-system has a
-    quota for these classes, such pods are allowed only in namespaces that have such a quota as well, as in the
-    ResourceQuota plug-in with `limitedResources`. `phalanx up --shared` creates the quota. Raises `ApiError` 403."""
+    quota for these classes, such pods are allowed only in namespaces that have a quota for them, too. The ResourceQuota
+    plug-in with `limitedResources` has the same rule. `phalanx up --shared` creates the quota. Raises `ApiError`
+    403."""
     namespace = obj["metadata"].get("namespace", "")
     if old is not None or obj["spec"].get("priorityClassName") not in SYSTEM:
         return

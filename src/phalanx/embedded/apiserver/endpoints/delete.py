@@ -4,10 +4,9 @@ The steps are those of registry.Store.Delete and rest.BeforeDelete in k8s.io/api
 dependents. It writes the propagation policy (orphan, foreground, background) as a finalizer, on which the garbage
 collector, an ordinary client, acts.
 
-The server records the user who deletes a pod or a job in an annotation of the object while it terminates, and in the
-last state that watches deliver. So the node, the scheduler and the ledger can report that user. A deletion by a system
-component (a user system:...) records no name.
-"""
+The server records the user who deletes a pod or a job in an annotation of the terminating object. The last state that
+watches deliver has the annotation, too. So the node, the scheduler and the ledger can report that user. A deletion by a
+system component (a user system:...) records no name."""
 
 from __future__ import annotations
 

@@ -8,10 +8,9 @@ handled in order, one at a time.
 A stream is sent in chunks, and waits while the client does not read (`pause_writing`), so a slow client fills only the
 buffer of its own watch. When a client disconnects, its stream ends, but a write that has been decided is completed.
 
-Connections and memory are limited (`HttpLimits`). The server calls `expire` every few seconds. It closes connections
-that are idle for too long, whose request stays incomplete for too long, or whose client does not read the response for
-too long. If all bodies together take too much memory, the connection whose body began first is closed.
-"""
+Connections and memory are limited (`HttpLimits`). The server calls `expire` every few seconds. `expire` closes a
+connection that is idle for too long, whose request stays incomplete for too long, or whose client does not read the
+response for too long. If all bodies together take too much memory, the connection whose body began first is closed."""
 
 from __future__ import annotations
 

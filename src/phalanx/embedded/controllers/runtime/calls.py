@@ -1,9 +1,8 @@
 """Call the API for the controllers. There is one watch for each kind, a limit on simultaneous calls, and a cache that
 every answer updates.
 
-The answer to each write updates the cache at once (`Informer.observe`, `forget`). This replaces the expectations of
-client-go: a controller never decides from a cache that lacks its own writes, so no pod is created twice.
-"""
+The answer to each write updates the cache at once (`Informer.observe`, `forget`). This update replaces the expectations
+of client-go: a controller never decides from a cache that lacks its own writes, so no pod is created twice."""
 
 from __future__ import annotations
 

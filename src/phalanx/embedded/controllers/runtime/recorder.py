@@ -149,8 +149,8 @@ def event_of(topic: Topic, message: str, count: int, now_s: float) -> Object:
 def marking(
     recorder: EventRecorder, cache: Informer, component: str = "controllermanager"
 ) -> Callable[[str, Exception], None]:
-    """Return a function for `WorkQueue.on_defect`. This function records an Event on the object with the given key,
-    which states that the controller cannot reconcile the object."""
+    """Return a function for `WorkQueue.on_defect`. This function records an Event on the object with the given key. The
+    Event states that the controller cannot reconcile the object."""
 
     def mark(key: str, error: Exception) -> None:
         if (about := cache.objects.get(key)) is not None:

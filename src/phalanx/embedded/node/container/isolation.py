@@ -1,9 +1,8 @@
 """Find out which kinds of isolation this machine supports: whether containers can have mounts and a host name of their
 own, as root or in a user namespace.
 
-When the agent starts, it tries once the operations that containers need. If they work neither as root nor in a user
-namespace, pods still run, but without volumes, and pods cannot find each other by name. The agent reports that.
-"""
+When the agent starts, it tries once the operations that containers need. If these operations work neither as root nor
+in a user namespace, pods run without volumes, and cannot find each other by name. The agent reports that."""
 
 from __future__ import annotations
 

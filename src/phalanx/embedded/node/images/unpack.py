@@ -13,8 +13,7 @@ The second part unpacks the archive.
   terabytes. The size of the archive's headers, which are read into memory, is bounded, too.
 
 A layer of an image names deleted files of lower layers by special file names (OCI image-spec, layer.md, Whiteouts).
-They are converted into the whiteouts of overlayfs.
-"""
+These names are converted into the whiteouts of overlayfs."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ of a service. So a program of another user gets no connection at the address of 
 all addresses or was the first to listen at this address.
 
 Connections of root do not count as connections of the listener's user, because programs of root forward connections of
-any user (services, `kubectl port-forward`, probes). Connections of root to the address of a pod are an exception. They
+any user (services, `kubectl port-forward`, probes). There is one exception: root's connections to the address of a pod
 count as connections of the pod's user, because the API server has authorized them.
 
 A user is fenced from the start of the user's first pod until the end of the last. Root is never fenced, because the API
@@ -75,8 +75,8 @@ class Fenced:
 
 
 def rules(pods: Iterable[Fenced], services: str) -> str:
-    """Return the rules in the format of nft(8). They replace the earlier rules in one step. `services`: the network of
-    the services' addresses."""
+    """Return the rules in the format of nft(8). These rules replace the earlier rules in one step. `services`: the
+    network of the services' addresses."""
     known = list(pods)
     users = sorted({one.user for one in known} - {0})
     marks = {user: f"{_OF_USER | user:#x}" for user in users}
@@ -116,7 +116,7 @@ class NetworkFence:
         self._lock, self._claim, self._claimed = asyncio.Lock(), claim, -1
 
     async def try_out(self) -> None:
-        """Check whether the rules can be loaded on this machine. If not, set `refusal`. This does not change the
+        """Check whether the rules can be loaded on this machine. If not, set `refusal`. The check does not change the
         kernel's rules, because rules of an earlier agent may be in force."""
         try:
             self._claimed = _lock(self._claim)

@@ -58,8 +58,8 @@ class Naming:
         self._changed.set()
 
     def knows_peers(self, pod: Object) -> bool:
-        """Return True if the names below the pod's `subdomain` are known. For this, the service must be known, and the
-        address of each pod of the same controller that runs on this node or may still come to it."""
+        """Return True if the names below the pod's `subdomain` are known. Two things must be known for this: the
+        service, and the address of each pod of the same controller that is or may be placed on this node."""
         meta, domain = pod["metadata"], pod["spec"].get("subdomain")
         controller = _controller(meta)
         if not domain or not controller:

@@ -1,9 +1,9 @@
 """Find type errors in the expressions of ValidatingAdmissionPolicies, and write them into `status.typeChecking`.
 
-When a user writes a policy, the server checks its expressions without knowing the type of `object`. Afterwards, once
-for each generation of its spec, this controller checks the policy's validations with the type of each kind in its
-rules, and with the type of its parameters. The errors are written into the status for the author of the policy, and
-have no other effect.
+When a user writes a policy, the server checks its expressions without the type of `object`. Afterwards, once for each
+generation of its spec, this controller checks the policy's validations with the type of each kind in its rules, and
+with the type of its parameters. The errors are written into the status for the author of the policy, and have no other
+effect.
 
 Source: k8s.io/kubernetes/pkg/controller/validatingadmissionpolicystatus and
 k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go, which define the limits: no rules with a `*`

@@ -76,7 +76,7 @@ def broken(
 
 
 def ruled(schema: Schema) -> Schema | None:
-    """Return the schema without the parts that contain no rules, so that `broken` does not visit them; None if the
+    """Return only the parts of the schema that contain rules, so that `broken` visits only these parts; None if the
     schema contains no rule."""
     inner = {key: _ruled(schema.get(key)) for key in ("items", "additionalProperties")}
     properties = {key: found for key, one in (schema.get("properties") or {}).items() if (found := _ruled(one))}

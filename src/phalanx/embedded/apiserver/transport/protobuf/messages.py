@@ -12,10 +12,10 @@ of k8s.io/apiextensions-apiserver.
 The file `field_numbers.txt` contains the field numbers of Kubernetes' protobuf messages.
 
 The numbers are from the struct tags in the types.go files of k8s.io/api, k8s.io/apimachinery (pkg/apis/meta/v1) and
-k8s.io/apiextensions-apiserver at Kubernetes 1.36.2. They were compared with the generated.proto files of the same
-packages. The file names a field by its name in JSON. A line `[io.k8s.api.core.v1]` begins the messages of a package.
-The file does not repeat types, lists and maps, which the published definitions contain. It also omits list kinds, all
-of which have metadata=1 and items=2.
+k8s.io/apiextensions-apiserver at Kubernetes 1.36.2. The numbers were compared with the generated.proto files of the
+same packages. The file names a field by its name in JSON. A line `[io.k8s.api.core.v1]` begins the messages of a
+package. The file does not repeat types, lists and maps, which the published definitions contain. It also omits list
+kinds, all of which have metadata=1 and items=2.
 
 `~Name=2` is a struct that Go embeds: in protobuf it is a nested message, and in JSON its fields are those of the outer
 object. `!` marks a number, text or boolean whose zero is significant (a pointer in Go, or a field without `omitempty`).

@@ -3,10 +3,9 @@ launcher runs it with the arguments `HOST COMMAND…`.
 
 This module is a separate program, which is in the job's ConfigMap. mpirun calls it as its remote shell
 (`plm_rsh_agent`) with a host and a command. The server in that pod runs the command like a shell, and the call returns
-its exit code. The server sends a random number. The client answers with the command and a digest of both, made with the
-token of the job's Secret, which proves that the client has this token. The token itself is never sent, so no other
-program can run commands.
-"""
+its exit code. The server sends a random number. The client answers with the command and a digest of both. The digest is
+made with the token of the job's Secret, and so proves that the client has this token. The token itself is never sent,
+so no other program can run commands."""
 
 import hashlib
 import hmac

@@ -250,7 +250,7 @@ _KEY_DEFAULTS: dict[str, str | int | bool] = {
 
 
 def key_pair(arguments: Sequence[str]) -> tuple[str, str]:
-    """Return the private and the public key. They are read from the plugin's arguments or, without arguments,
+    """Return the private and the public key. The keys are read from the plugin's arguments or, without arguments,
     generated. A new pair takes a tenth of a second or more."""
     said = read_flags(arguments, _KEY_DEFAULTS)
     if said["ssh-private-key"] and said["ssh-public-key"]:

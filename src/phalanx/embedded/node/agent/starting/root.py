@@ -1,8 +1,8 @@
 """Make the root directory of a container with an image, and determine the capabilities of its processes.
 
-The files that a container writes are below the volumes of its pod. They count as disk usage of the pod, and are deleted
-with the pod. A container that is restarted begins with the files of its image again. If this machine cannot mount the
-layers of an image over each other, the layers are copied.
+The files that a container writes are below the volumes of its pod. These files count as disk usage of the pod, and are
+deleted with the pod. A container that is restarted begins with the files of its image again. If this machine cannot
+mount the layers of an image over each other, the layers are copied.
 
 A container has Docker's default capabilities, except those that affect the machine (MKNOD, NET_RAW). The container's
 spec may add further capabilities, and may drop some. On a shared machine, containers have no capabilities.

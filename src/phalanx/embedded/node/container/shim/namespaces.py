@@ -138,8 +138,8 @@ def _mount_here(source: int, one: dict[str, Any]) -> None:
 
 
 def _mount_for_user(source: int, one: dict[str, Any], spec: dict[str, Any], account: int | None) -> None:
-    """Make the mount for a confined program with file handles only. If root followed a path, the path could lead
-    through mounts of the user, even of /proc, or could be changed by the user at the same time."""
+    """Make the mount for a confined program with file handles only. With paths, root could be led through mounts of the
+    user, even of /proc, and the user could change a path at the same time."""
     target = one["target"]
     tree = copied_tree(f"taking {one['source']}", source)
     if one["read_only"]:

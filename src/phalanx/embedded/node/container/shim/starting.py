@@ -1,5 +1,5 @@
-"""Start shims. They run with the same Python as this process, from compiled modules, and their path contains only this
-package. A resident process forks one shim for each container (`supervisor.serve`).
+"""Start shims. Shims run with the same Python as this process, from compiled modules, and their module path contains
+only this package. A resident process forks one shim for each container (`supervisor.serve`).
 
 A shim enters containers, and forks processes that become containers. A program of an image could make the shim run
 /proc/self/exe, which is the machine's Python interpreter, with the libraries of the image. The program could then

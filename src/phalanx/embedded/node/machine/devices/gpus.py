@@ -3,7 +3,7 @@
 
 The driver lists the machine's processors below /sys/class/kfd/kfd/topology/nodes. An entry with SIMD units is a GPU,
 and states the number of its render file (/dev/dri/renderD128 …). Programs of ROCm open the render file and /dev/kfd,
-which all GPUs share. They see the GPUs that ROCR_VISIBLE_DEVICES names (ROCm documentation, "GPU isolation
+which all GPUs share. The programs see the GPUs that ROCR_VISIBLE_DEVICES names (ROCm documentation, "GPU isolation
 techniques"): by the unique id if the GPU has one, otherwise by the index. If AMD's device plugin registers, its devices
 of this resource replace these GPUs.
 

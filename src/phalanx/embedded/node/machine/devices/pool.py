@@ -1,4 +1,5 @@
-"""Manage the devices of one node, except whole NVIDIA GPUs. They are extended resources whose single devices have ids.
+"""Manage the devices of one node, except whole NVIDIA GPUs. These devices are extended resources in which each device
+has an id.
 
 A source of devices, for example a device plugin, offers a resource. The source reports its devices and their health
 when it starts and at each change. It also returns the environment variables, mounts and device files of a container

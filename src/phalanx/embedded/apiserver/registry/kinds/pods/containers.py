@@ -97,8 +97,8 @@ def _restart_policy(found: Found, policy: str | None, path: str) -> None:
 def ephemeral_containers(
     found: Found, given: Sequence[Container], others: Sequence[Container], volumes: Volumes, spec: Container, path: str
 ) -> None:
-    """Check ephemeral containers. They are for inspecting a running pod, so ports, probes and some other fields are
-    forbidden."""
+    """Check ephemeral containers. Ephemeral containers are for inspecting a running pod, so ports, probes and some
+    other fields are forbidden."""
     lasting = {one.get("name", "") for one in others}
     names = set(lasting)
     for index, one in enumerate(given):
