@@ -314,8 +314,9 @@ class Tournament:
         return not within_guarantee(self.ledger, cursor.branch, contested, extra)
 
     def rank(self, branch: Branch, key: RequestClassKey, entry: QueuedRequest) -> SortKey:
-        """Return the rank of the request among the requests of all classes, by the order of `branch`; lower comes
-        first. Slots that replace lost pods are ranked by priority, whatever the order (rule R5)."""
+        """Return the rank of the request among the requests of all classes, by the order of `branch`; the request with
+        the lowest rank comes first. Slots that replace lost pods are ranked by priority, whatever the order (rule
+        R5)."""
         first = -float(key.priority)
         if branch.order is QueueOrder.FIFO and key.kind != Kind.REPLACEMENT:
             first = 0.0

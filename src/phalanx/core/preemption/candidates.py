@@ -31,7 +31,7 @@ from phalanx.state.cluster import JobRecord, nominated_placements, spare_pods, w
 from phalanx.state.queues.quota import Charge, Cost, Key, gang_cost
 
 SURPLUS = -1  # the tier of pods above a minimum, which come before all gangs
-LAST = 3  # added to the tier of a last victim, so that all other victims come first
+LAST = 3  # added to the tier of jobs that are preempted last, so that all other candidates come first
 LIGHT = 1e-3  # the weight of a pod above a minimum when candidates are counted
 
 

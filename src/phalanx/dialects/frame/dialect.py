@@ -254,8 +254,8 @@ class Claim:
 
     `queue`: the gang's queue in the tree; empty for the default queue.
     `priority`: a priority that replaces the priority of the gang's pods; None if the gang has the priority of its pods.
-    `blocked`: why the gang may not start even if there is capacity for it. `drained`: True if the gang may also not
-    continue to run, so that Phalanx stops it. `options`: Phalanx options that replace the options of the gang's
+    `blocked`: why the gang may not start even if there is capacity for it. `drained`: True if a running gang may not
+    continue to run either, so that Phalanx stops it. `options`: Phalanx options that replace the options of the gang's
     objects. `roles`: for a gang of bare pods, the settings of each role. Pods of roles without settings start with the
     gang, but the gang does not wait until they exist.
     `group`: for a gang of bare pods, the settings of all its pods together. If `roles` is set, `group` only determines
@@ -506,8 +506,8 @@ class Figures(Protocol[Read]):
         """Compute the values of the gauges from all gangs of the dialect and from the existing answer objects."""
 
     def families(self) -> Iterable[MetricFamily]:
-        """Return the metrics as of the last `look`. This takes longer if there are more queues, but not if there are
-        more jobs."""
+        """Return the metrics as of the last `look`. The cost grows with the number of queues, but not with the number
+        of jobs."""
 
 
 class Journal(Protocol):

@@ -243,7 +243,7 @@ def _details(defined: KaiDefinitions, told: Told, found: PodGroupTerms, objects:
 
 def _all_plain(sums: Mapping[str, Amount], absent: int = 0) -> Object:
     """Return the amounts of cpu, memory and gpu as `_plain` writes them. `absent`: the amount to write for a resource
-    that is not named."""
+    that `sums` does not name."""
     return _plain({name: sums.get(name, absent) for name, _ in RESOURCES.values()})
 
 

@@ -121,7 +121,7 @@ class WireNode(WireObject, total=False):
 WIRE_TYPES: Mapping[Kind, type] = {PODS: WirePod, NODES: WireNode}
 
 
-GROUP_FIELDS = frozenset({"schedulingGroup", "workloadRef"})  # of a pod's spec; nearly no pod has one of them
+GROUP_FIELDS = frozenset({"schedulingGroup", "workloadRef"})  # fields of a pod's spec; hardly any pod has one
 
 
 def with_group(meta: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:

@@ -51,8 +51,8 @@ class NodeGroups:
     `failed`: the last failed request of each group.
     `idle_since_s`: for each empty node, the time since which it has been empty (seconds since the epoch).
     `notes`: job -> the last message about the nodes for which it waits. `granted`: the jobs whose nodes will arrive.
-    `tried_at`: the number of changes of ready nodes when jobs that wait for nodes on demand were last tried on the
-        ready nodes. They are tried again only after further changes.
+    `tried_at`: the number of changes of ready nodes at the last time when jobs that wait for nodes on demand were tried
+        on the ready nodes. These jobs are tried again only after further changes.
     `planned_s`: the last time at which nodes were planned for waiting jobs (seconds since the epoch)."""
 
     def __init__(self) -> None:

@@ -59,7 +59,7 @@ class PlacementClass:
     a flavor class.
     `depends_on_other_pods`: whether other pods can keep it from fitting, by affinity, spread or ports.
     `reason`: the last reason why it does not fit.
-    `stale`: the number of cycles since `reason` was computed in which the class lost capacity."""
+    `stale`: the number of cycles in which the class lost its capacity since `reason` was computed."""
 
     number: int
     key: PlacementClassKey

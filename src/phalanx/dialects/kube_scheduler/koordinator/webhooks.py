@@ -1,5 +1,5 @@
 """Replace Koordinator's webhooks by admission policies, whose rules are CEL expressions. The API server itself
-evaluates them, so they cannot be unavailable as a webhook can.
+evaluates the policies. So, unlike webhooks, they are always available.
 
 The first part translates each ClusterColocationProfile into a mutating admission policy, which changes new pods like
 Koordinator's webhook. All profiles that match a pod change it, in the order of their names. The selectors of a profile

@@ -1,9 +1,10 @@
 """Form the name of a gang's Workload as Kueue does, and find the gang of a Workload.
 
 The name of a job's Workload is formed from the job's kind, name and uid. The Workload of a pod group has the name of
-the group. The pods of a StatefulSet, and the pods of each group of a LeaderWorkerSet, are a pod group too. Their
-Workload is named after the set. An annotation on this Workload names the gang, because the gang cannot be derived from
-the Workload's name. A job may also name a Workload that exists already (`prebuilt-workload-name`).
+the group. The pods of a StatefulSet form a pod group, and so do the pods of each group of a LeaderWorkerSet. The
+Workload of such a pod group is named after the set. An annotation on this Workload names the gang, because the gang
+cannot be derived from the Workload's name. A job may also name a Workload that exists already
+(`prebuilt-workload-name`).
 
 
 Sources: pkg/controller/jobframework/workload_names.go and the kinds below pkg/controller/jobs of v0.19.2.

@@ -4,8 +4,8 @@ refuse. A policy refuses with 403 Forbidden; a schema refuses with 422 Invalid.
 
 Source: pkg/webhooks of v0.19.2.
 
-This module also lists all admission policies of the dialect. The API server itself evaluates them, so they cannot be
-unavailable as a webhook can."""
+This module also lists all admission policies of the dialect. The API server itself evaluates the policies. So, unlike
+webhooks, they are always available."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Create ProvisioningRequests and their PodTemplates, and compute the changes of pod templates by which pods run on the
-nodes of a request.
+"""Create ProvisioningRequests and their PodTemplates, and compute the changes of pod templates that make pods run on
+the nodes of a request.
 
 The names and fields are the same as in Kueue. An annotation of a request names the gang.
 

@@ -137,7 +137,7 @@ class KueueConfiguration:
     `excluded`: prefixes of resource names; a resource whose name has such a prefix is not charged to quotas.
     `transformations`: resources that are charged as other resources, either instead of or in addition to themselves.
     `undeclared`: True if a resource for which the ClusterQueue has no quota is not charged.
-    `managed`: selects the namespaces whose jobs are queued.
+    `managed`: the selector of the namespaces whose jobs are queued.
     `by_usage`: the settings for ClusterQueues that order jobs by the past usage of their LocalQueues; None if no
     ClusterQueue may do so.
     `finished_s`: the time for which finished Workloads are kept. `deactivated_s`: the time for which jobs are kept

@@ -37,7 +37,8 @@ class StartHistory:
 
     def time_out(self, late: Sequence[Pod], attempts: int) -> str:
         """Note that the pods `late` did not become ready in time, so that their nodes are avoided. Return why the gang
-        is held; "" if it may start again. `attempts`: the number of such starts after which the gang is held."""
+        is held; "" if it may start again. `attempts`: the number of starts with late pods after which the gang is
+        held."""
         self.avoided |= {pod.node: inf for pod in late if pod.node}
         self.timeouts += 1
         self.failures = self.timeouts - 1

@@ -26,7 +26,7 @@ _MOST_REST_S = 30.0
 class BindBarrier:
     """The barrier of one start. `gate_open`: True once the barrier was reached. `pending`: the seats whose pods can be
     bound and are not bound yet, by slot. `resting`: the slots whose binding was refused, each with the time at which
-    the core is asked for another node."""
+    another node is requested from the core."""
 
     def __init__(self, start: GangStart, *, gate_open: bool) -> None:
         self.gate_open = gate_open
@@ -112,8 +112,8 @@ class BindBarrier:
         return waits
 
     def _reserve(self) -> bool:
-        """Check the nodes once more before the first binding. Either charge all pods to their nodes, or plan the pods
-        whose nodes lack the capacity again."""
+        """Check the nodes once more before the first binding. Either charge all pods to their nodes, or plan other
+        nodes for the pods whose nodes lack the capacity."""
         seats = tuple(self.pending.values())
         lost = self._claim(seats)
         if lost:

@@ -150,7 +150,7 @@ class GangStart:
         self.emit_full_state()
 
     def end_guard(self) -> None:
-        """Make the job preemptible again if the `guarded_s` of `forbid_preemption` have passed."""
+        """Make the job preemptible again if the time that `forbid_preemption` has set is over."""
         if self.effects.now_s() >= self.guarded_s:
             self.guarded_s = 0.0
             self.emit_full_state()
